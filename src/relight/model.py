@@ -10,7 +10,6 @@ from typing import Literal
 from msgspec import Struct
 
 
-
 class Usage(Struct, frozen=True):
     """Tokens of one model call, in buckets that do not overlap.
 
@@ -53,3 +52,138 @@ class Failure(Struct, frozen=True):
     max_retries: int
     backoff_seconds: float
     code: str | int | None = None
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """One conversation of one agent, as far as the records read so far tell."""
+
+    key: str
+    parent: str | None = None
+    parent_kind: Literal["subagent", "fork", "compaction"] | None = None
+    project: str | None = None
+    title: str | None = None
+    model: str | None = None
+    version: str | None = None
+    started_at: int | None = None
+    ended_at: int | None = None
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """One model call, keyed by the source's own id of the response.
+
+    `usage_status` says how sure the tokens are: `final`, `partial` (a lower bound) or
+    `reconciled` (told only by a running total). A call that failed has `calls` 0.
+    """
+
+    key: str
+    session: str
+    at: int | None = None
+    model: str | None = None
+    provider: str | None = None
+    role: str | None = None
+    calls: int = 1
+    usage: Usage = Usage()
+    usage_status: Literal["final", "partial", "reconciled"] = "final"
+    cost: Cost | None = None
+    duration_ms: int | None = None
+    first_token_ms: int | None = None
+    failure: str | None = None
+    failure_text: str | None = None
+
+
+class ToolCall(Struct, frozen=True, kw_only=True):
+    """One request by the model with its result; `result` None means none was recorded."""
+
+    key: str
+    session: str
+    tool: str
+    turn: str | None = None
+    at: int | None = None
+    finished_at: int | None = None
+    arguments: str | None = None
+    result: str | None = None
+    is_error: bool | None = None
+    exit_code: int | None = None
+    timed_out: bool | None = None
+    duration_ms: int | None = None
+
+
+class Total(Struct, frozen=True, kw_only=True):
+    """A client's own running total for a session and model: what turns must add up to.
+
+    What it shows beyond the turns that are known becomes one `reconciled` turn.
+    """
+
+    key: str
+    session: str
+    model: str | None
+    usage: Usage
+    provider: str | None = None
+    role: str | None = None
+    at: int | None = None
+    calls: int | None = None
+    cost: Cost | None = None
+    with_children: bool = False
+
+
+class Unreadable(Struct, frozen=True):
+    """A stretch of a file that could not be understood, and why."""
+
+    offset: int
+    reason: str
+
+
+class Parsed(Struct, frozen=True, kw_only=True):
+    """What a stretch of a source's records says, and the reader's state after it.
+
+    `owner` is the session that the stretch's tape belongs to; `bad_lines` says why lines, by
+    their number, could not be read.
+    """
+
+    owner: str | None
+    state: bytes
+    sessions: list[Session] = []
+    turns: list[Turn] = []
+    calls: list[ToolCall] = []
+    totals: list[Total] = []
+    bad_lines: dict[int, str] = {}
+
+
+class Origin(Struct, frozen=True):
+    """A file that a source's records come from, as it was when looked at."""
+
+    path: str
+    size: int = 0
+    modified_ns: int = 0
+    inode: int = 0
+
+
+class Mark(Struct, frozen=True, kw_only=True):
+    """How far a part of an origin has been read, and what the reader must remember.
+
+    `head` is a fingerprint of the first bytes: a file that was written anew is read anew,
+    as a new `generation`.
+    """
+
+    path: str
+    part: str = ""
+    size: int = 0
+    modified_ns: int = 0
+    inode: int = 0
+    offset: int = 0
+    generation: int = 0
+    head: bytes = b""
+    state: bytes = b""
+
+
+class Piece(Struct, frozen=True, kw_only=True):
+    """New raw records of an origin, between the mark they were read from and the mark after.
+
+    `after.state` is filled in once the records have been parsed.
+    """
+
+    source: str
+    raw: bytes
+    before: Mark
+    after: Mark
+    unreadable: list[Unreadable] = []

@@ -1,2 +1,95 @@
-def main() -> None:
-    raise SystemExit(0)
+"""The command line. Nothing but click is imported until a command is run."""
+
+import sys
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from relight.errors import RelightError
+
+# every command, the module that holds it, and its line in the help
+COMMANDS = {
+    "import": ("importing", "Read what is new in the agents' own files."),
+    "report": ("report", "Show what it cost, by day, model, project and more."),
+    "show": ("show", "Show one session: turns, tool calls, failures."),
+    "doctor": ("doctor", "Check what is found, read, unreadable, unpriced."),
+    "rebuild": ("rebuild", "Derive all figures again from the tape."),
+    "prune": ("prune", "Drop old tapes and old sessions."),
+    "forget": ("forget", "Delete one session for good."),
+    "backup": ("backup", "Copy the whole store into one file."),
+    "config": ("config", "Show the settings and where they come from."),
+    "demo": ("demo", "Try Relight on invented sessions."),
+}
+
+
+class Group(click.Group):
+    """Commands by name, imported when they are run or asked for help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _ = COMMANDS[cmd_name]
+        command: click.Command = import_module(f"relight.cli.{module}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(
+    cls=Group,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Every command has --help with an example. Start with: relight import",
+)
+@click.option(
+    "--home", metavar="DIR", help="Relight's folder (else RELIGHT_HOME, else ~/.relight)."
+)
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option("--version", is_flag=True, help="Show the version and leave.")
+@click.pass_context
+def relight(ctx: click.Context, home: str | None, debug: bool, version: bool) -> None:
+    """The flight recorder and warm start for AI agents.
+
+    Alone, it shows what is recorded and what the last 30 days came to; on first use it finds the
+    agents on this machine and reads their sessions.
+    """
+    ctx.meta["relight.home"] = home
+    if version:
+        from relight import __version__
+
+        click.echo(f"relight {__version__}")
+    elif ctx.invoked_subcommand is None:
+        from relight.cli.overview import show_overview
+
+        show_overview(home)
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line; an error is told once, with a hint."""
+    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        code: Any = relight.main(words, prog_name="relight", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        code = 130
+    except RelightError as error:
+        if "--debug" in words:
+            raise
+        click.echo(f"error: {error.message}", err=True)
+        if error.hint:
+            click.echo(f"hint: {error.hint}", err=True)
+        code = 1
+    except BrokenPipeError:
+        # the reader of our output has gone, as `head` does: nothing to tell anyone
+        sys.stderr.close()
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)

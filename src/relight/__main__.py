@@ -1,0 +1,3 @@
+from relight.cli import main
+
+main()

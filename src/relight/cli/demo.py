@@ -1,0 +1,40 @@
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from relight.cli.options import relight_command
+from relight.errors import RelightError
+from relight.store import open_store
+
+
+@relight_command("demo", example="relight demo --keep ~/relight-demo")
+@click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Make it there.")
+def command(keep: Path | None) -> None:
+    """Try Relight on invented sessions.
+
+    Writes a month of invented Claude Code, Codex and Hermes sessions into a folder of its own,
+    imports and reports them. Your own record is not touched.
+    """
+    from relight.cli.importing import summarise
+    from relight.cli.report import print_report
+    from relight.demo import write_demo
+    from relight.importing import import_all
+    from relight.reports import read_filter, report
+
+    if keep is not None and keep.exists() and any(keep.iterdir()):
+        raise RelightError(f"{keep} is not empty", "name a new folder")
+    folder = keep or Path(tempfile.mkdtemp(prefix="relight-demo-"))
+    now = datetime.now(UTC)
+    environment = write_demo(folder / "agents", now=now)
+    home = folder / "relight"
+    with open_store(home) as store:
+        started = datetime.now(UTC)
+        done = import_all(store, environment=environment)
+        click.echo(summarise(done, (datetime.now(UTC) - started).total_seconds()))
+        print_report(report(store, ("day",), read_filter(store, now=now)))
+    click.echo(f"The demo is in {home}. Look around with:")
+    click.echo(f"  relight --home {home} report --by model,project")
+    click.echo(f"  relight --home {home} report --by tool")
+    click.echo(f"  relight --home {home} doctor")

@@ -1,0 +1,76 @@
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from relight.cli.options import current_store, json_option, print_json, relight_command
+from relight.errors import RelightError
+from relight.importing import Imported, import_all
+from relight.sources import SOURCES
+from relight.store import Store
+
+WATCH_SECONDS = 2.0
+
+
+@relight_command("import", example="relight import --source codex --from ~/old/.codex/sessions")
+@click.option(
+    "--source", "sources", multiple=True, type=click.Choice(list(SOURCES)), help="Only this one."
+)
+@click.option(
+    "--from", "folder", type=click.Path(path_type=Path), help="Read this file or folder instead."
+)
+@click.option("--watch", is_flag=True, help="Go on reading as sessions grow, until interrupted.")
+@json_option
+def command(sources: Sequence[str], folder: Path | None, watch: bool, as_json: bool) -> None:
+    """Read what is new in the agents' own files.
+
+    Finds the sessions of Claude Code, Codex and Hermes Agent where these keep them
+    (CLAUDE_CONFIG_DIR, CODEX_HOME and HERMES_HOME are honoured). Reading again adds nothing twice.
+    A chat file has one session of OpenAI messages a line; name it with --source chat --from FILE.
+    """
+    if folder is not None:
+        if len(sources) != 1:
+            raise click.UsageError("--from goes with one --source, which says what is in there")
+        if not folder.exists():
+            raise RelightError(f"there is no {folder}", "check the path given with --from")
+    with current_store() as store:
+        while True:
+            _import_once(store, sources, folder, as_json=as_json, is_quiet=watch)
+            if not watch:
+                return
+            time.sleep(WATCH_SECONDS)
+
+
+def _import_once(
+    store: Store, sources: Sequence[str], folder: Path | None, *, as_json: bool, is_quiet: bool
+) -> None:
+
+    started = time.monotonic()
+    if sys.stderr.isatty():
+        from relight.cli.screen import progress_bar
+
+        with progress_bar("importing") as progress:
+            done = import_all(store, sources=sources, folder=folder, progress=progress)
+    else:
+        done = import_all(store, sources=sources, folder=folder)
+    spent = time.monotonic() - started
+    if is_quiet and not any(one.bytes or one.unreadable for one in done):
+        return
+    if as_json:
+        print_json({"sources": done, "seconds": round(spent, 3)})
+    else:
+        click.echo(summarise(done, spent))
+
+
+def summarise(done: Sequence[Imported], spent: float) -> str:
+    """What an import took, in a line for each source that had something."""
+    lines = []
+    for one in done:
+        if one.bytes or one.unreadable:
+            news = f"{one.sessions_new} new, {one.sessions_grown} grown"
+            lines.append(f"{one.source}: {news} ({one.bytes / 1e6:.1f} MB)")
+        if one.unreadable:
+            lines.append(f"  {one.unreadable} unreadable lines: see `relight doctor`")
+    return "\n".join([*lines, f"imported in {spent:.1f} s"] if lines else ["nothing new"])

@@ -1,0 +1,68 @@
+"""What the commands have in common: where the store is, and how data is printed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from relight.store import Store, open_store
+
+Function = Callable[..., Any]
+
+
+def relight_command(name: str, example: str) -> Callable[[Function], click.Command]:
+    """A command with the options all of them take, and an example in its help."""
+
+    def make(function: Function) -> click.Command:
+        settings = {"help_option_names": ["-h", "--help"]}
+        made = click.command(name, epilog=f"Example: {example}", context_settings=settings)(
+            function
+        )
+        made.params += [
+            click.Option(
+                ["--home"],
+                metavar="DIR",
+                expose_value=False,
+                callback=_keep_home,
+                help="Relight's folder (else RELIGHT_HOME, else ~/.relight).",
+            ),
+            click.Option(
+                ["--debug"],
+                is_flag=True,
+                expose_value=False,
+                help="Show the traceback of an error.",
+            ),
+        ]
+        return made
+
+    return make
+
+
+def json_option(function: Function) -> Function:
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+
+
+def yes_option(function: Function) -> Function:
+    return click.option("--yes", is_flag=True, help="Do it without asking.")(function)
+
+
+def _keep_home(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value:
+        ctx.meta["relight.home"] = value
+
+
+def current_home() -> str | None:
+    home: str | None = click.get_current_context().meta.get("relight.home")
+    return home
+
+
+def current_store() -> Store:
+    """The store the command is about."""
+    return open_store(current_home())
+
+
+def print_json(value: object) -> None:
+    """JSON on standard output, where nothing else goes."""
+    import msgspec
+
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())

@@ -1,0 +1,81 @@
+"""`relight` alone: what is recorded, the last 30 days at a glance, what to do next."""
+
+import os
+
+import click
+
+from relight import reports
+from relight.cli import screen
+from relight.cli.report import print_report
+from relight.store import Store, open_store
+
+
+def show_overview(home: str | None) -> None:
+    with open_store(home) as store:
+        if not store.query("select 1 from session limit 1") and not _first_run(store):
+            return
+        _show(store)
+
+
+def _first_run(store: Store) -> bool:
+    """Find the agents on this machine and read them; whether there was anything."""
+    from relight.cli.importing import summarise
+    from relight.importing import find_work, import_all
+    from relight.sources import SOURCES
+
+    found = {name: len(list(find_work(store, name, None, os.environ))) for name in SOURCES}
+    if not any(found.values()):
+        click.echo("No sessions of Claude Code, Codex or Hermes Agent were found on this machine.")
+        click.echo("Try `relight demo`, or name a folder: relight import --source NAME --from DIR")
+        return False
+    names = ", ".join(f"{name} ({files} files)" for name, files in found.items() if files)
+    click.echo(f"Found {names}. Reading …")
+    import time
+
+    started = time.monotonic()
+    with screen.progress_bar("importing") as progress:
+        done = import_all(store, progress=progress)
+    click.echo(summarise(done, time.monotonic() - started))
+    return True
+
+
+def _show(store: Store) -> None:
+    (first, last) = store.query("select min(started_at), max(ended_at) from session")[0]
+    counts = store.query(
+        "select source, count(*) from session where id = root_id group by source order by 2 desc"
+    )
+    told = ", ".join(f"{number:,} of {source}" for source, number in counts)
+    from relight.times import write_time
+
+    span = f"{(write_time(first) or '')[:10]} to {(write_time(last) or '')[:10]}"
+    screen.print_text(f"Recorded: {told} sessions, {span}", style="bold")
+    chosen = reports.read_filter(store)
+    by_day = reports.report(store, ("day",), chosen)
+    if by_day.rows:
+        print_report(by_day)
+        _print_tops(store, chosen)
+    else:
+        click.echo("Nothing in the last 30 days; `relight report --since all` shows the rest.")
+    _print_next(store)
+
+
+def _print_tops(store: Store, chosen: reports.Filter) -> None:
+    """The models and projects that cost most."""
+    for key in ("model", "project"):
+        found = reports.report(store, (key,), chosen)
+        rows = sorted(found.rows, key=lambda row: row["cost_usd"] or 0, reverse=True)[:3]
+        told = " · ".join(
+            f"{str(row[key] or 'unknown').rsplit('/', 1)[-1]} {screen.dollars(row['cost_usd'])}"
+            for row in rows
+        )
+        screen.print_text(f"top {key}s: {told}")
+
+
+def _print_next(store: Store) -> None:
+    from relight.importing import find_work
+    from relight.sources import SOURCES
+
+    waiting = sum(1 for name in SOURCES for _ in find_work(store, name, None, os.environ))
+    if waiting:
+        screen.print_text(f"→ {waiting} files have something new: relight import")
+    screen.print_text("→ relight report --by model · relight show SESSION · relight doctor")

@@ -1,0 +1,57 @@
+import time
+
+import click
+
+from relight.cli.options import current_store, json_option, print_json, relight_command, yes_option
+
+
+@relight_command("prune", example="relight prune --tapes 90 --dry-run")
+@click.option(
+    "--tapes",
+    "tape_days",
+    type=click.IntRange(0),
+    default=90,
+    show_default=True,
+    metavar="DAYS",
+    help="Drop tapes of sessions that ended longer ago.",
+)
+@click.option(
+    "--index",
+    "index_days",
+    type=click.IntRange(0),
+    metavar="DAYS",
+    help="Drop whole sessions that ended longer ago (else none).",
+)
+@click.option("--dry-run", is_flag=True, help="Only tell what would go.")
+@yes_option
+@json_option
+def command(
+    tape_days: int, index_days: int | None, dry_run: bool, yes: bool, as_json: bool
+) -> None:
+    """Drop old tapes and old sessions.
+
+    Tapes are the redacted originals, most of the store's size; without one a session keeps its
+    figures, but cannot be shown in full or derived again. The index is small: keep it long.
+    """
+    from relight.cli.screen import size
+    from relight.store.retention import prune
+
+    now = int(time.time() * 1000)
+    with current_store() as store:
+        found = prune(store, now=now, tape_days=tape_days, index_days=index_days, dry_run=True)
+        told = f"{found.tapes} tape parts ({size(found.tape_bytes)}) and {found.sessions} sessions"
+        if not dry_run and (found.tapes or found.sessions):
+            if not yes:
+                click.confirm(f"drop {told}?", abort=True, err=True)
+            prune(store, now=now, tape_days=tape_days, index_days=index_days, dry_run=False)
+    if as_json:
+        print_json(
+            {
+                "tapes": found.tapes,
+                "bytes": found.tape_bytes,
+                "sessions": found.sessions,
+                "dry_run": dry_run,
+            }
+        )
+    else:
+        click.echo(f"{'would drop' if dry_run else 'dropped'} {told}")

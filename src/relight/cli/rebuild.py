@@ -1,0 +1,20 @@
+import click
+
+from relight.cli.options import current_store, relight_command
+
+
+@relight_command("rebuild", example="relight rebuild --prices")
+@click.option("--prices", "reprice", is_flag=True, help="Look all prices up again.")
+@click.option("--redact", "again_redact", is_flag=True, help="Apply today's rules to old tapes.")
+def command(reprice: bool, again_redact: bool) -> None:
+    """Derive all figures again from the tape.
+
+    Costs stay as they were recorded unless --prices is given. Sessions whose tape was pruned keep
+    the figures they have.
+    """
+    from relight.cli.screen import progress_bar
+    from relight.rebuilding import rebuild
+
+    with current_store() as store, progress_bar("rebuilding") as progress:
+        parts = rebuild(store, reprice=reprice, again_redact=again_redact, progress=progress)
+    click.echo(f"rebuilt from {parts} tape parts")

@@ -1,0 +1,191 @@
+import click
+
+from relight import reports
+from relight.cli.options import current_store, json_option, print_json, relight_command
+from relight.reports import Report
+
+MARKDOWN_COLUMNS = ("sessions", "turns", "input_tokens", "output_tokens", "cost_usd", "tool_calls")
+
+
+@relight_command("report", example="relight report --by model,project --since 7d")
+@click.option("--by", default="day", metavar="KEYS", help=f"Of {', '.join(reports.KEYS)}.")
+@click.option("--since", default=reports.DEFAULT_SINCE, metavar="D", help="2026-05-01, 7d or all.")
+@click.option("--until", metavar="D", help="The last day, as 2026-05-31 or 7d.")
+@click.option("--source", metavar="S", help="Only this source.")
+@click.option("--model", metavar="M", help="Only models whose name has this in it.")
+@click.option("--project", metavar="P", help="Only projects whose folder has this in it.")
+@json_option
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print a Markdown table.")
+def command(
+    by: str,
+    since: str,
+    until: str | None,
+    source: str | None,
+    model: str | None,
+    project: str | None,
+    as_json: bool,
+    as_csv: bool,
+    as_markdown: bool,
+) -> None:
+    """Show what it cost, by day, model, project and more.
+
+    Days are in the store's time zone. Sub-agents count in their parents' sessions, once. Cost is
+    at list price where the agent does not say what it was; turns without a price are counted.
+    """
+    if as_json + as_csv + as_markdown > 1:
+        raise click.UsageError("choose one of --json, --csv and --markdown")
+    keys = [key.strip() for key in by.split(",") if key.strip()]
+    if not keys:
+        raise click.UsageError(f"--by needs a key: {', '.join(reports.KEYS)}")
+    with current_store() as store:
+        chosen = reports.read_filter(
+            store, since=since, until=until, source=source, model=model, project=project
+        )
+        found = reports.report(store, keys, chosen)
+        has_any = bool(found.rows) or bool(store.query("select 1 from session limit 1"))
+    if as_json:
+        print_json(found)
+    elif as_csv:
+        print_csv(found)
+    elif as_markdown:
+        click.echo(markdown(found))
+    elif found.rows:
+        print_report(found)
+    else:
+        hint = "try --since all" if has_any else "run `relight import`, or try `relight demo`"
+        click.echo(f"nothing recorded there; {hint}")
+
+
+def print_csv(found: Report) -> None:
+    import csv
+    import sys
+
+    names = list(found.rows[0]) if found.rows else [*found.by, *found.total]
+    writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(found.rows)
+
+
+def markdown(found: Report) -> str:
+    """The report as a Markdown table, with the total in its last row."""
+    names = [*found.by, *MARKDOWN_COLUMNS]
+
+    def line(cells: list[str]) -> str:
+        return "| " + " | ".join(cells) + " |"
+
+    def cell(value: object) -> str:
+        text = "–" if value is None else f"{value:,.2f}" if isinstance(value, float) else str(value)
+        return text.replace("|", "\\|").replace("\n", " ")
+
+    rules = ["---"] * len(found.by) + ["---:"] * len(MARKDOWN_COLUMNS)
+    rows = [line([cell(row[name]) for name in names]) for row in found.rows]
+    total = ["total", *[""] * (len(found.by) - 1)]
+    total += [cell(found.total[name]) for name in MARKDOWN_COLUMNS]
+    return "\n".join([line(names), line(rules), *rows, line(total)])
+
+
+def print_report(found: Report) -> None:
+    """The report as a table for eighty columns, and what must be known to read it."""
+    from relight.cli import screen
+
+    of_calls = found.total["turns"] is None
+    keys = [screen.Column(key, is_number=False) for key in found.by]
+    if "session" in found.by:
+        keys.append(screen.Column("title", is_number=False))
+    figures = _call_figures if of_calls else _usage_figures
+    largest = max((_weight(row) for row in found.rows), default=0)
+    with_bar = found.by in (["day"], ["week"], ["month"])
+    headings = ["sessions", "calls", "failed", ""] if of_calls else USAGE_HEADINGS
+    columns = [*keys, *[screen.Column(heading) for heading in headings]]
+    if with_bar:
+        columns.append(screen.Column("", is_number=False, style="cyan"))
+    rows = []
+    for row in found.rows:
+        names = [_name(key, row[key]) for key in found.by]
+        if "session" in found.by:
+            names.append(row["title"] or "")
+        bar = [screen.bar(_weight(row), largest)] if with_bar else []
+        rows.append([*names, *figures(row), *bar])
+    blank = [""] * (len(keys) - 1)
+    total = ["total", *blank, *figures(found.total), *([""] if with_bar else [])]
+    screen.print_table(columns, rows, total=total)
+    for note in notes(found):
+        screen.print_text(note, style="dim")
+
+
+USAGE_HEADINGS = ["sess.", "turns", "input", "cached", "output", "cost", "failed"]
+
+
+def _usage_figures(row: dict[str, object]) -> list[str]:
+    from relight.cli.screen import count, dollars
+
+    cost = dollars(_number(row["cost_usd"]))
+    if row["unpriced_turns"] and row["cost_usd"] is not None:
+        cost = f"≥{cost}"
+    fresh = _number(row["input_tokens"]) or 0
+    fresh += _number(row["cache_write_tokens"]) or 0
+    return [
+        count(_number(row["sessions"])),
+        count(_number(row["turns"])),
+        count(None if row["input_tokens"] is None else fresh),
+        count(_number(row["cache_read_tokens"])),
+        count(_number(row["output_tokens"])),
+        cost,
+        _share(row),
+    ]
+
+
+def _call_figures(row: dict[str, object]) -> list[str]:
+    from relight.cli.screen import count
+
+    calls, failures = _number(row["tool_calls"]), _number(row["tool_failures"])
+    return [count(_number(row["sessions"])), count(calls), count(failures), _share(row)]
+
+
+def _share(row: dict[str, object]) -> str:
+    calls, failures = _number(row["tool_calls"]) or 0, _number(row["tool_failures"]) or 0
+    return f"{failures / calls:.1%}" if calls else "–"
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, int | float) else None
+
+
+def _weight(row: dict[str, object]) -> float:
+    """What a bar shows: cost, or, where nothing has a price, output."""
+    return _number(row["cost_usd"]) or (_number(row["output_tokens"]) or 0) * 1e-9
+
+
+def _name(key: str, value: object) -> str:
+    """A key as a person would say it; `--json` has it whole."""
+    text = "unknown" if value is None else str(value)
+    if key == "project":
+        return "/".join(text.rsplit("/", 2)[-2:])
+    if key == "session":
+        source, _, name = text.partition(":")
+        return f"{source}:{name[:13]}"
+    return text
+
+
+def notes(found: Report) -> list[str]:
+    """What a reader of the figures must know: what is missing from them, and what is a bound."""
+    told = []
+    total = found.total
+    if total["unpriced_turns"]:
+        told.append(
+            f"{total['unpriced_turns']:,} of {total['turns']:,} turns have no known price and are"
+            " not in the cost (≥); `relight doctor` names their models"
+        )
+    if total["partial_turns"]:
+        told.append(
+            f"{total['partial_turns'] / total['turns']:.0%} of turns are partial: the agent logged"
+            " only a lower bound of their output"
+        )
+    if total["included_usd"]:
+        told.append(
+            f"${total['included_usd']:,.2f} more at list price was included in a subscription"
+        )
+    if found.by == ["day"] and "tool_calls" in total:
+        told.append("failed: share of tool calls that went wrong")
+    return told

@@ -1,0 +1,299 @@
+"""Shell command lines, read stage by stage.
+
+What a command's output and exit code mean depends on which program spoke last, so a line is
+taken apart the way a shell does it: here-document bodies dropped, quotes respected, wrappers
+such as `bash -lc`, `sudo` and `timeout` looked through. Half a line is read as far as it goes;
+nothing here raises.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+Joint = Literal["|", "&&", "||", ";", "&", ""]
+
+
+class Stage(Struct, frozen=True):
+    """One program of a command line, and what joins it to the next one.
+
+    `words` begins with the program as written; redirections are left out of it.
+    """
+
+    program: str
+    words: tuple[str, ...]
+    joint: Joint = ""
+    wrappers: tuple[str, ...] = ()
+    is_piped: bool = False
+    hides_output: bool = False
+    hides_errors: bool = False
+
+    @property
+    def action(self) -> str:
+        """The first word after the program that is no option: `grep` in `git -P grep x`."""
+        return next((word for word in self.words[1:] if not word.startswith("-")), "")
+
+
+# Possessive throughout: a line of ten thousand quotes must not be tried in every division.
+_SUBSTITUTION = r"\$\((?:[^()]++|\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\))*+\)"
+_TOKEN = re.compile(
+    rf"""(?:[ \t\r]|\\\n)*+(?:
+    (?P<comment>\#[^\n]*+)
+  | (?P<newline>\n)
+  | \d*<<-?[ \t]*+(?!<)['"\\]?(?P<heredoc>[\w.+!-]++)['"]?
+  | (?P<redirect>\d*(?:<<<|>>|>\||<>|[<>]&(?:\d+-?|-)?|[<>](?!\())|&>>?)
+  | (?P<joint>&&|\|\||\|&|;;?&?|[&|])
+  | (?P<paren>[()])
+  | (?P<word>(?:[^\s;&|<>()'"`\\$]++|'[^']*+(?:'|\Z)|{_SUBSTITUTION}
+      |"(?:[^"\\$]++|\\.|{_SUBSTITUTION}|\$)*+(?:"|\Z)|`[^`]*+`|\\[^\n]|\$|[<>]\([^()]*+\))++)
+  | (?P<other>[^\s])
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_QUOTED = re.compile(r"""'([^']*+)(?:'|\Z)|"((?:[^"\\]++|\\.)*+)(?:"|\Z)|\\(.)""", re.DOTALL)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+_PYTHON = re.compile(r"(?:python|pypy|py)[\d.]*t?\Z")
+
+_OPENERS = frozenset(("if", "then", "else", "elif", "while", "until", "do", "!", "{", "time"))
+_CLOSERS = frozenset(("done", "fi", "esac", "}"))
+_SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh", "fish", "ash", "su"))
+_NESTING_LIMIT = 5
+
+# Programs that run another: the options that take a value, and how many words of its own follow.
+_WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
+    "sudo": (frozenset(["-u", "-g", "-h", "-p", "-C", "-U", "-r", "-t"]), 0),
+    "doas": (frozenset(("-u",)), 0),
+    "env": (frozenset(("-u", "-C", "--unset", "--chdir")), 0),
+    "timeout": (frozenset(("-s", "-k", "--signal", "--kill-after")), 1),
+    "gtimeout": (frozenset(("-s", "-k")), 1),
+    "time": (frozenset(("-f", "-o")), 0),
+    "nice": (frozenset(("-n",)), 0),
+    "ionice": (frozenset(("-c", "-n")), 0),
+    "stdbuf": (frozenset(("-i", "-o", "-e")), 0),
+    "exec": (frozenset(("-a",)), 0),
+    "xargs": (
+        frozenset(["-n", "-I", "-P", "-L", "-d", "-s", "-a", "-E", "--max-args", "--max-procs"]),
+        0,
+    ),
+    "conda run": (frozenset(("-n", "-p", "--name", "--prefix")), 0),
+    "docker exec": (frozenset(["-u", "-w", "-e", "--user", "--workdir", "--env", "--env-file"]), 1),
+    "uv run": (frozenset(["-p", "--python", "--with", "--extra", "--group", "--project"]), 0),
+    "coverage run": (frozenset(("--source", "--rcfile", "--omit", "--include")), 0),
+    **{
+        name: (frozenset[str](), 0)
+        for name in [
+            "nohup",
+            "setsid",
+            "unbuffer",
+            "command",
+            "builtin",
+            "xvfb-run",
+            "npx",
+            "bunx",
+            "pnpx",
+            "catchsegv",
+            "caffeinate",
+        ]
+    },
+    **{
+        name: (frozenset[str](), 0)
+        for name in [
+            "poetry run",
+            "pipenv run",
+            "pdm run",
+            "hatch run",
+            "rye run",
+            "bundle exec",
+            "pnpm exec",
+            "pnpm dlx",
+            "yarn exec",
+            "yarn dlx",
+            "npm exec",
+            "micromamba run",
+        ]
+    },
+}
+
+
+def split_stages(command: str | Sequence[str]) -> tuple[Stage, ...]:
+    """Every program a command line runs, in order, wrappers looked through.
+
+    >>> [(s.program, s.joint) for s in split_stages("cd x && timeout 9 grep -r 'a|b' . | head")]
+    [('cd', '&&'), ('grep', '|'), ('head', '')]
+    """
+    if isinstance(command, str):
+        return tuple(_split(command, 0))
+    return tuple(_unwrap(Stage("", tuple(map(str, command))), 0))
+
+
+def find_deciders(stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """The stages whose exit code can be the exit code of the whole line.
+
+    >>> [s.program for s in find_deciders(split_stages("make; cd x && pytest | tail"))]
+    ['cd', 'tail']
+    """
+    options = [word for stage in stages if stage.program == "set" for word in stage.words[1:]]
+    is_strict = any(word[0] == "-" and "e" in word for word in options if word)
+    sees_pipes = "pipefail" in options
+    deciders: list[Stage] = []
+    before = ""
+    for stage in stages:
+        if before == "||" or (before in (";", "&") and not is_strict):
+            deciders.clear()
+        if stage.joint != "|" or sees_pipes:
+            deciders.append(stage)
+        before = stage.joint
+    return () if before == "&" else tuple(deciders)
+
+
+def _split(text: str, depth: int) -> Iterable[Stage]:
+    stages: list[Stage] = []
+    words: list[str] = []
+    bodies: list[str] = []
+    outputs: dict[str, str] = {}
+    redirect = ""
+    match = _TOKEN.match
+    position, end = 0, len(text)
+    while position < end and (found := match(text, position)):
+        position = found.end()
+        kind, token = found.lastgroup, found[found.lastgroup or 0]
+        if kind == "word" or kind == "other":
+            word = _unquote(token)
+            if redirect:
+                _redirect(outputs, redirect, word)
+                redirect = ""
+            else:
+                words.append(word)
+        elif kind == "redirect":
+            redirect = "" if token[-1] in "0123456789-" else token
+            if not redirect:
+                _redirect(outputs, token, "")
+        elif kind == "heredoc":
+            bodies.append(token)
+        elif kind == "joint" or kind == "newline":
+            if kind == "newline" and bodies:
+                position = _skip_bodies(text, position, bodies)
+                bodies.clear()
+            if words:
+                _add_stage(stages, words, outputs, depth)
+            if stages and (kind == "joint" or stages[-1].joint == ""):
+                stages[-1] = replace(stages[-1], joint=_JOINTS[token])
+            words, outputs, redirect = [], {}, ""
+    if words:
+        _add_stage(stages, words, outputs, depth)
+    return stages
+
+
+_JOINTS: dict[str, Joint] = {"&&": "&&", "||": "||", "|": "|", "|&": "|", "&": "&", "\n": ";"}
+_JOINTS |= {";": ";", ";;": ";", ";&": ";", ";;&": ";"}
+
+
+def _add_stage(stages: list[Stage], words: list[str], outputs: dict[str, str], depth: int) -> None:
+    if words[0] in _CLOSERS:
+        return  # what follows a loop joins its last stage
+    while words and words[0] in _OPENERS:
+        del words[0]
+    if not words or words[0] in ("for", "case", "select", "function"):
+        return
+    stage = Stage(
+        "",
+        tuple(words),
+        is_piped=bool(stages) and stages[-1].joint == "|",
+        hides_output="1" in outputs,
+        hides_errors=outputs.get("2") == "/dev/null",
+    )
+    stages.extend(_unwrap(stage, depth))
+
+
+def _redirect(outputs: dict[str, str], operator: str, target: str) -> None:
+    if operator.startswith("&>") or (operator == ">&" and target):
+        outputs["1"] = outputs["2"] = target
+    elif operator == "2>&1":
+        outputs["2"] = outputs.get("1", "")
+    elif operator[0] == "2" and ">" in operator:
+        outputs["2"] = target
+    elif operator in (">", ">>", ">|", "1>", "1>>"):
+        outputs["1"] = target
+
+
+def _unquote(word: str) -> str:
+    if "'" not in word and '"' not in word and "\\" not in word:
+        return word
+    return _QUOTED.sub(lambda found: found[1] or found[2] or found[3] or "", word)
+
+
+def _skip_bodies(text: str, position: int, marks: list[str]) -> int:
+    for mark in marks:
+        closing = re.compile(rf"^\t*{re.escape(mark)}[ \t\r]*$", re.MULTILINE)
+        found = closing.search(text, position)
+        if not found:
+            return len(text)
+        position = min(found.end() + 1, len(text))
+    return position
+
+
+def _unwrap(stage: Stage, depth: int) -> Iterable[Stage]:
+    words, wrappers = stage.words, stage.wrappers
+    while words and _ASSIGNMENT.match(words[0]):
+        words = words[1:]
+    while words:
+        name = words[0].rpartition("/")[2] or words[0]
+        pair = f"{name} {words[1]}" if len(words) > 1 else name
+        wrapper = _WRAPPERS.get(pair) or _WRAPPERS.get(name)
+        if wrapper is None or (name == "command" and words[1:2] in (("-v",), ("-V",))):
+            break
+        stop = "-m" if name == "coverage" else ""
+        inner = _skip_options(words[2 if pair in _WRAPPERS else 1 :], *wrapper, stop)
+        if not inner:
+            break
+        if stop:
+            inner = ("python", *inner)
+        words, wrappers = inner, (*wrappers, name)
+    if not words:
+        return ()
+    name = words[0].rpartition("/")[2] or words[0]
+    script = _find_script(name, words) if depth < _NESTING_LIMIT else None
+    if script is not None:
+        inside = list(_split(script, depth + 1))
+        if inside:
+            inside[0] = replace(inside[0], is_piped=stage.is_piped)
+            inside[-1] = replace(inside[-1], joint=stage.joint)
+            return [replace(each, wrappers=(*wrappers, *each.wrappers)) for each in inside]
+    if _PYTHON.match(name):
+        name, module = "python", _skip_options(words[1:], frozenset(("-W", "-X")), 0, stop="-m")
+        if module[:1] == ("-m",) and len(module) > 1:
+            words, wrappers = module[1:], (*wrappers, "python")
+            name = words[0]
+    return (replace(stage, program=name, words=words, wrappers=wrappers),)
+
+
+def _skip_options(
+    words: tuple[str, ...], valued: frozenset[str], own: int, stop: str = ""
+) -> tuple[str, ...]:
+    at = 0
+    while at < len(words) and words[at] != stop:
+        if words[at] == "--":
+            at += 1
+            break
+        if words[at].startswith("-"):
+            at += 2 if words[at] in valued else 1
+        elif _ASSIGNMENT.match(words[at]):
+            at += 1
+        else:
+            break
+    return words[at + own :]
+
+
+def _find_script(name: str, words: tuple[str, ...]) -> str | None:
+    if name == "eval":
+        return " ".join(words[1:])
+    if name not in _SHELLS:
+        return None
+    for at, word in enumerate(words[1:-1], 1):
+        if word.startswith("-") and word[1:2] != "-" and word.endswith("c"):
+            return words[at + 1]
+        if not word.startswith("-") and name != "su":
+            return None
+    return None

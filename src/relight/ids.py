@@ -1,0 +1,12 @@
+"""Row ids that any process, reading in any order, computes alike."""
+
+from hashlib import blake2b
+
+
+def row_id(kind: str, *names: str) -> int:
+    """A 64-bit id from the source's own names: no look-up, no order, no coordination.
+
+    Among ten million rows two would share an id with a chance of three in a million.
+    """
+    text = "\0".join((kind, *names)).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)

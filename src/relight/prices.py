@@ -1,0 +1,219 @@
+"""What a turn cost, and who says so.
+
+A model's prices are plain data, so that the store can keep them: a small import then never waits
+for genai-prices, which takes 195 ms to load and is imported only where it is searched. Rates are
+whole nano-dollars per million tokens and a cost is rounded once, so sums never drift.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from datetime import UTC, datetime, time
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from relight.model import Cost, Usage
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelInfo
+
+Source: TypeAlias = Literal["config", "prices.toml", "genai-prices"]
+MTOK = 1_000_000
+NANOS = 10**9
+UNKNOWN = Cost(None, "unknown", None)
+_RATES = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
+_BEDROCK = re.compile(r"^(?:.*/)?(?:[a-z-]+\.)?[a-z0-9]+\.(?=[a-z])")  # us.anthropic.claude-…
+
+
+class Rates(Struct, frozen=True):
+    """Nano-dollars per million tokens, for calls with more than `above` tokens of prompt."""
+
+    input: int | None = None  # None: the list has no price for that side of a call
+    output: int | None = None
+    cache_read: int = 0
+    cache_write: int = 0
+    cache_write_1h: int = 0
+    above: int = -1
+
+
+class Price(Struct, frozen=True):
+    """What one list asks for a model: from a moment on, or between two minutes of the UTC day."""
+
+    source: Source
+    tiers: tuple[Rates, ...]  # for long prompts first; a call pays one tier for all its tokens
+    since: int | None = None
+    day_minutes: tuple[int, int] | None = None
+
+
+PriceList: TypeAlias = tuple[Price, ...]  # of those valid at the time of a call the last applies
+
+
+def price_usage(
+    usage: Usage, prices: PriceList | None, *, at: int, calls: int = 1, included: bool = False
+) -> Cost:
+    """The cost of some tokens at a time, or an unknown cost; never a guess and never a false zero.
+
+    `calls` is how many model calls the usage adds up: tiers go by the prompt of one call, so a
+    session's total is judged by its average call. `included` marks what a subscription covers.
+    """
+    fresh, output = usage.input, usage.output
+    if fresh is None or output is None:
+        return UNKNOWN
+    read, write = usage.cache_read or 0, usage.cache_write or 0
+    prompt = fresh + read + write
+    if not prices:
+        return UNKNOWN if prompt or output else Cost(0, "estimated", None)
+    price = prices[0] if len(prices) == 1 else _choose_price(prices, at)
+    for rates in price.tiers:
+        if prompt > rates.above * calls:
+            break
+    if (rates.input is None and prompt) or (rates.output is None and output):
+        return UNKNOWN
+    hour = min(usage.cache_write_1h or 0, write)
+    total = fresh * (rates.input or 0) + read * rates.cache_read + output * (rates.output or 0)
+    total += (write - hour) * rates.cache_write + hour * rates.cache_write_1h
+    nanos, rest = divmod(total, MTOK)
+    nanos += rest + (nanos & 1) > MTOK // 2  # half goes to the even side
+    return Cost(nanos, "included" if included else "estimated", price.source)
+
+
+def reported_cost(usd: float | str | Decimal, *, included: bool = False) -> Cost:
+    """The cost that the source itself states; a figure that is no amount of money is unknown."""
+    try:
+        nanos = round(Decimal(str(usd)) * NANOS)
+    except (ArithmeticError, ValueError):
+        return UNKNOWN
+    return Cost(nanos, "included" if included else "reported", "source") if nanos >= 0 else UNKNOWN
+
+
+def find_price(
+    model: str | None,
+    provider: str | None = None,
+    *,
+    config_prices: Mapping[str, Any] | None = None,
+) -> PriceList | None:
+    """What a model costs: by the user's config, else by `prices.toml`, else by genai-prices."""
+    names, seller = _spell_model(model), (provider or "").strip().lower()
+    config = {name.lower(): row for name, row in (config_prices or {}).items()}
+    for name in names:
+        if name in config:
+            return (_price_row(config[name], name, source="config"),)
+    rows = tuple(
+        _price_row(row, names[0], source="prices.toml")
+        for row in _read_sheet()["price"]
+        if any(fnmatchcase(name, pattern) for name in names for pattern in row["models"])
+        and (not seller or row["provider"] in seller)
+    )
+    if rows and rows[0].since is None:  # a dated row continues the list of genai-prices
+        return rows
+    info = _find_model(names, seller)
+    return (_price_model(info, names[0]) if info else ()) + rows or None
+
+
+def context_window(model: str | None, provider: str | None = None) -> int | None:
+    """How many tokens of prompt a model takes; `[1m]` is Claude Code's name for a long window."""
+    if model and model.lower().endswith("[1m]"):
+        return 1_000_000
+    info = _find_model(_spell_model(model), (provider or "").strip().lower())
+    return info.context_window if info else None
+
+
+def _choose_price(prices: PriceList, at: int) -> Price:
+    now = at // 60_000 % 1440
+    for price in reversed(prices):
+        start, end = price.day_minutes or (0, 1440)
+        is_now = start <= now < end if start <= end else not end <= now < start
+        if is_now and (price.since is None or price.since <= at):
+            return price
+    return prices[0]
+
+
+def _spell_model(model: str | None) -> tuple[str, ...]:
+    """The names to look a model up by, as written first; none for `<synthetic>` and its like."""
+    written = (model or "").strip().lower()
+    if not written or written.startswith("<"):
+        return ()
+    name = re.sub(r"\[\w*\]$", "", written).removeprefix("models/")
+    spellings = [written, name, name.rsplit("/", 1)[-1], _BEDROCK.sub("", name)]
+    return tuple(dict.fromkeys(spellings + [name.removesuffix("-latest") for name in spellings]))
+
+
+def _find_model(names: tuple[str, ...], seller: str) -> "ModelInfo | None":
+    """The model in its seller's own list, else in its maker's.
+
+    Open models cost something else at each seller, and nothing on one's own machine: the maker's
+    list stands in for a named seller's only where a model has one price everywhere.
+    """
+    if not names:
+        return None
+    from genai_prices.data_snapshot import get_snapshot
+
+    find = get_snapshot().find_provider_model
+    for place in ["aws", seller, ""] if _BEDROCK.match(names[0]) else [seller, ""]:
+        identity, address = (None, place) if "://" in place else (place or None, None)
+        for name in names:
+            try:
+                found, info = find(name, None, identity, address)
+            except LookupError:
+                continue
+            is_sold = place or found.id in _read_sheet()["one_price_vendors"]
+            if is_sold or (not seller and ":" not in name):  # deepseek-r1:8b is a local build
+                return info
+    return None
+
+
+def _price_model(info: "ModelInfo", name: str) -> PriceList:
+    """The list of genai-prices as plain data; empty when tokens alone do not make the price."""
+    from genai_prices.types import ConditionalPrice, StartDateConstraint
+
+    prices = []
+    listed = info.prices
+    for each in listed if isinstance(listed, list) else [ConditionalPrice(prices=listed)]:
+        if each.prices.requests_kcount or each.prices.output_reasoning_mtok:
+            return ()  # Perplexity also charges for searches, which no agent reports
+        usd = {rate: getattr(each.prices, f"{rate}_mtok") for rate in _RATES}
+        starts = {tier.start for value in usd.values() for tier in getattr(value, "tiers", ())}
+        steps = sorted(starts | {-1}, reverse=True)
+        tiers = tuple(_build_rates(usd, name, above=step) for step in steps)
+        since, minutes, when = None, None, each.constraint
+        if isinstance(when, StartDateConstraint):
+            since = round(datetime.combine(when.start_date, time(), UTC).timestamp() * 1000)
+        elif when:
+            start, end = when.start_time, when.end_time
+            minutes = start.hour * 60 + start.minute, end.hour * 60 + end.minute
+        prices.append(Price("genai-prices", tiers, since, minutes))
+    return tuple(prices) if any(p.tiers[0].input or p.tiers[0].output for p in prices) else ()
+
+
+def _price_row(row: Mapping[str, Any], name: str, *, source: Source) -> Price:
+    usd = {rate: row.get(f"{rate}_usd_per_mtok") for rate in _RATES}
+    since = round(row["since"].timestamp() * 1000) if "since" in row else None
+    return Price(source, (_build_rates(usd, name, above=-1),), since)
+
+
+def _build_rates(usd: Mapping[str, Any], name: str, *, above: int) -> Rates:
+    """Rates in nano-dollars; a cached token without its own costs what a fresh one does."""
+    nanos = {}
+    for rate, value in usd.items():
+        reached = [tier.price for tier in getattr(value, "tiers", ()) if tier.start <= above]
+        price = reached[-1] if reached else getattr(value, "base", value)
+        if price is not None:
+            nanos[rate] = round(Decimal(str(price)) * NANOS)
+    fresh = nanos.get("input", 0)
+    for maker, times in _read_sheet()["one_hour_cache_write_times_input"].items():
+        if maker in name and "cache_write" in nanos:
+            nanos.setdefault("cache_write_1h", fresh * times)
+    nanos.setdefault("cache_read", fresh)
+    nanos.setdefault("cache_write_1h", nanos.setdefault("cache_write", fresh))
+    return Rates(above=above, **nanos)
+
+
+@cache
+def _read_sheet() -> dict[str, Any]:
+    text = (Path(__file__).parent / "data" / "prices.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text, parse_float=Decimal)

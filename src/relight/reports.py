@@ -1,0 +1,219 @@
+"""What it all came to: totals by day, model, project, tool and whatever else people ask by."""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from msgspec import Struct
+
+from relight.errors import RelightError
+from relight.store import Store
+
+TOKENS = (
+    "input_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "cache_write_1h_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+)
+SUMS = (
+    "turns",
+    "partial_turns",
+    *TOKENS,
+    "cost_nanos",
+    "included_nanos",
+    "unpriced_turns",
+    "tool_calls",
+    "tool_failures",
+    "wall_ms",
+)
+USAGE_KEYS = {
+    "day": "day",
+    "week": "week.week",
+    "month": "substr(day, 1, 7)",
+    "source": "source",
+    "model": "model",
+    "provider": "provider",
+    "project": "project",
+    "session": "root_id",
+}
+# what tells of calls, not of turns: tokens have no meaning for them
+CALL_KEYS = {"tool": "tool", "failure": "kind"}
+KEYS = (*USAGE_KEYS, *CALL_KEYS)
+DEFAULT_SINCE = "30d"
+
+
+class Report(Struct, frozen=True):
+    """Rows of figures by the keys asked for, and the total, which is counted for itself."""
+
+    by: list[str]
+    rows: list[dict[str, Any]]
+    total: dict[str, Any]
+
+
+class Filter(Struct, frozen=True, kw_only=True):
+    """Which part of the record a report is about; days are in the store's time zone."""
+
+    since: str | None = None
+    until: str | None = None
+    source: str | None = None
+    model: str | None = None
+    project: str | None = None
+
+
+def read_filter(
+    store: Store,
+    *,
+    since: str = DEFAULT_SINCE,
+    until: str | None = None,
+    source: str | None = None,
+    model: str | None = None,
+    project: str | None = None,
+    now: datetime | None = None,
+) -> Filter:
+    """A filter from what people type: `7d`, `all` or a date, and parts of names."""
+    from zoneinfo import ZoneInfo
+
+    today = (now or datetime.now(UTC)).astimezone(ZoneInfo(store.timezone)).date()
+    return Filter(
+        since=read_day(since, today=today),
+        until=read_day(until, today=today) if until else None,
+        source=source,
+        model=model,
+        project=project,
+    )
+
+
+def read_day(text: str, *, today: date) -> str | None:
+    """A day from `2026-05-01`, or `7d`: the last seven days with today; None for `all`.
+
+    >>> read_day("7d", today=date(2026, 11, 15))
+    '2026-11-09'
+    """
+    if text == "all":
+        return None
+    try:
+        if days := re.fullmatch(r"(\d{1,6})d", text):
+            return (today - timedelta(days=max(int(days[1]) - 1, 0))).isoformat()
+        return date.fromisoformat(text).isoformat()
+    except (ValueError, OverflowError):
+        raise RelightError(
+            f"{text!r} is not a day", "write 2026-05-01, or 7d for the last seven days, or all"
+        ) from None
+
+
+def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = None) -> Report:
+    """The figures by these keys, in the order of the keys."""
+    for key in by:
+        if key not in KEYS:
+            raise RelightError(f"cannot report by {key!r}", f"the keys are {', '.join(KEYS)}")
+    where, values = _where(chosen or Filter())
+    of_calls = any(key in CALL_KEYS for key in by)
+    table = CALLS if of_calls else USAGE
+    columns = [{**USAGE_KEYS, **CALL_KEYS}[key] for key in by]
+    prefix, join = _week_table(store) if "week" in by else ("", "")
+    sums = ", ".join(f"sum({name})" for name in SUMS)
+    names = ", ".join(columns)
+    rows = store.query(
+        f"{prefix} select {names}, count(distinct root_id), {sums} from {table} {join} {where}"
+        f" group by {names} order by {names}",
+        values,
+    )
+    total = store.query(f"select count(distinct root_id), {sums} from {table} {where}", values)
+    labels = _session_labels(
+        store, [row[by.index("session")] for row in rows] if "session" in by else []
+    )
+    shown = []
+    for row in rows:
+        keys = dict(zip(by, row, strict=False))
+        if "session" in keys:
+            keys |= labels[keys["session"]]
+        shown.append({**keys, **figures(row[len(by) :], of_calls=of_calls)})
+    return Report(list(by), shown, figures(total[0], of_calls=of_calls))
+
+
+USAGE = "session_day"
+# the same columns from single calls, for keys that only they have
+CALLS = """(
+    select coalesce(tool_call.day, 'unknown') as day, session.source, session.project,
+        session.root_id, coalesce(turn.model, session.model) as model, turn.provider,
+        tool_call.tool, tool_call.kind, null as turns, null as partial_turns,
+        null as input_tokens, null as cache_read_tokens, null as cache_write_tokens,
+        null as cache_write_1h_tokens, null as output_tokens, null as reasoning_tokens,
+        null as cost_nanos, null as included_nanos, null as unpriced_turns, 1 as tool_calls,
+        case when tool_call.label = 'error' then 1 else 0 end as tool_failures, null as wall_ms
+    from tool_call
+    join session on session.id = tool_call.session_id
+    left join turn on turn.id = tool_call.turn_id
+)"""
+
+
+def _where(chosen: Filter) -> tuple[str, list[str]]:
+    tests, values = [], []
+    for test, value in (
+        ("day >= ?", chosen.since),
+        ("day <= ?", chosen.until),
+        ("source = ?", chosen.source),
+        ("model like ? escape '\\'", _part(chosen.model)),
+        ("project like ? escape '\\'", _part(chosen.project)),
+    ):
+        if value is not None:
+            tests.append(test)
+            values.append(value)
+    return f"where {' and '.join(tests)}" if tests else "", values
+
+
+def _part(text: str | None) -> str | None:
+    if text is None:
+        return None
+    escaped = re.sub(r"([%_\\])", r"\\\1", text)
+    return f"%{escaped}%"
+
+
+def _week_table(store: Store) -> tuple[str, str]:
+    """Days and their ISO weeks as a table, since no SQL for them works everywhere."""
+    days = [day for (day,) in store.query("select distinct day from session_day")]
+    pairs = ", ".join(f"('{day}', '{_week(day)}')" for day in days) or "('', '')"
+    return f"with week (on_day, week) as (values {pairs})", "join week on week.on_day = day"
+
+
+def _week(day: str) -> str:
+    try:
+        year, week, _ = date.fromisoformat(day).isocalendar()
+    except ValueError:
+        return day
+    return f"{year}-W{week:02}"
+
+
+def _session_labels(store: Store, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    labels = {}
+    for session_id in ids:
+        source, key, title = store.query(
+            "select source, key, title from session where id = ?", (session_id,)
+        )[0]
+        labels[session_id] = {"session": f"{source}:{key}", "title": title}
+    return labels
+
+
+def figures(row: Sequence[Any], *, of_calls: bool = False) -> dict[str, Any]:
+    """The figures of a row of sums: the number of sessions, then `SUMS`.
+
+    Cost is unknown where no turn has a price; what has no meaning for calls is null for them.
+    """
+    sessions, sums = row[0], dict(zip(SUMS, row[1:], strict=True))
+    shown: dict[str, Any] = {"sessions": sessions, "turns": sums["turns"]}
+    if not of_calls:
+        sums = {name: value or 0 if name not in TOKENS else value for name, value in sums.items()}
+        shown["turns"] = sums["turns"]
+    shown |= {name: sums[name] for name in TOKENS}
+    is_priced = not of_calls and (sums["unpriced_turns"] < sums["turns"] or not sums["turns"])
+    shown["cost_usd"] = sums["cost_nanos"] / 1e9 if is_priced else None
+    shown["included_usd"] = None if of_calls else sums["included_nanos"] / 1e9
+    shown["unpriced_turns"] = sums["unpriced_turns"]
+    shown["partial_turns"] = sums["partial_turns"]
+    shown["tool_calls"] = sums["tool_calls"] or 0
+    shown["tool_failures"] = sums["tool_failures"] or 0
+    shown["wall_seconds"] = None if of_calls else sums["wall_ms"] / 1000
+    return shown

@@ -1,0 +1,158 @@
+"""Intervals and tests of ratios by resampling whole sessions.
+
+Calls of one session fail together: on real sessions a test that took calls for independent
+found a difference where there was none in 8 to 56 % of trials at a nominal 5 %.
+"""
+
+import math
+import random
+from collections.abc import Sequence
+
+from relight.distributions import check_positive, check_share, normal_cdf, student_quantile
+from relight.stats import Estimate
+
+
+def cluster_bootstrap(
+    clusters: Sequence[tuple[float, float]],
+    *,
+    seed: int,
+    samples: int = 2000,
+    confidence: float = 0.95,
+) -> Estimate | None:
+    """A ratio of sums (errors per call, cost per success) over sessions, with its interval.
+
+    `clusters` has one (numerator, denominator) a session; for the mean difference of pairs it
+    is (difference, 1). None if the denominators add up to nothing. A bound is None where the
+    data cannot carry it: one session, sessions that all agree, or too many resamples without a
+    denominator.
+
+    >>> estimate = cluster_bootstrap([(1, 10), (0, 5), (4, 9), (0, 12), (2, 8)], seed=1)
+    >>> round(estimate.value, 3), round(estimate.low, 3), round(estimate.high, 3)
+    (0.159, 0.0, 0.444)
+    >>> cluster_bootstrap([(1, 10)], seed=1)
+    Estimate(value=0.1, low=None, high=None)
+    """
+    check_share(confidence=confidence)
+    check_positive(samples=samples)
+    arm = _drop_empty(clusters)
+    value = _divide_sums(arm)
+    if value is None:
+        return None
+    if _agree(arm):
+        return Estimate(value, None, None)
+    rng = random.Random(seed)
+    replicates = [_divide_sums(rng.choices(arm, k=len(arm))) for _ in range(samples)]
+    return _bound(value, replicates, sessions=len(arm), confidence=confidence)
+
+
+def bootstrap_difference(
+    a: Sequence[tuple[float, float]],
+    b: Sequence[tuple[float, float]],
+    *,
+    seed: int,
+    samples: int = 2000,
+    confidence: float = 0.95,
+) -> Estimate | None:
+    """How much higher the ratio of sums is in `b` than in `a`, with its interval.
+
+    Bounds as in `cluster_bootstrap`. An arm whose sessions all agree does not show how far
+    chance moves it, so the difference has none then either.
+
+    >>> cold, warm = [(3, 9), (4, 10), (1, 6), (5, 11)] * 3, [(0, 8), (1, 9), (0, 7), (2, 12)] * 3
+    >>> estimate = bootstrap_difference(cold, warm, seed=1)
+    >>> round(estimate.value, 3), round(estimate.low, 3), round(estimate.high, 3)
+    (-0.278, -0.354, -0.197)
+    """
+    check_share(confidence=confidence)
+    check_positive(samples=samples)
+    arms = _drop_empty(a), _drop_empty(b)
+    value = _subtract(*map(_divide_sums, arms))
+    if value is None:
+        return None
+    if any(map(_agree, arms)):
+        return Estimate(value, None, None)
+    rng = random.Random(seed)
+    replicates = [
+        _subtract(*(_divide_sums(rng.choices(arm, k=len(arm))) for arm in arms))
+        for _ in range(samples)
+    ]
+    return _bound(value, replicates, sessions=min(map(len, arms)), confidence=confidence)
+
+
+def permutation_p_value(
+    a: Sequence[tuple[float, float]],
+    b: Sequence[tuple[float, float]],
+    *,
+    seed: int,
+    samples: int = 2000,
+) -> float | None:
+    """How often chance alone, dealing the same sessions to two arms, parts them this far.
+
+    Sessions are assigned at random, so this is the trial itself repeated: it keeps its 5 % with
+    few sessions, skewed figures and arms of 1 to 4, where Welch and the bootstrap give 10 to
+    12 %. Figures of a session without a denominator are (figure, 1). None if an arm has no ratio.
+
+    >>> cold, warm = [(3, 9), (4, 10), (1, 6), (5, 11)], [(0, 8), (1, 9), (0, 7), (2, 12)]
+    >>> round(permutation_p_value(cold, warm, seed=1), 2)
+    0.04
+    """
+    arms = sorted((_drop_empty(a), _drop_empty(b)), key=len)
+    seen = _subtract(*map(_divide_sums, arms))
+    if seen is None:
+        return None
+    everyone = arms[0] + arms[1]
+    totals = [sum(column) for column in zip(*everyone, strict=True)]
+    rng = random.Random(seed)
+    as_far = 1  # the deal that happened is one of them
+    for _ in range(samples):
+        dealt = [sum(c) for c in zip(*rng.sample(everyone, k=len(arms[0])), strict=True)]
+        rest = [total - part for total, part in zip(totals, dealt, strict=True)]
+        parted = _subtract(_divide(*dealt), _divide(*rest))
+        # Equal splits differ in the last digit; one without a ratio might be any distance apart.
+        as_far += parted is None or abs(parted) >= abs(seen) * (1 - 1e-9)
+    return as_far / (samples + 1)
+
+
+def _drop_empty(clusters: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The sessions that say something: those without a call and an error only look like data."""
+    return [cluster for cluster in clusters if any(cluster)]
+
+
+def _divide_sums(clusters: Sequence[tuple[float, float]]) -> float | None:
+    return _divide(*map(sum, zip(*clusters, strict=True))) if clusters else None
+
+
+def _divide(numerator: float, denominator: float) -> float | None:
+    return numerator / denominator if denominator > 0 else None
+
+
+def _subtract(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else b - a
+
+
+def _agree(clusters: Sequence[tuple[float, float]]) -> bool:
+    """True if no resample can differ from the whole, as with a single session."""
+    first = clusters[0]
+    return all(
+        math.isclose(numerator * first[1], first[0] * denominator, rel_tol=1e-12)
+        for numerator, denominator in clusters
+    )
+
+
+def _bound(
+    value: float, replicates: Sequence[float | None], *, sessions: int, confidence: float
+) -> Estimate:
+    """The percentiles of the replicates, widened for few sessions.
+
+    Plain percentiles are too narrow by sqrt((n − 1) / n) and by the step from normal to Student;
+    Hesterberg's remedy is to read them further out by as much. A replicate that could not be
+    computed might lie anywhere, so it counts against both ends.
+    """
+    widened = student_quantile((1 + confidence) / 2, sessions - 1)
+    widened *= math.sqrt(sessions / (sessions - 1))
+    outside = math.floor(normal_cdf(-widened) * len(replicates))
+    low = sorted(-math.inf if r is None else r for r in replicates)[outside]
+    high = sorted(math.inf if r is None else r for r in replicates)[-1 - outside]
+    return Estimate(
+        value, low if math.isfinite(low) else None, high if math.isfinite(high) else None
+    )

@@ -1,0 +1,135 @@
+"""One session: finding it by what a person typed, and everything known about it."""
+
+from typing import Any
+
+from relight.errors import RelightError
+from relight.reports import SUMS, figures
+from relight.store import Store
+from relight.times import write_time
+
+TURN = (
+    "at, model, provider, role, calls, input_tokens, cache_read_tokens, cache_write_tokens,"
+    " cache_write_1h_tokens, output_tokens, reasoning_tokens, usage_status, cost_nanos,"
+    " cost_status, cost_source, duration_ms, first_token_ms, failure, failure_text"
+)
+CALL = "at, finished_at, tool, exit_code, duration_ms, label, kind, reason, evidence"
+
+
+def find_session(store: Store, name: str) -> int:
+    """The id of the session a person means: `source:id`, the agent's id, or the start of either."""
+    source, _, rest = name.partition(":")
+    rows = store.query(
+        "select id, source, key from session where key = ?1 or (source = ?2 and key = ?3)",
+        (name, source, rest),
+    )
+    if not rows and name:
+        rows = store.query(
+            "select id, source, key from session where substr(key, 1, length(?1)) = ?1"
+            " or (source = ?2 and substr(key, 1, length(?3)) = ?3) order by source, key limit 50",
+            (name, source, rest if rest else "\0"),
+        )
+        roots = [row for row in rows if "/" not in row[2]]
+        rows = roots if len(roots) == 1 else rows
+    if not rows:
+        raise RelightError(
+            f"there is no session {name!r}", "`relight report --by session` lists them"
+        )
+    if len(rows) > 1:
+        several = ", ".join(f"{source}:{key}" for _, source, key in rows[:8])
+        more = f" and {len(rows) - 8} more" if len(rows) > 8 else ""
+        raise RelightError(f"{name!r} could be {several}{more}", "write more of its beginning")
+    return int(rows[0][0])
+
+
+def read_session(store: Store, session_id: int) -> dict[str, Any]:
+    """What is known of a session: its figures with its sub-agents', its own turns and calls."""
+    columns = (
+        "source, key, parent_id, parent_kind, root_id, project, title, model, version, started_at,"
+        " ended_at, outcome, outcome_evidence, is_frozen"
+    )
+    row = store.query(f"select {columns} from session where id = ?", (session_id,))[0]
+    known = dict(zip(columns.split(", "), row, strict=True))
+    sums = ", ".join(f"sum({name})" for name in SUMS)
+    # of a root, with its sub-agents; of a sub-agent, its own
+    total = store.query(
+        f"select 1, {sums} from session_day where root_id = ?1 or session_id = ?1", (session_id,)
+    )[0]
+    return {
+        "session": f"{known['source']}:{known['key']}",
+        "source": known["source"],
+        "id": known["key"],
+        "parent": _session_name(store, known["parent_id"]),
+        "parent_kind": known["parent_kind"],
+        "children": _children(store, session_id),
+        "project": known["project"],
+        "title": known["title"],
+        "model": known["model"],
+        "version": known["version"],
+        "started_at": write_time(known["started_at"]),
+        "ended_at": write_time(known["ended_at"]),
+        "outcome": known["outcome"] or "unknown",
+        "has_tape": bool(
+            store.query("select 1 from tape_part where session_id = ? limit 1", (session_id,))
+        ),
+        "figures": figures(total),
+        "turns": _turns(store, session_id),
+        "tool_calls": _calls(store, session_id),
+    }
+
+
+def _session_name(store: Store, session_id: int | None) -> str | None:
+    rows = store.query("select source || ':' || key from session where id = ?", (session_id,))
+    return rows[0][0] if rows else None
+
+
+def _children(store: Store, session_id: int) -> list[dict[str, Any]]:
+    rows = store.query(
+        "select source || ':' || session.key, parent_kind, title,"
+        " (select sum(cost_nanos) from session_day where session_id = session.id),"
+        " (select sum(unpriced_turns) from session_day where session_id = session.id)"
+        " from session where parent_id = ? order by started_at, session.key",
+        (session_id,),
+    )
+    return [
+        {
+            "session": name,
+            "kind": kind,
+            "title": title,
+            "cost_usd": None if nanos is None or (unpriced and not nanos) else nanos / 1e9,
+        }
+        for name, kind, title, nanos, unpriced in rows
+    ]
+
+
+def _turns(store: Store, session_id: int) -> list[dict[str, Any]]:
+    rows = store.query(
+        f"select session_id <> ?1, {TURN} from turn where session_id = ?1"
+        " or id in (select turn_id from shared_turn where session_id = ?1)"
+        " order by at is null, at, id",
+        (session_id,),
+    )
+    turns = []
+    for is_shared, *row in rows:
+        turn = dict(zip(TURN.split(", "), row, strict=True))
+        nanos = turn.pop("cost_nanos")
+        turn["at"] = write_time(turn["at"])
+        turn["cost_usd"] = None if nanos is None else nanos / 1e9
+        turn["is_shared"] = bool(is_shared)
+        turns.append(turn)
+    return turns
+
+
+def _calls(store: Store, session_id: int) -> list[dict[str, Any]]:
+    rows = store.query(
+        f"select {CALL} from tool_call where session_id = ?1"
+        " or turn_id in (select turn_id from shared_turn where session_id = ?1)"
+        " order by at is null, at, id",
+        (session_id,),
+    )
+    calls = []
+    for row in rows:
+        call = dict(zip(CALL.split(", "), row, strict=True))
+        call["at"] = write_time(call["at"])
+        call["finished_at"] = write_time(call["finished_at"])
+        calls.append(call)
+    return calls

@@ -1,0 +1,50 @@
+"""What agents left on disk, read into Relight's own nouns.
+
+To add a source: a module with `NAME`, `find` and `read`, a folder of fixtures, and a row here.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, cast
+
+from relight.errors import RelightError
+from relight.model import Mark, Origin, Parsed, Piece
+
+
+class Source(Protocol):
+    """`find` looks for files; `read` understands their records, and is pure.
+
+    A source that keeps a database, or many sessions in one file, also has `fetch`, which gives
+    what is new in an origin as pieces of one record a line.
+    """
+
+    NAME: str
+
+    def find(self, environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin]: ...
+
+    def folders(self, environment: Mapping[str, str]) -> list[Path]: ...
+
+    def read(self, lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed: ...
+
+
+Fetch = Callable[[Origin, Mapping[str, Mark]], Iterator[Piece]]
+
+SOURCES = {
+    "claude-code": "relight.sources.claude_code",
+    "codex": "relight.sources.codex",
+    "hermes": "relight.sources.hermes",
+    "chat": "relight.sources.chat",
+}
+
+
+def find_source(name: str) -> Source:
+    """The source of that name, imported when first asked for."""
+    if name not in SOURCES:
+        raise RelightError(f"there is no source {name!r}", f"the sources are {', '.join(SOURCES)}")
+    return cast(Source, import_module(SOURCES[name]))
+
+
+def find_fetch(name: str) -> Fetch | None:
+    """How a source's new records are fetched, where its origins are not plain files of lines."""
+    return getattr(find_source(name), "fetch", None)

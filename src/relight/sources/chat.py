@@ -1,0 +1,237 @@
+"""Chat files: one session a line, as OpenAI chat messages.
+
+A line is a list of messages, or an object with `messages` and, optionally, `id`, `model`,
+`provider`, `started_at`, `project`, `usage`, `calls` and `outcome`. `prompt_tokens` includes what
+was cached. A session without an id is named by its content, so reading it twice adds nothing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from relight.model import Mark, Origin, Parsed, Piece, Session, ToolCall, Turn, Usage
+from relight.sources.files import find_files, look_at, read_piece
+from relight.sources.reading import Reading, exclusive_usage, first_line
+from relight.times import read_time
+
+NAME = "chat"
+
+
+class _PromptDetails(Struct):
+    cached_tokens: int | None = None
+
+
+class _CompletionDetails(Struct):
+    reasoning_tokens: int | None = None
+
+
+class _Usage(Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+    completion_tokens_details: _CompletionDetails | None = None
+
+
+class _Function(Struct):
+    name: str = ""
+    arguments: Any = None
+
+
+class _Call(Struct):
+    id: str = ""
+    function: _Function = msgspec.field(default_factory=_Function)
+
+
+class _Message(Struct):
+    role: str = ""
+    content: Any = None
+    tool_calls: list[_Call] | None = None
+    tool_call_id: str | None = None
+    name: str | None = None
+    model: str | None = None
+    usage: _Usage | None = None
+    timestamp: Any = None
+
+
+class _Known(Struct):
+    """What is known of a call beside its text."""
+
+    call_id: str
+    exit_code: int | None = None
+    timed_out: bool | None = None
+    is_error: bool | None = None
+
+
+class _Session(Struct):
+    messages: list[_Message]
+    id: str | int | None = None
+    model: str | None = None
+    provider: str | None = None
+    started_at: Any = None
+    project: str | None = None
+    usage: _Usage | None = None
+    calls: list[_Known] | None = None
+
+
+_decode = msgspec.json.Decoder(list[_Message] | _Session).decode
+
+
+def find(environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin]:
+    """The file given, or the `.jsonl` files below the folder given: there is no usual place."""
+    if folder and folder.is_dir():
+        yield from find_files(folder)
+    elif folder and (origin := look_at(folder)):
+        yield origin
+
+
+def folders(environment: Mapping[str, str]) -> list[Path]:
+    return []
+
+
+def fetch(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
+    """Each new line as a piece of its own, since each is a session with its own tape."""
+    mark, more = marks.get(""), True
+    while more:
+        piece, more = read_piece(NAME, origin, mark)
+        offset = before_line = piece.before.offset
+        mark = piece.before
+        for line in piece.raw.splitlines(keepends=True):
+            offset += len(line)
+            after = msgspec.structs.replace(piece.after, offset=offset)
+            if line.strip():
+                yield Piece(source=NAME, raw=line, before=mark, after=after)
+                mark = after
+            before_line = offset
+        if piece.unreadable or before_line != piece.after.offset or mark != piece.after:
+            yield Piece(
+                source=NAME, raw=b"", before=mark, after=piece.after, unreadable=piece.unreadable
+            )
+            mark = piece.after
+
+
+def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
+    """The session that each line holds."""
+    reading = Reading()
+    owner = None
+    for number, line in enumerate(lines):
+        if not line or line.isspace():
+            continue
+        try:
+            decoded = _decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            reading.bad_lines[number] = str(error)
+            continue
+        session = decoded if isinstance(decoded, _Session) else _Session(messages=decoded)
+        key = str(session.id) if session.id is not None else _content_name(session)
+        owner = owner or key
+        _read_session(reading, key, session, origin)
+    return reading.finish(owner, b"")
+
+
+def _content_name(session: _Session) -> str:
+    return blake2b(msgspec.json.encode(session.messages), digest_size=8).hexdigest()
+
+
+def _read_session(reading: Reading, key: str, session: _Session, origin: Origin) -> None:
+    # without a time of its own a session is dated by its file: the best witness there is
+    started_at = read_time(session.started_at) or origin.modified_ns // 1_000_000
+    at = started_at
+    answers = 0
+    known = {call.call_id: call for call in session.calls or ()}
+    title = None
+    for message in session.messages:
+        at = read_time(message.timestamp) or at
+        if message.role == "assistant":
+            answers += 1
+            _read_answer(reading, f"{key}#{answers}", key, session, message, at)
+        elif message.role == "tool" and message.tool_call_id:
+            facts = known.get(message.tool_call_id)
+            reading.close_call(
+                f"{key}:{message.tool_call_id}",
+                finished_at=at,
+                result=content_text(message.content),
+                is_error=facts.is_error if facts else None,
+                exit_code=facts.exit_code if facts else None,
+                timed_out=facts.timed_out if facts else None,
+            )
+        elif message.role == "user" and title is None:
+            title = first_line(content_text(message.content))
+    if session.usage is not None:
+        reading.see_turn(
+            Turn(
+                key=f"{key}#total",
+                session=key,
+                at=started_at,
+                model=session.model,
+                provider=session.provider,
+                calls=max(answers, 1),
+                usage=_read_usage(session.usage),
+                usage_status="reconciled",
+            )
+        )
+    reading.see_session(
+        Session(
+            key=key,
+            project=session.project,
+            title=title,
+            model=session.model,
+            started_at=started_at,
+            ended_at=at,
+        )
+    )
+
+
+def _read_answer(
+    reading: Reading, turn: str, key: str, session: _Session, message: _Message, at: int | None
+) -> None:
+    if session.usage is None:
+        reading.see_turn(
+            Turn(
+                key=turn,
+                session=key,
+                at=at,
+                model=message.model or session.model,
+                provider=session.provider,
+                usage=_read_usage(message.usage) if message.usage else Usage(),
+                usage_status="final" if message.usage else "partial",
+            )
+        )
+    for call in message.tool_calls or ():
+        arguments = call.function.arguments
+        if arguments is not None and not isinstance(arguments, str):
+            arguments = msgspec.json.encode(arguments).decode()
+        reading.open_call(
+            ToolCall(
+                # ids of calls are unique within a session only: programs write call_1, call_2 …
+                key=f"{key}:{call.id}",
+                session=key,
+                turn=turn if session.usage is None else f"{key}#total",
+                tool=call.function.name,
+                at=at,
+                arguments=arguments,
+            )
+        )
+
+
+def _read_usage(usage: _Usage) -> Usage:
+    prompt = usage.prompt_tokens if usage.prompt_tokens is not None else usage.input_tokens
+    output = usage.completion_tokens if usage.completion_tokens is not None else usage.output_tokens
+    cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None
+    details = usage.completion_tokens_details
+    return exclusive_usage(
+        prompt, cached, output, reasoning=details.reasoning_tokens if details else None
+    )
+
+
+def content_text(content: Any) -> str | None:
+    """The text of a message's content, which is a string or a list of parts."""
+    if isinstance(content, list):
+        texts = [part.get("text") for part in content if isinstance(part, dict)]
+        return "\n".join(text for text in texts if isinstance(text, str)) or None
+    return content if isinstance(content, str) else None

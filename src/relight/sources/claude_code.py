@@ -1,0 +1,315 @@
+"""Claude Code: `projects/<folder>/<session>.jsonl`, sub-agents in files of their own.
+
+One response is written as one line for each of its blocks, all with the same message id; a
+fork copies earlier lines with their ids. `input_tokens` counts only what was not cached.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from relight.model import Origin, Parsed, Session, ToolCall, Total, Turn, Usage
+from relight.sources.files import find_files
+from relight.sources.reading import Reading, first_line
+from relight.times import read_time
+
+NAME = "claude-code"
+SIDECHAINS_KEPT = 32
+
+
+class _CacheCreation(Struct):
+    ephemeral_1h_input_tokens: int = 0
+
+
+class _OutputDetails(Struct):
+    thinking_tokens: int | None = None
+
+
+class _Usage(Struct):
+    input_tokens: int = 0
+    cache_read_input_tokens: int | None = 0
+    cache_creation_input_tokens: int | None = 0
+    output_tokens: int = 0
+    cache_creation: _CacheCreation | None = None
+    output_tokens_details: _OutputDetails | None = None
+
+
+class _Block(Struct):
+    type: str = ""
+    id: str = ""
+    name: str = ""
+    input: Raw = Raw(b"")
+    text: str = ""
+    tool_use_id: str = ""
+    is_error: bool | None = None
+    content: Raw = Raw(b"")
+
+
+class _Message(Struct):
+    id: str | None = None
+    model: str | None = None
+    content: str | list[_Block] | None = None
+    stop_reason: str | None = None
+    usage: _Usage | None = None
+
+
+class _ModelUsage(Struct):
+    inputTokens: int = 0
+    outputTokens: int = 0
+    thinkingTokens: int | None = None
+    cacheReadInputTokens: int = 0
+    cacheCreationInputTokens: int = 0
+    cacheCreationEphemeral1hInputTokens: int | None = None
+
+
+class _Line(Struct):
+    type: str = ""
+    sessionId: str | None = None
+    timestamp: str | None = None
+    uuid: str | None = None
+    parentUuid: str | None = None
+    isSidechain: bool = False
+    agentId: str | None = None
+    isMeta: bool | None = None
+    isCompactSummary: bool | None = None
+    cwd: str | None = None
+    version: str | None = None
+    message: _Message | None = None
+    requestId: str | None = None
+    isApiErrorMessage: bool | None = None
+    apiErrorStatus: int | None = None
+    modelUsage: dict[str, _ModelUsage] | None = None
+
+
+class _State(Struct):
+    session: str | None = None
+    model: str | None = None
+    last_at: int | None = None
+    sidechains: dict[str, str] = {}
+    open_calls: list[ToolCall] = []
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+def find(environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin]:
+    """Transcripts in the folder given, else in Claude Code's own folders."""
+    for root in [folder] if folder else folders(environment):
+        yield from find_files(root)
+
+
+def folders(environment: Mapping[str, str]) -> list[Path]:
+    """`CLAUDE_CONFIG_DIR` (several may be named, with commas), else the two usual places."""
+    home = Path(environment.get("HOME") or Path.home())
+    named = [name.strip() for name in environment.get("CLAUDE_CONFIG_DIR", "").split(",")]
+    roots = [Path(name).expanduser() for name in named if name]
+    roots = roots or [home / ".claude", home / ".config" / "claude"]
+    return [root / "projects" if root.name != "projects" else root for root in roots]
+
+
+def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
+    """What these lines of one transcript say, going on from `state`."""
+    reader = _Reader(origin, msgspec.json.decode(state, type=_State) if state else _State())
+    for number, line in enumerate(lines):
+        if not line or line.isspace():
+            continue
+        try:
+            reader.read_line(_decode(line))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            reader.reading.bad_lines[number] = str(error)
+    return reader.finish()
+
+
+class _Reader:
+    def __init__(self, origin: Origin, state: _State) -> None:
+        self.origin = origin
+        self.state = state
+        self.reading = Reading(state.open_calls)
+
+    def finish(self) -> Parsed:
+        state, reading = self.state, self.reading
+        state.open_calls = list(reading.open_calls.values())
+        state.sidechains = dict(list(state.sidechains.items())[-SIDECHAINS_KEPT:])
+        return reading.finish(state.session, msgspec.json.encode(state))
+
+    def read_line(self, line: _Line) -> None:
+        if line.modelUsage is not None and line.sessionId:
+            self._read_totals(line.sessionId, line.modelUsage)
+        message = line.message
+        if message is None or not line.sessionId:
+            return
+        at = read_time(line.timestamp)
+        self.state.last_at = at or self.state.last_at
+        session = self._read_session(line, at)
+        if line.type == "assistant":
+            self._read_response(line, message, session, at)
+        elif line.type == "user":
+            self._read_results(message, at)
+
+    def _read_session(self, line: _Line, at: int | None) -> str:
+        """The session a line belongs to: a sub-agent's lines bear its parent's id."""
+        parent = line.sessionId or ""
+        key = parent
+        if line.agentId:
+            key = f"{parent}/{line.agentId}"
+        elif line.isSidechain:
+            key = f"{parent}/{self._read_sidechain(line)}"
+        if self.state.session is None:
+            self.state.session = key
+        is_child = key != parent
+        message = line.message
+        model = message.model if message and message.model != "<synthetic>" else None
+        self.reading.see_session(
+            Session(
+                key=key,
+                parent=parent if is_child else None,
+                parent_kind="subagent" if is_child else None,
+                project=line.cwd,
+                title=_title(line),
+                model=model,
+                version=line.version,
+                started_at=at,
+                ended_at=at,
+            )
+        )
+        return key
+
+    def _read_sidechain(self, line: _Line) -> str:
+        """Which sub-agent of an old in-file sidechain this is: named by where its chain began."""
+        chains = self.state.sidechains
+        name = chains.get(line.parentUuid or "") or f"sidechain-{(line.uuid or '')[:8]}"
+        chains[line.uuid or ""] = name
+        return name
+
+    def _read_response(self, line: _Line, message: _Message, session: str, at: int | None) -> None:
+        if message.model == "<synthetic>":
+            if line.isApiErrorMessage:
+                self._read_api_error(line, message, session, at)
+            return
+        self.state.model = message.model
+        name = message.id or line.uuid or ""
+        key = f"{name}:{line.requestId}" if line.requestId else name
+        if (usage := message.usage) is not None:
+            self.reading.see_turn(
+                Turn(
+                    key=key,
+                    session=session,
+                    at=at,
+                    model=message.model,
+                    provider=_provider(name, message.model),
+                    usage=_read_usage(usage),
+                    # the placeholder of a stream's start: only its end tells the output
+                    usage_status="final" if message.stop_reason else "partial",
+                )
+            )
+        for block in message.content if isinstance(message.content, list) else ():
+            if block.type == "tool_use":
+                self.reading.open_call(
+                    ToolCall(
+                        key=block.id,
+                        session=session,
+                        turn=key,
+                        tool=block.name,
+                        at=at,
+                        arguments=bytes(block.input).decode("utf-8", "replace") or None,
+                    )
+                )
+
+    def _read_api_error(self, line: _Line, message: _Message, session: str, at: int | None) -> None:
+        from relight.failures import classify_error
+
+        text = _message_text(message) or "API error"
+        self.reading.see_turn(
+            Turn(
+                key=message.id or line.uuid or "",
+                session=session,
+                at=at,
+                model=self.state.model,
+                calls=0,
+                usage=Usage(0, 0, 0, 0),
+                failure=classify_error(text, status=line.apiErrorStatus).kind,
+                failure_text=text[:500],
+            )
+        )
+
+    def _read_results(self, message: _Message, at: int | None) -> None:
+        for block in message.content if isinstance(message.content, list) else ():
+            if block.type == "tool_result":
+                self.reading.close_call(
+                    block.tool_use_id,
+                    finished_at=at,
+                    result=_result_text(block.content),
+                    is_error=block.is_error,
+                )
+
+    def _read_totals(self, session: str, usage: dict[str, _ModelUsage]) -> None:
+        """`cost-state`: cumulative for the session with its sub-agents, and inherited by forks."""
+        for name, used in usage.items():
+            model = name.removesuffix("[1m]")
+            self.reading.totals[f"{session}:{model}"] = Total(
+                key=f"{session}:{model}",
+                session=session,
+                model=model,
+                provider=_provider("", model),
+                at=self.state.last_at,
+                with_children=True,
+                usage=Usage(
+                    input=used.inputTokens,
+                    cache_read=used.cacheReadInputTokens,
+                    cache_write=used.cacheCreationInputTokens,
+                    output=used.outputTokens,
+                    cache_write_1h=used.cacheCreationEphemeral1hInputTokens,
+                    reasoning=used.thinkingTokens,
+                ),
+            )
+
+
+def _read_usage(usage: _Usage) -> Usage:
+    hour = usage.cache_creation.ephemeral_1h_input_tokens if usage.cache_creation else None
+    details = usage.output_tokens_details
+    return Usage(
+        input=usage.input_tokens,
+        cache_read=usage.cache_read_input_tokens or 0,
+        cache_write=usage.cache_creation_input_tokens or 0,
+        output=usage.output_tokens,
+        cache_write_1h=hour,
+        reasoning=details.thinking_tokens if details else None,
+    )
+
+
+def _provider(message_id: str, model: str | None) -> str | None:
+    if message_id.startswith("msg_bdrk_"):
+        return "aws"
+    if message_id.startswith("msg_vrtx_"):
+        return "google-vertex"
+    return "anthropic" if model and model.startswith("claude") else None
+
+
+def _title(line: _Line) -> str | None:
+    """A person's words: the first prompt that neither the client nor a command wrote."""
+    message = line.message
+    if line.type != "user" or line.isMeta or line.isCompactSummary or message is None:
+        return None
+    text = _message_text(message)
+    return None if text is None or text.startswith("<") else first_line(text)
+
+
+def _message_text(message: _Message) -> str | None:
+    if isinstance(message.content, list):
+        return next((block.text for block in message.content if block.text), None)
+    return message.content
+
+
+def _result_text(raw: Raw) -> str | None:
+    """The text of a tool result, which is a string or a list of blocks."""
+    data = bytes(raw)
+    if not data:
+        return None
+    content: Any = msgspec.json.decode(data)
+    if isinstance(content, list):
+        texts = [block.get("text", "") for block in content if isinstance(block, dict)]
+        return "\n".join(text for text in texts if isinstance(text, str))
+    return content if isinstance(content, str) else None

@@ -1,0 +1,321 @@
+"""Codex: `sessions/YYYY/MM/DD/rollout-<time>-<id>.jsonl`, also `archived_sessions`.
+
+Running totals restart, repeat, and are inherited, so only single responses are added up:
+`token_usage_record` where the client writes it, else each `token_count` that moved the total.
+`input_tokens` includes what was cached, `output_tokens` includes the reasoning.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from relight.model import Origin, Parsed, Session, ToolCall, Turn, Usage
+from relight.sources.files import find_files
+from relight.sources.reading import Reading, exclusive_usage, first_line
+from relight.times import read_time, uuid7_time
+
+NAME = "codex"
+
+
+class _Usage(Struct):
+    input_tokens: int = 0
+    cached_input_tokens: int | None = 0
+    cache_write_input_tokens: int | None = 0
+    output_tokens: int = 0
+    reasoning_output_tokens: int | None = None
+    total_tokens: int | None = None
+
+
+class _Info(Struct):
+    total_token_usage: _Usage | None = None
+    last_token_usage: _Usage | None = None
+
+
+class _Duration(Struct):
+    secs: int = 0
+    nanos: int = 0
+
+
+class _Item(Struct):
+    type: str = ""
+    id: str = ""
+    exit_code: int | None = None
+    duration: _Duration | None = None
+
+
+class _Content(Struct):
+    text: str | None = None
+
+
+class _Payload(Struct):
+    type: str = ""
+    id: str | None = None
+    turn_id: str | None = None
+    cwd: str | None = None
+    cli_version: str | None = None
+    model_provider: str | None = None
+    source: Any = None
+    forked_from_id: str | None = None
+    model: str | None = None
+    info: _Info | None = None
+    response_id: str | None = None
+    usage: _Usage | None = None
+    name: str | None = None
+    arguments: str | None = None
+    input: Any = None
+    action: Any = None
+    call_id: str | None = None
+    output: Any = None
+    status: str | None = None
+    role: str | None = None
+    content: list[_Content] | None = None
+    message: str | None = None
+    item: _Item | None = None
+    duration_ms: int | None = None
+    reason: str | None = None
+
+
+class _Line(Struct):
+    type: str = ""
+    timestamp: str | None = None
+    payload: _Payload | None = None
+
+
+class _State(Struct):
+    """What a rollout's later lines depend on."""
+
+    session: str | None = None
+    born_at: int | None = None
+    is_fork: bool = False
+    is_replay: bool = False
+    parent: str | None = None
+    parent_kind: str | None = None
+    model: str | None = None
+    provider: str | None = None
+    project: str | None = None
+    has_records: bool = False
+    last_total: _Usage | None = None
+    responses: int = 0
+    asked: list[str] = []
+    open_calls: list[ToolCall] = []
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
+RESULTS = ("function_call_output", "custom_tool_call_output")
+
+
+def find(environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin]:
+    """Rollouts in the folder given, else in Codex' own folders."""
+    for root in [folder] if folder else folders(environment):
+        for origin in find_files(root):
+            if "rollout-" in origin.path:
+                yield origin
+
+
+def folders(environment: Mapping[str, str]) -> list[Path]:
+    home = Path(environment.get("HOME") or Path.home())
+    root = Path(environment.get("CODEX_HOME") or home / ".codex").expanduser()
+    return [root / "sessions", root / "archived_sessions"]
+
+
+def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
+    """What these lines of one rollout say, going on from `state`."""
+    reader = _Reader(msgspec.json.decode(state, type=_State) if state else _State())
+    for number, line in enumerate(lines):
+        if not line or line.isspace():
+            continue
+        try:
+            decoded = _decode(line)
+            if decoded.payload is not None:
+                reader.read_record(decoded.type, decoded.payload, read_time(decoded.timestamp))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            reader.reading.bad_lines[number] = str(error)
+    return reader.finish()
+
+
+class _Reader:
+    def __init__(self, state: _State) -> None:
+        self.state = state
+        self.reading = Reading(state.open_calls)
+
+    def finish(self) -> Parsed:
+        self.state.open_calls = list(self.reading.open_calls.values())
+        return self.reading.finish(self.state.session, msgspec.json.encode(self.state))
+
+    def read_record(self, kind: str, payload: _Payload, at: int | None) -> None:
+        state = self.state
+        if kind == "session_meta":
+            self._read_meta(payload)
+        if state.session is None:
+            return
+        if payload.turn_id and (kind == "turn_context" or payload.type == "task_started"):
+            self._watch_replay(payload.turn_id)
+        if kind == "turn_context":
+            state.model = payload.model or state.model
+        if kind == "event_msg" and payload.type == "token_count":
+            self._read_token_count(payload.info, at)
+        if state.is_replay:
+            return
+        self._see(at)
+        if kind == "token_usage_record" and payload.usage:
+            state.has_records = True
+            self._read_response(payload.response_id, payload.usage, at)
+        elif kind == "response_item":
+            self._read_item(payload, at)
+        elif kind == "event_msg":
+            self._read_event(payload, at)
+
+    def _read_meta(self, payload: _Payload) -> None:
+        """Only the first one is the file's own; a fork may repeat its parent's after it."""
+        state = self.state
+        if state.session is not None or payload.id is None:
+            return
+        state.session = payload.id
+        state.born_at = uuid7_time(payload.id)
+        state.is_fork = payload.forked_from_id is not None
+        state.project = payload.cwd
+        state.provider = payload.model_provider
+        state.parent = payload.forked_from_id
+        state.parent_kind = "fork" if state.is_fork else None
+        if spawner := _find_spawner(payload.source):
+            state.parent, state.parent_kind = spawner, "subagent"
+        self._see(None, version=payload.cli_version)
+
+    def _see(self, at: int | None, *, version: str | None = None, title: str | None = None) -> None:
+        state = self.state
+        self.reading.see_session(
+            Session(
+                key=state.session or "",
+                parent=state.parent,
+                parent_kind=state.parent_kind,  # type: ignore[arg-type]
+                project=state.project,
+                title=title,
+                model=state.model,
+                version=version,
+                started_at=at,
+                ended_at=at,
+            )
+        )
+
+    def _watch_replay(self, turn_id: str) -> None:
+        """A fork repeats its parent's records: those of turns begun before the file was born."""
+        began_at = uuid7_time(turn_id)
+        if self.state.is_fork and began_at is not None and self.state.born_at is not None:
+            self.state.is_replay = began_at < self.state.born_at
+
+    def _read_token_count(self, info: _Info | None, at: int | None) -> None:
+        state = self.state
+        if info is None or info.total_token_usage is None:
+            return
+        is_repeat = info.total_token_usage == state.last_total
+        state.last_total = info.total_token_usage
+        if not is_repeat and not state.has_records and not state.is_replay:
+            self._read_response(None, info.last_token_usage or info.total_token_usage, at)
+
+    def _read_response(self, response_id: str | None, used: _Usage, at: int | None) -> None:
+        state, reading = self.state, self.reading
+        state.responses += 1
+        key = response_id or f"{state.session}#{state.responses}"
+        reading.see_turn(
+            Turn(
+                key=key,
+                session=state.session or "",
+                at=at,
+                model=state.model,
+                provider=state.provider,
+                usage=exclusive_usage(
+                    used.input_tokens,
+                    used.cached_input_tokens,
+                    used.output_tokens,
+                    cache_write=used.cache_write_input_tokens,
+                    reasoning=used.reasoning_output_tokens,
+                ),
+            )
+        )
+        # the calls asked for since the last response belong to this one
+        for name in state.asked:
+            if call := reading.calls.get(name) or reading.open_calls.get(name):
+                reading.calls[name] = msgspec.structs.replace(call, turn=key)
+                if name in reading.open_calls:
+                    reading.open_calls[name] = reading.calls[name]
+        state.asked = []
+
+    def _read_item(self, payload: _Payload, at: int | None) -> None:
+        if payload.type in CALLS:
+            key = payload.call_id or payload.id or f"{self.state.session}@{at}"
+            arguments = payload.arguments
+            if arguments is None:
+                arguments = _as_text(payload.input if payload.input is not None else payload.action)
+            self.reading.open_call(
+                ToolCall(
+                    key=key,
+                    session=self.state.session or "",
+                    tool=payload.name or payload.type.removesuffix("_call"),
+                    at=at,
+                    arguments=arguments,
+                )
+            )
+            self.state.asked.append(key)
+            if payload.type == "web_search_call" and payload.status == "completed":
+                self.reading.close_call(key, finished_at=at)
+        elif payload.type in RESULTS and payload.call_id:
+            self.reading.close_call(
+                payload.call_id, finished_at=at, result=_as_text(payload.output)
+            )
+        elif payload.type == "message" and payload.role == "user":
+            texts = [part.text for part in payload.content or () if part.text]
+            if texts and not texts[0].startswith(("<", "# AGENTS.md")):
+                self._see(at, title=first_line(texts[0]))
+
+    def _read_event(self, payload: _Payload, at: int | None) -> None:
+        item = payload.item
+        if payload.type == "item_completed" and item and item.type == "CommandExecution":
+            if call := self.reading.open_calls.get(item.id):
+                spent = item.duration
+                self.reading.open_calls[item.id] = msgspec.structs.replace(
+                    call,
+                    exit_code=item.exit_code,
+                    duration_ms=spent.secs * 1000 + spent.nanos // 1_000_000 if spent else None,
+                )
+        elif payload.type in ("error", "stream_error") and payload.message:
+            self._read_failure(payload.message, at)
+
+    def _read_failure(self, text: str, at: int | None) -> None:
+        from relight.failures import classify_error
+
+        self.reading.see_turn(
+            Turn(
+                key=f"{self.state.session}!{at}",
+                session=self.state.session or "",
+                at=at,
+                model=self.state.model,
+                provider=self.state.provider,
+                calls=0,
+                usage=Usage(0, 0, 0, 0),
+                failure=classify_error(text).kind,
+                failure_text=text[:500],
+            )
+        )
+
+
+def _find_spawner(source: Any) -> str | None:
+    """The thread that spawned this one, where `source` tells of a sub-agent."""
+    try:
+        spawner = source["subagent"]["thread_spawn"]["parent_thread_id"]
+    except (KeyError, TypeError):
+        return None
+    return spawner if isinstance(spawner, str) else None
+
+
+def _as_text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        texts = [part.get("text") for part in value if isinstance(part, dict)]
+        if words := [text for text in texts if isinstance(text, str)]:
+            return "\n".join(words)
+    return msgspec.json.encode(value).decode()

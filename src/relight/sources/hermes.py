@@ -1,0 +1,301 @@
+"""Hermes Agent: `state.db`, in its home and in each of its profiles.
+
+Hermes keeps sums for a session, model and task, never single calls, so its turns are totals.
+`input_tokens` counts only what was not cached; `output_tokens` includes the reasoning. Columns
+differ between versions: what is there is read, what is not is unknown.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from relight.errors import RelightError
+from relight.model import Cost, Mark, Origin, Parsed, Piece, Session, ToolCall, Total, Usage
+from relight.sources.files import look_at
+from relight.sources.reading import Reading, first_line
+from relight.times import read_time
+
+NAME = "hermes"
+USAGE = ("input", "output", "cache_read", "cache_write", "reasoning")
+# the request's own bulk, repeated in every session; nothing is derived from it
+LEFT_OUT = {"system_prompt", "origin_json", "codex_reasoning_items", "codex_message_items"}
+
+
+def find(environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin]:
+    """`state.db` of the home given, else of `HERMES_HOME`, and of every profile below it."""
+    for root in [folder] if folder else folders(environment):
+        if root.is_file():
+            paths = [root]
+        else:
+            paths = [root / "state.db", *sorted(root.glob("profiles/*/state.db"))]
+        for path in paths:
+            if origin := look_at_database(path):
+                yield origin
+
+
+def folders(environment: Mapping[str, str]) -> list[Path]:
+    home = Path(environment.get("HOME") or Path.home())
+    return [Path(environment.get("HERMES_HOME") or home / ".hermes").expanduser()]
+
+
+def look_at_database(path: Path) -> Origin | None:
+    """A database with its write-ahead log, in which everything may stand that is new."""
+    main = look_at(path)
+    log = look_at(f"{path}-wal")
+    if main is None or log is None:
+        return main
+    return Origin(
+        main.path, main.size + log.size, max(main.modified_ns, log.modified_ns), main.inode
+    )
+
+
+def open_database(path: str) -> sqlite3.Connection:
+    """A connection that can only read: through SQLite, never as bytes, whoever else writes."""
+    mode = "ro" if Path(f"{path}-wal").exists() else "ro&immutable=1"
+    uri = f"{Path(path).absolute().as_uri()}?mode={mode}"
+    connection = sqlite3.connect(uri, uri=True, timeout=10)
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+def fetch(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
+    """What is new, session by session, each row as one JSON line.
+
+    A session is looked into when its own row, its usage or its number of messages changed.
+    Rows already taped come again only with the flags that changed.
+    """
+    try:
+        with closing(open_database(origin.path)) as database:
+            yield from _fetch_sessions(database, origin, marks)
+    except sqlite3.DatabaseError as error:
+        raise RelightError(
+            f"cannot read {origin.path}: {error}",
+            "if Hermes is running, try again; `hermes sessions repair` mends a broken database",
+        ) from error
+
+
+def _fetch_sessions(
+    database: sqlite3.Connection, origin: Origin, marks: Mapping[str, Mark]
+) -> Iterator[Piece]:
+    database.execute("begin")
+    usage: dict[str, list[dict[str, Any]]] = {}
+    if _columns(database, "session_model_usage"):
+        for row in database.execute("select * from session_model_usage"):
+            usage.setdefault(row["session_id"], []).append(dict(row))
+    newest = dict(
+        database.execute("select session_id, max(id) from messages group by session_id").fetchall()
+    )
+    flags = [name for name in ("active", "compacted") if name in _columns(database, "messages")]
+    for row in database.execute("select * from sessions order by started_at, id").fetchall():
+        session = {name: row[name] for name in row.keys() if name not in LEFT_OUT}  # noqa: SIM118
+        key = session["id"]
+        lines = [{"table": "sessions", **session}]
+        lines += [{"table": "session_model_usage", **used} for used in usage.get(key, ())]
+        newest_id = newest.get(key) or 0
+        head = blake2b(msgspec.json.encode([lines, newest_id]), digest_size=8).digest()
+        mark = marks.get(key) or Mark(path=origin.path, part=key)
+        if mark.head == head:
+            continue
+        if mark.offset and flags:
+            lines += _flag_lines(database, key, mark.offset, flags)
+        lines += _message_lines(database, key, mark.offset)
+        after = msgspec.structs.replace(
+            mark,
+            size=origin.size,
+            modified_ns=origin.modified_ns,
+            inode=origin.inode,
+            offset=newest_id,
+            generation=mark.generation + 1,
+            head=head,
+        )
+        raw = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+        yield Piece(source=NAME, raw=raw, before=mark, after=after)
+    whole = marks.get("") or Mark(path=origin.path)
+    after = msgspec.structs.replace(
+        whole, size=origin.size, modified_ns=origin.modified_ns, inode=origin.inode
+    )
+    yield Piece(source=NAME, raw=b"", before=whole, after=after)
+
+
+def _columns(database: sqlite3.Connection, table: str) -> set[str]:
+    return {row["name"] for row in database.execute(f"pragma table_info({table})")}
+
+
+def _message_lines(
+    database: sqlite3.Connection, key: str, after_id: int
+) -> Iterator[dict[str, Any]]:
+    statement = "select * from messages where session_id = ? and id > ? order by id"
+    for row in database.execute(statement, (key, after_id)):
+        known = {name: row[name] for name in row.keys() if name not in LEFT_OUT}  # noqa: SIM118
+        yield {"table": "messages", **{k: v for k, v in known.items() if v is not None}}
+
+
+def _flag_lines(
+    database: sqlite3.Connection, key: str, up_to_id: int, flags: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """Compaction and rewinding mark old rows: their flags are told again, not their text."""
+    statement = f"select id, {', '.join(flags)} from messages where session_id = ? and id <= ?"
+    for row in database.execute(statement, (key, up_to_id)):
+        if row["active"] != 1:
+            yield {"table": "messages", **dict(row)}
+
+
+def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
+    """What these rows of one session say."""
+    reader = _Reader(msgspec.json.decode(state, type=list[ToolCall]) if state else [])
+    for number, line in enumerate(lines):
+        if not line or line.isspace():
+            continue
+        try:
+            row = msgspec.json.decode(line)
+            if not isinstance(row, dict):
+                raise msgspec.ValidationError("expected an object")
+            reader.read_row(row)
+        except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+            reader.reading.bad_lines[number] = str(error)
+    return reader.finish()
+
+
+class _Reader:
+    def __init__(self, open_calls: list[ToolCall]) -> None:
+        self.reading = Reading(open_calls)
+        self.session: dict[str, Any] = {}
+        self.usage: list[dict[str, Any]] = []
+
+    def finish(self) -> Parsed:
+        key = self.session.get("id")
+        if key is not None:
+            for total in read_totals(self.session, self.usage):
+                self.reading.totals[total.key] = total
+        state = msgspec.json.encode(list(self.reading.open_calls.values()))
+        return self.reading.finish(key, state)
+
+    def read_row(self, row: dict[str, Any]) -> None:
+        match row.pop("table", None):
+            case "sessions":
+                self._read_session(row)
+            case "session_model_usage":
+                self.usage.append(row)
+            case "messages":
+                self._read_message(row)
+
+    def _read_session(self, row: dict[str, Any]) -> None:
+        self.session = row
+        parent = row.get("parent_session_id")
+        self.reading.see_session(
+            Session(
+                key=row["id"],
+                parent=parent,
+                parent_kind=_parent_kind(row) if parent else None,
+                project=row.get("cwd"),
+                title=row.get("title"),
+                model=row.get("model"),
+                started_at=read_time(row.get("started_at")),
+                ended_at=read_time(row.get("ended_at")),
+            )
+        )
+
+    def _read_message(self, row: dict[str, Any]) -> None:
+        if "role" not in row:  # only flags: the message itself was read before
+            return
+        at = read_time(row.get("timestamp"))
+        key = row["session_id"]
+        title = None
+        if row["role"] == "user" and not str(row.get("content") or "").startswith("[IMPORTANT:"):
+            title = first_line(row.get("content"))
+        self.reading.see_session(Session(key=key, title=title, started_at=at, ended_at=at))
+        if row["role"] == "assistant" and row.get("tool_calls"):
+            for call in msgspec.json.decode(row["tool_calls"]):
+                function = call.get("function") or {}
+                self.reading.open_call(
+                    ToolCall(
+                        # Hermes repeats short ids (call_1) across sessions
+                        key=f"{key}:{call.get('id') or call.get('call_id')}",
+                        session=key,
+                        tool=function.get("name") or "",
+                        at=at,
+                        arguments=function.get("arguments"),
+                    )
+                )
+        elif row["role"] == "tool" and row.get("tool_call_id"):
+            self.reading.close_call(
+                f"{key}:{row['tool_call_id']}",
+                finished_at=at,
+                result=row.get("content"),
+            )
+
+
+def _parent_kind(row: dict[str, Any]) -> Any:
+    if row.get("source") == "subagent" or "_delegate_from" in str(row.get("model_config")):
+        return "subagent"
+    return "fork" if "_branched_from" in str(row.get("model_config")) else "compaction"
+
+
+def read_totals(session: dict[str, Any], usage: list[dict[str, Any]]) -> Iterator[Total]:
+    """A total for each model and task; calls beside the conversation only stand there.
+
+    Older versions have no such rows, and newer ones may not hold all of an old session: what
+    the session's own sums show beyond them is told as one more.
+    """
+    key = session["id"]
+    rest = {name: session.get(f"{name}_tokens") or 0 for name in USAGE}
+    calls = session.get("api_call_count") or 0
+    cost = session.get("estimated_cost_usd")
+    for row in usage:
+        names = [str(row.get(name) or "") for name in ("model", "billing_provider", "task")]
+        place = [str(row.get(name) or "") for name in ("billing_base_url", "billing_mode")]
+        yield Total(
+            key=":".join([key, *names, *place]),
+            session=key,
+            model=names[0] or None,
+            provider=names[1] or None,
+            role=names[2] or None,
+            at=read_time(row.get("first_seen") or session.get("started_at")),
+            calls=row.get("api_call_count") or 0,
+            usage=_read_usage(row),
+            cost=_read_cost(row),
+        )
+        if not names[2]:
+            rest = {name: rest[name] - (row.get(f"{name}_tokens") or 0) for name in USAGE}
+            calls -= row.get("api_call_count") or 0
+    if any(value > 0 for value in rest.values()):
+        remainder = {f"{name}_tokens": max(value, 0) for name, value in rest.items()}
+        yield Total(
+            key=f"{key}:session",
+            session=key,
+            model=session.get("model"),
+            provider=session.get("billing_provider"),
+            at=read_time(session.get("started_at")),
+            calls=max(calls, 0),
+            usage=_read_usage(remainder),
+            # the session's cost is for all of it, not for what its rows leave over
+            cost=_read_cost(session) if not usage and cost else None,
+        )
+
+
+def _read_usage(row: dict[str, Any]) -> Usage:
+    return Usage(
+        input=row.get("input_tokens") or 0,
+        cache_read=row.get("cache_read_tokens") or 0,
+        cache_write=row.get("cache_write_tokens") or 0,
+        output=row.get("output_tokens") or 0,
+        reasoning=row.get("reasoning_tokens"),
+    )
+
+
+def _read_cost(row: dict[str, Any]) -> Cost | None:
+    """What Hermes says it cost, where it says so: 0.0 with status `unknown` means no price."""
+    actual, estimated = row.get("actual_cost_usd"), row.get("estimated_cost_usd")
+    status = row.get("cost_status")
+    if actual:
+        return Cost(round(actual * 1e9), "reported", "source")
+    if status == "included":
+        return Cost(None, "included", "source")
+    if status in ("estimated", "actual") and estimated is not None:
+        return Cost(round(estimated * 1e9), "estimated", "source")
+    return None

@@ -1,0 +1,121 @@
+"""What every reader gathers while it walks through the records of a source."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from relight.model import Parsed, Session, ToolCall, Total, Turn, Usage
+
+TITLE_CHARACTERS = 200
+
+
+class Reading:
+    """The sessions, turns and calls told so far in one stretch of records.
+
+    A call whose result has not come yet is kept in `open_calls`, which the reader stores in
+    its state: a file may be cut between a request and its result.
+    """
+
+    def __init__(self, open_calls: Sequence[ToolCall] = ()) -> None:
+        self.sessions: dict[str, Session] = {}
+        self.turns: dict[str, Turn] = {}
+        self.calls: dict[str, ToolCall] = {}
+        self.totals: dict[str, Total] = {}
+        self.bad_lines: dict[int, str] = {}
+        self.open_calls = {call.key: call for call in open_calls}
+
+    def see_session(self, session: Session) -> None:
+        """Add what a record says of its session: first facts stay, times widen."""
+        known = self.sessions.get(session.key)
+        self.sessions[session.key] = merge_sessions(known, session) if known else session
+
+    def see_turn(self, turn: Turn) -> None:
+        """Add a turn, or another witness of one: the fullest usage and the earliest time hold."""
+        known = self.turns.get(turn.key)
+        self.turns[turn.key] = merge_turns(known, turn) if known else turn
+
+    def open_call(self, call: ToolCall) -> None:
+        if call.key not in self.calls:
+            self.calls[call.key] = self.open_calls[call.key] = call
+
+    def close_call(self, key: str, **found: object) -> None:
+        """Give an open call its result; a result nobody asked for is left to the tape."""
+        if call := self.open_calls.pop(key, None):
+            self.calls[key] = msgspec.structs.replace(call, **found)
+
+    def finish(self, owner: str | None, state: bytes) -> Parsed:
+        return Parsed(
+            owner=owner,
+            state=state,
+            sessions=list(self.sessions.values()),
+            turns=list(self.turns.values()),
+            calls=list(self.calls.values()),
+            totals=list(self.totals.values()),
+            bad_lines=self.bad_lines,
+        )
+
+
+def merge_sessions(known: Session, more: Session) -> Session:
+    return Session(
+        key=known.key,
+        parent=known.parent or more.parent,
+        parent_kind=known.parent_kind or more.parent_kind,
+        project=known.project or more.project,
+        title=known.title or more.title,
+        model=more.model or known.model,
+        version=more.version or known.version,
+        started_at=earliest(known.started_at, more.started_at),
+        ended_at=latest(known.ended_at, more.ended_at),
+    )
+
+
+def merge_turns(known: Turn, more: Turn) -> Turn:
+    fuller = more if (more.usage.output or 0) > (known.usage.output or 0) else known
+    is_final = "final" in (known.usage_status, more.usage_status)
+    return msgspec.structs.replace(
+        known,
+        at=earliest(known.at, more.at),
+        usage=fuller.usage,
+        cost=fuller.cost,
+        usage_status="final" if is_final else known.usage_status,
+    )
+
+
+def earliest(a: int | None, b: int | None) -> int | None:
+    return min(a, b) if a is not None and b is not None else (b if a is None else a)
+
+
+def latest(a: int | None, b: int | None) -> int | None:
+    return max(a, b) if a is not None and b is not None else (b if a is None else a)
+
+
+def first_line(text: str | None) -> str | None:
+    """A title from a prompt: its first words on one line."""
+    if not text:
+        return None
+    return " ".join(text[: TITLE_CHARACTERS * 2].split())[:TITLE_CHARACTERS] or None
+
+
+def exclusive_usage(
+    prompt: int | None,
+    cached: int | None,
+    output: int | None,
+    *,
+    cache_write: int | None = None,
+    reasoning: int | None = None,
+) -> Usage:
+    """Disjoint buckets from the OpenAI convention, where the prompt includes what was cached.
+
+    >>> exclusive_usage(1200, 200, 34, reasoning=5)
+    Usage(input=1000, cache_read=200, cache_write=0, output=34, cache_write_1h=None, reasoning=5)
+    """
+    if prompt is None:
+        return Usage(output=output, reasoning=reasoning)
+    cached, cache_write = cached or 0, cache_write or 0
+    return Usage(
+        input=max(prompt - cached - cache_write, 0),
+        cache_read=cached,
+        cache_write=cache_write,
+        output=output,
+        reasoning=reasoning,
+    )

@@ -1,0 +1,131 @@
+"""One SQLite file: what was recorded, and everything derived from it."""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from relight.config import Config, find_home, read_config
+from relight.errors import RelightError
+from relight.store.migrate import migrate
+
+BUSY_SECONDS = 60
+
+
+class Store:
+    """An open store. Threads may share it; processes open their own on the same file."""
+
+    def __init__(self, config: Config, connection: sqlite3.Connection) -> None:
+        self.config = config
+        self._connection = connection
+        self._lock = threading.RLock()
+        self._meta: dict[str, str] = dict(connection.execute("select key, value from meta"))
+
+    @property
+    def path(self) -> Path:
+        return self.config.database
+
+    @property
+    def timezone(self) -> str:
+        """The zone whose calendar days this store counts in, fixed when it was made."""
+        return self._meta["timezone"]
+
+    @property
+    def redaction_key(self) -> bytes:
+        return bytes.fromhex(self._meta["redaction_key"])
+
+    def query(self, statement: str, values: Any = ()) -> list[tuple[Any, ...]]:
+        with self._lock, told_errors(self.path):
+            return self._connection.execute(statement, values).fetchall()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Write all or nothing; other processes wait their turn."""
+        with self._lock, told_errors(self.path):
+            self._connection.execute("begin immediate")
+            try:
+                yield self._connection
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("rollback")
+                raise
+            self._connection.execute("commit")
+
+    def run(self, statement: str) -> None:
+        """A statement that must stand outside of a transaction, such as `vacuum`."""
+        with self._lock, told_errors(self.path):
+            self._connection.execute(statement)
+
+    def backup(self, target: Path) -> None:
+        """A copy of the whole store, taken while others may write."""
+        with self._lock, told_errors(target), sqlite3.connect(target) as copy:
+            self._connection.backup(copy)
+        copy.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def open_store(home: str | Path | None = None) -> Store:
+    """The store of a home folder, made on first use and brought to this version's schema."""
+    config = read_config(find_home(home))
+    with told_errors(config.database):
+        try:
+            config.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise RelightError(
+                f"cannot make {config.home}: {error.strerror}",
+                "name another folder with --home or RELIGHT_HOME",
+            ) from error
+        connection = connect(config.database)
+        try:
+            migrate(connection, timezone=config.timezone)
+            return Store(config, connection)
+        except BaseException:
+            connection.close()
+            raise
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+    )
+    connection.execute("pragma journal_mode = wal")
+    connection.execute("pragma synchronous = normal")
+    connection.execute("pragma cache_size = -16000")
+    connection.execute("pragma temp_store = memory")
+    return connection
+
+
+@contextmanager
+def told_errors(path: Path) -> Iterator[None]:
+    """SQLite's errors in words a person can act on."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        text = str(error)
+        hint = "`relight doctor` checks the database"
+        if "full" in text:
+            hint = "free some space and run the command again: what was recorded is kept"
+        elif "locked" in text:
+            hint = "another Relight has been writing for long: try again when it is done"
+        elif "readonly" in text or "unable to open" in text:
+            hint = "check the permissions of the file and its folder"
+        elif "malformed" in text or "not a database" in text:
+            hint = "restore a copy made by `relight backup`, or move the file away and import again"
+        raise RelightError(f"the database {path} could not be used: {text}", hint) from error

@@ -1,0 +1,166 @@
+"""Control totals: what a client's own sums show beyond the turns we know.
+
+The difference becomes one residual turn a model. Nothing is ever added twice: a fork inherits its
+parent's total, so of sessions that share turns only the largest difference counts.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from relight.ids import row_id
+from relight.model import Cost, Turn, Usage
+from relight.times import day_reader
+
+if TYPE_CHECKING:
+    from relight.store.pricing import Pricing
+
+BUCKETS = (
+    "input_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "output_tokens",
+    "cache_write_1h_tokens",
+    "reasoning_tokens",
+)
+COLUMNS = ", ".join(BUCKETS)
+SUMS = ", ".join(f"sum({name})" for name in BUCKETS)
+WRITE_RESIDUAL = """
+    insert or replace into turn values
+        (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'reconciled', ?, ?, ?, null, null, null, null,
+        ?)
+"""
+
+Figures = tuple[int | None, ...]
+
+
+def reconcile(database: sqlite3.Connection, touched: Iterable[int], pricing: "Pricing") -> set[int]:
+    """Write the residual turns of these sessions' totals; gives the sessions that changed."""
+    pending = _find_totalled(database, touched)
+    for session_id in pending:
+        _write_residuals(database, session_id, pricing)
+    return pending
+
+
+def _find_totalled(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
+    """Sessions with a total that these bear on: themselves, their roots, and those forked."""
+    found: set[int] = set()
+    if database.execute("select 1 from control_total limit 1").fetchone() is None:
+        return found
+    for session_id in touched:
+        rows = database.execute(
+            "select distinct session_id from control_total where session_id in"
+            " (select root_id from session where id = ?1 union select ?1)",
+            (session_id,),
+        ).fetchall()
+        for (totalled,) in rows:
+            found |= {totalled, *_find_peers(database, totalled)}
+    return found
+
+
+def _find_peers(database: sqlite3.Connection, session_id: int) -> list[int]:
+    """Sessions with totals of their own that hold some of the same turns."""
+    rows = database.execute(
+        "with held as (select id as turn_id from turn where session_id = ?1"
+        "   union select turn_id from shared_turn where session_id = ?1),"
+        " peer as (select session_id from shared_turn where turn_id in held"
+        "   union select session_id from turn where id in held"
+        "   and id in (select turn_id from shared_turn))"
+        " select distinct control_total.session_id from control_total join peer using (session_id)"
+        " where session_id <> ?1",
+        (session_id,),
+    ).fetchall()
+    return [found for (found,) in rows]
+
+
+def _write_residuals(database: sqlite3.Connection, session_id: int, pricing: "Pricing") -> None:
+    (key, timezone) = database.execute(
+        "select key, (select value from meta where key = 'timezone') from session where id = ?",
+        (session_id,),
+    ).fetchone()
+    read_day = day_reader(timezone)
+    peers = [
+        peer
+        for peer in _find_peers(database, session_id)
+        if database.execute("select key < ? from session where id = ?", (key, peer)).fetchone()[0]
+    ]
+    totals = database.execute(
+        "select id, at, model, provider, role, calls, with_children, cost_nanos, cost_status,"
+        f" cost_source, {COLUMNS} from control_total where session_id = ?",
+        (session_id,),
+    ).fetchall()
+    for row in totals:
+        total_id, at, model, provider, role, calls, with_children, *rest = row
+        cost, figures = Cost(*rest[:3]), tuple(rest[3:])
+        known_calls, known = _read_known(database, session_id, model, with_children=with_children)
+        left = _subtract(figures, known)
+        for peer in peers:
+            left = _subtract(left, _read_difference(database, peer, model))
+        turn_id = row_id("residual", str(total_id))
+        number = _count_calls(calls, known_calls, left)
+        if not any(left):
+            database.execute("delete from turn where id = ?", (turn_id,))
+        else:
+            turn = Turn(
+                key="",
+                session="",
+                at=at,
+                model=model,
+                provider=provider,
+                calls=number,
+                usage=Usage(*left),
+                # the source's own figure is for the whole: it holds where no turn is known
+                cost=cost if not known_calls and cost.status != "unknown" else None,
+            )
+            price = pricing.price(turn_id, turn)
+            figures_row = (left[0], left[1], left[2], left[4], left[3], left[5])
+            values: Sequence[Any] = (
+                *(turn_id, session_id, at, read_day(at), model, provider, role, number),
+                *figures_row,
+                *(price.nanos, price.status, price.source, total_id),
+            )
+            database.execute(WRITE_RESIDUAL, values)
+        if with_children and model is not None:
+            database.execute(
+                "update turn set usage_status = 'reconciled' where usage_status = 'partial'"
+                " and model = ?2 and session_id in (select id from session where root_id = ?1)",
+                (session_id, model),
+            )
+
+
+def _read_known(
+    database: sqlite3.Connection, session_id: int, model: str | None, *, with_children: bool
+) -> tuple[int, Figures]:
+    """Calls and tokens of the single turns that a session's total includes, copied ones too."""
+    scope = "select id from session where root_id = ?1" if with_children else "select ?1"
+    row = database.execute(
+        f"select coalesce(sum(calls), 0), {SUMS} from turn where model is ?2"
+        " and total_id is null"
+        f" and (session_id in ({scope})"
+        " or id in (select turn_id from shared_turn where session_id = ?1))",
+        (session_id, model),
+    ).fetchone()
+    return row[0], tuple(row[1:])
+
+
+def _read_difference(database: sqlite3.Connection, session_id: int, model: str | None) -> Figures:
+    row = database.execute(
+        f"select with_children, {COLUMNS} from control_total where session_id = ? and model is ?",
+        (session_id, model),
+    ).fetchone()
+    if row is None:
+        return (0,) * len(BUCKETS)
+    _, known = _read_known(database, session_id, model, with_children=row[0])
+    return _subtract(tuple(row[1:]), known)
+
+
+def _subtract(figures: Figures, known: Figures) -> Figures:
+    pairs = zip(figures, known, strict=True)
+    return tuple(None if total is None else max(total - (part or 0), 0) for total, part in pairs)
+
+
+def _count_calls(calls: int | None, known: int, left: Figures) -> int:
+    """How many calls the residual stands for: none, when only known turns were too small."""
+    if calls is not None:
+        return max(calls - known, 0)
+    return 1 if left[0] else 0

@@ -1,0 +1,111 @@
+"""The first half of the door: raw records become rows, redacted, judged and compressed.
+
+It touches no database, so worker processes do it; `record` writes what comes out.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from relight.ids import row_id
+from relight.model import Mark, Origin, Parsed, Piece, Session, ToolCall, Total, Turn, Unreadable
+from relight.redact import redact
+from relight.store import tape
+from relight.times import day_reader
+from relight.verdicts import judge_call
+
+Read = Callable[[Sequence[bytes], Origin, bytes], Parsed]
+
+
+class Sealed(Struct, frozen=True, kw_only=True):
+    """Rows of one stretch of records, ready to be written with the mark that says so."""
+
+    source: str
+    owner_id: int | None
+    before: Mark
+    after: Mark
+    raw_bytes: int
+    records: bytes
+    sessions: list[tuple[int, Session]]
+    turns: list[tuple[int, str | None, Turn]]
+    calls: list[tuple[Any, ...]]
+    totals: list[tuple[int, Total]]
+    unreadable: list[Unreadable]
+
+
+def seal(piece: Piece, read: Read, *, key: bytes, timezone: str) -> Sealed:
+    """Redact a piece, read what it says, judge its calls and compress it for the tape."""
+    records = redact(piece.raw, key=key)
+    origin = Origin(piece.after.path, piece.after.size, piece.after.modified_ns)
+    parsed = read(tape.split_lines(records), origin, piece.before.state)
+    return msgspec.structs.replace(
+        seal_parsed(piece.source, parsed, timezone=timezone),
+        before=piece.before,
+        after=msgspec.structs.replace(piece.after, state=parsed.state),
+        raw_bytes=len(piece.raw),
+        records=tape.compress(records) if records else b"",
+        unreadable=[*piece.unreadable, *_place_bad_lines(piece, parsed.bad_lines)],
+    )
+
+
+def seal_parsed(source: str, parsed: Parsed, *, timezone: str) -> Sealed:
+    """The rows of what a reader found, without any tape."""
+    read_day = day_reader(timezone)
+    nowhere = Mark(path="")
+    return Sealed(
+        source=source,
+        owner_id=None if parsed.owner is None else row_id("session", source, parsed.owner),
+        before=nowhere,
+        after=nowhere,
+        raw_bytes=0,
+        records=b"",
+        sessions=[(row_id("session", source, one.key), one) for one in parsed.sessions],
+        turns=[(row_id("turn", source, one.key), read_day(one.at), one) for one in parsed.turns],
+        calls=[_call_row(source, one, read_day(one.at)) for one in parsed.calls],
+        totals=[(row_id("total", source, one.key), one) for one in parsed.totals],
+        unreadable=[],
+    )
+
+
+def _call_row(source: str, call: ToolCall, day: str | None) -> tuple[Any, ...]:
+    verdict = judge_call(
+        call.tool,
+        call.arguments,
+        call.result,
+        is_error=call.is_error,
+        exit_code=call.exit_code,
+        timed_out=call.timed_out,
+    )
+    is_plain = verdict.label in ("ok", "unknown")
+    return (
+        row_id("call", source, call.key),
+        row_id("session", source, call.session),
+        None if call.turn is None else row_id("turn", source, call.turn),
+        call.at,
+        day,
+        call.finished_at,
+        call.tool,
+        row_id("arguments", call.tool, call.arguments or ""),
+        None if call.arguments is None else len(call.arguments),
+        None if call.result is None else len(call.result),
+        call.exit_code,
+        call.duration_ms,
+        verdict.label,
+        verdict.kind,
+        None if is_plain else verdict.reason,
+        None if is_plain else verdict.evidence,
+    )
+
+
+def _place_bad_lines(piece: Piece, bad_lines: dict[int, str]) -> list[Unreadable]:
+    """Bad lines by their byte offset in the original file, which redaction does not shift."""
+    if not bad_lines:
+        return []
+    placed, offset = [], piece.before.offset
+    for number, line in enumerate(tape.split_lines(piece.raw)):
+        if reason := bad_lines.get(number):
+            placed.append(Unreadable(offset, reason))
+        offset += len(line) + 1
+    return placed

@@ -1,0 +1,79 @@
+"""Moments and days: what agents write as time, as Unix milliseconds and calendar days."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import lru_cache
+
+QUARTER_HOUR_MS = 900_000
+
+
+def read_time(value: object) -> int | None:
+    """Unix milliseconds from ISO-8601 text or Unix seconds; None where it tells no time.
+
+    >>> read_time("2026-11-15T03:12:00.218Z")
+    1794712320218
+    >>> read_time(1794712320.5)
+    1794712320500
+    >>> read_time("yesterday") is None
+    True
+    """
+    try:
+        if isinstance(value, str):
+            moment = datetime.fromisoformat(value)
+            if moment.tzinfo is None:
+                moment = moment.replace(tzinfo=UTC)
+            return round(moment.timestamp() * 1000)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return round(value * 1000)
+    except (ValueError, OverflowError):
+        pass
+    return None
+
+
+def write_time(at: int | None) -> str | None:
+    """ISO-8601 in UTC, as all JSON shows it.
+
+    >>> write_time(1794712320218)
+    '2026-11-15T03:12:00.218Z'
+    """
+    if at is None:
+        return None
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+@lru_cache(maxsize=8)
+def day_reader(timezone: str) -> Callable[[int | None], str | None]:
+    """A function that gives the calendar day of a moment in `timezone`.
+
+    Clocks change at quarter hours everywhere, so one answer serves for each quarter.
+    """
+    from zoneinfo import ZoneInfo
+
+    zone = ZoneInfo(timezone)
+
+    @lru_cache(maxsize=65536)
+    def day_of_quarter(quarter: int) -> str | None:
+        try:
+            moment = datetime.fromtimestamp(quarter * QUARTER_HOUR_MS / 1000, zone)
+        except (ValueError, OverflowError, OSError):
+            return None
+        return moment.date().isoformat()
+
+    def read_day(at: int | None) -> str | None:
+        return None if at is None else day_of_quarter(at // QUARTER_HOUR_MS)
+
+    return read_day
+
+
+def uuid7_time(name: str) -> int | None:
+    """The moment inside a UUIDv7, whose first 48 bits are Unix milliseconds.
+
+    >>> uuid7_time("01a1dd31-17d7-7420-9fbf-d960215b41b5")
+    1794712344535
+    """
+    if len(name) == 36 and name[14] == "7":
+        try:
+            return int(name[:8] + name[9:13], 16)
+        except ValueError:
+            pass
+    return None

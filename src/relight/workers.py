@@ -1,0 +1,115 @@
+"""Helper processes that turn messages into answers, so that both cores work.
+
+Plain child processes with pipes: when the parent dies, however it dies, a child reads the end of
+its input and goes too.
+"""
+
+import os
+import selectors
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import IO, Self
+
+AHEAD = 2
+# a pipe holds 64 KiB: a longer message waits until the child reads, or both would wait forever
+AHEAD_BYTES = 32 << 10
+
+
+class Workers:
+    """Some processes running `module:function`, each answering one message after another."""
+
+    def __init__(self, count: int, target: str) -> None:
+        module, function = target.split(":")
+        code = f"from relight.workers import serve; from {module} import {function} as f; serve(f)"
+        command = [sys.executable, "-c", code]
+        pipe = subprocess.PIPE
+        # with paths as they are here, even when Relight is not installed but only on sys.path
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        self._children = [
+            subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment)
+            for _ in range(count)
+        ]
+        self._waiting: deque[bytes] = deque()
+        self._asked = dict.fromkeys(range(count), 0)
+        self._selector = selectors.DefaultSelector()
+        for number, child in enumerate(self._children):
+            assert child.stdout is not None
+            self._selector.register(child.stdout, selectors.EVENT_READ, number)
+
+    def ask(self, message: bytes) -> None:
+        self._waiting.append(message)
+
+    def answers(self, messages: Iterable[bytes] = ()) -> Iterator[bytes]:
+        """Answers as they come, until nothing asked is left; more may be asked meanwhile.
+
+        Messages are taken only when a worker has room for them.
+        """
+        more = iter(messages)
+        while True:
+            self._hand_out(more)
+            if not any(self._asked.values()):
+                return
+            for key, _ in self._selector.select():
+                answer = read_message(key.fileobj)  # type: ignore[arg-type]
+                if answer is None:
+                    raise ChildProcessError("a worker process ended before its work was done")
+                self._asked[key.data] -= 1
+                yield answer
+
+    def _hand_out(self, more: Iterator[bytes]) -> None:
+        for number in sorted(self._asked, key=self._asked.__getitem__):
+            while self._asked[number] < AHEAD:
+                if not self._waiting and (message := next(more, None)) is not None:
+                    self._waiting.append(message)
+                if not self._waiting or not self._has_room(number, len(self._waiting[0])):
+                    break
+                stream = self._children[number].stdin
+                assert stream is not None
+                write_message(stream, self._waiting.popleft())
+                self._asked[number] += 1
+
+    def _has_room(self, number: int, size: int) -> bool:
+        asked = self._asked[number]
+        return asked == 0 or size < AHEAD_BYTES
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._selector.close()
+        for child in self._children:
+            if kind is not None:
+                child.kill()
+            for stream in (child.stdin, child.stdout):
+                if stream is not None:
+                    stream.close()
+            child.wait()
+
+
+def serve(function: Callable[[bytes], bytes]) -> None:
+    """Answer messages from standard input on standard output, until the input ends."""
+    source, target = sys.stdin.buffer, sys.stdout.buffer
+    try:
+        while (message := read_message(source)) is not None:
+            write_message(target, function(message))
+    except (BrokenPipeError, KeyboardInterrupt):
+        os._exit(0)
+
+
+def read_message(stream: IO[bytes]) -> bytes | None:
+    size = stream.read(8)
+    return stream.read(int.from_bytes(size, "big")) if len(size) == 8 else None
+
+
+def write_message(stream: IO[bytes], message: bytes) -> None:
+    stream.write(len(message).to_bytes(8, "big"))
+    stream.write(message)
+    stream.flush()
