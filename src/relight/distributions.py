@@ -9,7 +9,7 @@ from statistics import NormalDist
 from relight.errors import RelightError
 
 _NORMAL = NormalDist()
-_LOGIT_END = 745.0  # beyond this a logit no longer fits into a float between 0 and 1
+_LOGIT_END = 690.0  # odds of 1e-300: beyond them floats, and their quotients, give out
 
 
 def normal_cdf(x: float) -> float:
@@ -109,7 +109,9 @@ def check_positive(**named: float) -> None:
 
 
 def _from_logit(z: float) -> float:
-    return 1 / (1 + math.exp(-z)) if z > 0 else math.exp(z) / (1 + math.exp(z))
+    odds = math.exp(-abs(z))
+    share = odds / (1 + odds)
+    return 1 - share if z > 0 else share
 
 
 def _solve_logit(p: float, a: float, b: float) -> float:

@@ -14,12 +14,9 @@ import re
 from functools import cache
 from importlib import resources
 from itertools import chain
-from typing import Literal
 
 import msgspec
 from msgspec import Struct
-
-type_of_kind = Literal["shape", "quoted", "bare", "url", "pem"]
 
 # Where a word begins, in text that may be escaped: the `n` of `\n` is no letter of the word after
 # it, nor are the digits of `\u001b`, `%3D` and of a terminal's `[32m`. Behind a lone backslash
@@ -139,8 +136,8 @@ def find_secrets(data: bytes) -> list[Secret]:
             rule = scan.owners[group]
             start = match.start(group)
             end = match.end(group) if rule.before is None else match.end()
-            kind = match.lastgroup or "shape"
-            if not lookalikes[kind].fullmatch(_undo_escapes(data[start:end])):
+            lookalike = lookalikes.get(match.lastgroup or "shape")
+            if not lookalike or not lookalike.fullmatch(_undo_escapes(data[start:end])):
                 found.append(Secret(rule.name, start, end))
     return _join_overlaps(found)
 

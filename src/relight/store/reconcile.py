@@ -5,8 +5,10 @@ parent's total, so of sessions that share turns only the largest difference coun
 """
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import astuple
 
 from relight.ids import row_id
 from relight.model import Cost, Turn, Usage
@@ -25,10 +27,16 @@ BUCKETS = (
 )
 COLUMNS = ", ".join(BUCKETS)
 SUMS = ", ".join(f"sum({name})" for name in BUCKETS)
-WRITE_RESIDUAL = """
-    insert or replace into turn values
-        (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'reconciled', ?, ?, ?, null, null, null, null,
-        ?)
+WRITE_RESIDUAL = f"""
+    insert or replace into turn (id, session_id, at, model, provider, role, calls, {COLUMNS},
+        cost_nanos, cost_status, cost_source, day, total_id, usage_status)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'reconciled')
+"""
+# what single turns told too little of is in the total
+SETTLE_PARTIAL = """
+    update turn set usage_status = 'reconciled'
+    where usage_status = 'partial' and model is ?2
+        and session_id in (select id from session where root_id = ?1)
 """
 
 Figures = tuple[int | None, ...]
@@ -48,29 +56,25 @@ def _find_totalled(database: sqlite3.Connection, touched: Iterable[int]) -> set[
     if database.execute("select 1 from control_total limit 1").fetchone() is None:
         return found
     for session_id in touched:
-        rows = database.execute(
-            "select distinct session_id from control_total where session_id in"
-            " (select root_id from session where id = ?1 union select ?1)",
-            (session_id,),
-        ).fetchall()
-        for (totalled,) in rows:
-            found |= {totalled, *_find_peers(database, totalled)}
-    return found
+        (root_id,) = database.execute(
+            "select root_id from session where id = ?", (session_id,)
+        ).fetchone()
+        for near in {session_id, root_id}:
+            found |= {near, *_find_peers(database, near)}
+    totalled = {row[0] for row in database.execute("select session_id from control_total")}
+    return found & totalled
 
 
 def _find_peers(database: sqlite3.Connection, session_id: int) -> list[int]:
-    """Sessions with totals of their own that hold some of the same turns."""
+    """Sessions that hold some of the same turns."""
     rows = database.execute(
-        "with held as (select id as turn_id from turn where session_id = ?1"
-        "   union select turn_id from shared_turn where session_id = ?1),"
-        " peer as (select session_id from shared_turn where turn_id in held"
-        "   union select session_id from turn where id in held"
-        "   and id in (select turn_id from shared_turn))"
-        " select distinct control_total.session_id from control_total join peer using (session_id)"
-        " where session_id <> ?1",
+        "with held as (select turn_id from shared_turn where session_id = ?1 union"
+        "   select id from turn where session_id = ?1 and id in (select turn_id from shared_turn))"
+        " select session_id from shared_turn where turn_id in held"
+        " union select session_id from turn where id in held",
         (session_id,),
     ).fetchall()
-    return [found for (found,) in rows]
+    return [found for (found,) in rows if found != session_id]
 
 
 def _write_residuals(database: sqlite3.Connection, session_id: int, pricing: "Pricing") -> None:
@@ -89,53 +93,64 @@ def _write_residuals(database: sqlite3.Connection, session_id: int, pricing: "Pr
         f" cost_source, {COLUMNS} from control_total where session_id = ?",
         (session_id,),
     ).fetchall()
-    for row in totals:
-        total_id, at, model, provider, role, calls, with_children, *rest = row
-        cost, figures = Cost(*rest[:3]), tuple(rest[3:])
+    for total_id, at, model, provider, role, calls, with_children, *rest in totals:
         known_calls, known = _read_known(database, session_id, model, with_children=with_children)
-        left = _subtract(figures, known)
+        left = _subtract(tuple(rest[3:]), known)
         for peer in peers:
             left = _subtract(left, _read_difference(database, peer, model))
         turn_id = row_id("residual", str(total_id))
-        number = _count_calls(calls, known_calls, left)
-        if not any(left):
-            database.execute("delete from turn where id = ?", (turn_id,))
-        else:
-            turn = Turn(
-                key="",
-                session="",
-                at=at,
-                model=model,
-                provider=provider,
-                calls=number,
-                usage=Usage(*left),
-                # the source's own figure is for the whole: it holds where no turn is known
-                cost=cost if not known_calls and cost.status != "unknown" else None,
-            )
+        # the source's own figure is for the whole: it holds where no turn is known
+        cost = Cost(*rest[:3]) if not known_calls and rest[1] != "unknown" else None
+        turn = Turn(
+            key="",
+            session="",
+            at=at,
+            model=model,
+            provider=provider,
+            role=role,
+            calls=_count_calls(calls, known_calls, left),
+            usage=Usage(*left),
+            cost=cost,
+        )
+        if any(left):
             price = pricing.price(turn_id, turn)
-            figures_row = (left[0], left[1], left[2], left[4], left[3], left[5])
-            values: Sequence[Any] = (
-                *(turn_id, session_id, at, read_day(at), model, provider, role, number),
-                *figures_row,
-                *(price.nanos, price.status, price.source, total_id),
-            )
-            database.execute(WRITE_RESIDUAL, values)
-        if with_children and model is not None:
-            database.execute(
-                "update turn set usage_status = 'reconciled' where usage_status = 'partial'"
-                " and model = ?2 and session_id in (select id from session where root_id = ?1)",
-                (session_id, model),
-            )
+            values = _residual_row(turn_id, session_id, turn, price)
+            database.execute(WRITE_RESIDUAL, (*values, read_day(at), total_id))
+        else:
+            database.execute("delete from turn where id = ?", (turn_id,))
+        if with_children:
+            database.execute(SETTLE_PARTIAL, (session_id, model))
+
+
+def _residual_row(turn_id: int, session_id: int, turn: Turn, price: Cost) -> tuple[Any, ...]:
+    return (
+        turn_id,
+        session_id,
+        turn.at,
+        turn.model,
+        turn.provider,
+        turn.role,
+        turn.calls,
+        *astuple(turn.usage),
+        *astuple(price),
+    )
 
 
 def _read_known(
     database: sqlite3.Connection, session_id: int, model: str | None, *, with_children: bool
 ) -> tuple[int, Figures]:
-    """Calls and tokens of the single turns that a session's total includes, copied ones too."""
-    scope = "select id from session where root_id = ?1" if with_children else "select ?1"
+    """Calls and tokens of the single turns that a session's total includes.
+
+    Those copied from another session are among them, and so are that one's sub-agents: a fork
+    takes the whole total over.
+    """
+    scope = "select ?1"
+    if with_children:
+        scope = "select id from session where root_id = ?1"
+        if peers := ", ".join(map(str, _find_peers(database, session_id))):
+            scope += f" or root_id in ({peers}) and id not in ({peers})"
     row = database.execute(
-        f"select coalesce(sum(calls), 0), {SUMS} from turn where model is ?2"
-        " and total_id is null"
+        f"select coalesce(sum(calls), 0), {SUMS} from turn where model is ?2 and total_id is null"
         f" and (session_id in ({scope})"
         " or id in (select turn_id from shared_turn where session_id = ?1))",
         (session_id, model),

@@ -1,0 +1,30 @@
+"""Run the benchmarks named, or all: python -m bench [NAME …] [options of the one named]."""
+
+import sys
+from importlib import import_module
+
+BENCHES = {
+    "import": "reading logs, against agentsview and ccusage on the same trees",
+    "startup": "how long a command takes to start, against an empty Python",
+    "verdicts": "judging tool calls: speed, and agreement with labelled sessions",
+}
+MODULES = {"import": "importing"}
+
+
+def main(words: list[str]) -> int:
+    names = [word for word in words if word in BENCHES]
+    rest = [word for word in words if word not in BENCHES]
+    if not names and rest and not rest[0].startswith("-"):
+        print(f"there is no benchmark {rest[0]!r}; there are:", file=sys.stderr)
+        for name, line in BENCHES.items():
+            print(f"  {name:10} {line}", file=sys.stderr)
+        return 2
+    codes = []
+    for name in names or BENCHES:
+        print(f"\n── {name}: {BENCHES[name]}", flush=True)
+        codes.append(import_module(f"bench.{MODULES.get(name, name)}").main(rest))
+    return max(codes)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,99 @@
+"""Time and memory of whole commands, and tables of what came out."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = ROOT / ".tools" / "bench"
+
+
+class Measured(NamedTuple):
+    seconds: float
+    peak_bytes: int
+
+
+def run(
+    command: Sequence[str | Path], environment: Mapping[str, str], *, with_memory: bool = False
+) -> Measured:
+    """Run a command to its end; its peak memory is summed over all of its processes."""
+    started = time.perf_counter()
+    child = subprocess.Popen(
+        [str(word) for word in command],
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    peak = 0
+    done = threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(0.02):
+            peak = max(peak, sum(map(memory_of, tree_of(child.pid))))
+
+    watcher = threading.Thread(target=watch)
+    if with_memory:
+        watcher.start()
+    _, errors = child.communicate()
+    spent = time.perf_counter() - started
+    done.set()
+    if with_memory:
+        watcher.join()
+    if child.returncode:
+        raise RuntimeError(f"{command[0]} failed: {errors.decode()[-500:]}")
+    return Measured(spent, peak)
+
+
+def best(times: int, action: Callable[[], Measured]) -> Measured:
+    """The quickest of several runs, with the largest memory seen."""
+    runs = [action() for _ in range(times)]
+    return Measured(min(one.seconds for one in runs), max(one.peak_bytes for one in runs))
+
+
+def tree_of(pid: int) -> list[int]:
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return [pid]
+    return [pid, *(found for child in children for found in tree_of(int(child)))]
+
+
+def memory_of(pid: int) -> int:
+    """Resident bytes of a process; pages it shares with others are counted in each."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0
+
+
+def relight(*words: str) -> list[str]:
+    return [str(Path(sys.executable).parent / "relight"), *words]
+
+
+def tree(megabytes: int, *, seed: int = 1) -> Path:
+    """A generated tree of logs, made once and kept."""
+    folder = CACHE / f"tree-{megabytes}-{seed}"
+    if not (folder / "truth.json").exists():
+        print(f"generating {megabytes} MB of logs …", file=sys.stderr)
+        generate = [sys.executable, str(ROOT / "bench" / "gen_sessions.py"), "generate"]
+        words = ["--out", str(folder), "--mb", str(megabytes), "--seed", str(seed)]
+        subprocess.run([*generate, *words], check=True, capture_output=True)
+    return folder
+
+
+def print_rows(rows: Sequence[tuple[str, str, str, str]]) -> None:
+    """What was measured, the figure, the limit, and whether it is within it."""
+    widths = [max(len(row[number]) for row in rows) for number in range(4)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
+
+
+def judge(figure: float, limit: float) -> str:
+    return "ok" if figure <= limit else "MISSED"

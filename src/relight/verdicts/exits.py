@@ -1,0 +1,332 @@
+"""What an exit code means, read together with the command that gave it and what it wrote.
+
+Exit code 1 of grep, diff or a test runner is an answer; exit code 0 of `pytest | tail` is tail's.
+Where the exit code was not recorded it is inferred from the command if the command allows it, and
+otherwise anchored lines of the output decide.
+"""
+
+from relight.commands import Stage
+from relight.failures import classify_error, find_exit_kind, find_kind, read_kinds
+from relight.model import Verdict
+from relight.verdicts.outputs import (
+    Output,
+    Raised,
+    find_bad_line,
+    find_complaint,
+    find_exception,
+    find_last_line,
+    find_missing_command,
+    find_printed_code,
+    find_shell_message,
+    find_tests,
+    is_all_complaints,
+)
+from relight.verdicts.rules import Answer, read_rules
+
+_EVIDENCE_LIMIT = 200
+_SIGPIPE = (141, -13)
+_INTERPRETERS = frozenset(("python", "node", "ruby", "perl", "php", "Rscript", "bash", "sh"))
+
+OK = Verdict("ok", None, "the result tells of no failure")
+_OK_ZERO = Verdict("ok", None, "exit code 0")
+_OK_TEXT = Verdict("ok", None, "nothing in the output tells of a failure")
+
+
+def tell_error(kind: str | None, evidence: str, *, exit_code: int | None = None) -> Verdict:
+    """The verdict that a call failed; without a kind, the evidence is asked for it."""
+    evidence = evidence.strip()
+    if kind is None:
+        kind = find_kind(evidence, is_tool=True)
+    if kind is None and exit_code is None:
+        kind = classify_error(evidence).kind
+    if kind is None or kind == "unknown":
+        kind = "tool_error" if exit_code is None else "command_failed"
+    if exit_code is not None:
+        evidence = f"exit code {exit_code}: {evidence}" if evidence else f"exit code {exit_code}"
+    return Verdict("error", kind, read_kinds()[kind].reason, _clip(evidence))
+
+
+def tell_negative(kind: str, evidence: str, *, exit_code: int | None = None) -> Verdict:
+    """The verdict that a call did what it was asked and the answer was no."""
+    if exit_code is not None:
+        evidence = f"exit code {exit_code}: {evidence}" if evidence else f"exit code {exit_code}"
+    return Verdict("negative", kind, read_kinds()[kind].reason, _clip(evidence))
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= _EVIDENCE_LIMIT else text[: _EVIDENCE_LIMIT - 1] + "…"
+
+
+def judge_output(output: Output, exit_code: int | None) -> Verdict:
+    """What became of a command, from its exit code if that is known and from what it wrote."""
+    if printed := find_printed_code(output):
+        code, before = printed
+        if code:
+            return _judge_nonzero(before, code, is_told=False)
+    if exit_code is None:
+        return _judge_unknown(output)
+    if exit_code == 0:
+        return _judge_zero(output, is_told=True)
+    return _judge_nonzero(output, exit_code, is_told=True)
+
+
+def _judge_zero(output: Output, *, is_told: bool) -> Verdict:
+    if missing := find_missing_command(output):
+        return tell_error(_kind_of_missing(missing), missing)
+    is_masked = any(stage not in output.deciders for stage in output.stages)
+    if is_masked and is_all_complaints(output):
+        return tell_error(None, find_last_line(output))
+    good = _OK_ZERO if is_told else _OK_TEXT
+    if output.is_reader:
+        return good
+    raised = find_exception(output)
+    bad = raised.line if raised and (raised.is_last or is_masked) else None
+    if not bad and is_masked:
+        bad = find_bad_line(output, is_sure=True)
+    if not bad:
+        return good
+    if tests := find_tests(output):
+        word = "failed" if tests[0] == "failed" else "ran"
+        return Verdict("ok", None, f"exit code 0, of the last stage only; tests {word}")
+    return tell_error(None, bad)
+
+
+def _judge_nonzero(output: Output, code: int, *, is_told: bool) -> Verdict:
+    if code in _SIGPIPE:
+        return Verdict("ok", None, "what read its output had seen enough", f"exit code {code}")
+    shown = code if is_told else None
+    trouble = _find_trouble(output)
+    answer = _judge_answer(output, code, trouble)
+    if answer and not (find_exit_kind(code) and code != 127):
+        return answer
+    if kind := find_exit_kind(code):
+        return tell_error(kind, trouble or find_last_line(output), exit_code=code)
+    if output.is_reader:
+        if not output.has_output and any(stage.hides_errors for stage in output.deciders):
+            return tell_negative("no_match", "no output, errors hidden", exit_code=code)
+    elif verdict := _judge_tests(output, code):
+        return verdict
+    kind = _find_kind_of_code(output, code)
+    return tell_error(kind, trouble or find_last_line(output), exit_code=shown or code)
+
+
+def _judge_unknown(output: Output) -> Verdict:
+    if missing := find_missing_command(output):
+        return tell_error(_kind_of_missing(missing), missing)
+    if complaint := find_complaint(output, output.deciders):
+        row = _find_row_of(output, complaint)
+        if row and row.may_complain:
+            return tell_negative(row.kind, complaint)
+        return tell_error(None, complaint)
+    message = find_shell_message(output)
+    if message and _is_decisive(output, message):
+        return tell_error(None, message)
+    code = _infer_code(output)
+    if code is not None:
+        if code == 0:
+            return _judge_zero(output, is_told=False)
+        return _judge_nonzero(output, code, is_told=False)
+    if output.is_reader:
+        return _judge_reader(output)
+    is_runner = _is_runner(output)
+    if tests := find_tests(output, is_runner=is_runner):
+        what, line = tests
+        if what == "failed":
+            return tell_negative("tests_failed", line)
+        if what == "broken":
+            return tell_error(None, line)
+        return Verdict("ok", None, "the tests passed", _clip(line))
+    if raised := find_exception(output):
+        return _judge_raised(raised)
+    if verdict := _judge_findings(output):
+        return verdict
+    if bad := find_bad_line(output, is_sure=False):
+        return tell_error(None, bad)
+    return _OK_TEXT
+
+
+def _judge_reader(output: Output) -> Verdict:
+    quiet = {"test", "[", "[["}
+    last = output.deciders[-1] if output.deciders else None
+    if last and not output.has_output and (last.program in quiet or _is_silent(last)):
+        return Verdict("unknown", None, "only the exit code would tell")
+    return _OK_TEXT
+
+
+def _judge_raised(raised: Raised) -> Verdict:
+    is_own = raised.file in ("<string>", "<stdin>") or read_rules().check.search(raised.file)
+    if raised.name == "AssertionError" and is_own:
+        return tell_negative("tests_failed", raised.line)
+    return tell_error(None, raised.line)
+
+
+def _judge_answer(output: Output, code: int, trouble: str | None) -> Verdict | None:
+    rules = read_rules()
+    for stage in output.deciders:
+        row = rules.find_row(rules.answers, stage)
+        if row is None or code not in row.codes or (trouble and not row.may_complain):
+            continue
+        if row.pattern and not rules.patterns[row].search(output.text):
+            continue
+        return tell_negative(row.kind, trouble or "", exit_code=code)
+    return None
+
+
+def _judge_tests(output: Output, code: int) -> Verdict | None:
+    """A failing test run, lint findings, or a script that was written to find out."""
+    rules = read_rules()
+    tests = find_tests(output, is_runner=_is_runner(output))
+    if tests and tests[0] == "broken":
+        return tell_error(None, tests[1], exit_code=code)
+    if tests and tests[0] == "failed":
+        return tell_negative("tests_failed", tests[1], exit_code=code)
+    raised = find_exception(output)
+    if raised:
+        verdict = _judge_raised(raised)
+        return verdict if verdict.label == "negative" else None
+    trouble = find_complaint(output, output.deciders) or find_shell_message(output)
+    trouble = trouble or find_missing_command(output) or find_bad_line(output, is_sure=True)
+    for stage in output.deciders:
+        if trouble or code not in _codes_of(rules.find_row(rules.linters, stage)):
+            continue
+        return tell_negative("lint_findings", find_last_line(output), exit_code=code)
+    if trouble or find_bad_line(output, is_sure=False):
+        return None
+    for stage in output.deciders:
+        if code in _codes_of(_find_runner(stage)) or (code == 1 and _is_check(stage)):
+            return tell_negative("tests_failed", find_last_line(output), exit_code=code)
+    return None
+
+
+def _judge_findings(output: Output) -> Verdict | None:
+    rules = read_rules()
+    for stage in output.deciders:
+        row = rules.find_row(rules.linters, stage)
+        if row and (found := rules.findings[row].search(output.text)):
+            return tell_negative("lint_findings", found[0].strip())
+    return None
+
+
+def _find_trouble(output: Output) -> str | None:
+    """The line that best says what went wrong."""
+    if line := find_missing_command(output) or find_complaint(output, output.deciders):
+        return line
+    if line := find_shell_message(output):
+        return line
+    if output.is_reader:
+        return None
+    raised = find_exception(output)
+    return raised.line if raised else find_bad_line(output, is_sure=False)
+
+
+def _find_kind_of_code(output: Output, code: int) -> str | None:
+    codes_of = read_rules().codes_of
+    for stage in output.deciders:
+        if kind := codes_of.get(stage.program, {}).get(str(code)):
+            return kind
+    return None
+
+
+def _kind_of_missing(line: str) -> str:
+    return "missing_module" if "No module named" in line else "command_not_found"
+
+
+def _find_row_of(output: Output, complaint: str) -> Answer | None:
+    rules = read_rules()
+    rows = (rules.find_row(rules.answers, stage) for stage in output.deciders)
+    return next((row for row in rows if row), None) if complaint else None
+
+
+def _is_decisive(output: Output, message: str) -> bool:
+    """Whether what the shell could not do is what the line's exit code tells of."""
+    if "syntax error" in message or "unexpected EOF" in message:
+        return True
+    spoken = {word.strip(":'`\"") for word in message.split()}
+    return any(spoken.intersection(stage.words) for stage in output.deciders) or len(
+        output.deciders
+    ) == len(output.stages)
+
+
+def _infer_code(output: Output) -> int | None:
+    """The exit code that the command itself makes certain, seen what it wrote.
+
+    `… | tail`, `…; echo done` and `… || true` end in 0. In `… && echo done` it is the word
+    `done` that tells. grep, which and diff show their exit code by whether they wrote anything.
+    """
+    rules, deciders = read_rules(), output.deciders
+    if not output.stages:
+        return None
+    if not deciders:
+        return 0
+    last = deciders[-1]
+    if last.program in ("exit", "return", "false"):
+        code = "1" if last.program == "false" else last.action
+        return int(code) if code.isdigit() else None
+    zero, piped = rules.programs.zero, rules.programs.zero_piped
+    if len(deciders) > 1 and last.program == "echo" and not last.hides_output:
+        said = " ".join(word for word in last.words[1:] if not word.startswith("-"))
+        if said and not set("$`*?\\").intersection(said):
+            return 0 if said in output.text else 1
+    rest = [
+        stage
+        for stage in deciders
+        if stage.program not in zero
+        and stage.program != "cd"
+        and not (stage.is_piped and stage.program in piped)
+    ]
+    if not rest:
+        return 0
+    if len(rest) > 1 or rest[0] is not last:
+        return None
+    return _infer_from_output(last, output)
+
+
+def _infer_from_output(stage: Stage, output: Output) -> int | None:
+    rules = read_rules()
+    row = rules.find_row(rules.answers, stage)
+    if row is None or row.pattern or _is_silent(stage) or stage.program == "find":
+        return None
+    if row.kind == "no_match":
+        if output.has_output and stage.program.startswith("search_"):
+            return 1 if rules.nothing_found.match(output.text.strip()) else 0
+        counted = [line.rpartition(":")[2] for line in output.text.split()]
+        if "-c" in stage.words and counted and set(counted) == {"0"}:
+            return 1
+        return 0 if output.has_output else 1
+    if row.kind == "difference":
+        is_git = stage.program == "git"
+        if is_git and not {"--no-index", "--exit-code"}.intersection(stage.words):
+            return 0
+        return 1 if output.has_output else 0
+    return None
+
+
+def _is_silent(stage: Stage) -> bool:
+    """Whether a stage was told to write nothing."""
+    options = [word for word in stage.words[1:] if word.startswith("-")]
+    return stage.hides_output or any(
+        word in ("--quiet", "--silent") or (word[1:2] != "-" and "q" in word) for word in options
+    )
+
+
+def _find_runner(stage: Stage) -> Answer | None:
+    rules = read_rules()
+    found = rules.find_row(rules.runners, stage)
+    if found or stage.program != "python":
+        return found
+    script = stage.action.rpartition("/")[2]
+    after = stage.words[stage.words.index(stage.action) + 1 :] if script else ()
+    return rules.runners.get(script) or rules.runners.get(f"{script} {next(iter(after), '')}")
+
+
+def _is_runner(output: Output) -> bool:
+    return any(_find_runner(stage) for stage in output.stages)
+
+
+def _codes_of(row: Answer | None) -> tuple[int, ...]:
+    return row.codes if row else ()
+
+
+def _is_check(stage: Stage) -> bool:
+    script = stage.action if stage.program in _INTERPRETERS else stage.program
+    return bool(read_rules().check.search(script))

@@ -1,0 +1,217 @@
+"""What a command's output shows: complaints, exceptions, test summaries, printed exit codes."""
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from relight.commands import Stage, find_deciders
+from relight.verdicts.rules import Line, read_rules
+
+_TAIL = 4000
+_END = 600
+_MESSAGE = re.compile(r"\n(?:\S*/)?([\w.+\[-]+)(?:\[\d+\])?: ([^\n]+)")
+_EXCEPTION = re.compile(r"\n((?:[A-Za-z_][\w.]*\.)?[A-Z_a-z]\w*)(?:: ([^\n]*))?(?=\n|\Z)")
+_FRAME = re.compile(r'\n\s+File "([^"\n]+)", line \d+')
+_SYNTAX = re.compile(r"\n(?:Syntax|Indentation|Tab)Error: [^\n]*")
+_FAILED_WORDS = ("fail", "FAIL", "error", "Fail", "not ok", "ERROR", "Errors")
+_PASSED_WORDS = ("passed", "OK", "SUCCESS", "passing", "PASS", "ok", "0 failures", "congrat")
+_BROKEN_WORDS = (
+    *("ERROR", "could not compile", "ailed]", "o module named", "sage: ", "ImportError"),
+    *("Compilation failed", "no test", "no such", "No tests", "Execution failed", "not resolve"),
+)
+_PRINTED = re.compile(r"\$\?|\$\{?PIPESTATUS[^}\s]*\}?")
+
+
+class Output(msgspec.Struct, frozen=True):
+    """A command and its output: all its stages, and those whose exit code is the line's.
+
+    `text` begins with a newline, so that each of its lines does.
+    """
+
+    stages: tuple[Stage, ...]
+    deciders: tuple[Stage, ...]
+    text: str
+    is_reader: bool
+
+    @property
+    def has_output(self) -> bool:
+        """Whether there is anything but white space."""
+        return not self.text.isspace()
+
+
+class Raised(msgspec.Struct, frozen=True):
+    """The exception a program ended in."""
+
+    line: str
+    name: str
+    file: str
+    is_last: bool
+
+
+def make_output(stages: tuple[Stage, ...], text: str) -> Output:
+    """The text that these stages wrote."""
+    rules = read_rules()
+    neutral = rules.programs.neutral
+    is_reader = bool(stages) and all(
+        rules.is_reader(stage) or stage.program in neutral for stage in stages
+    )
+    return Output(stages, find_deciders(stages), f"\n{text}", is_reader)
+
+
+def find_complaint(output: Output, stages: Sequence[Stage]) -> str | None:
+    """A line in which one of the stages says, under its own name, that it could not."""
+    rules, text = read_rules(), output.text
+    names = {
+        name
+        for stage in stages
+        for program in (stage.program, stage.words[0].rpartition("/")[2], *stage.wrappers)
+        for name in (program, *rules.programs.speaks_as.get(program, ()))
+    }
+    if not any(f"{name}: " in text for name in names):
+        return None
+    for found in _MESSAGE.finditer(text):
+        if found[1] in names and _is_complaint(found[0][1:], found[1]):
+            return found[0][1:]
+    return None
+
+
+def _is_complaint(line: str, name: str) -> bool:
+    rules = read_rules()
+    if rules.harmless.match(line):
+        return False
+    return name in ("fatal", "error", "abort", "E") or bool(rules.complaint.search(line))
+
+
+def find_shell_message(output: Output) -> str | None:
+    """A line in which the shell itself says what it could not do."""
+    text = output.text
+    if "sh: " not in text and "sh:1: " not in text and ": line " not in text:
+        return None
+    found = read_rules().shell_message.search(text)
+    return found[0][1:] if found else None
+
+
+def find_missing_command(output: Output) -> str | None:
+    """The shell's word that a command does not exist.
+
+    A reader may show such a line from a log: there it counts only for the command's own words.
+    """
+    text, rules = output.text, read_rules()
+    if "not found" in text or "Unknown command" in text:
+        for found in rules.missing_command.finditer(text):
+            name = found["a"] or found["b"] or found["c"]
+            if not output.is_reader or any(name in stage.words for stage in output.stages):
+                return found[0][1:]
+    if "No module named" in text and not output.is_reader:
+        line = rules.missing_module.search(text)
+        return line[0][1:] if line else None
+    return None
+
+
+def find_exception(output: Output) -> Raised | None:
+    """The Python exception that a program died of, if its last words are in the end of the text.
+
+    Captured output is often flushed after the traceback, hence the end and not the last line.
+    """
+    text = output.text.rstrip()
+    start = text.rfind("\nTraceback (most recent call last)")
+    if start >= 0:
+        found = _EXCEPTION.search(text, text.find("\n", start + 1))
+    elif "Error: " in text[-_END:] and '  File "' in text:
+        found = _SYNTAX.search(text, max(0, len(text) - _END))
+    else:
+        return None
+    if not found or len(text) - found.end() > _END:
+        return None
+    line = found[0][1:]
+    frames = _FRAME.findall(text, max(0, found.start() - 3000), found.start())
+    name = line.partition(":")[0].rpartition(".")[2]
+    return Raised(line, name, frames[-1] if frames else "", found.end() >= len(text))
+
+
+def find_tests(
+    output: Output, *, is_runner: bool = False
+) -> tuple[Literal["passed", "failed", "broken"], str] | None:
+    """What the summary of a test run says, with its line; None if there is no summary.
+
+    `broken`: a runner that could not run them.
+    """
+    text = output.text if len(output.text) <= _TAIL else f"\n{output.text[-_TAIL:]}"
+    rules = read_rules()
+    failed = None
+    if any(word in text for word in _FAILED_WORDS):
+        failed = next(reversed(list(rules.failed_tests.finditer(text))), None)
+    if (
+        (failed or is_runner)
+        and any(word in text for word in _BROKEN_WORDS)
+        and (found := rules.broken_tests.search(text))
+    ):
+        return "broken", _line_at(text, found.start() + 1)
+    if failed:
+        return "failed", _line_at(text, failed.start() + 1)
+    if any(word in text for word in _PASSED_WORDS) and (found := rules.passed_tests.search(text)):
+        return "passed", _line_at(text, found.start() + 1)
+    return None
+
+
+def find_bad_line(output: Output, *, is_sure: bool) -> str | None:
+    """A line by which build tools, package managers and the like show that they failed."""
+    rules = read_rules()
+    text = output.text
+    programs = {stage.program for stage in output.stages}
+    for row, pattern in rules.lines:
+        if is_sure and not row.is_sure:
+            continue
+        if not any(word in text for word in row.words) or not _applies(row, output, programs):
+            continue
+        found = pattern.match(text.lstrip()) if row.is_first else pattern.search(text)
+        if found:
+            return found[0].strip()
+    return None
+
+
+def _applies(row: Line, output: Output, programs: set[str]) -> bool:
+    if row.is_usage:
+        asked = read_rules().programs.help_options
+        return not any(asked.intersection(stage.words) for stage in output.stages)
+    if row.programs and not programs & row.programs:
+        return False
+    return not programs & row.not_programs
+
+
+def find_printed_code(output: Output) -> tuple[int, Output] | None:
+    """The exit code a command prints by `echo $?`, and the run of what stood before it."""
+    for at, stage in enumerate(output.stages):
+        if at and stage.program in ("echo", "printf") and not stage.hides_output:
+            words = " ".join(stage.words[1:])
+            if not (found := _PRINTED.search(words)):
+                continue
+            before = words[: found.start()].rsplit("\\n", 1)[-1].lstrip("\\")
+            printed = list(re.finditer(rf"{re.escape(before)}(\d+)", output.text))
+            if printed:
+                stages = output.stages[:at]
+                if "PIPESTATUS" in found[0]:
+                    stages = tuple(msgspec.structs.replace(s, joint=";") for s in stages[:1])
+                return int(printed[-1][1]), make_output(stages, output.text[1:])
+    return None
+
+
+def is_all_complaints(output: Output) -> bool:
+    """Whether nothing was written but complaints: what was asked for never came."""
+    lines = [line for line in output.text.split("\n") if line.strip()]
+    return 0 < len(lines) <= 5 and all(
+        find_complaint(msgspec.structs.replace(output, text=f"\n{line}"), output.stages)
+        for line in lines
+    )
+
+
+def find_last_line(output: Output) -> str:
+    """The last line that says something."""
+    return output.text.rstrip().rpartition("\n")[2].strip()
+
+
+def _line_at(text: str, start: int) -> str:
+    end = text.find("\n", start)
+    return text[start : end if end >= 0 else len(text)].strip()

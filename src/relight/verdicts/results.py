@@ -1,0 +1,172 @@
+"""What a tool's result says about itself, in whatever shape the agent's harness put it.
+
+Hermes and Codex wrap output in JSON, Claude Code and OpenHands put the exit code before or after
+it, mini-swe-agent and Gemini use tags. One reading of them all: the output, the exit code, the
+flags, and the fields if the result is an object.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from relight.verdicts.rules import Rules, read_rules
+
+_EDGE = 400
+_DEPTH_LIMIT = 4
+_ERROR_TAGS = ("<tool_use_error>", "<error>")
+_TIMEOUT_WORDS = ("imed out", "TIMED OUT", "imeout", "no new output", "took more than")
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A result, unwrapped. `text` is what the tool wrote, without the harness' own words;
+    `raw` is the whole of it, for where an object turns out to be output itself."""
+
+    text: str = ""
+    raw: str = ""
+    fields: Mapping[str, Any] | None = None
+    exit_code: int | None = None
+    is_error: bool | None = None
+    timeout: str | None = None
+    is_json: bool = False
+
+
+def read_result(result: object, depth: int = 0) -> Seen:
+    """What a result says, be it text, JSON text, an object, content blocks or nothing."""
+    if isinstance(result, str):
+        return _read_text(result, depth)
+    if isinstance(result, Mapping):
+        return _read_fields(result, depth)
+    if isinstance(result, Sequence) and not isinstance(result, bytes | bytearray):
+        return _read_blocks(result, depth)
+    return Seen() if result is None else Seen(str(result), str(result))
+
+
+def find_number(fields: Mapping[str, Any], names: Sequence[str]) -> int | None:
+    """The first whole number under one of several names."""
+    for name in names:
+        value = fields.get(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    return None
+
+
+def _read_text(text: str, depth: int) -> Seen:
+    rules = read_rules()
+    text = raw = text.removeprefix("\x00json:")
+    start = text.lstrip()[:1]
+    if start == "<":
+        text = _strip(text.lstrip(), rules)
+        start = text.lstrip()[:1]
+    if start in ("{", "[") and depth < _DEPTH_LIMIT:
+        value = _decode(text.lstrip())
+        if isinstance(value, dict | list):
+            return msgspec.structs.replace(read_result(value, depth + 1), raw=text)
+        if start == "{" and "\\n" in text:
+            text = text.replace("\\n", "\n")  # half an object: read its text as text
+    exit_code = None
+    head, tail = text[:_EDGE], text[-_EDGE:]
+    if ("ode" in head or "xit" in head) and (found := rules.exit_before.match(text)):
+        exit_code, text = _first_int(found.groups()), text[found.end() :]
+    elif ("ode" in tail or "xit" in tail) and (found := rules.exit_after.search(tail)):
+        exit_code = _first_int(found.groups())
+        text = text[: len(text) - len(tail) + found.start()]
+    text = _strip(text, rules)
+    is_error = None
+    if text.startswith(_ERROR_TAGS):
+        is_error, text = True, text.partition(">")[2].rpartition("</")[0]
+    return Seen(text, raw, None, exit_code, is_error, _find_timeout(head, tail, rules))
+
+
+def _strip(text: str, rules: Rules) -> str:
+    """Text without the tags around it and the harness' words before it.
+
+    Inside `<untrusted_tool_result>` a note to the model stands before the content, set off by
+    an empty line.
+    """
+    for _ in range(4):
+        if found := rules.prefix.match(text):
+            text = text[found.end() :]
+            continue
+        found = rules.tag.match(text) if text.startswith("<") else None
+        if not found:
+            break
+        text = text[found.end() :]
+        closing = text.rfind(f"</{found[1]}>")
+        if closing >= 0:
+            rest = text[closing + len(found[1]) + 3 :].strip()
+            text = text[:closing] + (f"\n{rest}" if rest else "")
+        if found[1] == "untrusted_tool_result":
+            note, gap, content = text.partition("\n\n")
+            text = content if gap and note[:1] not in ("{", "[") else text
+    return text.removesuffix("</output_tail>")
+
+
+def _find_timeout(head: str, tail: str, rules: Rules) -> str | None:
+    edges = f"\n{head}" if head == tail else f"\n{head}\n{tail}"
+    if any(word in edges for word in _TIMEOUT_WORDS) and (found := rules.timeout.search(edges)):
+        return found[0].strip()
+    return None
+
+
+def _decode(text: str) -> object:
+    """The JSON value a text is, or the object it begins with: agents append warnings to it."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        if text[0] != "{":
+            return None
+    try:
+        return json.JSONDecoder(strict=False).raw_decode(text)[0]
+    except (ValueError, RecursionError):
+        return None
+
+
+def _read_fields(fields: Mapping[str, Any], depth: int) -> Seen:
+    names = read_rules().fields
+    inner = fields.get("functionResponse")
+    if isinstance(inner, Mapping) and depth < _DEPTH_LIMIT:
+        return read_result(inner.get("response", inner), depth + 1)
+    exit_code = find_number(fields, names.exit_codes)
+    for name in ("metadata", "meta", "data"):
+        nested = fields.get(name)
+        if exit_code is None and isinstance(nested, Mapping):
+            exit_code = find_number(nested, names.exit_codes)
+    flag = next((v for v in (fields.get("isError"), fields.get("is_error")) if v is not None), None)
+    timeout = next((name for name in names.timeout_flags if fields.get(name) is True), None)
+    parts: list[str] = []
+    for name in names.texts:
+        value = fields.get(name)
+        if isinstance(value, str):
+            if not value:
+                continue
+            if not parts and depth < _DEPTH_LIMIT and name in ("output", "stdout"):
+                seen = _read_text(value, _DEPTH_LIMIT)
+                exit_code = seen.exit_code if exit_code is None else exit_code
+                timeout = timeout or seen.timeout
+                value = seen.text
+            parts.append(value)
+        elif isinstance(value, list):
+            parts.append(_join_blocks(value))
+    text = "\n".join(part for part in parts if part)
+    is_error = flag if isinstance(flag, bool) else None
+    return Seen(text, text, fields, exit_code, is_error, timeout, True)
+
+
+def _read_blocks(blocks: Sequence[object], depth: int) -> Seen:
+    if blocks and isinstance(blocks[0], Mapping) and "functionResponse" in blocks[0]:
+        return read_result(blocks[0], depth + 1)
+    text = _join_blocks(blocks)
+    if text and depth < _DEPTH_LIMIT:
+        return _read_text(text, depth + 1)
+    return Seen(is_json=True)
+
+
+def _join_blocks(blocks: Sequence[object]) -> str:
+    texts = (block.get("text") for block in blocks if isinstance(block, Mapping))
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _first_int(groups: Sequence[str | None]) -> int | None:
+    return next((int(group) for group in groups if group is not None), None)

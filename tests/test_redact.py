@@ -1,0 +1,291 @@
+"""Secrets are taken out, everything else stays, in whatever escaping."""
+
+import json
+import random
+import re
+import time
+from collections.abc import Callable
+from importlib import resources
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from relight.redact import Lookalike, Rule, find_secrets, read_table, redact, redact_text
+
+KEY = b"a key of this store"
+RULES = read_table().rule
+SHAPES = [hit for rule in RULES for hit in rule.hit if "{" in hit]
+ALPHABETS = {
+    "a": "abcdefghijkmnopqrstuvwyzABCDEFGHIJKLMNOPQRSTUVWYZ",
+    "x": "abcdef",
+    "d": "123456789",
+    "u": "ABCDEFGHIJKLMNOPQRSTUVW",
+}
+
+
+def fill(example: str, *, seed: int = 0) -> str:
+    """Write a row's example out: {a20} becomes twenty letters and digits."""
+    rng = random.Random(f"{seed}{example}")
+
+    def draw(match: re.Match[str]) -> str:
+        letters = ALPHABETS[match[1]]
+        # Every third is a digit, so that no draw happens to look like a word.
+        return "".join(rng.choice(letters if i % 3 else "234567") for i in range(int(match[2])))
+
+    return re.sub(r"\{([axdu])(\d+)\}", draw, example)
+
+
+def escape(text: str, depth: int) -> str:
+    """The text as it stands inside of a JSON string inside of a JSON string …"""
+    for _ in range(depth):
+        text = json.dumps(text, ensure_ascii=depth % 2 == 1)[1:-1]
+    return text
+
+
+def cut(text: str, head: str, tail: str) -> str:
+    assert text.startswith(head)
+    assert text.endswith(tail)
+    return text[len(head) : len(text) - len(tail)]
+
+
+def list_rules(text: str) -> list[str]:
+    return [secret.rule for secret in find_secrets(text.encode())]
+
+
+def collect_leaves(value: object) -> list[object]:
+    """What a JSON document holds besides text, and where text stands."""
+    if isinstance(value, dict):
+        return ["{", *(leaf for item in value.values() for leaf in ["k", *collect_leaves(item)])]
+    if isinstance(value, list):
+        return ["[", *(leaf for item in value for leaf in collect_leaves(item))]
+    return [str] if isinstance(value, str) else [value]
+
+
+every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.name}-{rule.before}")
+depths = st.integers(0, 3)
+secrets = st.builds(fill, st.sampled_from(SHAPES), seed=st.integers(0, 1000))
+noise = st.lists(
+    st.sampled_from(
+        [
+            *[
+                '"',
+                "'",
+                "`",
+                "\\",
+                '\\"',
+                "\n",
+                "\\n",
+                "\\u0022",
+                " ",
+                ",",
+                ":",
+                "=",
+                "{",
+                "}",
+                "[",
+            ],
+            *[
+                "]",
+                "(",
+                "-",
+                "_",
+                ".",
+                "@",
+                "/",
+                "$",
+                "%",
+                ">",
+                "é",
+                "…",
+                "1",
+                "abcd",
+                "a1b2c3d4e5",
+            ],
+            *["password", "token", "api_key", "SECRET", "Authorization: Bearer ", "--password "],
+            *["https://u:", "sk-", "sk-ant-api03-", "ghp_", "AKIA", "eyJ", "r8_", "npm_", "tvly-"],
+            *["-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "[redacted:x:0a1b2c3d]"],
+            *["example", "xxxxxx", "call_", "T7" * 30, "0a" * 32, "1e308", "\x1b[32m", "\ud800"],
+        ]
+    )
+    | secrets
+    | st.text(max_size=5)
+).map("".join)
+documents = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | noise,
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(noise, inner, max_size=5),
+    max_leaves=12,
+)
+
+
+@every_rule
+def test_a_row_of_the_table_finds_what_it_says_at_every_depth_of_escaping(rule: Rule) -> None:
+    assert rule.hit
+    for hit in map(fill, rule.hit):
+        for depth in range(4):
+            assert list_rules(escape(hit, depth)) == [rule.name], (hit, depth)
+
+
+@every_rule
+def test_a_row_of_the_table_leaves_alone_what_it_says_at_every_depth(rule: Rule) -> None:
+    assert rule.miss
+    for miss in map(fill, rule.miss):
+        for depth in range(4):
+            text = escape(miss, depth)
+            assert redact_text(text, key=KEY) is text, (miss, depth)
+
+
+@pytest.mark.parametrize("row", read_table().lookalike, ids=lambda row: row.name)
+def test_a_lookalike_is_what_its_row_says(row: Lookalike) -> None:
+    for value in row.like:
+        flags = re.VERBOSE | re.IGNORECASE | re.DOTALL
+        assert re.fullmatch(row.regex.encode(), value.encode(), flags), value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"uuid":"0199a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2b"',
+        '"id":"msg_01XFDUDYJgAACzvnptvVoYEL"',
+        '"requestId":"req_011CSHoEeqs5C35K2UUqR7Fy"',
+        '"tool_use_id":"toolu_01D7FLrfh4GYq7yT1ULFeyMV"',
+        '"call_id":"call_Ab12Cd34Ef56Gh78Ij90Kl12"',
+        '"id":"resp_0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071"',
+        '"id":"chatcmpl-9sk1Ab12Cd34Ef56Gh78Ij90Kl12"',
+        "commit 3f2a9c1b7d8e4f5a6b7c8d9e0f1a2b3c4d5e6f70",
+        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        '"signature":"EqQBCkgIARABGAIiQL+AIza/AKIA' + "Ab1/" * 60 + '=="',
+        '"encrypted_content":"gAAAAABo_-sk-hf_ghp_' + "Ab1_-" * 60 + '=="',
+        '"usage":{"input_tokens":123,"cache_read_input_tokens":456,"max_tokens":4096}',
+        '"data":"iVBORw0KGgoAAAANSUhEUgAA' + "A" * 400 + '"',
+    ],
+)
+def test_ids_hashes_signatures_and_counts_are_never_touched(text: str) -> None:
+    for depth in range(4):
+        assert find_secrets(escape(text, depth).encode()) == []
+
+
+def test_clean_data_is_returned_as_the_same_object() -> None:
+    data = b'{"text":"nothing to see","input_tokens":12}\n' * 100
+    assert redact(data, key=KEY) is data
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'password="{}"',
+        "export API_KEY={}; ls",
+        '{"token": "{}", "n": 1}',
+        "curl -H 'Authorization: Bearer {}' https://example.org",
+        "git clone https://me:{}@example.org/repo.git",
+        "-----BEGIN PRIVATE KEY-----{}-----END PRIVATE KEY-----",
+    ],
+)
+def test_only_the_bytes_of_the_secret_are_replaced(text: str) -> None:
+    head, tail = text.split("{}")
+    redacted = redact_text(head + fill("{a60}") + tail, key=KEY)
+    assert re.fullmatch(r"\[redacted:[a-z]+:[0-9a-f]{8}\]", cut(redacted, head, tail))
+
+
+def test_the_same_secret_has_the_same_placeholder_in_every_escaping() -> None:
+    plain = 'DB_PASSWORD="p\\"é/\\\\w0rd-x"'
+    placeholders = {
+        re.findall(r"\[redacted:[^]]+\]", redact_text(escape(plain, depth), key=KEY))[0]
+        for depth in range(4)
+    }
+    assert len(placeholders) == 1
+
+
+def test_the_placeholder_tells_rule_and_keyed_hash() -> None:
+    token = fill("ghp_{a36}")
+    one, other = (redact_text(f"use {token}.", key=key) for key in (KEY, b"another"))
+    assert re.fullmatch(r"use \[redacted:github:[0-9a-f]{8}\]\.", one)
+    assert one != other
+    assert one == redact_text(f"use {token}.", key=KEY)
+
+
+@every_rule
+def test_no_placeholder_is_taken_for_a_secret(rule: Rule) -> None:
+    for announced in ["", "password=", '"token": "', "https://u:", "Authorization: Bearer "]:
+        text = f'{announced}[redacted:{rule.name}:0a1b2c3d]"@host'
+        assert find_secrets(text.encode()) == []
+
+
+def test_where_two_rules_see_the_same_bytes_the_vendor_names_them() -> None:
+    assert list_rules(fill('OPENAI_API_KEY="sk-proj-{a60}"')) == ["openai"]
+    assert list_rules(fill("https://x:ghp_{a36}@github.com")) == ["github"]
+
+
+def test_a_line_break_between_records_is_never_taken() -> None:
+    half = '{"text":"-----BEGIN PRIVATE KEY-----\\n' + "Ab3/" * 16
+    data = f'{half}"}}\n{half}\\n"}}\n{{"password":"hunter2!"}}\n12345678\n'.encode()
+    lines = redact(data, key=KEY).splitlines()
+    assert [type(json.loads(line)) for line in lines] == [dict, dict, dict, int]
+    assert len(find_secrets(data)) == 3
+
+
+def test_text_that_is_not_quite_unicode_is_kept() -> None:
+    assert redact_text("\ud800 password=hunter2abc \udfff", key=KEY).startswith("\ud800 password=[")
+
+
+def test_the_table_holds_nothing_that_other_scanners_would_take_for_a_secret() -> None:
+    text = resources.files("relight.data").joinpath("redact.toml").read_text("utf-8")
+    assert set(list_rules(text)) <= {"assigned", "url"}
+
+
+@given(noise, st.integers(1001, 2000), st.sampled_from(SHAPES), noise, depths)
+def test_a_planted_secret_never_survives(
+    before: str, seed: int, shape: str, after: str, depth: int
+) -> None:
+    secret = escape(f" {fill(shape, seed=seed)} ", depth).encode()
+    core = [secret[found.start : found.end] for found in find_secrets(secret)]
+    data = escape(f"{before} {fill(shape, seed=seed)} {after}", depth)
+    clean = redact(data.encode("utf-8", "surrogatepass"), key=KEY)
+    assert len(core) == 1
+    assert core[0] not in clean
+
+
+@given(noise, depths)
+def test_redacting_twice_changes_nothing(text: str, depth: int) -> None:
+    once = redact_text(escape(text, depth), key=KEY)
+    assert find_secrets(once.encode("utf-8", "surrogatepass")) == []
+    assert redact_text(once, key=KEY) is once
+
+
+@given(st.lists(documents, max_size=4), st.booleans())
+@example([{"a password:": 12345678}, ["enter password:", 1234567, "x"]], False)
+@example([{"text": "one\r8_" + "a1" * 20}], True)
+def test_json_stays_json_and_only_strings_change(records: list[object], ascii_only: bool) -> None:
+    for dump in make_dumps(ascii_only=ascii_only):
+        lines = [dump(record) for record in records]
+        data = "\n".join(lines).encode("utf-8", "surrogatepass")
+        clean = redact(data, key=KEY).decode("utf-8", "surrogatepass")
+        assert clean.count("\n") == "\n".join(lines).count("\n")
+        for line, record in zip(clean.split("\n"), records, strict=bool(records)):
+            assert collect_leaves(json.loads(line)) == collect_leaves(json.loads(dump(record)))
+
+
+def make_dumps(*, ascii_only: bool) -> list[Callable[[object], str]]:
+    """Ways to write a record as one line: loose, compact, and as JSON within JSON."""
+
+    def compact(value: object) -> str:
+        return json.dumps(value, ensure_ascii=ascii_only, separators=(",", ":"))
+
+    def loose(value: object) -> str:
+        return json.dumps(value, ensure_ascii=ascii_only)
+
+    return [loose, compact, lambda value: compact({"arguments": loose({"inner": compact(value)})})]
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["a", "-", "_", "A", "\\", "password=", 'password="', 'token=\\"', "sk-", "eyJ", "://a:"]
+    + ["-----BEGIN PRIVATE KEY-----", "secret=example/", "aaaaaa."],
+)
+def test_a_hostile_line_is_read_in_linear_time(hostile: str) -> None:
+    line = hostile * (1_000_000 // len(hostile))
+    began = time.perf_counter()
+    for opening in ["", 'password="', "token=1a", "-----BEGIN PRIVATE KEY-----\n"]:
+        find_secrets((opening + line).encode())
+    # A second each at worst; a quadratic search would take an hour.
+    assert time.perf_counter() - began < 20

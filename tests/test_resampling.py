@@ -1,0 +1,151 @@
+"""Bootstrap and permutation by session."""
+
+import random
+from statistics import fmean
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relight.errors import RelightError
+from relight.resampling import bootstrap_difference, cluster_bootstrap, permutation_p_value
+from relight.stats import Estimate, wilson
+
+Sessions = list[tuple[float, float]]
+
+sessions = st.lists(
+    st.tuples(st.integers(0, 9), st.integers(0, 30)).map(lambda s: (float(min(s)), float(s[1]))),
+    max_size=12,
+)
+
+
+def draw_sessions(rng: random.Random, count: int, *, rate: float, icc: float) -> Sessions:
+    """Sessions of about 20 calls whose errors come together, as in real ones."""
+    found: Sessions = []
+    for _ in range(count):
+        share = rng.betavariate(rate * (1 / icc - 1), (1 - rate) * (1 / icc - 1))
+        calls = 1 + int(rng.expovariate(1 / 20))
+        found.append((float(sum(rng.random() < share for _ in range(calls))), float(calls)))
+    return found
+
+
+@given(sessions, sessions, st.integers())
+@settings(max_examples=50, deadline=None)
+def test_any_sessions_have_an_interval_around_their_ratio_or_none(
+    a: Sessions, b: Sessions, seed: int
+) -> None:
+    for estimate in (
+        cluster_bootstrap(a, seed=seed, samples=100),
+        bootstrap_difference(a, b, seed=seed, samples=100),
+    ):
+        if estimate is not None and estimate.low is not None and estimate.high is not None:
+            assert estimate.value is not None
+            assert estimate.low <= estimate.high
+    p_value = permutation_p_value(a, b, seed=seed, samples=100)
+    assert p_value is None or 0 < p_value <= 1
+
+
+def test_the_same_seed_gives_the_same_interval() -> None:
+    data = draw_sessions(random.Random(1), 30, rate=0.1, icc=0.05)
+    other = draw_sessions(random.Random(2), 30, rate=0.1, icc=0.05)
+    assert cluster_bootstrap(data, seed=7) == cluster_bootstrap(data, seed=7)
+    assert cluster_bootstrap(data, seed=7) != cluster_bootstrap(data, seed=8)
+    assert bootstrap_difference(data, other, seed=7) == bootstrap_difference(data, other, seed=7)
+    assert permutation_p_value(data, other, seed=7) == permutation_p_value(data, other, seed=7)
+
+
+def test_what_shows_no_spread_has_no_bounds() -> None:
+    one, agreeing, spread = [(1.0, 10.0)], [(0.0, 9.0)] * 5, [(1.0, 9.0), (0.0, 4.0), (2.0, 7.0)]
+    assert cluster_bootstrap([], seed=1) is None
+    assert cluster_bootstrap([(0.0, 0.0)], seed=1) is None
+    assert cluster_bootstrap(one, seed=1) == Estimate(0.1, None, None)
+    assert cluster_bootstrap(agreeing, seed=1) == Estimate(0.0, None, None)
+    assert bootstrap_difference(spread, agreeing, seed=1) == Estimate(-0.15, None, None)
+    assert bootstrap_difference(spread, [], seed=1) is None
+    assert permutation_p_value(spread, [], seed=1) is None
+
+
+def test_sessions_without_a_call_change_nothing() -> None:
+    data = draw_sessions(random.Random(1), 20, rate=0.1, icc=0.05)
+    assert cluster_bootstrap([*data, (0.0, 0.0)], seed=7) == cluster_bootstrap(data, seed=7)
+
+
+def test_a_cost_per_success_that_might_be_endless_has_no_upper_bound() -> None:
+    runs = [(2.0, 0.0)] * 9 + [(2.0, 1.0)]
+    estimate = cluster_bootstrap(runs, seed=1)
+    assert estimate is not None
+    assert (estimate.value, estimate.high) == (20, None)
+
+
+def test_the_interval_is_wider_than_one_that_takes_calls_for_independent() -> None:
+    data = draw_sessions(random.Random(3), 60, rate=0.1, icc=0.3)
+    estimate = cluster_bootstrap(data, seed=1)
+    assert estimate is not None
+    assert estimate.low is not None
+    assert estimate.high is not None
+    naive = wilson(sum(errors for errors, _ in data), sum(calls for _, calls in data))
+    assert estimate.high - estimate.low > 1.5 * (naive.high - naive.low)
+
+
+def test_independent_trials_get_about_the_wilson_interval() -> None:
+    estimate = cluster_bootstrap([(1.0, 1.0)] * 40 + [(0.0, 1.0)] * 60, seed=1)
+    expected = wilson(40, 100)
+    assert estimate is not None
+    assert estimate.low == pytest.approx(expected.low, abs=0.02)
+    assert estimate.high == pytest.approx(expected.high, abs=0.02)
+
+
+def test_a_real_difference_is_found() -> None:
+    rng = random.Random(4)
+    cold = draw_sessions(rng, 100, rate=0.15, icc=0.05)
+    warm = draw_sessions(rng, 100, rate=0.05, icc=0.05)
+    estimate = bootstrap_difference(cold, warm, seed=1)
+    assert estimate is not None
+    assert estimate.high is not None
+    assert estimate.high < 0
+    assert permutation_p_value(cold, warm, seed=1) == pytest.approx(1 / 2001)
+
+
+@pytest.mark.parametrize(("small", "large"), [(8, 8), (10, 40)])
+def test_arms_of_the_same_sessions_differ_in_5_percent_by_permutation(
+    small: int, large: int
+) -> None:
+    """Skewed errors and arms of 1 to 4, where Welch and the bootstrap alarm twice as often."""
+    rng = random.Random(5)
+    p_values = [
+        permutation_p_value(
+            draw_sessions(rng, small, rate=0.07, icc=0.3),
+            draw_sessions(rng, large, rate=0.07, icc=0.3),
+            seed=seed,
+            samples=199,
+        )
+        for seed in range(400)
+    ]
+    known = [p for p in p_values if p is not None]
+    assert len(known) == len(p_values)
+    assert fmean(p <= 0.05 for p in known) < 0.08
+    assert fmean(known) == pytest.approx(0.5, abs=0.06)
+
+
+def test_equal_arms_of_equal_sessions_are_differing_by_chance_in_5_percent() -> None:
+    rng = random.Random(6)
+    alarms = 0
+    for seed in range(150):
+        estimate = bootstrap_difference(
+            draw_sessions(rng, 30, rate=0.1, icc=0.05),
+            draw_sessions(rng, 30, rate=0.1, icc=0.05),
+            seed=seed,
+            samples=300,
+        )
+        assert estimate is not None
+        assert estimate.low is not None
+        assert estimate.high is not None
+        alarms += not estimate.low <= 0 <= estimate.high
+    assert alarms / 150 < 0.1
+
+
+def test_bad_parameters_are_refused() -> None:
+    with pytest.raises(RelightError, match=r"^samples must be a number above 0, not 0$"):
+        cluster_bootstrap([(1, 2)], seed=1, samples=0)
+    with pytest.raises(RelightError, match=r"^confidence must be above 0 and below 1, not 95$"):
+        bootstrap_difference([(1, 2)], [(1, 2)], seed=1, confidence=95)
