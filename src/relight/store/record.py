@@ -108,7 +108,7 @@ class Recorder:
         left out.
         """
         with self.store.transaction() as database:
-            taken = [piece for piece in pieces if _is_current(database, piece)]
+            taken = _find_current(database, pieces)
             wanted = [piece for piece in taken if not self._is_forgotten(piece)]
             new = self.write(database, wanted)
             for piece in taken:
@@ -190,17 +190,34 @@ def read_marks(store: Store, source: str) -> dict[str, dict[str, Mark]]:
     return marks
 
 
-def _is_current(database: sqlite3.Connection, piece: Sealed) -> bool:
-    found = database.execute(
-        "select offset, generation, head from file_mark where origin_id = ? and part = ?",
-        (row_id("origin", piece.source, piece.before.path), piece.before.part),
-    ).fetchone()
-    before = piece.before
-    if found is None:
+def _find_current(database: sqlite3.Connection, pieces: Sequence[Sealed]) -> list[Sealed]:
+    """The pieces that go on where the store's marks stand, or where the piece before them ends."""
+    reached: dict[tuple[int, str], Mark | None] = {}
+    current = []
+    for piece in pieces:
+        place = (row_id("origin", piece.source, piece.before.path), piece.before.part)
+        if place not in reached:
+            row = database.execute(
+                "select offset, generation, head from file_mark where origin_id = ? and part = ?",
+                place,
+            ).fetchone()
+            reached[place] = row and Mark(path="", offset=row[0], generation=row[1], head=row[2])
+        if _goes_on(piece.before, reached[place]):
+            current.append(piece)
+            reached[place] = piece.after
+    return current
+
+
+def _goes_on(before: Mark, reached: Mark | None) -> bool:
+    if reached is None:
         return before.generation == 0 and before.offset == 0
-    if before.generation == found[1] + 1 and before.offset == 0:
+    if before.generation == reached.generation + 1 and before.offset == 0:
         return True  # the file was written anew since
-    return (before.offset, before.generation, before.head) == tuple(found)
+    return (before.offset, before.generation, before.head) == (
+        reached.offset,
+        reached.generation,
+        reached.head,
+    )
 
 
 def _write_place(database: sqlite3.Connection, piece: Sealed, *, with_tape: bool) -> None:

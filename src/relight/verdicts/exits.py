@@ -26,6 +26,8 @@ from relight.verdicts.rules import Answer, read_rules
 _EVIDENCE_LIMIT = 200
 _SIGPIPE = (141, -13)
 _INTERPRETERS = frozenset(("python", "node", "ruby", "perl", "php", "Rscript", "bash", "sh"))
+# Asked for a file with errors hidden, and silent: there is no such file.
+_SHOWERS = frozenset(("ls", "cat", "head", "tail", "stat"))
 
 OK = Verdict("ok", None, "the result tells of no failure")
 _OK_ZERO = Verdict("ok", None, "exit code 0")
@@ -62,12 +64,12 @@ def judge_output(output: Output, exit_code: int | None) -> Verdict:
     if printed := find_printed_code(output):
         code, before = printed
         if code:
-            return _judge_nonzero(before, code, is_told=False)
+            return _judge_nonzero(before, code)
     if exit_code is None:
         return _judge_unknown(output)
     if exit_code == 0:
         return _judge_zero(output, is_told=True)
-    return _judge_nonzero(output, exit_code, is_told=True)
+    return _judge_nonzero(output, exit_code)
 
 
 def _judge_zero(output: Output, *, is_told: bool) -> Verdict:
@@ -91,14 +93,15 @@ def _judge_zero(output: Output, *, is_told: bool) -> Verdict:
     return tell_error(None, bad)
 
 
-def _judge_nonzero(output: Output, code: int, *, is_told: bool) -> Verdict:
+def _judge_nonzero(output: Output, code: int) -> Verdict:
     if code in _SIGPIPE:
         return Verdict("ok", None, "what read its output had seen enough", f"exit code {code}")
-    shown = code if is_told else None
-    trouble = _find_trouble(output)
-    answer = _judge_answer(output, code, trouble)
-    if answer and not (find_exit_kind(code) and code != 127):
-        return answer
+    trouble = find_missing_command(output)
+    if not trouble:
+        trouble = _find_trouble(output)
+        answer = _judge_answer(output, code, trouble)
+        if answer and (code == 127 or not find_exit_kind(code)):
+            return answer
     if kind := find_exit_kind(code):
         return tell_error(kind, trouble or find_last_line(output), exit_code=code)
     if output.is_reader:
@@ -107,25 +110,28 @@ def _judge_nonzero(output: Output, code: int, *, is_told: bool) -> Verdict:
     elif verdict := _judge_tests(output, code):
         return verdict
     kind = _find_kind_of_code(output, code)
-    return tell_error(kind, trouble or find_last_line(output), exit_code=shown or code)
+    return tell_error(kind, trouble or find_last_line(output), exit_code=code)
 
 
 def _judge_unknown(output: Output) -> Verdict:
     if missing := find_missing_command(output):
         return tell_error(_kind_of_missing(missing), missing)
     if complaint := find_complaint(output, output.deciders):
-        row = _find_row_of(output, complaint)
+        row = _find_row_of(output)
         if row and row.may_complain:
             return tell_negative(row.kind, complaint)
         return tell_error(None, complaint)
     message = find_shell_message(output)
     if message and _is_decisive(output, message):
+        row = _find_row_of(output)
+        if row and row.may_complain:
+            return tell_negative(row.kind, message)
         return tell_error(None, message)
     code = _infer_code(output)
     if code is not None:
         if code == 0:
             return _judge_zero(output, is_told=False)
-        return _judge_nonzero(output, code, is_told=False)
+        return _judge_nonzero(output, code)
     if output.is_reader:
         return _judge_reader(output)
     is_runner = _is_runner(output)
@@ -184,13 +190,11 @@ def _judge_tests(output: Output, code: int) -> Verdict | None:
     if raised:
         verdict = _judge_raised(raised)
         return verdict if verdict.label == "negative" else None
-    trouble = find_complaint(output, output.deciders) or find_shell_message(output)
-    trouble = trouble or find_missing_command(output) or find_bad_line(output, is_sure=True)
-    for stage in output.deciders:
-        if trouble or code not in _codes_of(rules.find_row(rules.linters, stage)):
-            continue
+    if find_complaint(output, output.deciders) or find_shell_message(output):
+        return None
+    if any(code in _codes_of(rules.find_row(rules.linters, each)) for each in output.deciders):
         return tell_negative("lint_findings", find_last_line(output), exit_code=code)
-    if trouble or find_bad_line(output, is_sure=False):
+    if find_bad_line(output, is_sure=False):
         return None
     for stage in output.deciders:
         if code in _codes_of(_find_runner(stage)) or (code == 1 and _is_check(stage)):
@@ -209,9 +213,7 @@ def _judge_findings(output: Output) -> Verdict | None:
 
 def _find_trouble(output: Output) -> str | None:
     """The line that best says what went wrong."""
-    if line := find_missing_command(output) or find_complaint(output, output.deciders):
-        return line
-    if line := find_shell_message(output):
+    if line := find_complaint(output, output.deciders) or find_shell_message(output):
         return line
     if output.is_reader:
         return None
@@ -231,10 +233,10 @@ def _kind_of_missing(line: str) -> str:
     return "missing_module" if "No module named" in line else "command_not_found"
 
 
-def _find_row_of(output: Output, complaint: str) -> Answer | None:
+def _find_row_of(output: Output) -> Answer | None:
     rules = read_rules()
     rows = (rules.find_row(rules.answers, stage) for stage in output.deciders)
-    return next((row for row in rows if row), None) if complaint else None
+    return next((row for row in rows if row), None)
 
 
 def _is_decisive(output: Output, message: str) -> bool:
@@ -283,9 +285,16 @@ def _infer_code(output: Output) -> int | None:
 
 def _infer_from_output(stage: Stage, output: Output) -> int | None:
     rules = read_rules()
+    if not output.has_output and stage.hides_errors and stage.program in _SHOWERS:
+        return 1
     row = rules.find_row(rules.answers, stage)
-    if row is None or row.pattern or _is_silent(stage) or stage.program == "find":
+    if row is None or _is_silent(stage):
         return None
+    if row.pattern:
+        return row.codes[0] if rules.patterns[row].search(output.text) else None
+    if stage.program == "find":
+        runs_grep = "grep" in stage.words and stage.words[-1] == "+"
+        return 1 if runs_grep and not output.has_output else None
     if row.kind == "no_match":
         if output.has_output and stage.program.startswith("search_"):
             return 1 if rules.nothing_found.match(output.text.strip()) else 0

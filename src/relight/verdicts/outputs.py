@@ -11,7 +11,7 @@ from relight.verdicts.rules import Line, read_rules
 
 _TAIL = 4000
 _END = 600
-_MESSAGE = re.compile(r"\n(?:\S*/)?([\w.+\[-]+)(?:\[\d+\])?: ([^\n]+)")
+_MESSAGE = re.compile(r"\n(?:\S*/)?([\w.+\[-]+(?: error)?)(?:\[\d+\])?: ([^\n]+)")
 _EXCEPTION = re.compile(r"\n((?:[A-Za-z_][\w.]*\.)?[A-Z_a-z]\w*)(?:: ([^\n]*))?(?=\n|\Z)")
 _FRAME = re.compile(r'\n\s+File "([^"\n]+)", line \d+')
 _SYNTAX = re.compile(r"\n(?:Syntax|Indentation|Tab)Error: [^\n]*")
@@ -37,8 +37,12 @@ class Output(msgspec.Struct, frozen=True):
 
     @property
     def has_output(self) -> bool:
-        """Whether there is anything but white space."""
-        return not self.text.isspace()
+        """Whether there is anything but white space and remarks of no weight."""
+        text = self.text
+        if text.isspace() or len(text) > _TAIL:
+            return not text.isspace()
+        harmless = read_rules().harmless
+        return not all(harmless.match(line) for line in text.split("\n") if line.strip())
 
 
 class Raised(msgspec.Struct, frozen=True):
@@ -102,7 +106,10 @@ def find_missing_command(output: Output) -> str | None:
     if "not found" in text or "Unknown command" in text:
         for found in rules.missing_command.finditer(text):
             name = found["a"] or found["b"] or found["c"]
-            if not output.is_reader or any(name in stage.words for stage in output.stages):
+            own = [stage for stage in output.stages if name in stage.words]
+            if own and all(stage.joint == "||" for stage in own):
+                continue  # it was tried, with another way prepared
+            if own or not output.is_reader:
                 return found[0][1:]
     if "No module named" in text and not output.is_reader:
         line = rules.missing_module.search(text)

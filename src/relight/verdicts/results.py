@@ -6,6 +6,7 @@ flags, and the fields if the result is an object.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from relight.verdicts.rules import Rules, read_rules
 
 _EDGE = 400
 _DEPTH_LIMIT = 4
+_COLOUR = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
 _ERROR_TAGS = ("<tool_use_error>", "<error>")
 _TIMEOUT_WORDS = ("imed out", "TIMED OUT", "imeout", "no new output", "took more than")
 
@@ -65,6 +67,8 @@ def _read_text(text: str, depth: int) -> Seen:
             return msgspec.structs.replace(read_result(value, depth + 1), raw=text)
         if start == "{" and "\\n" in text:
             text = text.replace("\\n", "\n")  # half an object: read its text as text
+    if "\x1b[" in text:
+        text = _COLOUR.sub("", text)
     exit_code = None
     head, tail = text[:_EDGE], text[-_EDGE:]
     if ("ode" in head or "xit" in head) and (found := rules.exit_before.match(text)):
@@ -72,6 +76,8 @@ def _read_text(text: str, depth: int) -> Seen:
     elif ("ode" in tail or "xit" in tail) and (found := rules.exit_after.search(tail)):
         exit_code = _first_int(found.groups())
         text = text[: len(text) - len(tail) + found.start()]
+    elif "xit" in tail and (found := rules.exit_last.search(tail)):
+        exit_code = _first_int(found.groups())
     text = _strip(text, rules)
     is_error = None
     if text.startswith(_ERROR_TAGS):

@@ -39,6 +39,7 @@ class Wrapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     exit_before: tuple[str, ...]
     exit_after: tuple[str, ...]
+    exit_last: tuple[str, ...]
     tags: tuple[str, ...]
     prefixes: tuple[str, ...]
     timeouts: tuple[str, ...]
@@ -119,6 +120,7 @@ class Rules:
         self.codes_of = table.codes_of
         self.exit_before = re.compile(join(wrapping.exit_before))
         self.exit_after = re.compile(join(wrapping.exit_after))
+        self.exit_last = re.compile(join(wrapping.exit_last))
         self.tag = re.compile(rf"<({'|'.join(wrapping.tags)})(?: [^>\n]*)?>\n?")
         self.prefix = re.compile(join(wrapping.prefixes))
         self.timeout = at_lines(wrapping.timeouts)

@@ -1,0 +1,250 @@
+"""Sessions as Codex 0.166 writes them: a rollout of typed records with running totals."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from relight.demo.dice import Clock, Dice
+from relight.demo.metering import Meter, Usage
+from relight.demo.story import HOME, Step, Task, read_skills
+
+LARGE, SMALL = "gpt-5.2-codex", "gpt-5.1-codex-mini"
+VERSION = "0.166.0"
+CONTEXT_WINDOW = 258_400
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Ask:
+    """How a step is asked for: a shell command, or a call of a tool with some input."""
+
+    name: str
+    input: str
+    command: str = ""
+    out: str = ""
+
+
+class Rollout:
+    """One session's file."""
+
+    def __init__(self, dice: Dice, clock: Clock, *, cwd: str, model: str) -> None:
+        self.dice = dice
+        self.clock = clock
+        self.cwd = cwd
+        self.model = model
+        self.session = dice.uuid7(clock.now)
+        self.started = clock.now
+        self.turn = ""
+        self.lines: list[bytes] = []
+        self.total = Usage()
+        self.turn_total = Usage()
+        self.heard = 0
+        self.meter = Meter(
+            dice,
+            clock,
+            start_tokens=dice.randint(9_000, 14_000),
+            growth=4_400,
+            cache_seconds=900,
+        )
+        meta = {
+            "session_id": self.session,
+            "id": self.session,
+            "timestamp": clock.text,
+            "cwd": cwd,
+            "originator": "codex_cli",
+            "cli_version": VERSION,
+            "source": "cli",
+            "thread_source": "user",
+            "model_provider": "openai",
+            "base_instructions": {"text": "You work in a terminal, together with a developer."},
+            "git": {"branch": "main"},
+        }
+        self._add("session_meta", meta)
+
+    def play(self, task: Task) -> None:
+        """A prompt and all that follows until the answer, or until somebody stops it."""
+        self.turn = self.dice.uuid7(self.clock.now)
+        self.turn_total = Usage()
+        started_ms = self.clock.milliseconds
+        self._event(
+            "task_started", started_at=started_ms // 1000, model_context_window=CONTEXT_WINDOW
+        )
+        place = f"<environment_context>\n  <cwd>{self.cwd}</cwd>\n</environment_context>"
+        self._say("user", place)
+        policy = {"approval_policy": "on-request", "sandbox_policy": {"type": "workspace-write"}}
+        context = {"turn_id": self.turn, "cwd": self.cwd, "model": self.model, **policy}
+        self._add("turn_context", context)
+        self._say("user", task.prompt)
+        words = [{"type": "text", "text": task.prompt, "text_elements": []}]
+        self._complete({"type": "UserMessage", "id": self.dice.uuid(), "content": words})
+        self.heard += len(task.prompt)
+        for step in task.steps:
+            self.take(step)
+        if not task.answer:
+            self._event("turn_aborted", reason="interrupted")
+            return
+        self._think(len(task.answer), task.answer)
+        self._count()
+        self._event(
+            "task_complete",
+            last_agent_message=task.answer,
+            started_at=started_ms // 1000,
+            completed_at=self.clock.milliseconds // 1000,
+            duration_ms=self.clock.milliseconds - started_ms,
+            time_to_first_token_ms=self.dice.randint(900, 3_200),
+        )
+
+    def take(self, step: Step) -> None:
+        """The model asks for a tool, the tool answers."""
+        asked = _ask(step)
+        call_id = self.dice.text_id("call_", 24)
+        is_function = asked.name != "apply_patch"
+        kind, given = ("function", "arguments") if is_function else ("custom_tool", "input")
+        call = {"type": f"{kind}_call", "name": asked.name, given: asked.input, "call_id": call_id}
+        self._think(len(asked.input), step.say, call)
+        started = self.clock.milliseconds
+        self.clock.wait(step.seconds)
+        out = asked.out
+        if asked.command:
+            self._complete(self._describe_command(asked, step, call_id), started_ms=started)
+            out = (
+                f"Chunk ID: {self.dice.hex_id(6)}\nWall time: {step.seconds:.4f} seconds\n"
+                f"Process exited with code {step.exit}\n"
+                f"Original token count: {len(out) // 4}\nOutput:\n{out}\n"
+            )
+        result = {"type": f"{kind}_call_output", "call_id": call_id, "output": out}
+        self._add("response_item", result)
+        self.heard += len(out)
+        self._count()
+
+    def _think(self, said: int, text: str, call: Record | None = None) -> None:
+        """One response: some reasoning, perhaps words, perhaps a call, and its usage."""
+        usage = self.meter.read_call(self.heard, said)
+        self.heard = 0
+        # this provider charges nothing for keeping a prompt: what is new is all fresh
+        usage = Usage(usage.fresh + usage.write, usage.read, 0, 0, usage.output, usage.thinking)
+        if usage.thinking > 300:
+            item = {"type": "reasoning", "id": self.dice.text_id("rs_", 24), "summary": []}
+            self._add("response_item", {**item, "content": None, "encrypted_content": "bm9uZQ=="})
+        if text:
+            name = self.dice.text_id("msg_", 24)
+            shown = [{"type": "Text", "text": text}]
+            self._complete({"type": "AgentMessage", "id": name, "content": shown})
+            self._say("assistant", text)
+        if call:
+            self._add("response_item", {**call, "status": "completed"})
+        self.total += usage
+        self.turn_total += usage
+        self.last = usage
+        record = {
+            "thread_id": self.session,
+            "turn_id": self.turn,
+            "session_id": self.session,
+            "response_id": self.dice.text_id("resp_", 40),
+            "usage": _write_usage(usage),
+            "turn_token_usage": _write_usage(self.turn_total),
+            "thread_token_usage": _write_usage(self.total),
+        }
+        self._add("token_usage_record", record)
+
+    def _count(self) -> None:
+        info = {
+            "total_token_usage": _write_usage(self.total),
+            "last_token_usage": _write_usage(self.last),
+            "model_context_window": CONTEXT_WINDOW,
+        }
+        self._event("token_count", info=info, rate_limits={"limit_id": "codex", "primary": None})
+
+    def _describe_command(self, asked: _Ask, step: Step, call_id: str) -> Record:
+        whole, part = divmod(round(step.seconds * 1e9), 10**9)
+        return {
+            "type": "CommandExecution",
+            "id": call_id,
+            "process_id": str(self.dice.randint(2_000, 99_000)),
+            "command": ["/bin/bash", "-lc", asked.command],
+            "cwd": f"file://{self.cwd}",
+            "source": "unified_exec_startup",
+            "status": "failed" if step.exit else "completed",
+            "aggregated_output": asked.out + "\n",
+            "exit_code": step.exit,
+            "duration": {"secs": whole, "nanos": part},
+        }
+
+    def _say(self, role: str, text: str) -> None:
+        kind = "output_text" if role == "assistant" else "input_text"
+        content = [{"type": kind, "text": text}]
+        message = {"type": "message", "id": self.dice.text_id("msg_", 24), "role": role}
+        self._add("response_item", {**message, "content": content})
+
+    def _complete(self, item: Record, *, started_ms: int | None = None) -> None:
+        ended = self.clock.milliseconds
+        times = {"started_at_ms": started_ms or ended, "completed_at_ms": ended}
+        self._event("item_completed", thread_id=self.session, item=item, **times)
+
+    def _event(self, kind: str, **payload: object) -> None:
+        self._add("event_msg", {"type": kind, "turn_id": self.turn, **payload})
+
+    def _add(self, kind: str, payload: Record) -> None:
+        head = {"timestamp": self.clock.text, "ordinal": len(self.lines), "type": kind}
+        line = json.dumps({**head, "payload": payload}, ensure_ascii=False, separators=(",", ":"))
+        self.lines.append(line.encode() + b"\n")
+
+    def find_file(self, home: Path) -> tuple[Path, bytes]:
+        """The file of this session below Codex' folder, with its content."""
+        folder = home / "sessions" / self.started.strftime("%Y/%m/%d")
+        name = f"rollout-{self.started:%Y-%m-%dT%H-%M-%S}-{self.session}.jsonl"
+        return folder / name, b"".join(self.lines)
+
+
+def _ask(step: Step) -> _Ask:
+    """Codex reads and searches with the shell, and edits by patches."""
+    match step.tool:
+        case "run":
+            return _shell(step.target, step.out)
+        case "read":
+            missing = f"sed: can't read {step.target}: No such file or directory"
+            return _shell(f"sed -n '1,200p' {step.target}", missing if step.exit else step.out)
+        case "search":
+            # a search that finds nothing ends with code 1: told as it is, by the shell
+            return _shell(f"rg -n '{step.target}' {step.path}", step.out)
+        case "skill":
+            path = f"{HOME}/.codex/skills/{step.target}/SKILL.md"
+            return _shell(f"cat {path}", read_skills(step.target)[-1].document)
+        case "fetch":
+            return _shell(f"curl -sSL {step.target} | head -40", step.out)
+        case "plan":
+            plan = [{"step": item, "status": "pending"} for item in step.items]
+            return _Ask("update_plan", json.dumps({"plan": plan}), out="Plan updated")
+        case _:
+            return _patch(step)
+
+
+def _shell(command: str, out: str) -> _Ask:
+    return _Ask("exec_command", json.dumps({"cmd": command}), command, out)
+
+
+def _patch(step: Step) -> _Ask:
+    if step.tool == "write":
+        body = f"*** Add File: {step.target}\n" + "".join(
+            f"+{line}\n" for line in step.text.split("\n")
+        )
+    else:
+        removed = "".join(f"-{line}\n" for line in step.old.split("\n"))
+        added = "".join(f"+{line}\n" for line in step.new.split("\n"))
+        body = f"*** Update File: {step.target}\n@@\n{removed}{added}"
+    mark = "A" if step.tool == "write" else "M"
+    done = f"Success. Updated the following files:\n{mark} {step.target}\n"
+    return _Ask("apply_patch", f"*** Begin Patch\n{body}*** End Patch", out=done)
+
+
+def _write_usage(usage: Usage) -> Record:
+    return {
+        "input_tokens": usage.prompt,
+        "cached_input_tokens": usage.read,
+        "cache_write_input_tokens": usage.write,
+        "output_tokens": usage.output,
+        "reasoning_output_tokens": usage.thinking,
+        "total_tokens": usage.prompt + usage.output,
+    }

@@ -1,0 +1,272 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import build
+from relight.cli import COMMANDS
+
+Run = subprocess.CompletedProcess[str]
+
+
+class Cli:
+    """The real command in a process of its own, with a home of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        store = home / "relight"
+        store.mkdir()
+        (store / "config.toml").write_text('timezone = "UTC"\n')
+        self.environment = {**os.environ, "HOME": str(home), "RELIGHT_HOME": str(store)}
+        for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "HERMES_HOME"):
+            self.environment.pop(name, None)
+
+    def run(self, *words: str, given: str | None = None) -> Run:
+        return subprocess.run(
+            [sys.executable, "-m", "relight", *words],
+            env=self.environment,
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def json(self, *words: str) -> Any:
+        done = self.run(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path)
+
+
+@pytest.fixture
+def filled(cli: Cli) -> Cli:
+    build.write_claude(cli.home, build.claude_session())
+    build.hermes_session(build.open_hermes(cli.home))
+    assert cli.run("import").returncode == 0
+    return cli
+
+
+def test_the_first_run_finds_the_agents_reads_them_and_reports(cli: Cli) -> None:
+    build.write_claude(cli.home, build.claude_session())
+    done = cli.run()
+    assert done.returncode == 0, done.stderr
+    assert "Found claude-code (1 files)" in done.stdout
+    assert "Recorded: 1 of claude-code sessions" in done.stdout
+    assert "relight import" not in cli.run().stdout
+
+
+def test_without_agents_the_first_run_offers_the_demo(cli: Cli) -> None:
+    assert "relight demo" in cli.run().stdout
+
+
+def test_a_later_overview_says_when_something_new_waits(filled: Cli) -> None:
+    build.write_claude(filled.home, [build.claude_answer("m9", sessionId="other")], name="other")
+    assert "1 files have something new" in filled.run().stdout
+
+
+def test_import_tells_what_it_took(cli: Cli) -> None:
+    build.write_claude(cli.home, build.claude_session())
+    found = cli.json("import")
+    assert found["seconds"] >= 0
+    by_source = {one["source"]: one for one in found["sources"]}
+    assert by_source["claude-code"]["sessions_new"] == 1
+    assert set(by_source["claude-code"]) == {
+        "source", "files", "bytes", "sessions_new", "sessions_grown", "unreadable",
+    }  # fmt: skip
+    assert cli.run("import").stdout == "nothing new\n"
+
+
+def test_from_needs_one_source_and_an_existing_place(cli: Cli) -> None:
+    done = cli.run("import", "--from", "/nowhere")
+    assert (done.returncode, "one --source" in done.stderr) == (2, True)
+    done = cli.run("import", "--source", "chat", "--from", "/nowhere")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: there is no /nowhere\nhint: ")
+
+
+def test_report_json_has_the_promised_figures(filled: Cli) -> None:
+    found = filled.json("report", "--by", "day,model", "--since", "all")
+    assert found["by"] == ["day", "model"]
+    for row in (*found["rows"], {"day": "", "model": "", **found["total"]}):
+        assert {
+            "day", "model", "sessions", "turns", "input_tokens", "cache_read_tokens",
+            "cache_write_tokens", "cache_write_1h_tokens", "output_tokens", "reasoning_tokens",
+            "cost_usd", "unpriced_turns", "tool_calls", "tool_failures", "wall_seconds",
+        } <= set(row)  # fmt: skip
+    assert found["total"]["turns"] == 5
+
+
+def test_report_as_csv_and_markdown(filled: Cli) -> None:
+    csv = filled.run("report", "--by", "model", "--since", "all", "--csv").stdout.splitlines()
+    assert csv[0].startswith("model,sessions,turns,")
+    assert csv[1].startswith("claude-opus-4-6,1,3,")
+    markdown = filled.run("report", "--by", "model", "--since", "all", "--markdown").stdout
+    assert markdown.startswith("| model | sessions |")
+    assert markdown.splitlines()[-1].startswith("| total | 2 |")
+
+
+@pytest.mark.parametrize("by", ["day", "model", "session", "project,model", "tool", "week"])
+def test_a_table_fits_eighty_columns(filled: Cli, by: str) -> None:
+    text = filled.run("report", "--by", by, "--since", "all").stdout
+    assert "total" in text
+    assert max(len(line) for line in text.splitlines() if "─" in line or "claude" in line) <= 80
+
+
+def test_a_report_of_nothing_says_what_to_do(cli: Cli) -> None:
+    assert "relight import" in cli.run("report").stdout
+
+
+def test_a_wrong_key_is_an_error_that_lists_the_keys(cli: Cli) -> None:
+    done = cli.run("report", "--by", "colour")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "day, week, month" in done.stderr
+
+
+def test_show_takes_a_beginning_and_lists_what_it_could_be(filled: Cli) -> None:
+    found = filled.json("show", "claude-code:1111")
+    assert found["session"] == f"claude-code:{build.CLAUDE_SESSION}"
+    assert len(found["turns"]) == 3
+    assert [call["label"] for call in found["tool_calls"]] == ["ok", "error"]
+    assert found["figures"]["turns"] == 3
+    assert "Fix the rounding" in filled.run("show", "11111111").stdout
+    other = "1111aaaa-0000-4000-8000-000000000000"
+    build.write_claude(filled.home, [build.claude_answer("m", sessionId=other)], name=other)
+    filled.run("import")
+    done = filled.run("show", "1111")
+    assert done.returncode == 1
+    assert f"claude-code:{other}" in done.stderr
+    assert filled.run("show", "nothing-like-it").returncode == 1
+
+
+def test_hostile_text_cannot_move_the_cursor(cli: Cli) -> None:
+    lines = [build.claude_prompt("\x1b[2J\u202eevil [bold]x[/bold]"), build.claude_answer("m1")]
+    build.write_claude(cli.home, lines)
+    cli.run("import")
+    for words in (("show", build.CLAUDE_SESSION), ("report", "--by", "session", "--since", "all")):
+        text = cli.run(*words).stdout
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert "[bold]x" in text or "evil" in text
+
+
+def test_doctor_tells_all_there_is(filled: Cli) -> None:
+    build.write_claude(filled.home, ["{broken"], name="broken")
+    filled.run("import")
+    found = filled.json("doctor")
+    assert set(found) >= {
+        "ok", "home", "sources", "unreadable", "unpriced", "database", "missed_records", "advice",
+    }  # fmt: skip
+    assert found["ok"] is True
+    assert found["unreadable"]["count"] == 1
+    assert found["unreadable"]["recent"][0]["offset"] == 0
+    assert found["database"]["integrity"] == "ok"
+    claude = found["sources"][0]
+    assert (claude["source"], claude["found"], claude["files"]) == ("claude-code", True, 2)
+    assert "unreadable" in filled.run("doctor").stdout
+
+
+def test_rebuild_backup_prune_and_forget_do_what_they_say(filled: Cli) -> None:
+    before = filled.json("report", "--since", "all")
+    assert filled.run("rebuild").stdout == "rebuilt from 2 tape parts\n"
+    assert filled.json("report", "--since", "all") == before
+    copy = filled.home / "copy.db"
+    assert filled.run("backup", str(copy)).returncode == 0
+    assert copy.stat().st_size > 10_000
+    assert filled.run("backup", str(copy)).returncode == 1
+    assert filled.json("prune", "--tapes", "0", "--dry-run")["tapes"] == 2
+    assert filled.run("prune", "--tapes", "0", given="n\n").returncode == 130
+    assert filled.json("prune", "--tapes", "0", "--yes")["dry_run"] is False
+    assert filled.json("report", "--since", "all") == before
+    assert filled.run("forget", "11111111", "--yes").stdout == "forgot 1 session\n"
+    assert filled.json("report", "--since", "all")["total"]["sessions"] == 1
+
+
+def test_config_shows_the_settings_and_unknown_ones_are_errors(cli: Cli) -> None:
+    assert cli.json("config")["timezone"] == "UTC"
+    (cli.home / "relight" / "config.toml").write_text("colour = 1\n")
+    done = cli.run("config")
+    assert (done.returncode, "colour" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['timezone = "Mars/Base"', "timezone =", '[prices."m"]\ninput = 3', "prices = 3",
+     '[prices."m"]\ninput_usd_per_mtok = -1'],
+)  # fmt: skip
+def test_a_bad_setting_is_told_with_its_file(cli: Cli, text: str) -> None:
+    (cli.home / "relight" / "config.toml").write_text(text + "\n")
+    done = cli.run("report")
+    assert done.returncode == 1
+    assert "config.toml" in done.stderr
+    assert "hint: " in done.stderr
+
+
+def test_demo_keeps_its_own_home_and_reports(cli: Cli) -> None:
+    folder = cli.home / "demo"
+    done = cli.run("demo", "--keep", str(folder))
+    assert done.returncode == 0, done.stderr
+    assert "total" in done.stdout
+    assert (folder / "relight" / "relight.db").exists()
+    assert not (cli.home / "relight" / "relight.db").exists()
+    assert cli.run("demo", "--keep", str(folder)).returncode == 1
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_an_example(cli: Cli, name: str) -> None:
+    text = cli.run(name, "--help").stdout
+    assert "Example: relight" in text
+    assert "--home" in text
+    assert "--debug" in text
+
+
+def test_debug_shows_the_traceback(cli: Cli) -> None:
+    assert "Traceback" in cli.run("report", "--by", "colour", "--debug").stderr
+    assert "Traceback" not in cli.run("report", "--by", "colour").stderr
+
+
+def test_a_reader_that_leaves_early_is_no_error(filled: Cli) -> None:
+    command = f"{sys.executable} -m relight report --by session --since all --json | head -c 1"
+    done = subprocess.run(
+        command, shell=True, env=filled.environment, capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+
+
+def test_a_home_that_cannot_be_made_is_told(cli: Cli) -> None:
+    (cli.home / "file").write_text("")
+    done = cli.run("report", "--home", str(cli.home / "file" / "sub"))
+    assert done.returncode == 1
+    assert "hint: " in done.stderr
+
+
+def test_watch_reads_on_until_interrupted(cli: Cli) -> None:
+    import signal
+    import time
+
+    path = build.write_claude(cli.home, build.claude_session()[:3])
+    child = subprocess.Popen(
+        [sys.executable, "-u", "-m", "relight", "import", "--watch"],
+        env=cli.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert "1 new" in child.stdout.readline()
+    path.write_bytes(build.as_lines(build.claude_session()))
+    child.stdout.readline()
+    assert "1 grown" in child.stdout.readline()
+    time.sleep(0.1)
+    child.send_signal(signal.SIGINT)
+    assert child.wait() == 130
+    child.stdout.close()
+    assert child.stderr is not None
+    child.stderr.close()
