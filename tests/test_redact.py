@@ -262,7 +262,15 @@ def test_json_stays_json_and_only_strings_change(records: list[object], ascii_on
         clean = redact(data, key=KEY).decode("utf-8", "surrogatepass")
         assert clean.count("\n") == "\n".join(lines).count("\n")
         for line, record in zip(clean.split("\n"), records, strict=bool(records)):
-            assert collect_leaves(json.loads(line)) == collect_leaves(json.loads(dump(record)))
+            assert collect_leaves(unwrap(line)) == collect_leaves(unwrap(dump(record)))
+
+
+def unwrap(line: str) -> object:
+    """The innermost document of a line that `make_dumps` wrote, each level being valid JSON."""
+    value = json.loads(line)
+    while isinstance(value, dict) and len(value) == 1 and next(iter(value)) in ("outer", "inner"):
+        value = json.loads(next(iter(value.values())))
+    return value
 
 
 def make_dumps(*, ascii_only: bool) -> list[Callable[[object], str]]:
@@ -274,13 +282,15 @@ def make_dumps(*, ascii_only: bool) -> list[Callable[[object], str]]:
     def loose(value: object) -> str:
         return json.dumps(value, ensure_ascii=ascii_only)
 
-    return [loose, compact, lambda value: compact({"arguments": loose({"inner": compact(value)})})]
+    return [loose, compact, lambda value: compact({"outer": loose({"inner": compact(value)})})]
 
 
 @pytest.mark.parametrize(
     "hostile",
-    ["a", "-", "_", "A", "\\", "password=", 'password="', 'token=\\"', "sk-", "eyJ", "://a:"]
-    + ["-----BEGIN PRIVATE KEY-----", "secret=example/", "aaaaaa."],
+    [
+        *["a", "-", "_", "A", "\\", "password=", 'password="', 'token=\\"', "sk-", "eyJ", "://a:"],
+        *["-----BEGIN PRIVATE KEY-----", "secret=example/", "aaaaaa."],
+    ],
 )
 def test_a_hostile_line_is_read_in_linear_time(hostile: str) -> None:
     line = hostile * (1_000_000 // len(hostile))

@@ -19,21 +19,18 @@ Joint = Literal["|", "&&", "||", ";", "&", ""]
 class Stage(Struct, frozen=True):
     """One program of a command line, and what joins it to the next one.
 
-    `words` begins with the program as written; redirections are left out of it.
+    `words` begins with the program as written; redirections are left out of it. `action` is the
+    first of them after the program that is no option: `grep` in `git -P grep x`.
     """
 
     program: str
     words: tuple[str, ...]
+    action: str = ""
     joint: Joint = ""
     wrappers: tuple[str, ...] = ()
     is_piped: bool = False
     hides_output: bool = False
     hides_errors: bool = False
-
-    @property
-    def action(self) -> str:
-        """The first word after the program that is no option: `grep` in `git -P grep x`."""
-        return next((word for word in self.words[1:] if not word.startswith("-")), "")
 
 
 # Possessive throughout: a line of ten thousand quotes must not be tried in every division.
@@ -266,7 +263,8 @@ def _unwrap(stage: Stage, depth: int) -> Iterable[Stage]:
         if module[:1] == ("-m",) and len(module) > 1:
             words, wrappers = module[1:], (*wrappers, "python")
             name = words[0]
-    return (replace(stage, program=name, words=words, wrappers=wrappers),)
+    action = next((word for word in words[1:] if word[:1] != "-"), "")
+    return (replace(stage, program=name, words=words, action=action, wrappers=wrappers),)
 
 
 def _skip_options(

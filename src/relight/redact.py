@@ -12,8 +12,7 @@ import hmac
 import json
 import re
 from functools import cache
-from importlib import resources
-from itertools import chain
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -86,7 +85,7 @@ class _Scan(Struct, frozen=True):
 @cache
 def read_table() -> Table:
     """The rules as written in `data/redact.toml`."""
-    text = resources.files("relight.data").joinpath("redact.toml").read_bytes()
+    text = (Path(__file__).parent / "data" / "redact.toml").read_bytes()
     return msgspec.toml.decode(text, type=Table)
 
 
@@ -99,18 +98,13 @@ def _build_scans() -> list[_Scan]:
             groups.setdefault((literal, rule.any_case), []).append(rule)
     scans = []
     for (literal, any_case), rules in groups.items():
-        escaped = re.escape(literal)
-        parts = [rule.write_pattern(escaped) for rule in rules]
-        counts = [re.compile((escaped + part).encode(), re.VERBOSE).groups for part in parts]
-        whole = f"{escaped}{table.guard.get(literal, '')}(?:{'|'.join(parts)})"
-        owners = [[rule] * count for rule, count in zip(rules, counts, strict=True)]
-        scans.append(
-            _Scan(
-                pattern=re.compile(whole.encode(), re.VERBOSE),
-                owners=[rules[0], *chain.from_iterable(owners)],
-                any_case=any_case,
-            )
-        )
+        parts = [rule.write_pattern(re.escape(literal)) for rule in rules]
+        guard = table.guard.get(literal, "")
+        whole = f"{re.escape(literal)}{guard}(?:{'|'.join(parts)})"
+        owners = [rules[0]]
+        for rule, part in zip(rules, parts, strict=True):
+            owners += [rule] * _compile(part).groups
+        scans.append(_Scan(_compile(whole), owners, any_case))
     return scans
 
 
@@ -118,11 +112,15 @@ def _build_scans() -> list[_Scan]:
 def _build_lookalikes() -> dict[str, re.Pattern[bytes]]:
     rows = read_table().lookalike
     kinds = sorted({kind for row in rows for kind in row.kinds})
-    flags = re.VERBOSE | re.IGNORECASE | re.DOTALL
+    flags = re.IGNORECASE | re.DOTALL
     return {
-        kind: re.compile("|".join(row.regex for row in rows if kind in row.kinds).encode(), flags)
+        kind: _compile("|".join(row.regex for row in rows if kind in row.kinds), flags)
         for kind in kinds
     }
+
+
+def _compile(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[bytes]:
+    return re.compile(pattern.encode(), flags | re.VERBOSE)
 
 
 def find_secrets(data: bytes) -> list[Secret]:
@@ -147,19 +145,32 @@ def redact(data: bytes, *, key: bytes) -> bytes:
 
     The hash is an HMAC of the plain secret, so the same secret can be told again in whatever
     escaping, and nobody without the key can try out guesses. Only the insides of JSON strings
-    change. It is done until nothing is found, because what one secret hid may be another; so doing
-    it twice changes nothing. Clean data is returned as the same object.
+    change; redacting twice changes nothing; clean data is returned as the same object.
     """
-    while secrets := find_secrets(data):
+    pieces = []
+    done = 0
+    for secret in find_secrets(data):
+        if secret.start >= done:
+            start = data.rfind(b"\n", done, secret.start) + 1 or done
+            end = data.find(b"\n", secret.end)
+            end = len(data) if end < 0 else end
+            pieces += [data[done:start], _redact_record(data[start:end], key=key)]
+            done = end
+    return b"".join([*pieces, data[done:]]) if pieces else data
+
+
+def _redact_record(record: bytes, *, key: bytes) -> bytes:
+    """One record without secrets: it is read until none is left, for one may have hidden another."""
+    while secrets := find_secrets(record):
         pieces = []
         done = 0
         for secret in secrets:
-            plain = _undo_escapes(data[secret.start : secret.end])
+            plain = _undo_escapes(record[secret.start : secret.end])
             digest = hmac.digest(key, plain, "sha256").hex()[:8]
-            pieces += [data[done : secret.start], f"[redacted:{secret.rule}:{digest}]".encode()]
+            pieces += [record[done : secret.start], f"[redacted:{secret.rule}:{digest}]".encode()]
             done = secret.end
-        data = b"".join([*pieces, data[done:]])
-    return data
+        record = b"".join([*pieces, record[done:]])
+    return record
 
 
 def redact_text(text: str, *, key: bytes) -> str:

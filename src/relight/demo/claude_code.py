@@ -1,306 +1,129 @@
-"""Sessions as Claude Code 2.1 writes them: one line for each block of a response."""
+"""All that Claude Code left in `projects`: a month of sessions, some of them odd."""
 
 import json
 from collections.abc import Iterator, Sequence
-from copy import copy
-from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-from relight.demo.claude_tools import ask, answer
+from relight.demo.claude_tools import write_total
+from relight.demo.claude_transcript import (
+    HAIKU,
+    NEW_VERSION,
+    OLD_VERSION,
+    OPUS,
+    SONNET,
+    Record,
+    Transcript,
+)
 from relight.demo.dice import Clock, Dice
-from relight.demo.metering import Meter, Usage, estimate_usd
-from relight.demo.story import HOME, Skill, Step, Task, read_skills
+from relight.demo.story import Stories, Task
 
-OPUS, SONNET, HAIKU = "claude-opus-4-6", "claude-sonnet-4-5-20250929", "claude-haiku-4-5-20251001"
-OLD_VERSION, NEW_VERSION = "2.1.280", "2.1.325"
-
-Record = dict[str, Any]
+# the odd ones, one in four of the latest sessions
+ODD = ("compact", "unreadable", "fork", "secret", "overload")
+CLOSED_CHANCE = 0.7
 
 
-class Transcript:
-    """One file of a session: the session's own, or that of one of its sub-agents."""
-
-    def __init__(
-        self, dice: Dice, clock: Clock, *, session: str, cwd: str, model: str, version: str
-    ) -> None:
-        self.dice = dice
-        self.clock = clock
-        self.session = session
-        self.cwd = cwd
-        self.model = model
-        self.version = version
-        self.agent: str | None = None
-        self.skill: str | None = None
-        self.parent: str | None = None
-        self.prompt_id = ""
-        self.records: list[Record] = []
-        self.agents: list[tuple[Transcript, Record]] = []
-        self.totals: dict[str, Usage] = {}
-        self.tools: list[str] = []
-        self.heard = 0
-        self.lines_added = 0
-        self.keeps_hour = model == OPUS and dice.is_lucky(0.5)
-        self.meter = Meter(
-            dice,
-            clock,
-            start_tokens=dice.randint(21_000, 33_000),
-            growth=5_200,
-            cache_seconds=3_600 if self.keeps_hour else 300,
-        )
-
-    def play(self, task: Task) -> None:
-        """A prompt and all that follows until the answer."""
-        self.skill = None
-        if task.command and self.records:
-            self._type_command(task.command, task.prompt)
-        else:
-            self.type_prompt(task.prompt)
-        for step in task.steps:
-            self.take(step)
-        if task.answer:
-            self._respond([{"type": "text", "text": task.answer}], stop="end_turn")
-
-    def type_prompt(self, text: str) -> None:
-        self.prompt_id = self.dice.uuid()
-        self.add_user(text, promptSource="typed", permissionMode="acceptEdits")
-
-    def add_user(self, content: str | list[Record], **more: object) -> None:
-        self.heard += len(str(content))
-        line = {"type": "user", "message": {"role": "user", "content": content}, **more}
-        self.add_line({"promptId": self.prompt_id, **line})
-
-    def add_line(self, line: Record) -> None:
-        """Put a line of the conversation after the last one, with what every line bears."""
-        uuid = self.dice.uuid()
-        agent = {"agentId": self.agent} if self.agent else {}
-        place = {"parentUuid": self.parent, "isSidechain": bool(self.agent), **agent}
-        here = {"uuid": uuid, "timestamp": self.clock.text, **self._describe_place()}
-        self.records.append({**place, **line, **here})
-        self.parent = uuid
-
-    def take(self, step: Step) -> None:
-        """The model asks for a tool, the tool answers."""
-        call_id = self.dice.text_id("toolu_01")
-        name, arguments = ask(step, self.cwd)
-        blocks = [{"type": "text", "text": step.say}] if step.say else []
-        call = {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
-        self._respond([*blocks, call], stop="tool_use")
-        if name not in self.tools:
-            self.tools.append(name)
-        asker = self.parent
-        result, details, is_error = answer(step, self.cwd)
-        if step.tool == "delegate":
-            details = self._delegate(step, call_id)
-        else:
-            self.clock.wait(step.seconds)
-        self.lines_added += step.new.count("\n") + step.text.count("\n")
-        block: Record = {"tool_use_id": call_id, "type": "tool_result", "content": result}
-        if step.tool not in ("skill", "delegate"):  # some good results bear no flag
-            block["is_error"] = is_error
-        self.add_user([block], toolUseResult=details, sourceToolAssistantUUID=asker)
-        if step.tool == "skill":
-            self._load_skill(read_skills(step.target)[-1], sourceToolUseID=call_id)
-
-    def _load_skill(self, skill: Skill, **more: object) -> None:
-        self.skill = skill.name
-        text = f"Base directory for this skill: {HOME}/.claude/skills/{skill.name}\n\n{skill.body}"
-        self.add_user([{"type": "text", "text": text}], isMeta=True, **more)
-
-    def _type_command(self, command: str, words: str) -> None:
-        self.prompt_id = self.dice.uuid()
-        self.add_user(
-            f"<command-message>{command}</command-message>\n"
-            f"<command-name>/{command}</command-name>\n<command-args>{words}</command-args>"
-        )
-
-    def _respond(self, blocks: Sequence[Record], *, stop: str) -> None:
-        """The lines of one response: equal ids and usage, one block each."""
-        said = len(json.dumps(blocks))
-        usage = self.meter.read_call(self.heard, said)
-        if self.keeps_hour:
-            usage = replace(usage, write_1h=usage.write)
-        self.heard = 0
-        self.totals[self.model] = self.totals.get(self.model, Usage()) + usage
-        # until 2.1.325 a sub-agent's lines kept what the start of the stream said
-        is_cut = self.agent is not None and self.version == OLD_VERSION
-        shown = replace(usage, output=self.dice.randint(1, 8), thinking=0) if is_cut else usage
-        message: Record = {
-            "id": self.dice.text_id("msg_01"),
-            "type": "message",
-            "role": "assistant",
-            "model": self.model,
-            "stop_reason": None if is_cut else stop,
-            "stop_sequence": None,
-            "usage": _write_usage(shown),
-        }
-        more: Record = {"requestId": self.dice.text_id("req_011C", 20)}
-        if self.skill:
-            more["attributionSkill"] = self.skill
-        if self.agent:
-            more["attributionAgent"] = "Explore"
-        if usage.thinking > 400 and not is_cut:
-            thought = {"type": "thinking", "thinking": "", "signature": self.dice.text_id("", 40)}
-            blocks = [thought, *blocks]
-        for index, block in enumerate(blocks):
-            line = {"message": {**message, "content": [block]}, "apiBlockIndex": index}
-            self.add_line({**line, **more, "type": "assistant"})
-            self.clock.wait(self.dice.uniform(0.05, 0.4))
-
-    def _delegate(self, step: Step, call_id: str) -> Record:
-        """Let a sub-agent do a step, in a file of its own; what its caller hears of it."""
-        child = Transcript(
-            self.dice,
-            self.clock,
-            session=self.session,
-            cwd=self.cwd,
-            model=HAIKU,
-            version=self.version,
-        )
-        child.agent = f"a{self.dice.hex_id(16)}"
-        child.meter.growth = 2_400
-        child.totals = self.totals
-        before, started = self.totals.get(HAIKU, Usage()), self.clock.milliseconds
-        child.prompt_id = self.prompt_id
-        child.add_user(step.text)
-        for inner in step.inner:
-            child.take(inner)
-        child._respond([{"type": "text", "text": step.out}], stop="end_turn")
-        meta = {
-            "agentType": "Explore",
-            "description": step.target,
-            "toolUseId": call_id,
-            "spawnDepth": 1,
-            "finished": True,
-        }
-        self.agents.append((child, meta))
-        after = self.totals[HAIKU]
-        return {
-            "status": "completed",
-            "agentId": child.agent,
-            "content": [{"type": "text", "text": step.out}],
-            "totalDurationMs": self.clock.milliseconds - started,
-            "totalTokens": after.prompt + after.output - before.prompt - before.output,
-            "totalToolUseCount": len(step.inner),
-            "usage": child.records[-1]["message"]["usage"],
-        }
-
-    def fail(self, status: int, kind: str) -> None:
-        """The API refuses: a line that no model wrote, and the person says to go on."""
-        self.clock.wait(self.dice.uniform(40, 90))
-        body = {"type": "error", "error": {"type": kind, "message": "Overloaded"}}
-        text = f"API Error: {status} {json.dumps(body)}"
-        message = {
-            "id": self.dice.uuid(),
-            "type": "message",
-            "role": "assistant",
-            "model": "<synthetic>",
-            "stop_reason": "stop_sequence",
-            "stop_sequence": "",
-            "usage": _write_usage(Usage()),
-            "content": [{"type": "text", "text": text}],
-        }
-        line = {"message": message, "isApiErrorMessage": True, "apiErrorStatus": status}
-        self.add_line({"type": "assistant", **line, "error": "server_error", "apiErrorType": kind})
-        self.clock.wait(95)
-        self.type_prompt("continue")
-
-    def compact(self) -> None:
-        """`/compact`: a call that no line shows, only the session's total."""
-        hidden = Usage(fresh=210, read=self.meter.cached, output=1_640)
-        self.totals[self.model] += hidden
-        before = self.meter.context
-        self.clock.wait(27)
-        self.meter.context = self.meter.shared + 9_000
-        self.meter.cached = self.meter.shared
-        details = {"trigger": "manual", "preTokens": before, "postTokens": self.meter.context}
-        boundary = {"type": "system", "subtype": "compact_boundary", "compactMetadata": details}
-        self.add_line({**boundary, "content": "Conversation compacted", "level": "info"})
-        summary = "What was done so far: see the commits of today. What is left: the next task."
-        self.add_user(summary, isCompactSummary=True, isVisibleInTranscriptOnly=True)
-        self.add_user("<command-name>/compact</command-name>\n<command-args></command-args>")
-        self.add_user("<local-command-stdout>Compacted</local-command-stdout>")
-
-    def fork(self) -> "Transcript":
-        """Another session that begins with copies of all lines of this one."""
-        twin = copy(self)
-        twin.session = self.dice.uuid()
-        twin.records = [{**record, "sessionId": twin.session} for record in self.records]
-        twin.agents = []
-        twin.totals = dict(self.totals)
-        twin.meter = copy(self.meter)
-        return twin
-
-    def close(self, *, started_ms: int) -> None:
-        """The client's own totals, its last record: with all sub-agents, and inherited by forks."""
-        usage = {model: _write_total(model, used) for model, used in self.totals.items()}
-        spent = self.clock.milliseconds - started_ms
-        self.records += [
-            {"type": "tools-used", "tools": self.tools, "sessionId": self.session},
-            {
-                "type": "cost-state",
-                "sessionId": self.session,
-                "totalCostUSD": sum(row["costUSD"] for row in usage.values()),
-                "totalAPIDuration": spent * 2 // 5,
-                "totalToolDuration": spent // 5,
-                "totalLinesAdded": self.lines_added,
-                "totalDuration": spent,
-                "startTime": started_ms,
-                "modelUsage": usage,
-                "hasUnknownModelCost": False,
-            },
-        ]
-
-    def encode_lines(self) -> list[bytes]:
-        return [_encode(record) + b"\n" for record in self.records]
-
-    def find_files(self, home: Path) -> Iterator[tuple[Path, bytes]]:
-        """The files of this session below Claude Code's folder, with their content."""
-        folder = home / "projects" / self.cwd.replace("/", "-")
-        yield folder / f"{self.session}.jsonl", b"".join(self.encode_lines())
-        for agent, meta in self.agents:
-            path = folder / self.session / "subagents" / f"agent-{agent.agent}.jsonl"
-            yield path, b"".join(agent.encode_lines())
-            yield path.with_suffix(".meta.json"), _encode(meta)
-
-    def _describe_place(self) -> Record:
-        return {
-            "userType": "external",
-            "entrypoint": "cli",
-            "cwd": self.cwd,
-            "sessionId": self.session,
-            "version": self.version,
-            "gitBranch": "main",
-        }
+def write_sessions(
+    home: Path, dice: Dice, stories: Stories, begun: Sequence[datetime], *, now: datetime
+) -> None:
+    """A session for each moment, and one that is going on right now."""
+    places = range(len(begun) - 4 * len(ODD), len(begun), 4)
+    odd = dict(zip(places, ODD, strict=True))
+    for number, at in enumerate(begun):
+        oddity = odd.get(number, "")
+        tasks = _choose_tasks(dice, stories, oddity)
+        version = OLD_VERSION if number < len(begun) // 2 else NEW_VERSION
+        for session in _hold_session(dice, Clock(at), tasks, version=version, oddity=oddity):
+            _write_session(home, session, is_broken=oddity == "unreadable")
+    _write_open_session(home, dice, stories.deal("billing", may_delegate=False), now=now)
 
 
-def _write_usage(usage: Usage) -> Record:
-    return {
-        "input_tokens": usage.fresh,
-        "cache_creation_input_tokens": usage.write,
-        "cache_read_input_tokens": usage.read,
-        "output_tokens": usage.output,
-        "output_tokens_details": {"thinking_tokens": usage.thinking},
-        "cache_creation": {
-            "ephemeral_5m_input_tokens": usage.write - usage.write_1h,
-            "ephemeral_1h_input_tokens": usage.write_1h,
+def _choose_tasks(dice: Dice, stories: Stories, oddity: str) -> list[Task]:
+    if oddity == "secret":
+        return [stories.tell("planted-secret", "infra")]
+    project = stories.choose_project()
+    count = 2 if oddity else dice.choices((1, 2, 3, 4), (2, 4, 3, 2))[0]
+    return [stories.deal(project, may_delegate=not oddity) for _ in range(count)]
+
+
+def _hold_session(
+    dice: Dice, clock: Clock, tasks: Sequence[Task], *, version: str, oddity: str
+) -> Iterator[Transcript]:
+    """One session, or two if it is forked."""
+    started_ms = clock.milliseconds
+    model = dice.choices((OPUS, SONNET, HAIKU), (52, 36, 12))[0]
+    session = Transcript(
+        dice, clock, session=dice.uuid(), cwd=tasks[0].folder, model=model, version=version
+    )
+    for number, task in enumerate(tasks):
+        if number:
+            clock.wait(dice.choice((40, 90, 200, 420, 1_100)) * dice.uniform(0.6, 1.4))
+        if number and oddity == "compact":
+            session.compact()
+        if number and oddity == "fork":
+            yield _close(session, started_ms=started_ms)
+            session = session.fork()
+        if number and oddity == "overload":
+            session.type_prompt("One more thing.")
+            session.fail(529, "overloaded_error")
+        session.play(task)
+    if oddity or dice.is_lucky(CLOSED_CHANCE):
+        _close(session, started_ms=started_ms)
+    yield session
+
+
+def _close(session: Transcript, *, started_ms: int) -> Transcript:
+    """Add the client's own totals, its last record: with all sub-agents, inherited by forks."""
+    usage = {model: write_total(model, used) for model, used in session.totals.items()}
+    spent = session.clock.milliseconds - started_ms
+    session.records += [
+        {"type": "tools-used", "tools": session.tools, "sessionId": session.session},
+        {
+            "type": "cost-state",
+            "sessionId": session.session,
+            "totalCostUSD": sum(row["costUSD"] for row in usage.values()),
+            "totalAPIDuration": spent * 2 // 5,
+            "totalToolDuration": spent // 5,
+            "totalLinesAdded": session.lines_added,
+            "totalDuration": spent,
+            "startTime": started_ms,
+            "modelUsage": usage,
+            "hasUnknownModelCost": False,
         },
-        "service_tier": "standard",
-    }
+    ]
+    return session
 
 
-def _write_total(model: str, usage: Usage) -> Record:
-    return {
-        "inputTokens": usage.fresh,
-        "outputTokens": usage.output,
-        "thinkingTokens": usage.thinking,
-        "cacheReadInputTokens": usage.read,
-        "cacheCreationInputTokens": usage.write,
-        "cacheCreationEphemeral5mInputTokens": usage.write - usage.write_1h,
-        "cacheCreationEphemeral1hInputTokens": usage.write_1h,
-        "webSearchRequests": 0,
-        "costUSD": estimate_usd(usage, model),
-    }
+def _write_session(home: Path, session: Transcript, *, is_broken: bool) -> None:
+    lines = [_encode(record) + b"\n" for record in session.records]
+    if is_broken:  # the machine went down while a line was being written
+        half = b'{"type":"last-prompt","lastPrompt":"and then","leafUuid":"\n'
+        lines.insert(len(lines) // 2, half)
+    path = _find_path(home, session)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(lines))
+    folder = path.with_suffix("") / "subagents"
+    for agent, meta in session.agents:
+        folder.mkdir(parents=True, exist_ok=True)
+        told = b"".join(_encode(record) + b"\n" for record in agent.records)
+        (folder / f"agent-{agent.agent}.jsonl").write_bytes(told)
+        (folder / f"agent-{agent.agent}.meta.json").write_bytes(_encode(meta))
+
+
+def _write_open_session(home: Path, dice: Dice, task: Task, *, now: datetime) -> None:
+    """What there is of a session that runs while we look: its last line is not all there."""
+    clock = Clock(now - timedelta(seconds=150))
+    (session,) = _hold_session(dice, clock, [task], version=NEW_VERSION, oddity="")
+    until = Clock(now).text
+    lines = [_encode(line) for line in session.records if line.get("timestamp", "z") <= until]
+    path = _find_path(home, session)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\n".join([*lines[:-1], lines[-1][: len(lines[-1]) // 2]]))
+
+
+def _find_path(home: Path, session: Transcript) -> Path:
+    folder = home / "projects" / session.cwd.replace("/", "-")
+    return folder / f"{session.session}.jsonl"
 
 
 def _encode(record: Record) -> bytes:

@@ -1,7 +1,8 @@
-"""How Claude Code's tools are asked, and how they answer."""
+"""How Claude Code's tools are asked and how they answer, and how it writes down tokens."""
 
 from typing import Any
 
+from relight.demo.metering import Usage, estimate_usd
 from relight.demo.story import Step
 
 
@@ -84,3 +85,34 @@ def _plan(step: Step) -> list[dict[str, str]]:
 
 def _place(path: str, cwd: str) -> str:
     return path if path.startswith("/") else f"{cwd}/{path}"
+
+
+def write_usage(usage: Usage) -> dict[str, Any]:
+    """The tokens of a response, as on each of its lines."""
+    return {
+        "input_tokens": usage.fresh,
+        "cache_creation_input_tokens": usage.write,
+        "cache_read_input_tokens": usage.read,
+        "output_tokens": usage.output,
+        "output_tokens_details": {"thinking_tokens": usage.thinking},
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": usage.write - usage.write_1h,
+            "ephemeral_1h_input_tokens": usage.write_1h,
+        },
+        "service_tier": "standard",
+    }
+
+
+def write_total(model: str, usage: Usage) -> dict[str, Any]:
+    """The tokens of a whole session with one model, as in its `cost-state`."""
+    return {
+        "inputTokens": usage.fresh,
+        "outputTokens": usage.output,
+        "thinkingTokens": usage.thinking,
+        "cacheReadInputTokens": usage.read,
+        "cacheCreationInputTokens": usage.write,
+        "cacheCreationEphemeral5mInputTokens": usage.write - usage.write_1h,
+        "cacheCreationEphemeral1hInputTokens": usage.write_1h,
+        "webSearchRequests": 0,
+        "costUSD": estimate_usd(usage, model),
+    }

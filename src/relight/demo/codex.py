@@ -1,13 +1,15 @@
 """Sessions as Codex 0.166 writes them: a rollout of typed records with running totals."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from relight.demo.dice import Clock, Dice
 from relight.demo.metering import Meter, Usage
-from relight.demo.story import HOME, Step, Task, read_skills
+from relight.demo.story import HOME, Step, Stories, Task, read_skills
 
 LARGE, SMALL = "gpt-5.2-codex", "gpt-5.1-codex-mini"
 VERSION = "0.166.0"
@@ -22,8 +24,9 @@ class _Ask:
 
     name: str
     input: str
-    command: str = ""
     out: str = ""
+    command: str = ""
+    exit: int = 0
 
 
 class Rollout:
@@ -35,9 +38,9 @@ class Rollout:
         self.cwd = cwd
         self.model = model
         self.session = dice.uuid7(clock.now)
-        self.started = clock.now
         self.turn = ""
         self.lines: list[bytes] = []
+        self.last = Usage()
         self.total = Usage()
         self.turn_total = Usage()
         self.heard = 0
@@ -111,7 +114,7 @@ class Rollout:
             self._complete(self._describe_command(asked, step, call_id), started_ms=started)
             out = (
                 f"Chunk ID: {self.dice.hex_id(6)}\nWall time: {step.seconds:.4f} seconds\n"
-                f"Process exited with code {step.exit}\n"
+                f"Process exited with code {asked.exit}\n"
                 f"Original token count: {len(out) // 4}\nOutput:\n{out}\n"
             )
         result = {"type": f"{kind}_call_output", "call_id": call_id, "output": out}
@@ -166,9 +169,9 @@ class Rollout:
             "command": ["/bin/bash", "-lc", asked.command],
             "cwd": f"file://{self.cwd}",
             "source": "unified_exec_startup",
-            "status": "failed" if step.exit else "completed",
+            "status": "failed" if asked.exit else "completed",
             "aggregated_output": asked.out + "\n",
-            "exit_code": step.exit,
+            "exit_code": asked.exit,
             "duration": {"secs": whole, "nanos": part},
         }
 
@@ -191,24 +194,21 @@ class Rollout:
         line = json.dumps({**head, "payload": payload}, ensure_ascii=False, separators=(",", ":"))
         self.lines.append(line.encode() + b"\n")
 
-    def find_file(self, home: Path) -> tuple[Path, bytes]:
-        """The file of this session below Codex' folder, with its content."""
-        folder = home / "sessions" / self.started.strftime("%Y/%m/%d")
-        name = f"rollout-{self.started:%Y-%m-%dT%H-%M-%S}-{self.session}.jsonl"
-        return folder / name, b"".join(self.lines)
-
 
 def _ask(step: Step) -> _Ask:
     """Codex reads and searches with the shell, and edits by patches."""
     match step.tool:
         case "run":
-            return _shell(step.target, step.out)
+            return _shell(step.target, step.out, exit_code=step.exit)
         case "read":
-            missing = f"sed: can't read {step.target}: No such file or directory"
-            return _shell(f"sed -n '1,200p' {step.target}", missing if step.exit else step.out)
+            command = f"sed -n '1,200p' {step.target}"
+            if step.exit:
+                missing = f"sed: can't read {step.target}: No such file or directory"
+                return _shell(command, missing, exit_code=2)
+            return _shell(command, step.out)
         case "search":
-            # a search that finds nothing ends with code 1: told as it is, by the shell
-            return _shell(f"rg -n '{step.target}' {step.path}", step.out)
+            command = f"rg -n '{step.target}' {step.path}"
+            return _shell(command, step.out, exit_code=0 if step.out else 1)
         case "skill":
             path = f"{HOME}/.codex/skills/{step.target}/SKILL.md"
             return _shell(f"cat {path}", read_skills(step.target)[-1].document)
@@ -221,8 +221,8 @@ def _ask(step: Step) -> _Ask:
             return _patch(step)
 
 
-def _shell(command: str, out: str) -> _Ask:
-    return _Ask("exec_command", json.dumps({"cmd": command}), command, out)
+def _shell(command: str, out: str, *, exit_code: int = 0) -> _Ask:
+    return _Ask("exec_command", json.dumps({"cmd": command}), out, command, exit_code)
 
 
 def _patch(step: Step) -> _Ask:
@@ -248,3 +248,23 @@ def _write_usage(usage: Usage) -> Record:
         "reasoning_output_tokens": usage.thinking,
         "total_tokens": usage.prompt + usage.output,
     }
+
+
+def write_sessions(home: Path, dice: Dice, stories: Stories, begun: Sequence[datetime]) -> None:
+    """A rollout for each moment; the last but two ends in a spiral."""
+    for number, at in enumerate(begun):
+        project = stories.choose_project()
+        count = dice.choices((1, 2, 3), (3, 4, 2))[0]
+        tasks = [stories.deal(project, may_delegate=False) for _ in range(count)]
+        if number == len(begun) - 3:
+            tasks = [stories.tell("spiral", "docs")]
+        clock = Clock(at)
+        model = dice.choices((LARGE, SMALL), (7, 3))[0]
+        rollout = Rollout(dice, clock, cwd=tasks[0].folder, model=model)
+        for task in tasks:
+            rollout.play(task)
+            clock.wait(dice.choice((50, 120, 400)) * dice.uniform(0.6, 1.4))
+        folder = home / "sessions" / at.strftime("%Y/%m/%d")
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"rollout-{at:%Y-%m-%dT%H-%M-%S}-{rollout.session}.jsonl"
+        path.write_bytes(b"".join(rollout.lines))

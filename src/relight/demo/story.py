@@ -166,7 +166,9 @@ class Stories:
                 yield fill_step(self.dice.choice(near), values)
             for _ in range(step.get("repeat", 1)):
                 told = fill_step(step, values)
-                inner = self._tell_steps(self.tasks[step["steps"]], values) if "steps" in step else ()
+                inner = (
+                    self._tell_steps(self.tasks[step["steps"]], values) if "steps" in step else ()
+                )
                 yield replace(told, inner=tuple(inner))
 
     def _find_project(self, name: str) -> dict[str, Any]:

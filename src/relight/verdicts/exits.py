@@ -34,15 +34,18 @@ _OK_ZERO = Verdict("ok", None, "exit code 0")
 _OK_TEXT = Verdict("ok", None, "nothing in the output tells of a failure")
 
 
-def tell_error(kind: str | None, evidence: str, *, exit_code: int | None = None) -> Verdict:
+def tell_error(
+    kind: str | None, evidence: str, *, exit_code: int | None = None, is_command: bool = False
+) -> Verdict:
     """The verdict that a call failed; without a kind, the evidence is asked for it."""
     evidence = evidence.strip()
+    is_command = is_command or exit_code is not None
     if kind is None:
         kind = find_kind(evidence, is_tool=True)
-    if kind is None and exit_code is None:
+    if kind is None and not is_command:
         kind = classify_error(evidence).kind
     if kind is None or kind == "unknown":
-        kind = "tool_error" if exit_code is None else "command_failed"
+        kind = "command_failed" if is_command else "tool_error"
     if exit_code is not None:
         evidence = f"exit code {exit_code}: {evidence}" if evidence else f"exit code {exit_code}"
     return Verdict("error", kind, read_kinds()[kind].reason, _clip(evidence))
@@ -77,7 +80,7 @@ def _judge_zero(output: Output, *, is_told: bool) -> Verdict:
         return tell_error(_kind_of_missing(missing), missing)
     is_masked = any(stage not in output.deciders for stage in output.stages)
     if is_masked and is_all_complaints(output):
-        return tell_error(None, find_last_line(output))
+        return tell_error(None, find_last_line(output), is_command=True)
     good = _OK_ZERO if is_told else _OK_TEXT
     if output.is_reader:
         return good
@@ -90,26 +93,26 @@ def _judge_zero(output: Output, *, is_told: bool) -> Verdict:
     if tests := find_tests(output):
         word = "failed" if tests[0] == "failed" else "ran"
         return Verdict("ok", None, f"exit code 0, of the last stage only; tests {word}")
-    return tell_error(None, bad)
+    return tell_error(None, bad, is_command=True)
 
 
 def _judge_nonzero(output: Output, code: int) -> Verdict:
     if code in _SIGPIPE:
         return Verdict("ok", None, "what read its output had seen enough", f"exit code {code}")
+    kind = find_exit_kind(code)
     trouble = find_missing_command(output)
     if not trouble:
-        trouble = _find_trouble(output)
-        answer = _judge_answer(output, code, trouble)
-        if answer and (code == 127 or not find_exit_kind(code)):
-            return answer
-    if kind := find_exit_kind(code):
-        return tell_error(kind, trouble or find_last_line(output), exit_code=code)
-    if output.is_reader:
-        if not output.has_output and any(stage.hides_errors for stage in output.deciders):
-            return tell_negative("no_match", "no output, errors hidden", exit_code=code)
-    elif verdict := _judge_tests(output, code):
-        return verdict
-    kind = _find_kind_of_code(output, code)
+        trouble = find_complaint(output, output.deciders) or find_shell_message(output)
+        raised = None if output.is_reader else find_exception(output)
+        if kind is None or code == 127:
+            verdict = _judge_answer(output, code, trouble, raised)
+            verdict = verdict or _judge_tests(output, code, trouble, raised)
+            if verdict:
+                return verdict
+        trouble = trouble or (raised.line if raised else None)
+        if not trouble and not output.is_reader:
+            trouble = find_bad_line(output, is_sure=False)
+    kind = kind or _find_kind_of_code(output, code)
     return tell_error(kind, trouble or find_last_line(output), exit_code=code)
 
 
@@ -120,13 +123,13 @@ def _judge_unknown(output: Output) -> Verdict:
         row = _find_row_of(output)
         if row and row.may_complain:
             return tell_negative(row.kind, complaint)
-        return tell_error(None, complaint)
+        return tell_error(None, complaint, is_command=True)
     message = find_shell_message(output)
     if message and _is_decisive(output, message):
         row = _find_row_of(output)
         if row and row.may_complain:
             return tell_negative(row.kind, message)
-        return tell_error(None, message)
+        return tell_error(None, message, is_command=True)
     code = _infer_code(output)
     if code is not None:
         if code == 0:
@@ -140,14 +143,14 @@ def _judge_unknown(output: Output) -> Verdict:
         if what == "failed":
             return tell_negative("tests_failed", line)
         if what == "broken":
-            return tell_error(None, line)
+            return tell_error(None, line, is_command=True)
         return Verdict("ok", None, "the tests passed", _clip(line))
     if raised := find_exception(output):
         return _judge_raised(raised)
     if verdict := _judge_findings(output):
         return verdict
     if bad := find_bad_line(output, is_sure=False):
-        return tell_error(None, bad)
+        return tell_error(None, bad, is_command=True)
     return _OK_TEXT
 
 
@@ -163,42 +166,53 @@ def _judge_raised(raised: Raised) -> Verdict:
     is_own = raised.file in ("<string>", "<stdin>") or read_rules().check.search(raised.file)
     if raised.name == "AssertionError" and is_own:
         return tell_negative("tests_failed", raised.line)
-    return tell_error(None, raised.line)
+    return tell_error(None, raised.line, is_command=True)
 
 
-def _judge_answer(output: Output, code: int, trouble: str | None) -> Verdict | None:
+def _judge_answer(
+    output: Output, code: int, trouble: str | None, raised: Raised | None
+) -> Verdict | None:
+    """The no of a program whose exit code is its answer, unless something else went wrong."""
     rules = read_rules()
+    hides = output.is_reader and any(stage.hides_errors for stage in output.deciders)
+    if hides and not output.has_output:
+        return tell_negative("no_match", "no output, errors hidden", exit_code=code)
     for stage in output.deciders:
         row = rules.find_row(rules.answers, stage)
-        if row is None or code not in row.codes or (trouble and not row.may_complain):
+        if row is None or code not in row.codes or raised or (trouble and not row.may_complain):
             continue
         if row.pattern and not rules.patterns[row].search(output.text):
             continue
+        if not output.is_reader and find_bad_line(output, is_sure=True):
+            return None
         return tell_negative(row.kind, trouble or "", exit_code=code)
     return None
 
 
-def _judge_tests(output: Output, code: int) -> Verdict | None:
+def _judge_tests(
+    output: Output, code: int, trouble: str | None, raised: Raised | None
+) -> Verdict | None:
     """A failing test run, lint findings, or a script that was written to find out."""
-    rules = read_rules()
+    if output.is_reader:
+        return None
     tests = find_tests(output, is_runner=_is_runner(output))
     if tests and tests[0] == "broken":
         return tell_error(None, tests[1], exit_code=code)
     if tests and tests[0] == "failed":
         return tell_negative("tests_failed", tests[1], exit_code=code)
-    raised = find_exception(output)
     if raised:
         verdict = _judge_raised(raised)
         return verdict if verdict.label == "negative" else None
-    if find_complaint(output, output.deciders) or find_shell_message(output):
+    if trouble:
         return None
+    rules, last = read_rules(), find_last_line(output)
     if any(code in _codes_of(rules.find_row(rules.linters, each)) for each in output.deciders):
-        return tell_negative("lint_findings", find_last_line(output), exit_code=code)
-    if find_bad_line(output, is_sure=False):
-        return None
+        return tell_negative("lint_findings", last, exit_code=code)
     for stage in output.deciders:
         if code in _codes_of(_find_runner(stage)) or (code == 1 and _is_check(stage)):
-            return tell_negative("tests_failed", find_last_line(output), exit_code=code)
+            if find_bad_line(output, is_sure=False):
+                return None
+            return tell_negative("tests_failed", last, exit_code=code)
     return None
 
 
@@ -209,16 +223,6 @@ def _judge_findings(output: Output) -> Verdict | None:
         if row and (found := rules.findings[row].search(output.text)):
             return tell_negative("lint_findings", found[0].strip())
     return None
-
-
-def _find_trouble(output: Output) -> str | None:
-    """The line that best says what went wrong."""
-    if line := find_complaint(output, output.deciders) or find_shell_message(output):
-        return line
-    if output.is_reader:
-        return None
-    raised = find_exception(output)
-    return raised.line if raised else find_bad_line(output, is_sure=False)
 
 
 def _find_kind_of_code(output: Output, code: int) -> str | None:

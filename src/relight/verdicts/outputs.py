@@ -15,12 +15,6 @@ _MESSAGE = re.compile(r"\n(?:\S*/)?([\w.+\[-]+(?: error)?)(?:\[\d+\])?: ([^\n]+)
 _EXCEPTION = re.compile(r"\n((?:[A-Za-z_][\w.]*\.)?[A-Z_a-z]\w*)(?:: ([^\n]*))?(?=\n|\Z)")
 _FRAME = re.compile(r'\n\s+File "([^"\n]+)", line \d+')
 _SYNTAX = re.compile(r"\n(?:Syntax|Indentation|Tab)Error: [^\n]*")
-_FAILED_WORDS = ("fail", "FAIL", "error", "Fail", "not ok", "ERROR", "Errors")
-_PASSED_WORDS = ("passed", "OK", "SUCCESS", "passing", "PASS", "ok", "0 failures", "congrat")
-_BROKEN_WORDS = (
-    *("ERROR", "could not compile", "ailed]", "o module named", "sage: ", "ImportError"),
-    *("Compilation failed", "no test", "no such", "No tests", "Execution failed", "not resolve"),
-)
 _PRINTED = re.compile(r"\$\?|\$\{?PIPESTATUS[^}\s]*\}?")
 
 
@@ -34,6 +28,11 @@ class Output(msgspec.Struct, frozen=True):
     deciders: tuple[Stage, ...]
     text: str
     is_reader: bool
+
+    @property
+    def tail(self) -> str:
+        """The end of the text: programs say last what became of it all."""
+        return self.text if len(self.text) <= _TAIL else f"\n{self.text[-_TAIL:]}"
 
     @property
     def has_output(self) -> bool:
@@ -90,10 +89,9 @@ def _is_complaint(line: str, name: str) -> bool:
 
 def find_shell_message(output: Output) -> str | None:
     """A line in which the shell itself says what it could not do."""
-    text = output.text
-    if "sh: " not in text and "sh:1: " not in text and ": line " not in text:
+    if "sh: " not in output.text:
         return None
-    found = read_rules().shell_message.search(text)
+    found = read_rules().shell_message.search(output.text)
     return found[0][1:] if found else None
 
 
@@ -103,7 +101,7 @@ def find_missing_command(output: Output) -> str | None:
     A reader may show such a line from a log: there it counts only for the command's own words.
     """
     text, rules = output.text, read_rules()
-    if "not found" in text or "Unknown command" in text:
+    if "not found" in text:
         for found in rules.missing_command.finditer(text):
             name = found["a"] or found["b"] or found["c"]
             own = [stage for stage in output.stages if name in stage.words]
@@ -145,35 +143,27 @@ def find_tests(
 
     `broken`: a runner that could not run them.
     """
-    text = output.text if len(output.text) <= _TAIL else f"\n{output.text[-_TAIL:]}"
-    rules = read_rules()
-    failed = None
-    if any(word in text for word in _FAILED_WORDS):
-        failed = next(reversed(list(rules.failed_tests.finditer(text))), None)
-    if (
-        (failed or is_runner)
-        and any(word in text for word in _BROKEN_WORDS)
-        and (found := rules.broken_tests.search(text))
-    ):
+    text, rules = output.tail, read_rules()
+    failed = next(reversed(list(rules.failed_tests.finditer(text))), None)
+    if (failed or is_runner) and (found := rules.broken_tests.search(text)):
         return "broken", _line_at(text, found.start() + 1)
     if failed:
         return "failed", _line_at(text, failed.start() + 1)
-    if any(word in text for word in _PASSED_WORDS) and (found := rules.passed_tests.search(text)):
+    if found := rules.passed_tests.search(text):
         return "passed", _line_at(text, found.start() + 1)
     return None
 
 
 def find_bad_line(output: Output, *, is_sure: bool) -> str | None:
     """A line by which build tools, package managers and the like show that they failed."""
-    rules = read_rules()
-    text = output.text
+    rules, text = read_rules(), output.tail
     programs = {stage.program for stage in output.stages}
     for row, pattern in rules.lines:
-        if is_sure and not row.is_sure:
+        if (is_sure and not row.is_sure) or not _applies(row, output, programs):
             continue
-        if not any(word in text for word in row.words) or not _applies(row, output, programs):
+        if row.words and not any(word in text for word in row.words):
             continue
-        found = pattern.match(text.lstrip()) if row.is_first else pattern.search(text)
+        found = pattern.match(output.text.lstrip()) if row.is_first else pattern.search(text)
         if found:
             return found[0].strip()
     return None

@@ -111,6 +111,8 @@ def _strip(text: str, rules: Rules) -> str:
 
 def _find_timeout(head: str, tail: str, rules: Rules) -> str | None:
     edges = f"\n{head}" if head == tail else f"\n{head}\n{tail}"
+    if "out" not in edges and "OUT" not in edges and "took" not in edges:
+        return None
     if any(word in edges for word in _TIMEOUT_WORDS) and (found := rules.timeout.search(edges)):
         return found[0].strip()
     return None

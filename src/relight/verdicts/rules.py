@@ -25,8 +25,8 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A line by which a program shows that it failed."""
 
-    words: tuple[str, ...]
-    pattern: str
+    patterns: tuple[str, ...]
+    words: tuple[str, ...] = ()
     programs: frozenset[str] = frozenset()
     not_programs: frozenset[str] = frozenset()
     is_sure: bool = False
@@ -111,7 +111,8 @@ class Rules:
     """The table, compiled.
 
     A pattern for lines is searched after a newline put before the text: `re` jumps from one
-    literal newline to the next, where `^` would be tried at every character.
+    literal newline to the next, where `^` would be tried at every character. At each of them it
+    looks only at the alternatives that begin with the right letter.
     """
 
     def __init__(self, table: Table) -> None:
@@ -141,7 +142,7 @@ class Rules:
         self.findings = {row: at_lines([row.findings]) for row in table.linter}
         self.patterns = {row: re.compile(row.pattern, re.MULTILINE) for row in table.answer}
         self.lines = [
-            (row, re.compile(row.pattern) if row.is_first else at_lines([row.pattern]))
+            (row, re.compile(join(row.patterns)) if row.is_first else at_lines(row.patterns))
             for row in table.line
         ]
 
