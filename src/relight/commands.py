@@ -56,6 +56,7 @@ _PYTHON = re.compile(r"(?:python|pypy|py)[\d.]*t?\Z")
 _OPENERS = frozenset(("if", "then", "else", "elif", "while", "until", "do", "!", "{", "time"))
 _CLOSERS = frozenset(("done", "fi", "esac", "}"))
 _SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh", "fish", "ash", "su"))
+_BUILTINS = frozenset(("test", "open", "edit", "create", "set", "source", "type", "exit"))
 _NESTING_LIMIT = 5
 
 # Programs that run another: the options that take a value, and how many words of its own follow.
@@ -122,7 +123,7 @@ def split_stages(command: str | Sequence[str]) -> tuple[Stage, ...]:
     """
     if isinstance(command, str):
         return tuple(_split(command, 0))
-    return tuple(_unwrap(Stage("", tuple(map(str, command))), 0))
+    return tuple(_unwrap(tuple(map(str, command))))
 
 
 def find_deciders(stages: Sequence[Stage]) -> tuple[Stage, ...]:
@@ -135,14 +136,17 @@ def find_deciders(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     is_strict = any(word[0] == "-" and "e" in word for word in options if word)
     sees_pipes = "pipefail" in options
     deciders: list[Stage] = []
+    leaving: list[Stage] = []  # what stands before `|| exit` may end the line as well
     before = ""
     for stage in stages:
+        if before == "||" and stage.program in ("exit", "return"):
+            leaving.extend(deciders)
         if before == "||" or (before in (";", "&") and not is_strict):
             deciders.clear()
         if stage.joint != "|" or sees_pipes:
             deciders.append(stage)
         before = stage.joint
-    return () if before == "&" else tuple(deciders)
+    return () if before == "&" else (*leaving, *deciders)
 
 
 def _split(text: str, depth: int) -> Iterable[Stage]:
@@ -174,12 +178,11 @@ def _split(text: str, depth: int) -> Iterable[Stage]:
                 position = _skip_bodies(text, position, bodies)
                 bodies.clear()
             if words:
-                _add_stage(stages, words, outputs, depth)
-            if stages and (kind == "joint" or stages[-1].joint == ""):
-                stages[-1] = replace(stages[-1], joint=_JOINTS[token])
-            words, outputs, redirect = [], {}, ""
+                _add_stage(stages, words, outputs, _JOINTS[token], depth)
+                words, outputs = [], {}
+            redirect = ""
     if words:
-        _add_stage(stages, words, outputs, depth)
+        _add_stage(stages, words, outputs, "", depth)
     return stages
 
 
@@ -187,21 +190,28 @@ _JOINTS: dict[str, Joint] = {"&&": "&&", "||": "||", "|": "|", "|&": "|", "&": "
 _JOINTS |= {";": ";", ";;": ";", ";&": ";", ";;&": ";"}
 
 
-def _add_stage(stages: list[Stage], words: list[str], outputs: dict[str, str], depth: int) -> None:
+def _add_stage(
+    stages: list[Stage], words: list[str], outputs: dict[str, str], joint: Joint, depth: int
+) -> None:
     if words[0] in _CLOSERS:
-        return  # what follows a loop joins its last stage
+        if stages:  # what follows a loop joins its last stage
+            stages[-1] = replace(stages[-1], joint=joint)
+        return
     while words and words[0] in _OPENERS:
         del words[0]
     if not words or words[0] in ("for", "case", "select", "function"):
         return
-    stage = Stage(
-        "",
-        tuple(words),
-        is_piped=bool(stages) and stages[-1].joint == "|",
-        hides_output="1" in outputs,
-        hides_errors=outputs.get("2") == "/dev/null",
+    is_piped = bool(stages) and stages[-1].joint == "|"
+    stages.extend(
+        _unwrap(
+            tuple(words),
+            joint=joint,
+            is_piped=is_piped,
+            hides_output="1" in outputs,
+            hides_errors=outputs.get("2") == "/dev/null",
+            depth=depth,
+        )
     )
-    stages.extend(_unwrap(stage, depth))
 
 
 def _redirect(outputs: dict[str, str], operator: str, target: str) -> None:
@@ -231,8 +241,16 @@ def _skip_bodies(text: str, position: int, marks: list[str]) -> int:
     return position
 
 
-def _unwrap(stage: Stage, depth: int) -> Iterable[Stage]:
-    words, wrappers = stage.words, stage.wrappers
+def _unwrap(
+    words: tuple[str, ...],
+    *,
+    joint: Joint = "",
+    is_piped: bool = False,
+    hides_output: bool = False,
+    hides_errors: bool = False,
+    depth: int = 0,
+) -> Iterable[Stage]:
+    wrappers: tuple[str, ...] = ()
     while words and _ASSIGNMENT.match(words[0]):
         words = words[1:]
     while words:
@@ -242,7 +260,8 @@ def _unwrap(stage: Stage, depth: int) -> Iterable[Stage]:
         if wrapper is None or (name == "command" and words[1:2] in (("-v",), ("-V",))):
             break
         stop = "-m" if name == "coverage" else ""
-        inner = _skip_options(words[2 if pair in _WRAPPERS else 1 :], *wrapper, stop)
+        valued, own = wrapper
+        inner = _skip_options(words[2 if pair in _WRAPPERS else 1 :], valued, own=own, stop=stop)
         if not inner:
             break
         if stop:
@@ -251,24 +270,27 @@ def _unwrap(stage: Stage, depth: int) -> Iterable[Stage]:
     if not words:
         return ()
     name = words[0].rpartition("/")[2] or words[0]
+    if name in _BUILTINS and not words[0].startswith(("/bin/", "/usr/bin/")):
+        name = words[0]  # `bin/test` is some project's own
     script = _find_script(name, words) if depth < _NESTING_LIMIT else None
     if script is not None:
         inside = list(_split(script, depth + 1))
         if inside:
-            inside[0] = replace(inside[0], is_piped=stage.is_piped)
-            inside[-1] = replace(inside[-1], joint=stage.joint)
+            inside[0] = replace(inside[0], is_piped=is_piped)
+            inside[-1] = replace(inside[-1], joint=joint)
             return [replace(each, wrappers=(*wrappers, *each.wrappers)) for each in inside]
     if _PYTHON.match(name):
-        name, module = "python", _skip_options(words[1:], frozenset(("-W", "-X")), 0, stop="-m")
+        name, module = "python", _skip_options(words[1:], frozenset(("-W", "-X")), stop="-m")
         if module[:1] == ("-m",) and len(module) > 1:
             words, wrappers = module[1:], (*wrappers, "python")
             name = words[0]
     action = next((word for word in words[1:] if word[:1] != "-"), "")
-    return (replace(stage, program=name, words=words, action=action, wrappers=wrappers),)
+    stage = Stage(name, words, action, joint, wrappers, is_piped, hides_output, hides_errors)
+    return (stage,)
 
 
 def _skip_options(
-    words: tuple[str, ...], valued: frozenset[str], own: int, stop: str = ""
+    words: tuple[str, ...], valued: frozenset[str], *, own: int = 0, stop: str = ""
 ) -> tuple[str, ...]:
     at = 0
     while at < len(words) and words[at] != stop:

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -126,6 +126,7 @@ def classify_error(
     )
 
 
+@lru_cache(maxsize=4096)
 def find_kind(text: str, *, is_tool: bool = False) -> str | None:
     """The kind of failure a text tells of; with `is_tool` only of those tools have."""
     text = text[:_TEXT_LIMIT]

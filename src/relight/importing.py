@@ -13,11 +13,14 @@ from relight.model import Mark, Origin, Unreadable
 from relight.sources import SOURCES, find_fetch, find_source
 from relight.sources.files import CHUNK_BYTES, is_unchanged, read_piece
 from relight.store import Store
-from relight.store.record import Recorder, read_marks
+from relight.store.places import read_marks
+from relight.store.record import Recorder
 from relight.store.seal import Sealed, seal
 
 # below this much new text, starting worker processes costs more than they save
 POOL_BYTES = 12 << 20
+# how much is written in one transaction: the more, the fewer pages are written twice
+COMMIT_BYTES = 48 << 20
 
 Progress = Callable[[int, int], None]
 
@@ -135,12 +138,17 @@ class _Import:
         from relight.workers import Workers
 
         encode, decode = msgspec.msgpack.encode, msgspec.msgpack.Decoder(Answer).decode
+        pending: list[Sealed] = []
         with Workers(workers, "relight.importing:answer_task") as pool:
             for message in pool.answers(map(encode, tasks)):
                 answer = decode(message)
                 for group in group_work(answer.left):
                     pool.ask(encode(self._task(group)))
-                self._record(answer.sealed)
+                pending += answer.sealed
+                if sum(piece.raw_bytes for piece in pending) >= COMMIT_BYTES:
+                    self._record(pending)
+                    pending = []
+            self._record(pending)
 
     def _import_database(self, work: Work) -> None:
         source, fetch = find_source(work.source), find_fetch(work.source)
@@ -207,6 +215,9 @@ def seal_unreadable(work: Work, reason: str) -> Sealed:
         turns=[],
         calls=[],
         totals=[],
+        jobs=[],
+        runs=[],
+        latencies=[],
         unreadable=[Unreadable(mark.offset, reason)],
     )
 

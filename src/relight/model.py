@@ -10,6 +10,10 @@ from typing import Literal
 from msgspec import Struct
 
 
+Ending = Literal["prompt", "answer", "call", "result", "api_error", "interrupted"]
+OutcomeName = Literal["success", "failure", "unknown"]
+
+
 class Usage(Struct, frozen=True):
     """Tokens of one model call, in buckets that do not overlap.
 
@@ -66,6 +70,11 @@ class Session(Struct, frozen=True, kw_only=True):
     version: str | None = None
     started_at: int | None = None
     ended_at: int | None = None
+    # what the last record was: a prompt, an answer, a call, a result, an API error, an interruption
+    ending: Ending | None = None
+    answer: str | None = None
+    told_outcome: OutcomeName | None = None
+    script_error: str | None = None
 
 
 class Turn(Struct, frozen=True, kw_only=True):
@@ -126,6 +135,51 @@ class Total(Struct, frozen=True, kw_only=True):
     with_children: bool = False
 
 
+class Outcome(Struct, frozen=True):
+    """What came of a session or run, with every piece of evidence, the deciding one first."""
+
+    outcome: OutcomeName
+    evidence: list[str] = []
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """A scheduled piece of agent work."""
+
+    key: str
+    name: str
+    schedule: str | None = None
+    prompt: str | None = None
+    skills: list[str] = []
+    model: str | None = None
+    provider: str | None = None
+    script: str | None = None
+    state: str | None = None
+    created_at: int | None = None
+    next_run_at: int | None = None
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """One execution of a job, as its scheduler's ledger tells it; it may have left no session."""
+
+    key: str
+    job: str
+    status: str
+    session: str | None = None
+    error: str | None = None
+    scheduled_for: int | None = None
+    started_at: int | None = None
+    finished_at: int | None = None
+
+
+class Latency(Struct, frozen=True, kw_only=True):
+    """How long one model call took, told by a log beside the session's own record."""
+
+    key: str
+    session: str
+    model: str | None
+    latency_ms: int
+
+
 class Unreadable(Struct, frozen=True):
     """A stretch of a file that could not be understood, and why."""
 
@@ -146,6 +200,9 @@ class Parsed(Struct, frozen=True, kw_only=True):
     turns: list[Turn] = []
     calls: list[ToolCall] = []
     totals: list[Total] = []
+    jobs: list[Job] = []
+    runs: list[Run] = []
+    latencies: list[Latency] = []
     bad_lines: dict[int, str] = {}
 
 

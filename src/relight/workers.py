@@ -5,39 +5,47 @@ its input and goes too.
 """
 
 import os
-import selectors
+import queue
 import subprocess
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import IO, Self
 
-AHEAD = 2
+AHEAD = 3
 # a pipe holds 64 KiB: a longer message waits until the child reads, or both would wait forever
 AHEAD_BYTES = 32 << 10
 
 
 class Workers:
-    """Some processes running `module:function`, each answering one message after another."""
+    """Some processes running `module:function`, each answering one message after another.
+
+    A thread for each takes its answers off the pipe, so that no child waits while the parent is
+    busy with an earlier one.
+    """
 
     def __init__(self, count: int, target: str) -> None:
         module, function = target.split(":")
         code = f"from relight.workers import serve; from {module} import {function} as f; serve(f)"
-        command = [sys.executable, "-c", code]
-        pipe = subprocess.PIPE
         # with paths as they are here, even when Relight is not installed but only on sys.path
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         self._children = [
-            subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment)
+            subprocess.Popen(
+                [sys.executable, "-c", code],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environment,
+            )
             for _ in range(count)
         ]
         self._waiting: deque[bytes] = deque()
-        self._asked = dict.fromkeys(range(count), 0)
-        self._selector = selectors.DefaultSelector()
-        for number, child in enumerate(self._children):
-            assert child.stdout is not None
-            self._selector.register(child.stdout, selectors.EVENT_READ, number)
+        self._asked = [0] * count
+        self._answers: queue.Queue[tuple[int, bytes | None]] = queue.Queue(maxsize=count * AHEAD)
+        for number in range(count):
+            threading.Thread(target=self._take_answers, args=(number,), daemon=True).start()
 
     def ask(self, message: bytes) -> None:
         self._waiting.append(message)
@@ -50,17 +58,16 @@ class Workers:
         more = iter(messages)
         while True:
             self._hand_out(more)
-            if not any(self._asked.values()):
+            if not any(self._asked):
                 return
-            for key, _ in self._selector.select():
-                answer = read_message(key.fileobj)  # type: ignore[arg-type]
-                if answer is None:
-                    raise ChildProcessError("a worker process ended before its work was done")
-                self._asked[key.data] -= 1
-                yield answer
+            number, answer = self._answers.get()
+            if answer is None:
+                raise ChildProcessError("a worker process ended before its work was done")
+            self._asked[number] -= 1
+            yield answer
 
     def _hand_out(self, more: Iterator[bytes]) -> None:
-        for number in sorted(self._asked, key=self._asked.__getitem__):
+        for number in sorted(range(len(self._asked)), key=self._asked.__getitem__):
             while self._asked[number] < AHEAD:
                 if not self._waiting and (message := next(more, None)) is not None:
                     self._waiting.append(message)
@@ -68,12 +75,23 @@ class Workers:
                     break
                 stream = self._children[number].stdin
                 assert stream is not None
-                write_message(stream, self._waiting.popleft())
                 self._asked[number] += 1
+                with suppress(BrokenPipeError):  # the end of its answers tells that it is gone
+                    write_message(stream, self._waiting.popleft())
 
     def _has_room(self, number: int, size: int) -> bool:
-        asked = self._asked[number]
-        return asked == 0 or size < AHEAD_BYTES
+        return self._asked[number] == 0 or size < AHEAD_BYTES
+
+    def _take_answers(self, number: int) -> None:
+        stream = self._children[number].stdout
+        assert stream is not None
+        answer: bytes | None = b""
+        while answer is not None:
+            try:
+                answer = read_message(stream)
+            except (OSError, ValueError):  # closed under our hands: the parent leaves
+                answer = None
+            self._answers.put((number, answer))
 
     def __enter__(self) -> Self:
         return self
@@ -84,14 +102,16 @@ class Workers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._selector.close()
         for child in self._children:
             if kind is not None:
                 child.kill()
-            for stream in (child.stdin, child.stdout):
-                if stream is not None:
-                    stream.close()
+            if child.stdin is not None:
+                with suppress(BrokenPipeError):
+                    child.stdin.close()
             child.wait()
+        for child in self._children:
+            if child.stdout is not None:
+                child.stdout.close()
 
 
 def serve(function: Callable[[bytes], bytes]) -> None:

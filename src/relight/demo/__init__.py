@@ -5,6 +5,7 @@ one's own sessions, and it is rich on purpose: a job whose script fails unnotice
 a secret in a tool's result, a line nobody can read.
 """
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from relight.demo.story import PLANTED_SECRET, Stories
 __all__ = ["PLANTED_SECRET", "write_demo"]
 
 DAYS = 35
+SHARES = {"claude": 6, "codex": 2, "hermes": 1}
 QUIET_HOURS = 3  # nothing is begun so late that it would end after now
 
 
@@ -25,10 +27,9 @@ def write_demo(folder: Path, *, now: datetime, seed: int = 7) -> dict[str, str]:
     """
     dice = Dice(seed)
     stories = Stories(dice.branch("stories"))
-    homes = {name: folder / f".{name}" for name in ("claude", "codex", "hermes")}
-    begun: dict[str, list[datetime]] = {name: [] for name in homes}
-    for at in plan_sessions(dice.branch("plan"), now=now):
-        begun[dice.choices(list(homes), (58, 26, 16))[0]].append(at)
+    homes = {name: folder / f".{name}" for name in SHARES}
+    moments = plan_sessions(dice.branch("plan"), now=now)
+    begun = share_out(dice.branch("share"), moments)
     claude_code.write_sessions(
         homes["claude"], dice.branch("claude"), stories, begun["claude"], now=now
     )
@@ -51,10 +52,22 @@ def plan_sessions(dice: Dice, *, now: datetime) -> list[datetime]:
     for age in range(DAYS, -1, -1):
         day = now - timedelta(days=age)
         is_weekend = day.weekday() > 4
-        many, first, last = ((0, 1), 10, 21) if is_weekend else ((2, 2, 3, 4), 8, 17)
+        many, first, last = ((0, 0, 1), 10, 21) if is_weekend else ((2, 2, 3, 3), 8, 17)
         for _ in range(dice.choice(many)):
             at = day.replace(hour=dice.randint(first, last), minute=dice.randint(0, 59))
             at = at.replace(second=dice.randint(0, 59), microsecond=0)
             if at < now - timedelta(hours=QUIET_HOURS):
                 moments.append(at)
     return sorted(moments)
+
+
+def share_out(dice: Dice, moments: Sequence[datetime]) -> dict[str, list[datetime]]:
+    """Which agent is asked when: of every nine sessions the same number each, in any order."""
+    hand: list[str] = []
+    begun: dict[str, list[datetime]] = {name: [] for name in SHARES}
+    for at in moments:
+        if not hand:
+            hand = [name for name, share in SHARES.items() for _ in range(share)]
+            dice.shuffle(hand)
+        begun[hand.pop()].append(at)
+    return begun

@@ -21,6 +21,7 @@ from relight.demo.story import Stories, Task
 # the odd ones, one in four of the latest sessions
 ODD = ("compact", "unreadable", "fork", "secret", "overload")
 CLOSED_CHANCE = 0.7
+DELEGATING_CHANCE = 0.5
 
 
 def write_sessions(
@@ -35,15 +36,16 @@ def write_sessions(
         version = OLD_VERSION if number < len(begun) // 2 else NEW_VERSION
         for session in _hold_session(dice, Clock(at), tasks, version=version, oddity=oddity):
             _write_session(home, session, is_broken=oddity == "unreadable")
-    _write_open_session(home, dice, stories.deal("billing", may_delegate=False), now=now)
+    _write_open_session(home, dice, stories.deal("billing"), now=now)
 
 
 def _choose_tasks(dice: Dice, stories: Stories, oddity: str) -> list[Task]:
     if oddity == "secret":
         return [stories.tell("planted-secret", "infra")]
     project = stories.choose_project()
-    count = 2 if oddity else dice.choices((1, 2, 3, 4), (2, 4, 3, 2))[0]
-    return [stories.deal(project, may_delegate=not oddity) for _ in range(count)]
+    count = 2 if oddity else dice.choices(range(1, 9), (1, 1, 2, 3, 4, 4, 3, 2))[0]
+    may_delegate = not oddity and dice.is_lucky(DELEGATING_CHANCE)
+    return stories.deal(project, count, may_delegate=may_delegate)
 
 
 def _hold_session(
@@ -51,13 +53,13 @@ def _hold_session(
 ) -> Iterator[Transcript]:
     """One session, or two if it is forked."""
     started_ms = clock.milliseconds
-    model = dice.choices((OPUS, SONNET, HAIKU), (52, 36, 12))[0]
+    model = dice.choices((OPUS, SONNET, HAIKU), (72, 21, 7))[0]
     session = Transcript(
         dice, clock, session=dice.uuid(), cwd=tasks[0].folder, model=model, version=version
     )
     for number, task in enumerate(tasks):
         if number:
-            clock.wait(dice.choice((40, 90, 200, 420, 1_100)) * dice.uniform(0.6, 1.4))
+            clock.wait(dice.choice((60, 240, 400, 800, 1_500)) * dice.uniform(0.6, 1.4))
         if number and oddity == "compact":
             session.compact()
         if number and oddity == "fork":
@@ -110,10 +112,10 @@ def _write_session(home: Path, session: Transcript, *, is_broken: bool) -> None:
         (folder / f"agent-{agent.agent}.meta.json").write_bytes(_encode(meta))
 
 
-def _write_open_session(home: Path, dice: Dice, task: Task, *, now: datetime) -> None:
+def _write_open_session(home: Path, dice: Dice, tasks: list[Task], *, now: datetime) -> None:
     """What there is of a session that runs while we look: its last line is not all there."""
     clock = Clock(now - timedelta(seconds=150))
-    (session,) = _hold_session(dice, clock, [task], version=NEW_VERSION, oddity="")
+    (session,) = _hold_session(dice, clock, tasks, version=NEW_VERSION, oddity="")
     until = Clock(now).text
     lines = [_encode(line) for line in session.records if line.get("timestamp", "z") <= until]
     path = _find_path(home, session)

@@ -36,6 +36,7 @@ def ask(step: Step, cwd: str) -> tuple[str, dict[str, Any]]:
 def answer(step: Step, cwd: str) -> tuple[str | list[dict[str, Any]], Any, bool]:
     """What the model is told, what the client keeps beside it, and whether it is an error."""
     path = _place(step.target, cwd)
+    kept: dict[str, Any]
     match step.tool:
         case "run" if step.exit:
             text = f"Exit code {step.exit}\n{step.out}".strip()

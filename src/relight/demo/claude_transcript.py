@@ -40,12 +40,12 @@ class Transcript:
         self.tools: list[str] = []
         self.heard = 0
         self.lines_added = 0
-        self.keeps_hour = model == OPUS and dice.is_lucky(0.5)
+        self.keeps_hour = model == OPUS and dice.is_lucky(0.6)
         self.meter = Meter(
             dice,
             clock,
-            start_tokens=dice.randint(21_000, 33_000),
-            growth=5_200,
+            start_tokens=dice.randint(32_000, 52_000),
+            growth=15_000,
             cache_seconds=3_600 if self.keeps_hour else 300,
         )
 
@@ -224,7 +224,8 @@ class Transcript:
         """Another session that begins with copies of all lines of this one."""
         twin = copy(self)
         twin.session = self.dice.uuid()
-        twin.records = [{**record, "sessionId": twin.session} for record in self.records]
+        spoken = [record for record in self.records if "uuid" in record]
+        twin.records = [{**record, "sessionId": twin.session} for record in spoken]
         twin.agents = []
         twin.totals = dict(self.totals)
         twin.meter = copy(self.meter)

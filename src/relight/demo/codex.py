@@ -2,31 +2,20 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from relight.demo.codex_tools import Request, ask
 from relight.demo.dice import Clock, Dice
 from relight.demo.metering import Meter, Usage
-from relight.demo.story import HOME, Step, Stories, Task, read_skills
+from relight.demo.story import Step, Stories, Task
 
 LARGE, SMALL = "gpt-5.2-codex", "gpt-5.1-codex-mini"
 VERSION = "0.166.0"
 CONTEXT_WINDOW = 258_400
 
 Record = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class _Ask:
-    """How a step is asked for: a shell command, or a call of a tool with some input."""
-
-    name: str
-    input: str
-    out: str = ""
-    command: str = ""
-    exit: int = 0
 
 
 class Rollout:
@@ -47,8 +36,8 @@ class Rollout:
         self.meter = Meter(
             dice,
             clock,
-            start_tokens=dice.randint(9_000, 14_000),
-            growth=4_400,
+            start_tokens=dice.randint(12_000, 18_000),
+            growth=6_000,
             cache_seconds=900,
         )
         meta = {
@@ -101,7 +90,7 @@ class Rollout:
 
     def take(self, step: Step) -> None:
         """The model asks for a tool, the tool answers."""
-        asked = _ask(step)
+        asked = ask(step)
         call_id = self.dice.text_id("call_", 24)
         is_function = asked.name != "apply_patch"
         kind, given = ("function", "arguments") if is_function else ("custom_tool", "input")
@@ -160,7 +149,7 @@ class Rollout:
         }
         self._event("token_count", info=info, rate_limits={"limit_id": "codex", "primary": None})
 
-    def _describe_command(self, asked: _Ask, step: Step, call_id: str) -> Record:
+    def _describe_command(self, asked: Request, step: Step, call_id: str) -> Record:
         whole, part = divmod(round(step.seconds * 1e9), 10**9)
         return {
             "type": "CommandExecution",
@@ -195,50 +184,6 @@ class Rollout:
         self.lines.append(line.encode() + b"\n")
 
 
-def _ask(step: Step) -> _Ask:
-    """Codex reads and searches with the shell, and edits by patches."""
-    match step.tool:
-        case "run":
-            return _shell(step.target, step.out, exit_code=step.exit)
-        case "read":
-            command = f"sed -n '1,200p' {step.target}"
-            if step.exit:
-                missing = f"sed: can't read {step.target}: No such file or directory"
-                return _shell(command, missing, exit_code=2)
-            return _shell(command, step.out)
-        case "search":
-            command = f"rg -n '{step.target}' {step.path}"
-            return _shell(command, step.out, exit_code=0 if step.out else 1)
-        case "skill":
-            path = f"{HOME}/.codex/skills/{step.target}/SKILL.md"
-            return _shell(f"cat {path}", read_skills(step.target)[-1].document)
-        case "fetch":
-            return _shell(f"curl -sSL {step.target} | head -40", step.out)
-        case "plan":
-            plan = [{"step": item, "status": "pending"} for item in step.items]
-            return _Ask("update_plan", json.dumps({"plan": plan}), out="Plan updated")
-        case _:
-            return _patch(step)
-
-
-def _shell(command: str, out: str, *, exit_code: int = 0) -> _Ask:
-    return _Ask("exec_command", json.dumps({"cmd": command}), out, command, exit_code)
-
-
-def _patch(step: Step) -> _Ask:
-    if step.tool == "write":
-        body = f"*** Add File: {step.target}\n" + "".join(
-            f"+{line}\n" for line in step.text.split("\n")
-        )
-    else:
-        removed = "".join(f"-{line}\n" for line in step.old.split("\n"))
-        added = "".join(f"+{line}\n" for line in step.new.split("\n"))
-        body = f"*** Update File: {step.target}\n@@\n{removed}{added}"
-    mark = "A" if step.tool == "write" else "M"
-    done = f"Success. Updated the following files:\n{mark} {step.target}\n"
-    return _Ask("apply_patch", f"*** Begin Patch\n{body}*** End Patch", out=done)
-
-
 def _write_usage(usage: Usage) -> Record:
     return {
         "input_tokens": usage.prompt,
@@ -254,8 +199,8 @@ def write_sessions(home: Path, dice: Dice, stories: Stories, begun: Sequence[dat
     """A rollout for each moment; the last but two ends in a spiral."""
     for number, at in enumerate(begun):
         project = stories.choose_project()
-        count = dice.choices((1, 2, 3), (3, 4, 2))[0]
-        tasks = [stories.deal(project, may_delegate=False) for _ in range(count)]
+        count = dice.choices((1, 2, 3, 4), (1, 3, 3, 2))[0]
+        tasks = stories.deal(project, count)
         if number == len(begun) - 3:
             tasks = [stories.tell("spiral", "docs")]
         clock = Clock(at)

@@ -42,7 +42,9 @@ class Clock:
         self.now = now
 
     def wait(self, seconds: float) -> None:
-        self.now += timedelta(milliseconds=round(seconds * 1000))
+        passed = timedelta(milliseconds=round(seconds * 1000))
+        # in UTC, because local hours may be skipped or come twice
+        self.now = (self.now.astimezone(UTC) + passed).astimezone(self.now.tzinfo)
 
     @property
     def seconds(self) -> float:

@@ -1,4 +1,4 @@
-"""Sessions as Hermes Agent 0.19 keeps them: rows of `state.db`, with sums instead of single calls."""
+"""Sessions as Hermes Agent 0.19 keeps them: rows of `state.db`, sums instead of single calls."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,8 +9,9 @@ from typing import Any
 
 from relight.demo.databases import insert_rows, open_database
 from relight.demo.dice import Clock, Dice
+from relight.demo.hermes_tools import use
 from relight.demo.metering import Meter, Usage, estimate_usd
-from relight.demo.story import HOME, Step, Stories, Task, read_skills
+from relight.demo.story import Step, Stories, Task
 
 SONNET, MINI, LOCAL = "claude-sonnet-4-5", "gpt-5.1-codex-mini", "qwen3.6-27b"
 # who sells a model, where, and what Hermes knows of its price
@@ -19,7 +20,7 @@ SELLERS = {
     MINI: ("openai", "https://api.openai.com/v1", "estimated", "official_docs_snapshot"),
     LOCAL: ("custom", "http://127.0.0.1:8080/v1", "unknown", "none"),
 }
-SPEED = {SONNET: 1.0, MINI: 0.8, LOCAL: 3.2}
+LOCAL_SLOWNESS = 3
 
 Row = dict[str, Any]
 
@@ -80,19 +81,17 @@ class Conversation:
 
     def find_rows(self) -> tuple[Row, list[Row], list[Row]]:
         """The session's row, its usage and its messages."""
-        asked = sum(len(json.loads(row.get("tool_calls", "[]"))) for row in self.messages)
-        counts = {"message_count": len(self.messages), "tool_call_count": asked}
-        if not self.calls:
-            return {**self.row, **counts}, [], self.messages
-        provider, address, status, source = SELLERS[self.model]
-        used = self._write_usage(self.model, self.usage, calls=self.calls)
-        main = {**used, "cost_status": status, "cost_source": source}
-        left_out = ("session_id", "first_seen", "last_seen", "actual_cost_usd")
-        shared = {name: value for name, value in main.items() if name not in left_out}
-        main["estimated_cost_usd"] = estimate_usd(self.usage, self.model)
-        shared["estimated_cost_usd"] = main["estimated_cost_usd"]
-        row = {**self.row, **counts, **shared, "billing_provider": provider}
-        return {**row, "billing_base_url": address}, [main, *self.aside], self.messages
+        asked = sum("tool_calls" in row for row in self.messages)
+        session = {**self.row, "message_count": len(self.messages), "tool_call_count": asked}
+        if not self.calls:  # it died before the first answer: no word of who was asked
+            return session, [], self.messages
+        _, _, status, source = SELLERS[self.model]
+        amount = estimate_usd(self.usage, self.model)
+        cost = {"estimated_cost_usd": amount, "cost_status": status, "cost_source": source}
+        used = {**self._write_usage(self.model, self.usage, calls=self.calls), **cost}
+        own = ("session_id", "first_seen", "last_seen")
+        session |= {name: value for name, value in used.items() if name not in own}
+        return session, [used, *self.aside], self.messages
 
     def _write_usage(self, model: str, usage: Usage, *, calls: int) -> Row:
         provider, address, _, _ = SELLERS[model]
@@ -112,10 +111,10 @@ class Conversation:
         }
 
     def _call(self, said: int) -> None:
-        before = self.clock.now
+        before = self.clock.seconds
         usage = self.meter.read_call(self.heard, said)
-        slowness = (self.clock.now - before).total_seconds() * (SPEED[self.model] - 1)
-        self.clock.wait(max(slowness, -0.5))
+        if self.model == LOCAL:
+            self.clock.wait((self.clock.seconds - before) * LOCAL_SLOWNESS)
         if self.model != SONNET:  # these count what they write to a cache as fresh
             fresh = usage.fresh + usage.write
             usage = Usage(fresh, usage.read, 0, 0, usage.output, usage.thinking)
@@ -125,7 +124,7 @@ class Conversation:
         self.first_call_at = self.first_call_at or self.clock.seconds
 
     def _take(self, step: Step) -> None:
-        name, arguments, result = _use(step)
+        name, arguments, result = use(step)
         self._call(len(json.dumps(arguments)) + len(step.say))
         call_id = f"call_{self.dice.hex_id(10)}"
         call = {
@@ -175,52 +174,11 @@ class Conversation:
         self.messages.append({**row, **more})
 
 
-def _use(step: Step) -> tuple[str, Row, Row]:
-    """The tool's name, its arguments, and its result."""
-    match step.tool:
-        case "run":
-            result = {"output": step.out, "exit_code": step.exit, "error": None}
-            return "terminal", {"command": step.target}, result
-        case "read" if step.exit:
-            missing = {"content": "", "total_lines": 0, "error": f"File not found: {step.target}"}
-            return "read_file", {"path": step.target}, missing
-        case "read":
-            lines = step.out.split("\n")
-            text = "\n".join(f"{number}|{line}" for number, line in enumerate(lines, 1))
-            size = {"total_lines": len(lines), "file_size": len(step.out), "truncated": False}
-            return "read_file", {"path": step.target}, {"content": text, **size}
-        case "edit":
-            change = {"path": step.target, "old_string": step.old, "new_string": step.new}
-            diff = f"--- a/{step.target}\n+++ b/{step.target}\n-{step.old}\n+{step.new}"
-            return "patch", change, {"success": True, "diff": diff}
-        case "write":
-            given = {"path": step.target, "content": step.text + "\n"}
-            return "write_file", given, {"bytes_written": len(step.text.encode()) + 1}
-        case "search":
-            found = [line.split(":", 2) for line in step.out.split("\n") if line.count(":") >= 2]
-            rows = [{"path": path, "line": int(at), "content": text} for path, at, text in found]
-            asked = {"pattern": step.target, "path": step.path, "target": "content"}
-            return "search_files", asked, {"total_count": len(rows), "matches": rows}
-        case "fetch":
-            page = {"url": step.target, "content": step.out, "error": None}
-            return "web_extract", {"urls": [step.target]}, {"results": [page]}
-        case "plan":
-            todos = [{"id": item, "content": item, "status": "pending"} for item in step.items]
-            return "todo", {"todos": todos}, {"todos": todos}
-        case "skill":
-            skill = read_skills(step.target)[-1]
-            place = f"{HOME}/.hermes/skills/{skill.name}"
-            shown = {"success": True, "name": skill.name, "description": skill.description}
-            result = {**shown, "content": skill.document, "skill_dir": place}
-            return "skill_view", {"name": skill.name}, result
-        case _:
-            return "delegate_task", {"goal": step.target, "context": step.text}, {}
-
-
 def hold_chats(dice: Dice, stories: Stories, begun: Sequence[datetime]) -> Iterator[Conversation]:
     """A chat for each moment; one of the last has a sub-agent look things up."""
+    titles: list[str] = []
     for number, at in enumerate(begun):
-        task = stories.deal(stories.choose_project(), may_delegate=False)
+        (task,) = stories.deal(stories.choose_project())
         if number == len(begun) - 2:
             task = stories.tell("explore-and-plan", "shop-api")
         elif number % 3 == 1:
@@ -230,7 +188,10 @@ def hold_chats(dice: Dice, stories: Stories, begun: Sequence[datetime]) -> Itera
         model = dice.choices((SONNET, MINI, LOCAL), (6, 2, 2))[0]
         chat = Conversation(dice, Clock(at), model=model, cwd=task.folder)
         chat.play(task)
-        chat.make_title(f"{task.name.capitalize().replace('-', ' ')} in {task.project} #{number}")
+        title = f"{task.name.capitalize().replace('-', ' ')} in {task.project}"
+        titles.append(title)
+        again = titles.count(title)
+        chat.make_title(title if again == 1 else f"{title} #{again}")
         chat.close(dice.choice(("cli_close", "agent_close", None)))
         yield chat
 

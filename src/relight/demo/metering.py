@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass
 from relight.demo.dice import Clock, Dice
 
 CHARACTERS_PER_TOKEN = 4
-CONTEXT_LIMIT = 150_000
+CONTEXT_LIMIT = 160_000
 # US dollars per million tokens: fresh input, cache read, cache write, one-hour write, output
 RATES = {
     "claude-opus-4-6": (5.0, 0.5, 6.25, 10.0, 25.0),
@@ -71,7 +71,7 @@ class Meter:
         if self.clock.seconds - self.last_at > self.cache_seconds:
             self.cached = self.shared
         fresh = self.dice.randint(3, 12)
-        thinking = round(self.dice.lognormvariate(5.4, 0.9))
+        thinking = round(self.dice.lognormvariate(6.0, 0.9))
         usage = Usage(
             fresh=fresh,
             read=self.cached,

@@ -12,7 +12,8 @@ from relight.demo.dice import Dice
 
 HOME = "/home/kim"
 TOOLS = ("run", "read", "edit", "write", "search", "fetch", "plan", "skill", "delegate")
-MISHAP_CHANCE = 0.07
+HABIT_CHANCE = 0.5
+MISHAP_CHANCE = 0.05
 # obviously made up, but of a shape that redaction knows; put together so that no scanner minds
 PLANTED_SECRET = "_".join(["ghp", "RelightDemo0" * 3])
 
@@ -64,14 +65,17 @@ def fill_step(raw: Mapping[str, Any], values: Mapping[str, object]) -> Step:
     """A step of a table with its values put in; commands do not take the same time twice."""
     tool = next(tool for tool in TOOLS if tool in raw)
     target = raw[tool]
-    texts = ("say", "out", "path", "text", "old", "new")
+    texts: dict[str, Any] = {
+        name: fill(raw.get(name, ""), values)
+        for name in ("say", "out", "path", "text", "old", "new")
+    }
     return Step(
         tool=tool,
         target="" if isinstance(target, list) else fill(target, values),
         items=tuple(target) if isinstance(target, list) else (),
         exit=raw.get("exit", 0),
         seconds=raw.get("seconds", 0.4) * float(str(values["pace"])),
-        **{name: fill(raw.get(name, ""), values) for name in texts},
+        **texts,
     )
 
 
@@ -121,24 +125,27 @@ class Stories:
         table = read_table("tasks.toml")
         self.projects: list[dict[str, Any]] = table["project"]
         self.tasks: dict[str, dict[str, Any]] = {task["name"]: task for task in table["task"]}
-        self.mishaps: list[dict[str, Any]] = table["mishap"]
+        self.between = ((HABIT_CHANCE, table["habit"]), (MISHAP_CHANCE, table["mishap"]))
         self.packs: dict[str, list[tuple[str, str]]] = {}
 
     def choose_project(self) -> str:
         weights = [project["weight"] for project in self.projects]
         return str(self.dice.choices(self.projects, weights)[0]["name"])
 
-    def deal(self, project: str, *, may_delegate: bool) -> Task:
-        """The next task of a project."""
+    def deal(self, project: str, count: int = 1, *, may_delegate: bool = False) -> list[Task]:
+        """The next tasks of a project, for one session: none alike, so perhaps fewer than asked."""
         pack = self.packs.setdefault(project, [])
-        if not pack:
-            pack += self._shuffle(self._find_project(project))
-        for place, (name, module) in enumerate(pack):
-            if may_delegate or not _delegates(self.tasks[name]):
-                del pack[place]
-                return self.tell(name, project, module=module)
-        pack.clear()
-        return self.deal(project, may_delegate=may_delegate)
+        tasks: dict[str, Task] = {}
+        for fresh in (False, True):
+            if fresh and not tasks:
+                pack += self._shuffle(self._find_project(project))
+            for card in list(pack):
+                name, module = card
+                allowed = may_delegate or not _delegates(self.tasks[name])
+                if len(tasks) < count and name not in tasks and allowed:
+                    pack.remove(card)
+                    tasks[name] = self.tell(name, project, module=module)
+        return list(tasks.values())
 
     def tell(self, name: str, project: str, *, module: str | None = None) -> Task:
         """That very task, in that project."""
@@ -161,15 +168,21 @@ class Stories:
 
     def _tell_steps(self, raw: dict[str, Any], values: Mapping[str, object]) -> Iterator[Step]:
         for number, step in enumerate(raw["step"]):
-            if number and not raw.get("special") and self.dice.is_lucky(MISHAP_CHANCE):
-                near = [row for row in self.mishaps if row["language"] in (raw["language"], "any")]
-                yield fill_step(self.dice.choice(near), values)
+            if number and not raw.get("special"):
+                yield from self._stray(raw["language"], values)
             for _ in range(step.get("repeat", 1)):
                 told = fill_step(step, values)
                 inner = (
                     self._tell_steps(self.tasks[step["steps"]], values) if "steps" in step else ()
                 )
                 yield replace(told, inner=tuple(inner))
+
+    def _stray(self, language: str, values: Mapping[str, object]) -> Iterator[Step]:
+        """What is done in between: a look around, a small mishap, mostly nothing."""
+        for chance, rows in self.between:
+            if self.dice.is_lucky(chance):
+                near = [row for row in rows if row["language"] in (language, "any")]
+                yield fill_step(self.dice.choice(near), values)
 
     def _find_project(self, name: str) -> dict[str, Any]:
         return next(project for project in self.projects if project["name"] == name)

@@ -13,9 +13,20 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from relight.model import Mark, Origin, Parsed, Piece, Session, ToolCall, Turn, Usage
+from relight.model import (
+    Ending,
+    Mark,
+    Origin,
+    OutcomeName,
+    Parsed,
+    Piece,
+    Session,
+    ToolCall,
+    Turn,
+    Usage,
+)
 from relight.sources.files import find_files, look_at, read_piece
-from relight.sources.reading import Reading, exclusive_usage, first_line
+from relight.sources.reading import Reading, exclusive_usage, first_line, last_words
 from relight.times import read_time
 
 NAME = "chat"
@@ -77,6 +88,7 @@ class _Session(Struct):
     project: str | None = None
     usage: _Usage | None = None
     calls: list[_Known] | None = None
+    outcome: Any = None
 
 
 _decode = msgspec.json.Decoder(list[_Message] | _Session).decode
@@ -144,11 +156,13 @@ def _read_session(reading: Reading, key: str, session: _Session, origin: Origin)
     at = started_at
     answers = 0
     known = {call.call_id: call for call in session.calls or ()}
-    title = None
+    title = answer = ending = None
     for message in session.messages:
+        ending = _ending(message) or ending
         at = read_time(message.timestamp) or at
         if message.role == "assistant":
             answers += 1
+            answer = content_text(message.content) or answer
             _read_answer(reading, f"{key}#{answers}", key, session, message, at)
         elif message.role == "tool" and message.tool_call_id:
             facts = known.get(message.tool_call_id)
@@ -183,8 +197,29 @@ def _read_session(reading: Reading, key: str, session: _Session, origin: Origin)
             model=session.model,
             started_at=started_at,
             ended_at=at,
+            ending=ending,
+            answer=last_words(answer),
+            told_outcome=_told_outcome(session.outcome),
         )
     )
+
+
+def _ending(message: _Message) -> Ending | None:
+    match message.role:
+        case "assistant":
+            return "call" if message.tool_calls else "answer"
+        case "tool":
+            return "result"
+        case "user":
+            return "prompt"
+    return None
+
+
+def _told_outcome(outcome: Any) -> OutcomeName | None:
+    """What the program says came of it: a word, or true and false."""
+    told: dict[Any, OutcomeName] = {True: "success", False: "failure"}
+    told |= {"success": "success", "failure": "failure", "unknown": "unknown"}
+    return told.get(outcome) if isinstance(outcome, bool | str) else None
 
 
 def _read_answer(

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from relight.model import Origin, Parsed, Session, ToolCall, Total, Turn, Usage
+from relight.model import Ending, Origin, Parsed, Session, ToolCall, Total, Turn, Usage
 from relight.sources.files import find_files
-from relight.sources.reading import Reading, first_line
+from relight.sources.reading import Reading, first_line, last_words
 from relight.times import read_time
 
 NAME = "claude-code"
@@ -173,6 +173,8 @@ class _Reader:
                 version=line.version,
                 started_at=at,
                 ended_at=at,
+                ending=_ending(line),
+                answer=_answer(line),
             )
         )
         return key
@@ -295,6 +297,32 @@ def _title(line: _Line) -> str | None:
         return None
     text = _message_text(message)
     return None if text is None or text.startswith("<") else first_line(text)
+
+
+def _ending(line: _Line) -> Ending | None:
+    """What this line would mean for the session if it were its last."""
+    message = line.message
+    if message is None or line.isMeta or line.isCompactSummary:
+        return None
+    blocks = message.content if isinstance(message.content, list) else ()
+    kinds = {block.type for block in blocks}
+    if line.type == "assistant":
+        if line.isApiErrorMessage:
+            return "api_error"
+        return "call" if "tool_use" in kinds else "answer" if "text" in kinds else None
+    text = _message_text(message) or ""
+    if text.startswith("[Request interrupted by user"):
+        return "interrupted"
+    if "tool_result" in kinds:
+        return "result"
+    # a command that the client runs by itself gets no answer
+    return None if text.startswith(("<command-", "<local-command")) else "prompt"
+
+
+def _answer(line: _Line) -> str | None:
+    if line.type != "assistant" or line.isApiErrorMessage or line.message is None:
+        return None
+    return last_words(_message_text(line.message))
 
 
 def _message_text(message: _Message) -> str | None:

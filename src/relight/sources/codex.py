@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from relight.model import Origin, Parsed, Session, ToolCall, Turn, Usage
+from relight.model import Ending, Origin, Parsed, Session, ToolCall, Turn, Usage
 from relight.sources.files import find_files
-from relight.sources.reading import Reading, exclusive_usage, first_line
+from relight.sources.reading import Reading, exclusive_usage, first_line, last_words
 from relight.times import read_time, uuid7_time
 
 NAME = "codex"
@@ -105,6 +105,8 @@ class _State(Struct):
 
 _decode = msgspec.json.Decoder(_Line).decode
 CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
+# what the client itself puts in front of a person's words
+HARNESS = ("<", "# AGENTS.md")
 RESULTS = ("function_call_output", "custom_tool_call_output")
 
 
@@ -185,7 +187,15 @@ class _Reader:
             state.parent, state.parent_kind = spawner, "subagent"
         self._see(None, version=payload.cli_version)
 
-    def _see(self, at: int | None, *, version: str | None = None, title: str | None = None) -> None:
+    def _see(
+        self,
+        at: int | None,
+        *,
+        version: str | None = None,
+        title: str | None = None,
+        ending: Ending | None = None,
+        answer: str | None = None,
+    ) -> None:
         state = self.state
         self.reading.see_session(
             Session(
@@ -198,6 +208,8 @@ class _Reader:
                 version=version,
                 started_at=at,
                 ended_at=at,
+                ending=ending,
+                answer=last_words(answer),
             )
         )
 
@@ -246,30 +258,37 @@ class _Reader:
 
     def _read_item(self, payload: _Payload, at: int | None) -> None:
         if payload.type in CALLS:
-            key = payload.call_id or payload.id or f"{self.state.session}@{at}"
-            arguments = payload.arguments
-            if arguments is None:
-                arguments = _as_text(payload.input if payload.input is not None else payload.action)
-            self.reading.open_call(
-                ToolCall(
-                    key=key,
-                    session=self.state.session or "",
-                    tool=payload.name or payload.type.removesuffix("_call"),
-                    at=at,
-                    arguments=arguments,
-                )
-            )
-            self.state.asked.append(key)
-            if payload.type == "web_search_call" and payload.status == "completed":
-                self.reading.close_call(key, finished_at=at)
+            self._read_call(payload, at)
         elif payload.type in RESULTS and payload.call_id:
+            self._see(at, ending="result")
             self.reading.close_call(
                 payload.call_id, finished_at=at, result=_as_text(payload.output)
             )
-        elif payload.type == "message" and payload.role == "user":
+        elif payload.type == "message":
             texts = [part.text for part in payload.content or () if part.text]
-            if texts and not texts[0].startswith(("<", "# AGENTS.md")):
-                self._see(at, title=first_line(texts[0]))
+            if payload.role == "assistant":
+                self._see(at, ending="answer", answer="\n".join(texts))
+            elif payload.role == "user" and texts and not texts[0].startswith(HARNESS):
+                self._see(at, title=first_line(texts[0]), ending="prompt")
+
+    def _read_call(self, payload: _Payload, at: int | None) -> None:
+        key = payload.call_id or payload.id or f"{self.state.session}@{at}"
+        arguments = payload.arguments
+        if arguments is None:
+            arguments = _as_text(payload.input if payload.input is not None else payload.action)
+        self._see(at, ending="call")
+        self.reading.open_call(
+            ToolCall(
+                key=key,
+                session=self.state.session or "",
+                tool=payload.name or payload.type.removesuffix("_call"),
+                at=at,
+                arguments=arguments,
+            )
+        )
+        self.state.asked.append(key)
+        if payload.type == "web_search_call" and payload.status == "completed":
+            self.reading.close_call(key, finished_at=at)
 
     def _read_event(self, payload: _Payload, at: int | None) -> None:
         item = payload.item
@@ -282,7 +301,10 @@ class _Reader:
                     duration_ms=spent.secs * 1000 + spent.nanos // 1_000_000 if spent else None,
                 )
         elif payload.type in ("error", "stream_error") and payload.message:
+            self._see(at, ending="api_error")
             self._read_failure(payload.message, at)
+        elif payload.type == "turn_aborted":
+            self._see(at, ending="interrupted")
 
     def _read_failure(self, text: str, at: int | None) -> None:
         from relight.failures import classify_error

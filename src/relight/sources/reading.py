@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from relight.model import Parsed, Session, ToolCall, Total, Turn, Usage
+from relight.model import Job, Latency, Parsed, Run, Session, ToolCall, Total, Turn, Usage
 
 TITLE_CHARACTERS = 200
+ANSWER_CHARACTERS = 500
 
 
 class Reading:
@@ -21,6 +22,9 @@ class Reading:
         self.turns: dict[str, Turn] = {}
         self.calls: dict[str, ToolCall] = {}
         self.totals: dict[str, Total] = {}
+        self.jobs: list[Job] = []
+        self.runs: list[Run] = []
+        self.latencies: list[Latency] = []
         self.bad_lines: dict[int, str] = {}
         self.open_calls = {call.key: call for call in open_calls}
 
@@ -51,6 +55,9 @@ class Reading:
             turns=list(self.turns.values()),
             calls=list(self.calls.values()),
             totals=list(self.totals.values()),
+            jobs=self.jobs,
+            runs=self.runs,
+            latencies=self.latencies,
             bad_lines=self.bad_lines,
         )
 
@@ -66,6 +73,10 @@ def merge_sessions(known: Session, more: Session) -> Session:
         version=more.version or known.version,
         started_at=earliest(known.started_at, more.started_at),
         ended_at=latest(known.ended_at, more.ended_at),
+        ending=more.ending or known.ending,
+        answer=more.answer or known.answer,
+        told_outcome=known.told_outcome or more.told_outcome,
+        script_error=known.script_error or more.script_error,
     )
 
 
@@ -94,6 +105,11 @@ def first_line(text: str | None) -> str | None:
     if not text:
         return None
     return " ".join(text[: TITLE_CHARACTERS * 2].split())[:TITLE_CHARACTERS] or None
+
+
+def last_words(text: str | None) -> str | None:
+    """The answer a session ended with, long enough to be known by."""
+    return text.strip()[:ANSWER_CHARACTERS] or None if text else None
 
 
 def exclusive_usage(

@@ -29,8 +29,10 @@ COLUMNS = ", ".join(BUCKETS)
 SUMS = ", ".join(f"sum({name})" for name in BUCKETS)
 WRITE_RESIDUAL = f"""
     insert or replace into turn (id, session_id, at, model, provider, role, calls, {COLUMNS},
-        cost_nanos, cost_status, cost_source, day, total_id, usage_status)
-    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'reconciled')
+        cost_nanos, cost_status, cost_source, day, total_id, usage_status, duration_ms)
+    values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
+        'reconciled',
+        (select sum(latency_ms) from call_latency where session_id = ?2 and model is ?4))
 """
 # what single turns told too little of is in the total
 SETTLE_PARTIAL = """

@@ -54,7 +54,8 @@ REFRESH = """
 REFRESH_SILENT = """
     insert into session_day
     select id, root_id, coalesce(?2, 'unknown'), source, project, model, null,
-        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, iif(id = root_id, coalesce(ended_at - started_at, 0), 0)
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        iif(id = root_id, coalesce(ended_at - started_at, 0), 0)
     from session where id = ?1
 """
 

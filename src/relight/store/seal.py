@@ -3,6 +3,7 @@
 It touches no database, so worker processes do it; `record` writes what comes out.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,11 +11,26 @@ import msgspec
 from msgspec import Struct
 
 from relight.ids import row_id
-from relight.model import Mark, Origin, Parsed, Piece, Session, ToolCall, Total, Turn, Unreadable
+from relight.model import (
+    Job,
+    Latency,
+    Mark,
+    Origin,
+    Parsed,
+    Piece,
+    Run,
+    Session,
+    ToolCall,
+    Total,
+    Turn,
+    Unreadable,
+)
 from relight.redact import redact
 from relight.store import tape
 from relight.times import day_reader
-from relight.verdicts import judge_call
+from relight.verdicts import find_test_outcome, judge_call
+
+TESTS = re.compile(r"passed|failed|PASS|FAIL|Tests run|^OK\\b|test result:", re.MULTILINE)
 
 Read = Callable[[Sequence[bytes], Origin, bytes], Parsed]
 
@@ -32,6 +48,9 @@ class Sealed(Struct, frozen=True, kw_only=True):
     turns: list[tuple[int, str | None, Turn]]
     calls: list[tuple[Any, ...]]
     totals: list[tuple[int, Total]]
+    jobs: list[Job]
+    runs: list[Run]
+    latencies: list[Latency]
     unreadable: list[Unreadable]
 
 
@@ -65,6 +84,9 @@ def seal_parsed(source: str, parsed: Parsed, *, timezone: str) -> Sealed:
         turns=[(row_id("turn", source, one.key), read_day(one.at), one) for one in parsed.turns],
         calls=[_call_row(source, one, read_day(one.at)) for one in parsed.calls],
         totals=[(row_id("total", source, one.key), one) for one in parsed.totals],
+        jobs=parsed.jobs,
+        runs=parsed.runs,
+        latencies=parsed.latencies,
         unreadable=[],
     )
 
@@ -96,7 +118,15 @@ def _call_row(source: str, call: ToolCall, day: str | None) -> tuple[Any, ...]:
         verdict.kind,
         None if is_plain else verdict.reason,
         None if is_plain else verdict.evidence,
+        _find_tests(call),
     )
+
+
+def _find_tests(call: ToolCall) -> str | None:
+    """What tests said that the call ran; most results have no word of any."""
+    if call.result is None or not TESTS.search(call.result):
+        return None
+    return find_test_outcome(call.tool, call.arguments, call.result)
 
 
 def _place_bad_lines(piece: Piece, bad_lines: dict[int, str]) -> list[Unreadable]:

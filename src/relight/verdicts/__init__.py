@@ -53,7 +53,7 @@ def judge_call(
         return _UNKNOWN
     role, command = read_call(tool, arguments)
     if (is_error or seen.is_error) and (not code or role in ("other", "editor")):
-        return tell_error(None, _first_line(seen.text))
+        return tell_error(None, _first_line(seen.text) or "marked as an error")
     if role == "shell":
         return _judge_shell(command, seen, 0 if code is None and is_error is False else code)
     if code:
@@ -148,6 +148,8 @@ def _judge_shell(command: str | list[str], seen: Seen, code: int | None) -> Verd
         text = seen.raw  # what the command printed happens to be JSON
     elif not code and (verdict := judge_fields(seen.fields)):
         return verdict
+    if code is None and read_rules().refusal.match(text):
+        return tell_error(None, _first_line(text))
     return judge_output(make_output(split_stages(command), text), code)
 
 
@@ -185,7 +187,7 @@ def _read_complaint(value: object) -> str | None:
     if isinstance(value, Mapping):
         return (_read_message(value) or str(dict(value))) if value else None
     if isinstance(value, list):
-        return str(value[0]) if value else None
+        return (_read_complaint(value[0]) or str(value[0])) if value else None
     return "error: true" if value is True else None
 
 
@@ -211,4 +213,5 @@ def _is_bad_status(value: object, fields: Mapping[str, Any]) -> bool:
 
 
 def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0]
+    first, _, rest = text.strip().partition("\n")
+    return f"{first} {rest.partition(chr(10))[0]}".strip() if len(first) < 8 else first

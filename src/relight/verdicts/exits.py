@@ -48,14 +48,14 @@ def tell_error(
         kind = "command_failed" if is_command else "tool_error"
     if exit_code is not None:
         evidence = f"exit code {exit_code}: {evidence}" if evidence else f"exit code {exit_code}"
-    return Verdict("error", kind, read_kinds()[kind].reason, _clip(evidence))
+    return Verdict("error", kind, read_kinds()[kind].reason, _clip(evidence) or None)
 
 
 def tell_negative(kind: str, evidence: str, *, exit_code: int | None = None) -> Verdict:
     """The verdict that a call did what it was asked and the answer was no."""
     if exit_code is not None:
         evidence = f"exit code {exit_code}: {evidence}" if evidence else f"exit code {exit_code}"
-    return Verdict("negative", kind, read_kinds()[kind].reason, _clip(evidence))
+    return Verdict("negative", kind, read_kinds()[kind].reason, _clip(evidence) or None)
 
 
 def _clip(text: str) -> str:
@@ -119,17 +119,17 @@ def _judge_nonzero(output: Output, code: int) -> Verdict:
 def _judge_unknown(output: Output) -> Verdict:
     if missing := find_missing_command(output):
         return tell_error(_kind_of_missing(missing), missing)
-    if complaint := find_complaint(output, output.deciders):
+    complaint = find_complaint(output, output.deciders)
+    if not complaint and (message := find_shell_message(output)):
+        complaint = message if _is_decisive(output, message) else None
+    if complaint:
         row = _find_row_of(output)
         if row and row.may_complain:
             return tell_negative(row.kind, complaint)
+        tests = None if output.is_reader else find_tests(output)
+        if tests and tests[0] == "failed":
+            return tell_negative("tests_failed", tests[1])
         return tell_error(None, complaint, is_command=True)
-    message = find_shell_message(output)
-    if message and _is_decisive(output, message):
-        row = _find_row_of(output)
-        if row and row.may_complain:
-            return tell_negative(row.kind, message)
-        return tell_error(None, message, is_command=True)
     code = _infer_code(output)
     if code is not None:
         if code == 0:
@@ -146,7 +146,9 @@ def _judge_unknown(output: Output) -> Verdict:
             return tell_error(None, line, is_command=True)
         return Verdict("ok", None, "the tests passed", _clip(line))
     if raised := find_exception(output):
-        return _judge_raised(raised)
+        if _is_failed_check(raised):
+            return tell_negative("tests_failed", raised.line)
+        return tell_error(None, raised.line, is_command=True)
     if verdict := _judge_findings(output):
         return verdict
     if bad := find_bad_line(output, is_sure=False):
@@ -162,11 +164,10 @@ def _judge_reader(output: Output) -> Verdict:
     return _OK_TEXT
 
 
-def _judge_raised(raised: Raised) -> Verdict:
+def _is_failed_check(raised: Raised) -> bool:
+    """Whether an assertion failed in code that was written to find out, not deep in a library."""
     is_own = raised.file in ("<string>", "<stdin>") or read_rules().check.search(raised.file)
-    if raised.name == "AssertionError" and is_own:
-        return tell_negative("tests_failed", raised.line)
-    return tell_error(None, raised.line, is_command=True)
+    return raised.name == "AssertionError" and bool(is_own)
 
 
 def _judge_answer(
@@ -200,10 +201,9 @@ def _judge_tests(
         return tell_error(None, tests[1], exit_code=code)
     if tests and tests[0] == "failed":
         return tell_negative("tests_failed", tests[1], exit_code=code)
-    if raised:
-        verdict = _judge_raised(raised)
-        return verdict if verdict.label == "negative" else None
-    if trouble:
+    if raised and _is_failed_check(raised):
+        return tell_negative("tests_failed", raised.line, exit_code=code)
+    if raised or trouble:
         return None
     rules, last = read_rules(), find_last_line(output)
     if any(code in _codes_of(rules.find_row(rules.linters, each)) for each in output.deciders):
@@ -248,9 +248,11 @@ def _is_decisive(output: Output, message: str) -> bool:
     if "syntax error" in message or "unexpected EOF" in message:
         return True
     spoken = {word.strip(":'`\"") for word in message.split()}
-    return any(spoken.intersection(stage.words) for stage in output.deciders) or len(
-        output.deciders
-    ) == len(output.stages)
+    if any(spoken.intersection(stage.words) for stage in output.deciders):
+        return True
+    if output.is_reader:
+        return output.text.strip() == message
+    return len(output.deciders) == len(output.stages)
 
 
 def _infer_code(output: Output) -> int | None:
@@ -292,15 +294,15 @@ def _infer_from_output(stage: Stage, output: Output) -> int | None:
     if not output.has_output and stage.hides_errors and stage.program in _SHOWERS:
         return 1
     row = rules.find_row(rules.answers, stage)
-    if row is None or _is_silent(stage):
+    if row is None or 1 not in row.codes or _is_silent(stage):
         return None
     if row.pattern:
-        return row.codes[0] if rules.patterns[row].search(output.text) else None
+        return 1 if rules.patterns[row].search(output.text) else None
     if stage.program == "find":
         runs_grep = "grep" in stage.words and stage.words[-1] == "+"
         return 1 if runs_grep and not output.has_output else None
     if row.kind == "no_match":
-        if output.has_output and stage.program.startswith("search_"):
+        if output.has_output and "_" in stage.program:  # SWE-agent's search_dir, find_file
             return 1 if rules.nothing_found.match(output.text.strip()) else 0
         counted = [line.rpartition(":")[2] for line in output.text.split()]
         if "-c" in stage.words and counted and set(counted) == {"0"}:

@@ -15,6 +15,7 @@ _MESSAGE = re.compile(r"\n(?:\S*/)?([\w.+\[-]+(?: error)?)(?:\[\d+\])?: ([^\n]+)
 _EXCEPTION = re.compile(r"\n((?:[A-Za-z_][\w.]*\.)?[A-Z_a-z]\w*)(?:: ([^\n]*))?(?=\n|\Z)")
 _FRAME = re.compile(r'\n\s+File "([^"\n]+)", line \d+')
 _SYNTAX = re.compile(r"\n(?:Syntax|Indentation|Tab)Error: [^\n]*")
+_BAD_WORDS = ("ail", "AIL", "rror", "RROR", "not ok", "no tests ran")
 _PRINTED = re.compile(r"\$\?|\$\{?PIPESTATUS[^}\s]*\}?")
 
 
@@ -72,7 +73,10 @@ def find_complaint(output: Output, stages: Sequence[Stage]) -> str | None:
         for program in (stage.program, stage.words[0].rpartition("/")[2], *stage.wrappers)
         for name in (program, *rules.programs.speaks_as.get(program, ()))
     }
-    if not any(f"{name}: " in text for name in names):
+    for name in names:
+        if f"{name}: " in text:
+            break
+    else:
         return None
     for found in _MESSAGE.finditer(text):
         if found[1] in names and _is_complaint(found[0][1:], found[1]):
@@ -144,7 +148,9 @@ def find_tests(
     `broken`: a runner that could not run them.
     """
     text, rules = output.tail, read_rules()
-    failed = next(reversed(list(rules.failed_tests.finditer(text))), None)
+    failed = None
+    if any(word in text for word in _BAD_WORDS):
+        failed = next(reversed(list(rules.failed_tests.finditer(text))), None)
     if (failed or is_runner) and (found := rules.broken_tests.search(text)):
         return "broken", _line_at(text, found.start() + 1)
     if failed:

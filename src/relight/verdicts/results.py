@@ -82,7 +82,10 @@ def _read_text(text: str, depth: int) -> Seen:
     is_error = None
     if text.startswith(_ERROR_TAGS):
         is_error, text = True, text.partition(">")[2].rpartition("</")[0]
-    return Seen(text, raw, None, exit_code, is_error, _find_timeout(head, tail, rules))
+    timeout = _find_timeout(head, tail, rules)
+    if text.startswith("The last command <command>") and "</command> timed out" in text:
+        timeout = "timed out and has been killed"  # after the command, however long that is
+    return Seen(text, raw, None, exit_code, is_error, timeout)
 
 
 def _strip(text: str, rules: Rules) -> str:
@@ -114,7 +117,7 @@ def _find_timeout(head: str, tail: str, rules: Rules) -> str | None:
     if "out" not in edges and "OUT" not in edges and "took" not in edges:
         return None
     if any(word in edges for word in _TIMEOUT_WORDS) and (found := rules.timeout.search(edges)):
-        return found[0].strip()
+        return edges[found.start() + 1 :].partition("\n")[0]
     return None
 
 

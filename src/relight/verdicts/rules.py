@@ -70,6 +70,7 @@ class Tools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     searchers: frozenset[str]
     coders: frozenset[str]
     nothing_found: tuple[str, ...]
+    refusals: tuple[str, ...]
     first_lines: tuple[str, ...]
 
 
@@ -126,6 +127,7 @@ class Rules:
         self.prefix = re.compile(join(wrapping.prefixes))
         self.timeout = at_lines(wrapping.timeouts)
         self.nothing_found = re.compile(join(tools.nothing_found))
+        self.refusal = re.compile(join(tools.refusals))
         self.first_line = re.compile(join(tools.first_lines))
         self.check = re.compile(programs.checks)
         self.shell_message = at_lines([programs.shell_messages])

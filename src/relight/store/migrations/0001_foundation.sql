@@ -1,5 +1,6 @@
--- Row ids of sessions, turns and tool calls are hashes of the source's own ids (see ids.py), so
--- that reading in any order, by any number of processes, gives the same rows.
+-- Ids of sessions, turns and tool calls are hashes of the source's own ids (see ids.py), so that
+-- reading in any order, by any number of processes, gives the same rows. They are unique, but not
+-- the tables' own key: rows then stand in the order they came, and a commit writes few pages.
 
 create table meta (
     key text primary key,
@@ -7,7 +8,7 @@ create table meta (
 ) strict, without rowid;
 
 create table session (
-    id integer primary key,
+    id integer not null unique,
     source text not null,
     key text not null,
     parent_id integer,
@@ -33,7 +34,7 @@ create index session_by_root on session (root_id);
 create index session_by_start on session (started_at);
 
 create table turn (
-    id integer primary key,
+    id integer not null unique,
     session_id integer not null,
     at integer,
     -- in the store's time zone, fixed when recorded, so that reports only compare text
@@ -69,7 +70,7 @@ create table shared_turn (
 ) strict, without rowid;
 
 create table tool_call (
-    id integer primary key,
+    id integer not null unique,
     session_id integer not null,
     turn_id integer,
     at integer,

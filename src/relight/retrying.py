@@ -1,0 +1,118 @@
+"""Try again where trying again can help. The only home of tenacity."""
+
+import asyncio
+import inspect
+import random
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, TypeAlias, TypeVar
+
+from tenacity import AsyncRetrying, RetryCallState, Retrying
+
+from relight.errors import RelightError
+from relight.failures import classify_error, find_retry_after, read_kinds
+from relight.model import Failure
+
+T = TypeVar("T")
+OnAttempt: TypeAlias = Callable[[int, Failure, float | None], object]
+
+_LONGEST_BACKOFF_SECONDS = 60.0
+_LONGEST_WAIT_SECONDS = 120.0
+
+
+def execute_with_retry(
+    func: Callable[..., T],
+    *args: Any,
+    attempts: int | None = None,
+    on_attempt: OnAttempt | None = None,
+    sleep: Callable[[float], None] | None = None,
+    **kwargs: Any,
+) -> T:
+    """What `func` returns, tried again after failures that may pass.
+
+    The kind of failure says how often and after how long; `attempts` overrides how often.
+    Permanent failures are raised at once. `on_attempt(attempt, failure, wait_seconds)` is told of
+    every attempt that failed, with None where no other follows. Where the other side asks for
+    more than two minutes, a RelightError says when to try again.
+    """
+    plan = _Plan(attempts, on_attempt)
+    retrying = Retrying(retry=plan.decide, wait=plan.wait, sleep=sleep or time.sleep)
+    return retrying(func, *args, **kwargs)
+
+
+async def execute_with_retry_async(
+    func: Callable[..., Awaitable[T]],
+    *args: Any,
+    attempts: int | None = None,
+    on_attempt: OnAttempt | None = None,
+    sleep: Callable[[float], Awaitable[None] | None] | None = None,
+    **kwargs: Any,
+) -> T:
+    """The same for a coroutine function; `sleep` may be one, or a plain function."""
+
+    async def pause(seconds: float) -> None:
+        slept = (sleep or asyncio.sleep)(seconds)
+        if inspect.isawaitable(slept):
+            await slept
+
+    async def call() -> T:
+        return await func(*args, **kwargs)
+
+    plan = _Plan(attempts, on_attempt)
+    return await AsyncRetrying(retry=plan.decide, wait=plan.wait, sleep=pause)(call)
+
+
+def choose_wait_seconds(
+    failure: Failure,
+    attempt: int,
+    *,
+    asked_seconds: float | None = None,
+    jitter: Callable[[], float] = random.random,
+) -> float:
+    """How long to wait after the given attempt: doubled each time, spread by up to half.
+
+    What the other side asked for is a floor. The spread keeps many callers that failed
+    together from coming back together.
+    """
+    first = read_kinds()[failure.kind].backoff_seconds
+    wait = min(first * 2.0 ** (attempt - 1), _LONGEST_BACKOFF_SECONDS) * (1 + jitter() / 2)
+    return max(wait, asked_seconds or 0.0)
+
+
+class _Plan:
+    """What to do after each failed attempt, in the shape tenacity asks its questions."""
+
+    def __init__(self, attempts: int | None, on_attempt: OnAttempt | None) -> None:
+        self._attempts = attempts
+        self._on_attempt = on_attempt
+        self._wait_seconds = 0.0
+
+    def decide(self, state: RetryCallState) -> bool:
+        error = state.outcome.exception() if state.outcome else None
+        if not isinstance(error, Exception):
+            return False  # it went well, or someone wants to leave
+        failure = classify_error(error)
+        allowed = failure.max_retries + 1 if self._attempts is None else self._attempts
+        if not failure.should_retry or state.attempt_number >= allowed:
+            self._report(state.attempt_number, failure, None)
+            return False
+        asked = find_retry_after(error)
+        wait = choose_wait_seconds(failure, state.attempt_number, asked_seconds=asked)
+        if wait > _LONGEST_WAIT_SECONDS:
+            self._report(state.attempt_number, failure, None)
+            at = datetime.fromtimestamp(time.time() + wait, UTC)
+            raise RelightError(
+                f"{failure.reason}; try again at {at:%Y-%m-%d %H:%M} UTC",
+                f"the other side asked to wait {wait:.0f} seconds",
+            ) from error
+        self._report(state.attempt_number, failure, wait)
+        self._wait_seconds = wait
+        return True
+
+    def wait(self, _state: RetryCallState) -> float:
+        return self._wait_seconds
+
+    def _report(self, attempt: int, failure: Failure, wait_seconds: float | None) -> None:
+        if self._on_attempt:
+            self._on_attempt(attempt, failure, wait_seconds)

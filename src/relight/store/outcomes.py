@@ -1,0 +1,108 @@
+"""Outcomes of sessions and runs, judged anew whenever their evidence changes."""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from relight.outcomes import Seen, judge_outcome
+
+SESSIONS = """
+    select session.id, label.outcome, label.why, run.status, run.error, run.id is not null,
+        session.told_outcome, session.script_error, session.ending, session.answer
+    from session
+    left join label on label.session_id = session.id
+    left join run on run.session_id = session.id
+    where session.id in (select id from touched)
+"""
+LAST_API_FAILURE = """
+    select failure, failure_text from turn where session_id = ? and failure is not null
+    order by at desc limit 1
+"""
+LAST_CALL = """
+    select label, tool, reason from tool_call where session_id = ? order by at desc, id limit 1
+"""
+LAST_TESTS = """
+    select tests from tool_call where session_id = ? and tests is not null
+    order by at desc, id limit 1
+"""
+# A scheduler's ledger knows no session: it is the one named after the job that began meanwhile.
+JOIN_RUNS = """
+    update run set session_id = (
+        select session.id from session join job on job.id = run.job_id
+        where session.source = run.source
+            and substr(session.key, 1, length(job.key) + 6) = 'cron_' || job.key || '_'
+            and session.started_at >= run.started_at - 1000
+            and session.started_at <= coalesce(run.finished_at, run.started_at + 3600000)
+        order by session.started_at limit 1
+    )
+    where session_id is null and started_at is not null
+"""
+
+
+def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> None:
+    """Judge these sessions, and the runs that left them or no session at all."""
+    if database.execute("select 1 from run where session_id is null limit 1").fetchone():
+        database.execute(JOIN_RUNS)
+        _judge_sessionless(database)
+    joined = database.execute(
+        "select session_id from run where session_id is not null and outcome is null"
+    )
+    for row in _select_touched(database, {*touched, *(found for (found,) in joined)}):
+        session_id, label, why, status, error, is_run, told, script_error, ending, answer = row
+        failure = _first(database, LAST_API_FAILURE, session_id) or (None, None)
+        call = _first(database, LAST_CALL, session_id) or (None, None, None)
+        tests = _first(database, LAST_TESTS, session_id) or (None,)
+        judged = judge_outcome(
+            Seen(
+                label=label,
+                label_why=why,
+                is_run=bool(is_run),
+                ledger_status=status,
+                ledger_error=error,
+                told=told,
+                script_error=script_error,
+                ending=ending,
+                answer=answer,
+                api_failure=failure[0],
+                api_failure_text=failure[1],
+                last_call_label=call[0],
+                last_call_tool=call[1],
+                last_call_reason=call[2],
+                last_tests=tests[0],
+            )
+        )
+        values = (judged.outcome, msgspec.json.encode(judged.evidence).decode(), session_id)
+        database.execute(
+            "update session set outcome = ?, outcome_evidence = ? where id = ?", values
+        )
+        if is_run:
+            database.execute(
+                "update run set outcome = ?, outcome_evidence = ? where session_id = ?", values
+            )
+
+
+def _select_touched(
+    database: sqlite3.Connection, touched: Iterable[int]
+) -> Sequence[tuple[Any, ...]]:
+    database.execute("create temp table if not exists touched (id integer primary key)")
+    database.execute("delete from touched")
+    database.executemany("insert or ignore into touched values (?)", [(one,) for one in touched])
+    return database.execute(SESSIONS).fetchall()
+
+
+def _judge_sessionless(database: sqlite3.Connection) -> None:
+    rows = database.execute("select id, status, error from run where session_id is null").fetchall()
+    for run_id, status, error in rows:
+        seen = Seen(is_run=True, has_session=False, ledger_status=status, ledger_error=error)
+        judged = judge_outcome(seen)
+        database.execute(
+            "update run set outcome = ?, outcome_evidence = ? where id = ?",
+            (judged.outcome, msgspec.json.encode(judged.evidence).decode(), run_id),
+        )
+
+
+def _first(database: sqlite3.Connection, statement: str, session_id: int) -> tuple[Any, ...] | None:
+    row: tuple[Any, ...] | None = database.execute(statement, (session_id,)).fetchone()
+    return row
