@@ -5,6 +5,7 @@ Hermes keeps sums for a session, model and task, never single calls, so its turn
 differ between versions: what is there is read, what is not is unknown.
 """
 
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -15,27 +16,30 @@ from typing import Any
 import msgspec
 
 from relight.errors import RelightError
-from relight.model import Cost, Mark, Origin, Parsed, Piece, Session, ToolCall, Total, Usage
-from relight.sources.files import look_at
-from relight.sources.reading import Reading, first_line
+from relight.model import Cost, Ending, Mark, Origin, Parsed, Piece, Session, ToolCall, Total, Usage
+from relight.sources.databases import look_at_database, open_database
+from relight.sources.hermes_cron import JOBS, LEDGER, fetch_cron, find_cron, read_job, read_run
+from relight.sources.hermes_logs import DUMP, fetch_logs, find_logs, read_log_row
+from relight.sources.reading import Reading, first_line, last_words
 from relight.times import read_time
 
 NAME = "hermes"
 USAGE = ("input", "output", "cache_read", "cache_write", "reasoning")
+SCRIPT_ERROR = re.compile(r"^## Script Error\n[^`]*(?:```\w*\n)?([^`]*)", re.MULTILINE)
 # the request's own bulk, repeated in every session; nothing is derived from it
 LEFT_OUT = {"system_prompt", "origin_json", "codex_reasoning_items", "codex_message_items"}
 
 
 def find(environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin]:
-    """`state.db` of the home given, else of `HERMES_HOME`, and of every profile below it."""
+    """The files of the home given, else of `HERMES_HOME`, and of every profile below it."""
     for root in [folder] if folder else folders(environment):
         if root.is_file():
-            paths = [root]
-        else:
-            paths = [root / "state.db", *sorted(root.glob("profiles/*/state.db"))]
-        for path in paths:
-            if origin := look_at_database(path):
-                yield origin
+            yield from filter(None, [look_at_database(root)])
+            continue
+        for home in (root, *sorted(root.glob("profiles/*"))):
+            yield from filter(None, [look_at_database(home / "state.db")])
+            yield from find_cron(home)
+            yield from find_logs(home)
 
 
 def folders(environment: Mapping[str, str]) -> list[Path]:
@@ -43,28 +47,19 @@ def folders(environment: Mapping[str, str]) -> list[Path]:
     return [Path(environment.get("HERMES_HOME") or home / ".hermes").expanduser()]
 
 
-def look_at_database(path: Path) -> Origin | None:
-    """A database with its write-ahead log, in which everything may stand that is new."""
-    main = look_at(path)
-    log = look_at(f"{path}-wal")
-    if main is None or log is None:
-        return main
-    return Origin(
-        main.path, main.size + log.size, max(main.modified_ns, log.modified_ns), main.inode
-    )
-
-
-def open_database(path: str) -> sqlite3.Connection:
-    """A connection that can only read: through SQLite, never as bytes, whoever else writes."""
-    mode = "ro" if Path(f"{path}-wal").exists() else "ro&immutable=1"
-    uri = f"{Path(path).absolute().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(uri, uri=True, timeout=10)
-    connection.row_factory = sqlite3.Row
-    return connection
-
-
 def fetch(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
-    """What is new, session by session, each row as one JSON line.
+    """What is new in one of Hermes' files, each row as one JSON line."""
+    name = Path(origin.path).name
+    if name in (JOBS, LEDGER):
+        yield from fetch_cron(NAME, origin, marks)
+    elif name.startswith((DUMP, "agent.log")):
+        yield from fetch_logs(NAME, origin, marks)
+    else:
+        yield from _fetch_database(origin, marks)
+
+
+def _fetch_database(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
+    """What is new, session by session.
 
     A session is looked into when its own row, its usage or its number of messages changed.
     Rows already taped come again only with the flags that changed.
@@ -165,15 +160,16 @@ class _Reader:
     def __init__(self, open_calls: list[ToolCall]) -> None:
         self.reading = Reading(open_calls)
         self.session: dict[str, Any] = {}
+        self.owner: str | None = None
         self.usage: list[dict[str, Any]] = []
 
     def finish(self) -> Parsed:
-        key = self.session.get("id")
-        if key is not None:
+        if self.session:
+            self.owner = self.session["id"]
             for total in read_totals(self.session, self.usage):
                 self.reading.totals[total.key] = total
         state = msgspec.json.encode(list(self.reading.open_calls.values()))
-        return self.reading.finish(key, state)
+        return self.reading.finish(self.owner, state)
 
     def read_row(self, row: dict[str, Any]) -> None:
         match row.pop("table", None):
@@ -183,6 +179,13 @@ class _Reader:
                 self.usage.append(row)
             case "messages":
                 self._read_message(row)
+            case "jobs":
+                self.reading.jobs.append(read_job(row))
+            case "executions":
+                self.reading.runs.append(read_run(row))
+            case "log" | "request_dump" as table:
+                self.owner = row["session_id"]
+                read_log_row(self.reading, {"table": table, **row})
 
     def _read_session(self, row: dict[str, Any]) -> None:
         self.session = row
@@ -205,10 +208,20 @@ class _Reader:
             return
         at = read_time(row.get("timestamp"))
         key = row["session_id"]
-        title = None
-        if row["role"] == "user" and not str(row.get("content") or "").startswith("[IMPORTANT:"):
-            title = first_line(row.get("content"))
-        self.reading.see_session(Session(key=key, title=title, started_at=at, ended_at=at))
+        text = str(row.get("content") or "")
+        is_person = row["role"] == "user" and not text.startswith("[IMPORTANT:")
+        self.reading.see_session(
+            Session(
+                key=key,
+                title=first_line(text) if is_person else None,
+                started_at=at,
+                ended_at=at,
+                # a row that was rewound is no longer part of the conversation
+                ending=_ending(row) if row.get("active", 1) else None,
+                answer=last_words(text) if row["role"] == "assistant" else None,
+                script_error=_script_error(text) if row["role"] == "user" else None,
+            )
+        )
         if row["role"] == "assistant" and row.get("tool_calls"):
             for call in msgspec.json.decode(row["tool_calls"]):
                 function = call.get("function") or {}
@@ -228,6 +241,23 @@ class _Reader:
                 finished_at=at,
                 result=row.get("content"),
             )
+
+
+def _ending(row: dict[str, Any]) -> Ending | None:
+    match row["role"]:
+        case "user":
+            return "prompt"
+        case "assistant":
+            return "call" if row.get("tool_calls") else "answer"
+        case "tool":
+            return "result"
+    return None
+
+
+def _script_error(prompt: str) -> str | None:
+    """What a scheduled job's script died of: Hermes tells it to the agent and calls the run fine."""
+    found = SCRIPT_ERROR.search(prompt)
+    return " ".join(found[1].split())[:300] or "it failed" if found else None
 
 
 def _parent_kind(row: dict[str, Any]) -> Any:

@@ -17,6 +17,7 @@ from relight.verdicts.rules import Rules, read_rules
 _EDGE = 400
 _DEPTH_LIMIT = 4
 _COLOUR = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
+_HALF = re.compile(r'\A\{\s*"(?:output|stdout|content|result|text)":\s*"')
 _ERROR_TAGS = ("<tool_use_error>", "<error>")
 _TIMEOUT_WORDS = ("imed out", "TIMED OUT", "imeout", "no new output", "took more than")
 
@@ -65,8 +66,8 @@ def _read_text(text: str, depth: int) -> Seen:
         value = _decode(text.lstrip())
         if isinstance(value, dict | list):
             return msgspec.structs.replace(read_result(value, depth + 1), raw=text)
-        if start == "{" and "\\n" in text:
-            text = text.replace("\\n", "\n")  # half an object: read its text as text
+        if start == "{":  # half an object: read its text as text
+            text = _HALF.sub("", text.lstrip()).replace("\\n", "\n")
     if "\x1b[" in text:
         text = _COLOUR.sub("", text)
     exit_code = None
