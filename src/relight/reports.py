@@ -28,6 +28,7 @@ SUMS = (
     "tool_calls",
     "tool_failures",
     "wall_ms",
+    "failed_turns",
 )
 USAGE_KEYS = {
     "day": "day",
@@ -38,6 +39,7 @@ USAGE_KEYS = {
     "provider": "provider",
     "project": "project",
     "session": "root_id",
+    "job": "job",
 }
 # what tells of calls, not of turns: tokens have no meaning for them
 CALL_KEYS = {"tool": "tool", "failure": "kind"}
@@ -109,19 +111,19 @@ def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = N
     for key in by:
         if key not in KEYS:
             raise RelightError(f"cannot report by {key!r}", f"the keys are {', '.join(KEYS)}")
-    where, values = _where(chosen or Filter())
+    test, values = where(chosen or Filter())
     of_calls = any(key in CALL_KEYS for key in by)
-    table = CALLS if of_calls else USAGE
+    table = _choose_table(by)
     columns = [{**USAGE_KEYS, **CALL_KEYS}[key] for key in by]
     prefix, join = _week_table(store) if "week" in by else ("", "")
-    sums = ", ".join(f"sum({name})" for name in SUMS)
+    sums = ", ".join(f"sum({name})" for name in SUMS if of_calls or name != "failed_turns")
     names = ", ".join(columns)
     rows = store.query(
-        f"{prefix} select {names}, count(distinct root_id), {sums} from {table} {join} {where}"
+        f"{prefix} select {names}, count(distinct root_id), {sums} from {table} {join} {test}"
         f" group by {names} order by {names}",
         values,
     )
-    total = store.query(f"select count(distinct root_id), {sums} from {table} {where}", values)
+    total = store.query(f"select count(distinct root_id), {sums} from {table} {test}", values)
     labels = _session_labels(
         store, [row[by.index("session")] for row in rows] if "session" in by else []
     )
@@ -135,22 +137,55 @@ def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = N
 
 
 USAGE = "session_day"
+# the same with the job that each session was a run of
+JOBS = """(
+    select session_day.*, job.source || ':' || job.key as job from session_day
+    left join run on run.session_id = session_day.root_id
+    left join job on job.id = run.job_id
+)"""
 # the same columns from single calls, for keys that only they have
-CALLS = """(
+NO_USAGE = ", ".join(
+    f"null as {name}"
+    for name in SUMS
+    if name not in ("tool_calls", "tool_failures", "failed_turns")
+)
+CALLS = f"""
     select coalesce(tool_call.day, 'unknown') as day, session.source, session.project,
         session.root_id, coalesce(turn.model, session.model) as model, turn.provider,
-        tool_call.tool, tool_call.kind, null as turns, null as partial_turns,
-        null as input_tokens, null as cache_read_tokens, null as cache_write_tokens,
-        null as cache_write_1h_tokens, null as output_tokens, null as reasoning_tokens,
-        null as cost_nanos, null as included_nanos, null as unpriced_turns, 1 as tool_calls,
-        case when tool_call.label = 'error' then 1 else 0 end as tool_failures, null as wall_ms
+        job.source || ':' || job.key as job, tool_call.tool, tool_call.kind, {NO_USAGE},
+        1 as tool_calls, case when tool_call.label = 'error' then 1 else 0 end as tool_failures,
+        0 as failed_turns
     from tool_call
     join session on session.id = tool_call.session_id
     left join turn on turn.id = tool_call.turn_id
-)"""
+    left join run on run.session_id = session.root_id
+    left join job on job.id = run.job_id
+"""
+# calls that failed or whose answer was no, and model calls that got none
+FAILURES = f"""
+    {CALLS} where tool_call.kind is not null
+    union all
+    select coalesce(turn.day, 'unknown'), session.source, session.project, session.root_id,
+        turn.model, turn.provider, job.source || ':' || job.key, null, turn.failure, {NO_USAGE},
+        0, 0, 1
+    from turn
+    join session on session.id = turn.session_id
+    left join run on run.session_id = session.root_id
+    left join job on job.id = run.job_id
+    where turn.failure is not null
+"""
 
 
-def _where(chosen: Filter) -> tuple[str, list[str]]:
+def _choose_table(by: Sequence[str]) -> str:
+    if "failure" in by:
+        return f"({FAILURES})"
+    if "tool" in by:
+        return f"({CALLS})"
+    return JOBS if "job" in by else USAGE
+
+
+def where(chosen: Filter) -> tuple[str, list[str]]:
+    """The test and its values for what a filter takes, over columns of these names."""
     tests, values = [], []
     for test, value in (
         ("day >= ?", chosen.since),
@@ -202,7 +237,7 @@ def figures(row: Sequence[Any], *, of_calls: bool = False) -> dict[str, Any]:
 
     Cost is unknown where no turn has a price; what has no meaning for calls is null for them.
     """
-    sessions, sums = row[0], dict(zip(SUMS, row[1:], strict=True))
+    sessions, sums = row[0], dict(zip(SUMS, row[1:], strict=False))
     shown: dict[str, Any] = {"sessions": sessions, "turns": sums["turns"]}
     if not of_calls:
         sums = {name: value or 0 if name not in TOKENS else value for name, value in sums.items()}
@@ -216,4 +251,6 @@ def figures(row: Sequence[Any], *, of_calls: bool = False) -> dict[str, Any]:
     shown["tool_calls"] = sums["tool_calls"] or 0
     shown["tool_failures"] = sums["tool_failures"] or 0
     shown["wall_seconds"] = None if of_calls else sums["wall_ms"] / 1000
+    if of_calls:
+        shown["failed_turns"] = sums["failed_turns"] or 0
     return shown

@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import msgspec
+
 from relight.errors import RelightError
+from relight.failing import session_spirals
 from relight.reports import SUMS, figures
 from relight.store import Store
 from relight.times import write_time
@@ -45,11 +48,11 @@ def read_session(store: Store, session_id: int) -> dict[str, Any]:
     """What is known of a session: its figures with its sub-agents', its own turns and calls."""
     columns = (
         "source, key, parent_id, parent_kind, root_id, project, title, model, version, started_at,"
-        " ended_at, outcome, outcome_evidence, is_frozen"
+        " ended_at, outcome, outcome_evidence, answer, is_frozen"
     )
     row = store.query(f"select {columns} from session where id = ?", (session_id,))[0]
     known = dict(zip(columns.split(", "), row, strict=True))
-    sums = ", ".join(f"sum({name})" for name in SUMS)
+    sums = ", ".join(f"sum({name})" for name in SUMS if name != "failed_turns")
     # of a root, with its sub-agents; of a sub-agent, its own
     total = store.query(
         f"select 1, {sums} from session_day where root_id = ?1 or session_id = ?1", (session_id,)
@@ -68,10 +71,13 @@ def read_session(store: Store, session_id: int) -> dict[str, Any]:
         "started_at": write_time(known["started_at"]),
         "ended_at": write_time(known["ended_at"]),
         "outcome": known["outcome"] or "unknown",
+        "evidence": msgspec.json.decode(known["outcome_evidence"] or "[]"),
+        "answer": known["answer"],
         "has_tape": bool(
             store.query("select 1 from tape_part where session_id = ? limit 1", (session_id,))
         ),
         "figures": figures(total),
+        "spirals": session_spirals(store, session_id),
         "turns": _turns(store, session_id),
         "tool_calls": _calls(store, session_id),
     }

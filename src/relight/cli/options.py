@@ -8,34 +8,46 @@ import click
 from relight.store import Store, open_store
 
 Function = Callable[..., Any]
+SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 def relight_command(name: str, example: str) -> Callable[[Function], click.Command]:
     """A command with the options all of them take, and an example in its help."""
 
     def make(function: Function) -> click.Command:
-        settings = {"help_option_names": ["-h", "--help"]}
-        made = click.command(name, epilog=f"Example: {example}", context_settings=settings)(
+        made = click.command(name, epilog=f"Example: {example}", context_settings=SETTINGS)(
             function
         )
-        made.params += [
-            click.Option(
-                ["--home"],
-                metavar="DIR",
-                expose_value=False,
-                callback=_keep_home,
-                help="Relight's folder (else RELIGHT_HOME, else ~/.relight).",
-            ),
-            click.Option(
-                ["--debug"],
-                is_flag=True,
-                expose_value=False,
-                help="Show the traceback of an error.",
-            ),
-        ]
+        made.params += _shared_options()
         return made
 
     return make
+
+
+def relight_group(name: str, example: str) -> Callable[[Function], click.Group]:
+    """A command with commands below it."""
+
+    def make(function: Function) -> click.Group:
+        made = click.group(name, epilog=f"Example: {example}", context_settings=SETTINGS)(function)
+        made.params += _shared_options()
+        return made
+
+    return make
+
+
+def _shared_options() -> list[click.Parameter]:
+    return [
+        click.Option(
+            ["--home"],
+            metavar="DIR",
+            expose_value=False,
+            callback=_keep_home,
+            help="Relight's folder (else RELIGHT_HOME, else ~/.relight).",
+        ),
+        click.Option(
+            ["--debug"], is_flag=True, expose_value=False, help="Show the traceback of an error."
+        ),
+    ]
 
 
 def json_option(function: Function) -> Function:

@@ -96,7 +96,7 @@ def print_report(found: Report) -> None:
     figures = _call_figures if of_calls else _usage_figures
     largest = max((_weight(row) for row in found.rows), default=0)
     with_bar = found.by in (["day"], ["week"], ["month"])
-    headings = ["sessions", "calls", "failed", ""] if of_calls else USAGE_HEADINGS
+    headings = CALL_HEADINGS if of_calls else USAGE_HEADINGS
     columns = [*keys, *[screen.Column(heading) for heading in headings]]
     if with_bar:
         columns.append(screen.Column("", is_number=False, style="cyan"))
@@ -114,6 +114,7 @@ def print_report(found: Report) -> None:
         screen.print_text(note, style="dim")
 
 
+CALL_HEADINGS = ["sess.", "tool calls", "failed", "share", "model calls failed"]
 USAGE_HEADINGS = ["sess.", "turns", "input", "cached", "output", "cost", "failed"]
 
 
@@ -140,7 +141,8 @@ def _call_figures(row: dict[str, object]) -> list[str]:
     from relight.cli.screen import count
 
     calls, failures = _number(row["tool_calls"]), _number(row["tool_failures"])
-    return [count(_number(row["sessions"])), count(calls), count(failures), _share(row)]
+    figures = [count(_number(row["sessions"])), count(calls), count(failures), _share(row)]
+    return [*figures, count(_number(row["failed_turns"]))]
 
 
 def _share(row: dict[str, object]) -> str:
@@ -178,9 +180,10 @@ def notes(found: Report) -> list[str]:
             " not in the cost (≥); `relight doctor` names their models"
         )
     if total["partial_turns"]:
+        share = total["partial_turns"] / total["turns"]
         told.append(
-            f"{total['partial_turns'] / total['turns']:.0%} of turns are partial: the agent logged"
-            " only a lower bound of their output"
+            f"{'under 1%' if share < 0.01 else f'{share:.0%}'} of turns are partial: the agent"
+            " logged only a lower bound of their output"
         )
     if total["included_usd"]:
         told.append(

@@ -27,6 +27,7 @@ def command(session: str, as_json: bool) -> None:
 
 def _print(found: dict[str, Any]) -> None:
     from relight.cli import screen
+    from relight.cli.failures import tell_spiral
 
     figures = found["figures"]
     screen.print_text(found["title"] or "(no title)", style="bold")
@@ -53,6 +54,10 @@ def _print(found: dict[str, Any]) -> None:
         title = (child["title"] or "")[:50]
         cost = screen.dollars(child["cost_usd"])
         screen.print_text(f"  {child['kind']}: {child['session']} {cost} {title}")
+    for evidence in found["evidence"]:
+        screen.print_text(f"  {evidence}", style="dim")
+    for spiral in found["spirals"]:
+        screen.print_text(f"  spiral: {tell_spiral(spiral)}")
     _print_steps(found)
 
 

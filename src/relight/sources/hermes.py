@@ -255,7 +255,7 @@ def _ending(row: dict[str, Any]) -> Ending | None:
 
 
 def _script_error(prompt: str) -> str | None:
-    """What a scheduled job's script died of: Hermes tells it to the agent and calls the run fine."""
+    """What a scheduled job's script died of; Hermes tells the agent, and calls the run fine."""
     found = SCRIPT_ERROR.search(prompt)
     return " ".join(found[1].split())[:300] or "it failed" if found else None
 

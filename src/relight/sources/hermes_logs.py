@@ -128,7 +128,7 @@ def read_log_row(reading: Reading, row: dict[str, Any]) -> None:
 
 
 def _see_failure(reading: Reading, row: dict[str, Any], text: str, *, status: int | None) -> None:
-    """A failed call; log and dump witness the same one within a moment, retries are seconds apart."""
+    """A failed call: log and dump witness one within a moment, retries are seconds apart."""
     reading.see_turn(
         Turn(
             key=f"{row['session_id']}!{row['at'] // 1000}",

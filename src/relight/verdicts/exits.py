@@ -86,7 +86,7 @@ def _judge_zero(output: Output, *, is_told: bool) -> Verdict:
         return good
     raised = find_exception(output)
     bad = raised.line if raised and (raised.is_last or is_masked) else None
-    if not bad and is_masked:
+    if not bad and is_masked and not _is_shown(output):
         bad = find_bad_line(output, is_sure=True)
     if not bad:
         return good
@@ -94,6 +94,17 @@ def _judge_zero(output: Output, *, is_told: bool) -> Verdict:
         word = "failed" if tests[0] == "failed" else "ran"
         return Verdict("ok", None, f"exit code 0, of the last stage only; tests {word}")
     return tell_error(None, bad, is_command=True)
+
+
+def _is_shown(output: Output) -> bool:
+    """Whether the end of the output is a file's text, or findings of a checker.
+
+    The first as in `make; cat build.log`, the second as in `mypy src | tail`.
+    """
+    rules, last = read_rules(), output.stages[-1]
+    if rules.is_reader(last) and not last.is_piped:
+        return True
+    return any(rules.find_row(rules.linters, stage) for stage in output.stages)
 
 
 def _judge_nonzero(output: Output, code: int) -> Verdict:
@@ -144,8 +155,10 @@ def _judge_unknown(output: Output) -> Verdict:
             return tell_negative("tests_failed", line)
         if what == "broken":
             return tell_error(None, line, is_command=True)
-        return Verdict("ok", None, "the tests passed", _clip(line))
-    if raised := find_exception(output):
+    raised = find_exception(output)
+    if tests and not (raised and raised.is_last):
+        return Verdict("ok", None, "the tests passed", _clip(tests[1]))
+    if raised:
         if _is_failed_check(raised):
             return tell_negative("tests_failed", raised.line)
         return tell_error(None, raised.line, is_command=True)
@@ -157,10 +170,11 @@ def _judge_unknown(output: Output) -> Verdict:
 
 
 def _judge_reader(output: Output) -> Verdict:
-    quiet = {"test", "[", "[["}
-    last = output.deciders[-1] if output.deciders else None
-    if last and not output.has_output and (last.program in quiet or _is_silent(last)):
-        return Verdict("unknown", None, "only the exit code would tell")
+    rules = read_rules()
+    for last in output.deciders[-1:]:
+        is_mute = last.program in ("test", "[", "[[") or _is_silent(last)
+        if is_mute and rules.find_row(rules.answers, last) and not output.has_output:
+            return Verdict("unknown", None, "only the exit code would tell")
     return _OK_TEXT
 
 

@@ -9,11 +9,12 @@ import msgspec
 from relight.commands import Stage, find_deciders
 from relight.verdicts.rules import Line, read_rules
 
-_TAIL = 4000
+_TAIL = 3000
 _END = 600
 _MESSAGE = re.compile(r"\n(?:\S*/)?([\w.+\[-]+(?: error)?)(?:\[\d+\])?: ([^\n]+)")
 _EXCEPTION = re.compile(r"\n((?:[A-Za-z_][\w.]*\.)?[A-Z_a-z]\w*)(?:: ([^\n]*))?(?=\n|\Z)")
 _FRAME = re.compile(r'\n\s+File "([^"\n]+)", line \d+')
+_CUT = re.compile(r"\nTraceback \(most recent call last\):(?:\n[ \t][^\n]*)*+")
 _SYNTAX = re.compile(r"\n(?:Syntax|Indentation|Tab)Error: [^\n]*")
 _BAD_WORDS = ("ail", "AIL", "rror", "RROR", "not ok", "no tests ran")
 _PRINTED = re.compile(r"\$\?|\$\{?PIPESTATUS[^}\s]*\}?")
@@ -95,8 +96,9 @@ def find_shell_message(output: Output) -> str | None:
     """A line in which the shell itself says what it could not do."""
     if "sh: " not in output.text:
         return None
-    found = read_rules().shell_message.search(output.text)
-    return found[0][1:] if found else None
+    rules = read_rules()
+    lines = (found[0][1:] for found in rules.shell_message.finditer(output.text))
+    return next((line for line in lines if not rules.harmless.match(line)), None)
 
 
 def find_missing_command(output: Output) -> str | None:
@@ -128,6 +130,8 @@ def find_exception(output: Output) -> Raised | None:
     start = text.rfind("\nTraceback (most recent call last)")
     if start >= 0:
         found = _EXCEPTION.search(text, text.find("\n", start + 1))
+        if not found and _CUT.fullmatch(text, start):
+            return Raised(text[start + 1 :].partition("\n")[0], "", "", is_last=True)
     elif "Error: " in text[-_END:] and '  File "' in text:
         found = _SYNTAX.search(text, max(0, len(text) - _END))
     else:
@@ -191,8 +195,9 @@ def find_printed_code(output: Output) -> tuple[int, Output] | None:
             words = " ".join(stage.words[1:])
             if not (found := _PRINTED.search(words)):
                 continue
-            before = words[: found.start()].rsplit("\\n", 1)[-1].lstrip("\\")
-            printed = list(re.finditer(rf"{re.escape(before)}(\d+)", output.text))
+            before = words[: found.start()].rsplit("\\n", 1)[-1]
+            line = rf"\n{re.escape(before)}(\d{{1,3}})\b" + ("" if before else r"[ \t]*(?=\n|\Z)")
+            printed = list(re.finditer(line, output.text))
             if printed:
                 stages = output.stages[:at]
                 if "PIPESTATUS" in found[0]:
@@ -203,7 +208,9 @@ def find_printed_code(output: Output) -> tuple[int, Output] | None:
 
 def is_all_complaints(output: Output) -> bool:
     """Whether nothing was written but complaints: what was asked for never came."""
-    lines = [line for line in output.text.split("\n") if line.strip()]
+    if len(output.text) > _TAIL:
+        return False
+    lines = [line for line in output.text.split("\n", 9) if line.strip()]
     return 0 < len(lines) <= 5 and all(
         find_complaint(msgspec.structs.replace(output, text=f"\n{line}"), output.stages)
         for line in lines

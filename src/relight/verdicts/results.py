@@ -19,7 +19,7 @@ _DEPTH_LIMIT = 4
 _COLOUR = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
 _HALF = re.compile(r'\A\{\s*"(?:output|stdout|content|result|text)":\s*"')
 _ERROR_TAGS = ("<tool_use_error>", "<error>")
-_TIMEOUT_WORDS = ("imed out", "TIMED OUT", "imeout", "no new output", "took more than")
+_TIMEOUT_WORDS = ("imed out", "TIMED OUT", "imeout", "TIMEOUT", "no new output", "took more than")
 
 
 class Seen(msgspec.Struct, frozen=True):

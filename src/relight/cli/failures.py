@@ -1,0 +1,67 @@
+from typing import Any
+
+import click
+
+from relight.cli.options import current_store, json_option, print_json, relight_command
+from relight.reports import DEFAULT_SINCE, read_filter
+
+TEXT_ROWS = 20
+
+
+@relight_command("failures", example="relight failures --since 7d")
+@click.option("--since", default=DEFAULT_SINCE, metavar="D", help="2026-05-01, 7d or all.")
+@json_option
+def command(since: str, as_json: bool) -> None:
+    """Show what went wrong, by kind and tool, and spirals.
+
+    A failure is a tool call that could not do what it was asked, or a model call that got no
+    answer. A spiral is the same failing call three times or more, or one tool failing five times
+    in a row; tokens and cost are those of the turns that made the calls.
+    """
+    from relight.failing import read_failures
+
+    with current_store() as store:
+        found = read_failures(store, read_filter(store, since=since))
+    if as_json:
+        print_json({"since": since, **found})
+    elif not found["failures"]:
+        click.echo("nothing failed; `--since all` looks further back")
+    else:
+        _print(found)
+
+
+def _print(found: dict[str, Any]) -> None:
+    from relight.cli import screen
+
+    columns = [
+        screen.Column("kind", is_number=False),
+        screen.Column("tool", is_number=False),
+        screen.Column("count"),
+        screen.Column("sess."),
+        screen.Column("example", is_number=False),
+    ]
+    rows = [
+        [
+            one["kind"],
+            one["tool"] or "(model call)",
+            screen.count(one["count"]),
+            screen.count(one["sessions"]),
+            one["example"] or one["reason"] or "",
+        ]
+        for one in found["failures"][:TEXT_ROWS]
+    ]
+    screen.print_table(columns, rows)
+    if len(found["failures"]) > TEXT_ROWS:
+        screen.print_text(f"… and {len(found['failures']) - TEXT_ROWS} more kinds", style="dim")
+    for spiral in found["spirals"][:TEXT_ROWS]:
+        screen.print_text(f"spiral: {spiral['session']} {tell_spiral(spiral)}")
+
+
+def tell_spiral(spiral: dict[str, Any]) -> str:
+    from relight.cli.screen import count, dollars
+
+    what = "the same failing call" if spiral["kind"] == "identical" else "failed"
+    times = f"{spiral['tool']}: {what} {spiral['count']} times"
+    if spiral["tokens"] is None:
+        return times
+    return f"{times}, {count(spiral['tokens'])} tokens, {dollars(spiral['cost_usd'])}"

@@ -1,0 +1,68 @@
+"""What kind of work a session was, from what its tool calls mean."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Literal, TypeVar
+
+from msgspec import Struct
+
+from relight.conversations import read_entries
+from relight.meanings import read_table, understand_call
+
+TaskType = Literal["code", "file", "research", "mixed"]
+Category = Literal["coding", "research", "ops", "general"]
+
+_Name = TypeVar("_Name", bound=str)
+
+
+class Kind(Struct, frozen=True):
+    """The kind of work a session was, in the two views people ask for."""
+
+    task_type: TaskType
+    category: Category
+
+
+def classify_session(messages: Iterable[object]) -> Kind:
+    """The kind of work that OpenAI chat messages show.
+
+    >>> asked = {"id": "c1", "function": {"name": "Bash", "arguments": '{"command": "pytest -q"}'}}
+    >>> classify_session([{"role": "assistant", "tool_calls": [asked]}])
+    Kind(task_type='code', category='coding')
+    """
+    entries = read_entries(messages)
+    return classify_calls((call.tool, call.arguments) for one in entries for call in one.calls)
+
+
+def classify_calls(calls: Iterable[tuple[str, object]]) -> Kind:
+    """The kind of work that tool calls are, each a tool with its arguments.
+
+    A command is code whatever it does, and so is work on files where commands are run as well and
+    most of the files are source. Calls that take no side (a plan, a thought) are left out.
+    """
+    types: Counter[str] = Counter()
+    categories: Counter[str] = Counter()
+    files: Counter[str] = Counter()
+    views = read_table().views
+    for tool, arguments in calls:
+        call = understand_call(tool, arguments)
+        view = views.get(call.meaning)
+        task_type, category = (view.task_type, view.category) if view else ("mixed", "general")
+        if task_type == "file" and call.command:
+            task_type = "code"
+        if task_type:
+            types[task_type] += 1
+        if category:
+            categories[category] += 1
+        files.update(call.files)
+    if types["code"] and files["source"] > files["document"]:
+        types["code"] += types.pop("file", 0)
+    return Kind(
+        _find_dominant(types, ("code", "file", "research"), "task_type") or "mixed",
+        _find_dominant(categories, ("coding", "ops", "research"), "category") or "general",
+    )
+
+
+def _find_dominant(counts: Counter[str], names: tuple[_Name, ...], view: str) -> _Name | None:
+    best = max(names, key=lambda name: counts[name])
+    percent = read_table().dominance_percent[view]
+    return best if 100 * counts[best] > percent * counts.total() else None
