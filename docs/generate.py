@@ -1,15 +1,27 @@
-"""Write the pages that the program itself knows best: python docs/generate.py [--check]."""
+"""Write the pages that the program itself knows best, and the picture of its report.
 
+python docs/generate.py [--check | --picture]
+"""
+
+import io
+import os
 import sqlite3
+import subprocess
 import sys
+import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from relight.cli import COMMANDS, relight
+from relight.demo import write_demo
+from relight.importing import import_all
+from relight.store import open_store
 from relight.store.migrate import migrate
 
 FOLDER = Path(__file__).parent / "reference"
+PICTURED = datetime(2026, 11, 15, 18, tzinfo=UTC)
 HEAD = "<!-- Written by `./dev docs`; do not edit. -->\n"
 
 
@@ -59,7 +71,36 @@ def database_page() -> str:
     )
 
 
+def write_picture() -> None:
+    """The report of the demo as a picture, drawn from what the terminal would show."""
+    import re
+
+    from rich.console import Console
+    from rich.text import Text
+
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder) / "relight"
+        with open_store(home) as store:
+            import_all(store, environment=write_demo(Path(folder) / "agents", now=PICTURED))
+        environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": "80", "TZ": "UTC"}
+        command = [sys.executable, "-m", "relight", "report", "--home", str(home)]
+        days = ["--since", "2026-11-02", "--until", "2026-11-15"]
+        shown = subprocess.run(
+            [*command, *days], env=environment, capture_output=True, text=True, check=True
+        ).stdout
+    console = Console(record=True, width=84, file=io.StringIO())
+    console.print(Text("$ relight report --since 14d", style="dim"))
+    console.print(Text.from_ansi(shown))
+    picture = console.export_svg(title="relight report", unique_id="relight")
+    # a viewer's own fonts will do: nothing is to be fetched
+    picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)
+    (FOLDER.parent / "images").mkdir(exist_ok=True)
+    (FOLDER.parent / "images" / "report.svg").write_text(picture, encoding="utf-8")
+
+
 def main() -> int:
+    if "--picture" in sys.argv:
+        write_picture()
     stale = []
     for name, text in pages().items():
         path = FOLDER / name

@@ -87,6 +87,13 @@ def test_a_flag_that_only_repeats_an_exit_code_is_judged_by_the_exit_code() -> N
     assert judge_call(*call, "", is_error=True).label == "error"
 
 
+def test_a_grep_that_found_nothing_is_an_answer_though_no_one_flags_it() -> None:
+    for silence in ("", "(Bash completed with no output)", "[no output]"):
+        verdict = judge_call("Bash", {"command": "grep x y"}, silence, is_error=False)
+        assert verdict.label == "negative"
+    assert judge_call("Bash", {"command": "touch y"}, "", is_error=False).label == "ok"
+
+
 def test_a_time_out_needs_no_word_of_error() -> None:
     verdict = judge_call("bash", {"command": "python train.py"}, "epoch 1\n", timed_out=True)
     assert (verdict.label, verdict.kind) == ("error", "timeout")

@@ -19,8 +19,10 @@ from relight.store.seal import Sealed, seal
 
 # below this much new text, starting worker processes costs more than they save
 POOL_BYTES = 12 << 20
-# how much is written in one transaction: the more, the fewer pages are written twice
-COMMIT_BYTES = 48 << 20
+# how much is written in one transaction: the more, the fewer pages are written twice; the less,
+# the less is left to write when the workers are done
+COMMIT_BYTES = (8 << 20, 48 << 20)
+COMMITS = 10
 
 Progress = Callable[[int, int], None]
 
@@ -138,6 +140,8 @@ class _Import:
         from relight.workers import Workers
 
         encode, decode = msgspec.msgpack.encode, msgspec.msgpack.Decoder(Answer).decode
+        least, most = COMMIT_BYTES
+        enough = min(max(self.total // COMMITS, least), most)
         pending: list[Sealed] = []
         with Workers(workers, "relight.importing:answer_task") as pool:
             for message in pool.answers(map(encode, tasks)):
@@ -145,7 +149,7 @@ class _Import:
                 for group in group_work(answer.left):
                     pool.ask(encode(self._task(group)))
                 pending += answer.sealed
-                if sum(piece.raw_bytes for piece in pending) >= COMMIT_BYTES:
+                if sum(piece.raw_bytes for piece in pending) >= enough:
                     self._record(pending)
                     pending = []
             self._record(pending)

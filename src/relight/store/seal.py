@@ -3,7 +3,6 @@
 It touches no database, so worker processes do it; `record` writes what comes out.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,7 +29,9 @@ from relight.store import tape
 from relight.times import day_reader
 from relight.verdicts import find_test_outcome, judge_call
 
-TESTS = re.compile(r"passed|failed|PASS|FAIL|Tests run|^OK\\b|test result:", re.MULTILINE)
+# words of which every test runner's summary has one, and where it stands
+TEST_WORDS = ("passed", "failed", "PASS", "FAIL", "\nOK", "\nok  ", "Tests run:", "BUILD SUCCESS")
+TEST_TAIL = 2000
 
 Read = Callable[[Sequence[bytes], Origin, bytes], Parsed]
 
@@ -124,9 +125,10 @@ def _call_row(source: str, call: ToolCall, day: str | None) -> tuple[Any, ...]:
 
 def _find_tests(call: ToolCall) -> str | None:
     """What tests said that the call ran; most results have no word of any."""
-    if call.result is None or not TESTS.search(call.result):
+    tail = (call.result or "")[-TEST_TAIL:]
+    if not any(word in tail for word in TEST_WORDS):
         return None
-    return find_test_outcome(call.tool, call.arguments, call.result)
+    return find_test_outcome(call.tool, call.arguments, tail)
 
 
 def _place_bad_lines(piece: Piece, bad_lines: dict[int, str]) -> list[Unreadable]:

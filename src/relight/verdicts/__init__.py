@@ -55,7 +55,9 @@ def judge_call(
     if (is_error or seen.is_error) and (not code or role in ("other", "editor")):
         return tell_error(None, _first_line(seen.text) or "marked as an error")
     if role == "shell":
-        return _judge_shell(command, seen, 0 if code is None and is_error is False else code)
+        if code is None and is_error is False and seen.text.strip():
+            code = 0  # silence is left to the command: some clients do not flag an empty grep
+        return _judge_shell(command, seen, code)
     if code:
         return judge_output(make_output((), seen.text), code)
     if seen.is_json:

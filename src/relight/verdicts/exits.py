@@ -5,9 +5,12 @@ Where the exit code was not recorded it is inferred from the command if the comm
 otherwise anchored lines of the output decide.
 """
 
+from msgspec.structs import replace
+
 from relight.commands import Stage
 from relight.failures import classify_error, find_exit_kind, find_kind, read_kinds
 from relight.model import Verdict
+from relight.verdicts.inference import infer_code, is_silent
 from relight.verdicts.outputs import (
     Output,
     Raised,
@@ -26,35 +29,25 @@ from relight.verdicts.rules import Answer, read_rules
 _EVIDENCE_LIMIT = 200
 _SIGPIPE = (141, -13)
 _INTERPRETERS = frozenset(("python", "node", "ruby", "perl", "php", "Rscript", "bash", "sh"))
-# Asked for a file with errors hidden, and silent: there is no such file.
-_SHOWERS = frozenset(("ls", "cat", "head", "tail", "stat"))
-
 OK = Verdict("ok", None, "the result tells of no failure")
 _OK_ZERO = Verdict("ok", None, "exit code 0")
 _OK_TEXT = Verdict("ok", None, "nothing in the output tells of a failure")
 
 
-def tell_error(
-    kind: str | None, evidence: str, *, exit_code: int | None = None, is_command: bool = False
-) -> Verdict:
+def tell_error(kind: str | None, evidence: str, *, is_command: bool = False) -> Verdict:
     """The verdict that a call failed; without a kind, the evidence is asked for it."""
     evidence = evidence.strip()
-    is_command = is_command or exit_code is not None
     if kind is None:
         kind = find_kind(evidence, is_tool=True)
     if kind is None and not is_command:
         kind = classify_error(evidence).kind
     if kind is None or kind == "unknown":
         kind = "command_failed" if is_command else "tool_error"
-    if exit_code is not None:
-        evidence = f"exit code {exit_code}: {evidence}" if evidence else f"exit code {exit_code}"
     return Verdict("error", kind, read_kinds()[kind].reason, _clip(evidence) or None)
 
 
-def tell_negative(kind: str, evidence: str, *, exit_code: int | None = None) -> Verdict:
+def tell_negative(kind: str, evidence: str) -> Verdict:
     """The verdict that a call did what it was asked and the answer was no."""
-    if exit_code is not None:
-        evidence = f"exit code {exit_code}: {evidence}" if evidence else f"exit code {exit_code}"
     return Verdict("negative", kind, read_kinds()[kind].reason, _clip(evidence) or None)
 
 
@@ -67,12 +60,12 @@ def judge_output(output: Output, exit_code: int | None) -> Verdict:
     if printed := find_printed_code(output):
         code, before = printed
         if code:
-            return _judge_nonzero(before, code)
+            return _judge_nonzero(before, code, is_told=True)
     if exit_code is None:
         return _judge_unknown(output)
     if exit_code == 0:
         return _judge_zero(output, is_told=True)
-    return _judge_nonzero(output, exit_code)
+    return _judge_nonzero(output, exit_code, is_told=True)
 
 
 def _judge_zero(output: Output, *, is_told: bool) -> Verdict:
@@ -107,7 +100,7 @@ def _is_shown(output: Output) -> bool:
     return any(rules.find_row(rules.linters, stage) for stage in output.stages)
 
 
-def _judge_nonzero(output: Output, code: int) -> Verdict:
+def _judge_nonzero(output: Output, code: int, *, is_told: bool) -> Verdict:
     if code in _SIGPIPE:
         return Verdict("ok", None, "what read its output had seen enough", f"exit code {code}")
     kind = find_exit_kind(code)
@@ -116,15 +109,26 @@ def _judge_nonzero(output: Output, code: int) -> Verdict:
         trouble = find_complaint(output, output.deciders) or find_shell_message(output)
         raised = None if output.is_reader else find_exception(output)
         if kind is None or code == 127:
-            verdict = _judge_answer(output, code, trouble, raised)
-            verdict = verdict or _judge_tests(output, code, trouble, raised)
+            verdict = _judge_answer(output, code, trouble=trouble, raised=raised)
+            verdict = verdict or _judge_tests(output, code, trouble=trouble, raised=raised)
             if verdict:
-                return verdict
+                return _tell_code(verdict, code if is_told else None)
         trouble = trouble or (raised.line if raised else None)
         if not trouble and not output.is_reader:
             trouble = find_bad_line(output, is_sure=False)
     kind = kind or _find_kind_of_code(output, code)
-    return tell_error(kind, trouble or find_last_line(output), exit_code=code)
+    verdict = tell_error(kind, trouble or find_last_line(output), is_command=True)
+    return _tell_code(verdict, code if is_told else None)
+
+
+def _tell_code(verdict: Verdict, code: int | None) -> Verdict:
+    """A verdict with the exit code in its evidence, or, where none was told, with the silence."""
+    said = verdict.evidence
+    if code is None:
+        return verdict if said else replace(verdict, evidence="no output")
+    return replace(
+        verdict, evidence=_clip(f"exit code {code}: {said}" if said else f"exit code {code}")
+    )
 
 
 def _judge_unknown(output: Output) -> Verdict:
@@ -141,11 +145,11 @@ def _judge_unknown(output: Output) -> Verdict:
         if tests and tests[0] == "failed":
             return tell_negative("tests_failed", tests[1])
         return tell_error(None, complaint, is_command=True)
-    code = _infer_code(output)
+    code = infer_code(output)
     if code is not None:
         if code == 0:
             return _judge_zero(output, is_told=False)
-        return _judge_nonzero(output, code)
+        return _judge_nonzero(output, code, is_told=False)
     if output.is_reader:
         return _judge_reader(output)
     is_runner = _is_runner(output)
@@ -172,7 +176,7 @@ def _judge_unknown(output: Output) -> Verdict:
 def _judge_reader(output: Output) -> Verdict:
     rules = read_rules()
     for last in output.deciders[-1:]:
-        is_mute = last.program in ("test", "[", "[[") or _is_silent(last)
+        is_mute = last.program in ("test", "[", "[[") or is_silent(last)
         if is_mute and rules.find_row(rules.answers, last) and not output.has_output:
             return Verdict("unknown", None, "only the exit code would tell")
     return _OK_TEXT
@@ -185,13 +189,13 @@ def _is_failed_check(raised: Raised) -> bool:
 
 
 def _judge_answer(
-    output: Output, code: int, trouble: str | None, raised: Raised | None
+    output: Output, code: int, *, trouble: str | None, raised: Raised | None
 ) -> Verdict | None:
     """The no of a program whose exit code is its answer, unless something else went wrong."""
     rules = read_rules()
     hides = output.is_reader and any(stage.hides_errors for stage in output.deciders)
     if hides and not output.has_output:
-        return tell_negative("no_match", "no output, errors hidden", exit_code=code)
+        return tell_negative("no_match", "no output, errors hidden")
     for stage in output.deciders:
         row = rules.find_row(rules.answers, stage)
         if row is None or code not in row.codes or raised or (trouble and not row.may_complain):
@@ -200,33 +204,34 @@ def _judge_answer(
             continue
         if not output.is_reader and find_bad_line(output, is_sure=True):
             return None
-        return tell_negative(row.kind, trouble or "", exit_code=code)
+        shown = find_last_line(output) if row.kind == "difference" else ""
+        return tell_negative(row.kind, trouble or shown)
     return None
 
 
 def _judge_tests(
-    output: Output, code: int, trouble: str | None, raised: Raised | None
+    output: Output, code: int, *, trouble: str | None, raised: Raised | None
 ) -> Verdict | None:
     """A failing test run, lint findings, or a script that was written to find out."""
     if output.is_reader:
         return None
     tests = find_tests(output, is_runner=_is_runner(output))
     if tests and tests[0] == "broken":
-        return tell_error(None, tests[1], exit_code=code)
+        return tell_error(None, tests[1], is_command=True)
     if tests and tests[0] == "failed":
-        return tell_negative("tests_failed", tests[1], exit_code=code)
+        return tell_negative("tests_failed", tests[1])
     if raised and _is_failed_check(raised):
-        return tell_negative("tests_failed", raised.line, exit_code=code)
+        return tell_negative("tests_failed", raised.line)
     if raised or trouble:
         return None
     rules, last = read_rules(), find_last_line(output)
     if any(code in _codes_of(rules.find_row(rules.linters, each)) for each in output.deciders):
-        return tell_negative("lint_findings", last, exit_code=code)
+        return tell_negative("lint_findings", last)
     for stage in output.deciders:
         if code in _codes_of(_find_runner(stage)) or (code == 1 and _is_check(stage)):
             if find_bad_line(output, is_sure=False):
                 return None
-            return tell_negative("tests_failed", last, exit_code=code)
+            return tell_negative("tests_failed", last)
     return None
 
 
@@ -267,75 +272,6 @@ def _is_decisive(output: Output, message: str) -> bool:
     if output.is_reader:
         return output.text.strip() == message
     return len(output.deciders) == len(output.stages)
-
-
-def _infer_code(output: Output) -> int | None:
-    """The exit code that the command itself makes certain, seen what it wrote.
-
-    `… | tail`, `…; echo done` and `… || true` end in 0. In `… && echo done` it is the word
-    `done` that tells. grep, which and diff show their exit code by whether they wrote anything.
-    """
-    rules, deciders = read_rules(), output.deciders
-    if not output.stages:
-        return None
-    if not deciders:
-        return 0
-    last = deciders[-1]
-    if last.program in ("exit", "return", "false"):
-        code = "1" if last.program == "false" else last.action
-        return int(code) if code.isdigit() else None
-    zero, piped = rules.programs.zero, rules.programs.zero_piped
-    if len(deciders) > 1 and last.program == "echo" and not last.hides_output:
-        said = " ".join(word for word in last.words[1:] if not word.startswith("-"))
-        if said and not set("$`*?\\").intersection(said):
-            return 0 if said in output.text else 1
-    rest = [
-        stage
-        for stage in deciders
-        if stage.program not in zero
-        and stage.program != "cd"
-        and not (stage.is_piped and stage.program in piped)
-    ]
-    if not rest:
-        return 0
-    if len(rest) > 1 or rest[0] is not last:
-        return None
-    return _infer_from_output(last, output)
-
-
-def _infer_from_output(stage: Stage, output: Output) -> int | None:
-    rules = read_rules()
-    if not output.has_output and stage.hides_errors and stage.program in _SHOWERS:
-        return 1
-    row = rules.find_row(rules.answers, stage)
-    if row is None or 1 not in row.codes or _is_silent(stage):
-        return None
-    if row.pattern:
-        return 1 if rules.patterns[row].search(output.text) else None
-    if stage.program == "find":
-        runs_grep = "grep" in stage.words and stage.words[-1] == "+"
-        return 1 if runs_grep and not output.has_output else None
-    if row.kind == "no_match":
-        if output.has_output and "_" in stage.program:  # SWE-agent's search_dir, find_file
-            return 1 if rules.nothing_found.match(output.text.strip()) else 0
-        counted = [line.rpartition(":")[2] for line in output.text.split()]
-        if "-c" in stage.words and counted and set(counted) == {"0"}:
-            return 1
-        return 0 if output.has_output else 1
-    if row.kind == "difference":
-        is_git = stage.program == "git"
-        if is_git and not {"--no-index", "--exit-code"}.intersection(stage.words):
-            return 0
-        return 1 if output.has_output else 0
-    return None
-
-
-def _is_silent(stage: Stage) -> bool:
-    """Whether a stage was told to write nothing."""
-    options = [word for word in stage.words[1:] if word.startswith("-")]
-    return stage.hides_output or any(
-        word in ("--quiet", "--silent") or (word[1:2] != "-" and "q" in word) for word in options
-    )
 
 
 def _find_runner(stage: Stage) -> Answer | None:

@@ -15,6 +15,7 @@ import msgspec
 from relight.verdicts.rules import Rules, read_rules
 
 _EDGE = 400
+_NOTE = 100
 _DEPTH_LIMIT = 4
 _COLOUR = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
 _HALF = re.compile(r'\A\{\s*"(?:output|stdout|content|result|text)":\s*"')
@@ -80,6 +81,8 @@ def _read_text(text: str, depth: int) -> Seen:
     elif "xit" in tail and (found := rules.exit_last.search(tail)):
         exit_code = _first_int(found.groups())
     text = _strip(text, rules)
+    if len(text) < _NOTE and rules.no_output.fullmatch(text.strip()):
+        text = ""
     is_error = None
     if text.startswith(_ERROR_TAGS):
         is_error, text = True, text.partition(">")[2].rpartition("</")[0]

@@ -41,6 +41,7 @@ class Wrapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     exit_after: tuple[str, ...]
     exit_last: tuple[str, ...]
     tags: tuple[str, ...]
+    no_output: tuple[str, ...]
     prefixes: tuple[str, ...]
     timeouts: tuple[str, ...]
 
@@ -124,6 +125,7 @@ class Rules:
         self.exit_after = re.compile(join(wrapping.exit_after))
         self.exit_last = re.compile(join(wrapping.exit_last))
         self.tag = re.compile(rf"<({'|'.join(wrapping.tags)})(?: [^>\n]*)?>\n?")
+        self.no_output = re.compile(join(wrapping.no_output), re.IGNORECASE)
         self.prefix = re.compile(join(wrapping.prefixes))
         self.timeout = at_lines(wrapping.timeouts)
         self.nothing_found = re.compile(join(tools.nothing_found))
@@ -156,6 +158,10 @@ class Rules:
         """Whether a stage only shows what others wrote, so that its output proves nothing."""
         readers = self.programs.readers
         return stage.program in readers or f"{stage.program} {stage.action}" in readers
+
+    def is_plain_reader(self, stage: Stage) -> bool:
+        """Whether a stage is a reader that ends in 0 unless it complains: cat, but not grep."""
+        return self.is_reader(stage) and self.find_row(self.answers, stage) is None
 
 
 def join(patterns: Iterable[str]) -> str:

@@ -1,0 +1,196 @@
+"""What is counted in a session, to tell how good it was.
+
+Counting is apart from weighing, so that a session once measured can be scored again when the
+weights change. Patterns are in `data/scoring.toml`.
+"""
+
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from relight.conversations import Call, Entry, read_arguments, read_entries, read_text
+from relight.meanings import understand_call
+from relight.model import Verdict
+from relight.taxonomy import Category, TaskType, classify_calls
+from relight.verdicts import find_test_outcome, judge_call
+
+
+class Feature(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a feature is worth, and what is typical of it."""
+
+    weight: float
+    mean: float
+    deviation: float
+
+
+class Measures(Struct, frozen=True, kw_only=True):
+    """What was counted in a session: enough to score it again with other weights.
+
+    A feature that is None could not be told: no test was run, no call was judged.
+    """
+
+    total_messages: int
+    tool_calls: int
+    tool_results: int
+    judged_calls: int
+    error_count: int
+    unique_tools: int
+    task_type: TaskType
+    category: Category
+    features: dict[str, float | None]
+
+
+class Table(Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole of `scoring.toml`."""
+
+    intercept: float
+    ridge: float
+    minimum_examples: int
+    features: dict[str, Feature]
+    patterns: dict[str, tuple[str, ...]]
+
+
+def measure_session(
+    messages: Sequence[object], *, calls: Iterable[Mapping[str, Any]] | None = None
+) -> Measures:
+    """What counts for a session's score, each call judged by its evidence."""
+    entries = read_entries(messages)
+    made = [call for entry in entries for call in entry.calls]
+    verdicts = judge_calls(made, facts=calls)
+    kind = classify_calls((call.tool, call.arguments) for call in made)
+    failed = [verdict.label == "error" for verdict in verdicts if verdict.label != "unknown"]
+    late = failed[len(failed) // 2 :]
+    broken = {
+        (call.tool, str(call.arguments)): None
+        for call, verdict in zip(made, verdicts, strict=True)
+        if verdict.label == "error"
+    }
+    features: dict[str, float | None] = {
+        "messages": math.log1p(len(messages)),
+        "calls": math.log1p(len(made)),
+        "malformed_turns": math.log1p(_count_malformed(entries, verdicts)),
+        "user_corrections": math.log1p(_count_texts("user_corrections", entries, "user")),
+        "give_ups": math.log1p(_count_texts("give_ups", entries, "assistant")),
+        "last_call_failed": float(failed[-1]) if failed else None,
+        "late_failures": sum(late) / len(late) if late else None,
+        "longest_failure_run": math.log1p(_longest_run(failed)),
+        "repeated_failures": math.log1p(sum(failed) - len(broken)),
+        "time_outs": math.log1p(sum(verdict.kind == "timeout" for verdict in verdicts)),
+        "last_tests_passed": _find_last_tests(made),
+        "submitted": float(_is_submitted(entries, made)),
+        "handed_over": float(any(_matches("handed_over", call.tool) for call in made)),
+    }
+    return Measures(
+        total_messages=len(messages),
+        tool_calls=len(made),
+        tool_results=sum(call.has_result for call in made),
+        judged_calls=len(failed),
+        error_count=sum(failed),
+        unique_tools=len({call.tool for call in made}),
+        task_type=kind.task_type,
+        category=kind.category,
+        features=features,
+    )
+
+
+def judge_calls(
+    calls: Sequence[Call], *, facts: Iterable[Mapping[str, Any]] | None = None
+) -> list[Verdict]:
+    """A verdict on each call, from its result and what else is known of it by its id.
+
+    Where ids were used twice, facts are given out in the order of the calls.
+    """
+    known: dict[str, list[Mapping[str, Any]]] = {}
+    for fact in facts or ():
+        known.setdefault(str(fact.get("call_id") or ""), []).append(fact)
+    verdicts: list[Verdict] = []
+    for call in calls:
+        queue = known.get(call.key)
+        fact = queue.pop(0) if queue else {}
+        result = "" if call.has_result and call.result is None else call.result
+        verdicts.append(
+            judge_call(
+                call.tool,
+                call.arguments,
+                result,
+                is_error=fact.get("is_error"),
+                exit_code=fact.get("exit_code"),
+                timed_out=fact.get("timed_out"),
+            )
+        )
+    return verdicts
+
+
+def _count_malformed(entries: Sequence[Entry], verdicts: Sequence[Verdict]) -> int:
+    """Turns that could not be used: empty, not readable, of no tool, or told so afterwards."""
+    turns = [entry for entry in entries if entry.role == "assistant"]
+    empty = sum(not entry.calls and not entry.text.strip() for entry in turns)
+    unreadable = sum(
+        isinstance(call.arguments, str)
+        and call.arguments.lstrip()[:1] == "{"
+        and read_arguments(call.arguments) is None
+        for entry in turns
+        for call in entry.calls
+    )
+    unknown = sum(verdict.kind == "tool_not_available" for verdict in verdicts)
+    return empty + unreadable + unknown + _count_texts("malformed", entries, "user")
+
+
+def _count_texts(name: str, entries: Sequence[Entry], role: str) -> int:
+    """How many texts of a role match; the first user message is the task, and no remark on it."""
+    texts = [entry.text for entry in entries if entry.role == role]
+    return sum(_matches(name, text) for text in (texts[1:] if role == "user" else texts))
+
+
+def _longest_run(failed: Sequence[bool]) -> int:
+    longest = run = 0
+    for is_failed in failed:
+        run = run + 1 if is_failed else 0
+        longest = max(longest, run)
+    return longest
+
+
+def _find_last_tests(calls: Sequence[Call]) -> float | None:
+    for call in reversed(calls):
+        if call.has_result and (
+            outcome := find_test_outcome(call.tool, call.arguments, read_text(call.result))
+        ):
+            return float(outcome == "passed")
+    return None
+
+
+def _is_submitted(entries: Sequence[Entry], calls: Sequence[Call]) -> bool:
+    """Whether the session came to an end: it was handed in, or the last word is an answer."""
+    for call in calls[-2:]:
+        command = understand_call(call.tool, call.arguments).command
+        line = " ".join(command) if isinstance(command, list) else command or ""
+        if _matches("submitted", call.tool) or _matches("submitted", line):
+            return True
+    if not entries or not entries[-1].is_last:
+        return False
+    answers = entries[-1:] if entries[-1].role == "assistant" else entries[-2:-1]
+    return any(one.role == "assistant" and one.text and not one.calls for one in answers)
+
+
+def _matches(name: str, text: str) -> bool:
+    return bool(_read_patterns()[name].search(text))
+
+
+@cache
+def _read_patterns() -> dict[str, re.Pattern[str]]:
+    patterns = read_table().patterns.items()
+    return {name: re.compile("|".join(rows), re.I | re.M) for name, rows in patterns}
+
+
+@cache
+def read_table() -> Table:
+    """What `scoring.toml` says, read at the first use."""
+    text = (Path(__file__).parent / "data" / "scoring.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text), Table)
