@@ -19,7 +19,7 @@ def main(words: list[str]) -> int:
         for name, line in BENCHES.items():
             print(f"  {name:10} {line}", file=sys.stderr)
         return 2
-    codes = []
+    codes: list[int] = []
     for name in names or BENCHES:
         print(f"\n── {name}: {BENCHES[name]}", flush=True)
         codes.append(import_module(f"bench.{MODULES.get(name, name)}").main(rest))

@@ -219,8 +219,8 @@ def hermes_session(database: sqlite3.Connection, name: str = "20261115_000000_ab
         first_seen=begin + 1,
         **figures,
     )
-    call = {"id": "call_1", "type": "function"}
-    call |= {"function": {"name": "terminal", "arguments": '{"command": "ls"}'}}
+    function = {"name": "terminal", "arguments": '{"command": "ls"}'}
+    call = {"id": "call_1", "type": "function", "function": function}
     rows: Sequence[dict[str, Any]] = (
         {"role": "user", "content": "List the files"},
         {"role": "assistant", "content": "", "tool_calls": json.dumps([call])},

@@ -3,7 +3,6 @@ from pathlib import Path
 from typing import Any
 
 import build
-
 from relight.importing import import_all
 from relight.reports import report
 from relight.store import Store

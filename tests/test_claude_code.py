@@ -3,7 +3,6 @@ from pathlib import Path
 
 import build
 from build import claude_answer, claude_line, claude_prompt, claude_result, claude_usage, tool_use
-
 from relight.reports import report
 
 
@@ -183,8 +182,11 @@ def test_partial_turns_are_reconciled_by_the_clients_own_total(tmp_path: Path) -
     partial = claude_answer("msg_1", usage=claude_usage(output=1), stop=None)
     used = {"inputTokens": 10, "outputTokens": 80, "cacheReadInputTokens": 4000}
     used["cacheCreationInputTokens"] = 300
-    state = {"type": "cost-state", "sessionId": build.CLAUDE_SESSION}
-    state["modelUsage"] = {"claude-opus-4-6[1m]": used}
+    state = {
+        "type": "cost-state",
+        "sessionId": build.CLAUDE_SESSION,
+        "modelUsage": {"claude-opus-4-6[1m]": used},
+    }
     build.write_claude(tmp_path, [partial, state])
     found = total(tmp_path)
     assert (found["turns"], found["output_tokens"], found["partial_turns"]) == (1, 80, 0)
@@ -194,8 +196,11 @@ def test_a_total_that_a_fork_inherits_is_not_added_again(tmp_path: Path) -> None
     fork = "00000000-bbbb-4bbb-8bbb-222222222222"
     used = {"inputTokens": 30 + 5, "outputTokens": 150 + 7, "cacheReadInputTokens": 12_000}
     used["cacheCreationInputTokens"] = 900
-    state = {"type": "cost-state", "sessionId": build.CLAUDE_SESSION}
-    state["modelUsage"] = {"claude-opus-4-6": used}
+    state = {
+        "type": "cost-state",
+        "sessionId": build.CLAUDE_SESSION,
+        "modelUsage": {"claude-opus-4-6": used},
+    }
     build.write_claude(tmp_path, [*build.claude_session(), state])
     copied = [line | {"sessionId": fork} for line in [*build.claude_session(), state]]
     build.write_claude(tmp_path, copied, name=fork)

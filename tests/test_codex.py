@@ -3,7 +3,6 @@ from typing import Any
 
 import build
 from build import CODEX_SESSION, codex_count, codex_line, codex_meta, codex_usage
-
 from relight.reports import report
 
 PARENT = "01a1dd31-0000-7420-9fbf-d960215b41b5"

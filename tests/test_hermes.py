@@ -2,9 +2,9 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-import build
 import pytest
 
+import build
 from relight.reports import report
 from relight.store import Store
 

@@ -6,11 +6,11 @@ import sys
 import time
 from pathlib import Path
 
-import build
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import build
 from relight.importing import import_all
 from relight.reports import report
 from relight.sources import files
@@ -281,9 +281,8 @@ def test_eight_processes_at_once_leave_the_store_of_one(tmp_path: Path) -> None:
 def test_a_worker_that_dies_is_told_and_what_was_recorded_stays(tmp_path: Path) -> None:
     from relight.workers import Workers
 
-    with pytest.raises(ChildProcessError), Workers(1, "os:_exit") as pool:
-        pool.ask(b"")
-        list(pool.answers())
+    with Workers(1, "os:_exit") as pool, pytest.raises(ChildProcessError):
+        list(pool.answers([b"a message"]))
 
 
 def test_import_reads_only_the_sources_asked_for(tmp_path: Path) -> None:

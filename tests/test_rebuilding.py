@@ -1,8 +1,8 @@
 from pathlib import Path
 
-import build
 import pytest
 
+import build
 from relight.rebuilding import rebuild
 from relight.reports import report
 from relight.store import Store

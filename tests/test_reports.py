@@ -1,9 +1,9 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-import build
 import pytest
 
+import build
 from relight.errors import RelightError
 from relight.reports import KEYS, Filter, read_filter, report
 from relight.store import Store

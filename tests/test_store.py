@@ -4,9 +4,9 @@ import sys
 import threading
 from pathlib import Path
 
-import build
 import pytest
 
+import build
 from relight.errors import RelightError
 from relight.reports import report
 from relight.store import open_store
@@ -126,16 +126,15 @@ def test_prices_looked_up_once_are_kept_in_the_store(tmp_path: Path) -> None:
     path = build.write_claude(tmp_path, build.claude_session())
     build.open_home(tmp_path).close()
     code = (
-        "import os, sys; from relight.importing import import_all;"
-        "from relight.store import open_store;"
-        f"import_all(open_store({str(tmp_path / 'relight')!r}), environment=dict(HOME={str(tmp_path)!r}));"
+        "import sys; from relight.importing import import_all;"
+        "from relight.store import open_store; home, agents = sys.argv[1:];"
+        "import_all(open_store(home), environment=dict(HOME=agents));"
         "print('genai_prices' in sys.modules)"
     )
+    command = [sys.executable, "-c", code, str(tmp_path / "relight"), str(tmp_path)]
     outputs = []
     for number in range(2):
-        run = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        )
+        run = subprocess.run(command, capture_output=True, text=True, check=True)
         outputs.append(run.stdout.strip())
         with path.open("ab") as file:
             file.write(build.as_lines([build.claude_answer(f"msg_n{number}", at=50 + number)]))

@@ -18,7 +18,7 @@ def shorten_text(text: str, limit: int) -> str:
     The head tells what a result is and the tail how it ended, so 65 % of what is kept is head.
 
     >>> shorten_text("0123456789" * 10, 50)
-    '0123456789012345 … [75 characters cut] … 123456789'
+    '012345678901234 … [76 characters cut] … 123456789'
     """
     text = clean_text(text)
     if len(text) <= limit:

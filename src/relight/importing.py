@@ -132,6 +132,7 @@ class _Import:
     def _seal_here(self, tasks: list[Task]) -> None:
         while tasks:
             answer = seal_task(tasks.pop(0))
+            self._tell(answer.sealed)
             self._record(answer.sealed)
             tasks += [self._task(group) for group in group_work(answer.left)]
 
@@ -149,6 +150,7 @@ class _Import:
                 for group in group_work(answer.left):
                     pool.ask(encode(self._task(group)))
                 pending += answer.sealed
+                self._tell(answer.sealed)
                 if sum(piece.raw_bytes for piece in pending) >= enough:
                     self._record(pending)
                     pending = []
@@ -164,6 +166,7 @@ class _Import:
             for piece in fetch(work.origin, marks):
                 pending.append(seal(piece, source.read, key=key, timezone=timezone))
                 if sum(one.raw_bytes for one in pending) > CHUNK_BYTES:
+                    self._tell(pending)
                     self._record(pending)
                     pending = []
         except (RelightError, OSError) as error:
@@ -180,7 +183,9 @@ class _Import:
             count.sessions_grown += len(found - new)
             count.bytes += piece.raw_bytes
             count.unreadable += len(piece.unreadable)
-            self.done += piece.raw_bytes
+
+    def _tell(self, sealed: list[Sealed]) -> None:
+        self.done += sum(piece.raw_bytes for piece in sealed)
         self.progress(min(self.done, self.total), self.total)
 
 

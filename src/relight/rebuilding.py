@@ -32,6 +32,7 @@ class Derivation(Struct, frozen=True):
 
     part: TapePart
     timezone: str
+    number: int = 0
 
 
 def rebuild(
@@ -79,10 +80,18 @@ def _derive(store: Store, workers: int) -> Iterator[Sealed]:
         return
     from relight.workers import Workers
 
-    encode, decode = msgspec.msgpack.encode, msgspec.msgpack.Decoder(Sealed).decode
-    messages = (encode(Derivation(part, store.timezone)) for part in parts)
+    encode = msgspec.msgpack.encode
+    decode = msgspec.msgpack.Decoder(tuple[int, Sealed]).decode
+    messages = (encode(Derivation(part, store.timezone, n)) for n, part in enumerate(parts))
+    # in the order of the tape: of two records of the same moment the later one tells the ending
+    early: dict[int, Sealed] = {}
+    next_number = 0
     with Workers(workers, "relight.rebuilding:answer_derivation") as pool:
-        yield from map(decode, pool.answers(messages))
+        for number, sealed in map(decode, pool.answers(messages)):
+            early[number] = sealed
+            while next_number in early:
+                yield early.pop(next_number)
+                next_number += 1
 
 
 def derive(derivation: Derivation) -> Sealed:
@@ -94,7 +103,9 @@ def derive(derivation: Derivation) -> Sealed:
 
 
 def answer_derivation(message: bytes) -> bytes:
-    return msgspec.msgpack.encode(derive(msgspec.msgpack.decode(message, type=Derivation)))
+    """What a worker process does with a part of the tape."""
+    derivation = msgspec.msgpack.decode(message, type=Derivation)
+    return msgspec.msgpack.encode((derivation.number, derive(derivation)))
 
 
 def _keep_costs(database: sqlite3.Connection) -> Kept:

@@ -1,0 +1,160 @@
+"""Units of a session: one message of the assistant with all its calls and all their results.
+
+Nothing smaller can be moved to another conversation: the APIs refuse a call without its result
+and a result without its call.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from itertools import zip_longest
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from relight.commands import split_stages
+from relight.conversations import Call, Entry, read_arguments, read_text
+from relight.excerpts import shorten_arguments, shorten_text
+from relight.meanings import understand_call
+from relight.measures import judge_calls
+
+Message = dict[str, Any]
+
+_ARGUMENT_CHARACTERS = 1200
+_NAME_CHARACTERS = 64
+_NO_OUTPUT = "(no output)"
+_FAILED = "[This call failed; the next one is how it was put right.]\n"
+_PATH = re.compile(r"[\w@~.-]*/[\w@./-]+|\b[\w-]+\.[A-Za-z]{1,5}\b")
+# Programs that are told what to do by their first word.
+_MASTERS = frozenset(("git", "npm", "pip", "cargo", "docker", "kubectl", "go", "uv", "apt-get"))
+# What an action is worth by its meaning: those that change something are what a task is about.
+_WORTH = {"write": 3.0, "update": 3.0, "comm": 3.0, "vcs": 2.0, "ops": 2.0, "run": 2.0, "plan": 0.2}
+_TOOL_WORTH, _VERB_WORTH, _PATH_WORTH = 1.0, 0.7, 0.3
+
+
+class Unit(Struct, frozen=True):
+    """One message of the assistant with its calls, and what it would teach.
+
+    `features` are what it shows, with their worth; `actions` are its calls, told apart by tool
+    and arguments. `cure` is the place of the unit that puts its failures right.
+    """
+
+    at: int
+    entry: Entry
+    failures: tuple[bool, ...]
+    features: tuple[tuple[str, float], ...]
+    actions: frozenset[str]
+    cure: int | None = None
+
+
+def read_units(
+    entries: Sequence[Entry], *, facts: Iterable[Mapping[str, Any]] | None = None
+) -> dict[int, Unit]:
+    """The units of a conversation that are whole, by their place in it.
+
+    One with a failure is left out unless the next one does the same in another way, and works:
+    that teaches.
+    """
+    made = [call for entry in entries for call in entry.calls]
+    verdicts = iter(judge_calls(made, facts=facts))
+    units: list[Unit] = []
+    for at, entry in enumerate(entries):
+        failures = tuple(next(verdicts).label == "error" for _ in entry.calls)
+        if failures and all(call.has_result for call in entry.calls):
+            features, actions = _read_features(entry.calls)
+            units.append(Unit(at, entry, failures, features, actions))
+    kept: dict[int, Unit] = {}
+    for unit, after in zip_longest(units, units[1:]):
+        if not any(unit.failures):
+            kept[unit.at] = unit
+        elif after and _cures(after, unit):
+            kept[unit.at] = replace(unit, cure=after.at)
+    return kept
+
+
+def _cures(unit: Unit, failed: Unit) -> bool:
+    calls = zip(failed.entry.calls, failed.failures, strict=True)
+    tools = {call.tool for call, is_failed in calls if is_failed}
+    is_again = not tools.isdisjoint(call.tool for call in unit.entry.calls)
+    return is_again and not any(unit.failures) and unit.actions.isdisjoint(failed.actions)
+
+
+def _read_features(calls: Sequence[Call]) -> tuple[tuple[tuple[str, float], ...], frozenset[str]]:
+    features: dict[str, float] = {}
+    actions: set[str] = set()
+    for call in calls:
+        known = understand_call(call.tool, call.arguments)
+        action = f"{call.tool} {_write_json(read_arguments(call.arguments) or call.arguments)}"
+        actions.add(action)
+        features[f"action {action}"] = _WORTH.get(known.meaning, 1.0)
+        features[f"tool {call.tool}"] = _TOOL_WORTH
+        for stage in split_stages(known.command) if known.command else ():
+            verb = f"{stage.program} {stage.action}" if stage.program in _MASTERS else stage.program
+            features[f"verb {verb}"] = _VERB_WORTH
+        for path in _PATH.findall(action[:_ARGUMENT_CHARACTERS]):
+            features[f"path {path}"] = _PATH_WORTH
+    return tuple(features.items()), frozenset(actions)
+
+
+def show_unit(unit: Unit, *, result_limit: int, text_limit: int) -> tuple[Message, ...]:
+    """A unit as new messages that any API takes, its results and words shortened."""
+    asked: list[Message] = []
+    results: list[Message] = []
+    for at, (call, is_failed) in enumerate(zip(unit.entry.calls, unit.failures, strict=True)):
+        name = re.sub(r"[^a-zA-Z0-9_-]", "_", call.tool)[:_NAME_CHARACTERS] or "tool"
+        arguments = shorten_arguments(call.arguments, _ARGUMENT_CHARACTERS)
+        key = _make_id(f"{unit.at} {at} {name} {arguments}")
+        function = {"name": name, "arguments": arguments}
+        asked.append({"id": key, "type": "function", "function": function})
+        text = shorten_text(_read_result(call.result), result_limit)
+        text = text if text.strip() else _NO_OUTPUT
+        content = _FAILED + text if is_failed else text
+        results.append({"role": "tool", "tool_call_id": key, "content": content})
+    words = shorten_text(unit.entry.text.strip(), text_limit) or None
+    return {"role": "assistant", "content": words, "tool_calls": asked}, *results
+
+
+def name_calls(messages: Iterable[Message]) -> list[Message]:
+    """Copies of units' messages in which no two calls have the same id.
+
+    Results stand right after their calls, in the same order. Ids are `c` and eight hexadecimal digits, which every API takes; in the rare case that two
+    are alike the later one is drawn again.
+    """
+    taken: set[str] = set()
+    waiting: list[str] = []
+    named: list[Message] = []
+    for message in messages:
+        if message["role"] == "tool":
+            named.append(message | {"tool_call_id": waiting.pop(0)})
+            continue
+        calls: list[Message] = []
+        for call in message.get("tool_calls", ()):
+            key = call["id"]
+            while key in taken:
+                key = _make_id(f"{key} again")
+            taken.add(key)
+            waiting.append(key)
+            calls.append(call | {"id": key})
+        named.append(message | {"tool_calls": calls} if calls else dict(message))
+    return named
+
+
+def _make_id(content: str) -> str:
+    return "c" + blake2b(content.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+
+
+def _read_result(result: object) -> str:
+    if isinstance(result, Mapping) or (
+        isinstance(result, list) and not all(isinstance(one, Mapping) for one in result)
+    ):
+        return _write_json(result)
+    return read_text(result)
+
+
+def _write_json(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    except (ValueError, TypeError, RecursionError):
+        return str(value)
