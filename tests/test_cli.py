@@ -173,6 +173,29 @@ def test_doctor_tells_all_there_is(filled: Cli) -> None:
     assert "unreadable" in filled.run("doctor").stdout
 
 
+def test_failures_are_shown_and_told_as_json(filled: Cli) -> None:
+    found = filled.json("failures", "--since", "all")
+    assert set(found) == {"since", "failures", "spirals"}
+    assert found["failures"][0]["kind"] == "file_not_found"
+    assert "file_not_found" in filled.run("failures", "--since", "all").stdout
+    assert "nothing failed" in filled.run("failures", "--since", "2099-01-01").stdout
+
+
+def test_a_label_is_shown_as_the_outcome(filled: Cli) -> None:
+    done = filled.run("label", "11111111", "failure", "--why", "wrong")
+    assert done.stdout == f"claude-code:{build.CLAUDE_SESSION} is labelled failure\n"
+    found = filled.json("show", "11111111")
+    assert (found["outcome"], found["evidence"][0]) == ("failure", "a person said failure: wrong")
+    assert filled.run("label", "11111111", "perhaps").returncode == 2
+
+
+def test_jobs_without_any_say_what_to_do(filled: Cli) -> None:
+    assert filled.json("job", "list") == {"jobs": []}
+    assert filled.json("job", "history") == {"runs": []}
+    assert "relight import" in filled.run("job", "list").stdout
+    assert filled.run("job", "history", "nothing").returncode == 1
+
+
 def test_rebuild_backup_prune_and_forget_do_what_they_say(filled: Cli) -> None:
     before = filled.json("report", "--since", "all")
     assert filled.run("rebuild").stdout == "rebuilt from 2 tape parts\n"
