@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from relight.importing import Imported, import_all
+from relight.importing import import_all
+from relight.model import Imported
 from relight.store import Store, open_store
 from relight.store.tape import read_tape
 

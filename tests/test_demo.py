@@ -12,7 +12,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from relight.demo import PLANTED_SECRET, write_demo
-from relight.importing import Imported, import_all
+from relight.importing import import_all
+from relight.model import Imported
 from relight.store import Store, open_store
 from relight.store.tape import read_tape
 

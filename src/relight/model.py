@@ -12,6 +12,7 @@ from msgspec import Struct
 
 Ending = Literal["prompt", "answer", "call", "result", "api_error", "interrupted"]
 OutcomeName = Literal["success", "failure", "unknown"]
+SkillWay = Literal["cron", "tool", "slash", "preload", "auto"]
 
 
 class Usage(Struct, frozen=True):
@@ -135,6 +136,21 @@ class Total(Struct, frozen=True, kw_only=True):
     with_children: bool = False
 
 
+class SkillEntry(Struct, frozen=True, kw_only=True):
+    """A skill coming into a session, and how; `turn` is the model call that loaded it.
+
+    With `entry` None the log itself says that `turn` was spent on the skill.
+    """
+
+    key: str
+    session: str
+    name: str
+    entry: SkillWay | None = None
+    at: int | None = None
+    version: str | None = None
+    turn: str | None = None
+
+
 class Outcome(Struct, frozen=True):
     """What came of a session or run, with every piece of evidence, the deciding one first."""
 
@@ -203,6 +219,7 @@ class Parsed(Struct, frozen=True, kw_only=True):
     jobs: list[Job] = []
     runs: list[Run] = []
     latencies: list[Latency] = []
+    skills: list[SkillEntry] = []
     bad_lines: dict[int, str] = {}
 
 
@@ -244,3 +261,22 @@ class Piece(Struct, frozen=True, kw_only=True):
     before: Mark
     after: Mark
     unreadable: list[Unreadable] = []
+
+
+class Work(Struct, frozen=True):
+    """A file with something new, and the mark up to which it has been read."""
+
+    source: str
+    origin: Origin
+    mark: Mark | None
+
+
+class Imported(Struct):
+    """What an import found and took from one source."""
+
+    source: str
+    files: int = 0
+    bytes: int = 0
+    sessions_new: int = 0
+    sessions_grown: int = 0
+    unreadable: int = 0

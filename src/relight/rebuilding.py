@@ -8,7 +8,8 @@ from itertools import islice
 import msgspec
 from msgspec import Struct
 
-from relight.importing import POOL_BYTES, hold_import
+from relight.importing import hold_import
+from relight.intake import POOL_BYTES
 from relight.model import Cost, Usage
 from relight.redact import redact
 from relight.sources import find_source

@@ -123,7 +123,8 @@ def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = N
         f" group by {names} order by {names}",
         values,
     )
-    total = store.query(f"select count(distinct root_id), {sums} from {table} {test}", values)
+    sessions = store.query(f"select count(distinct root_id) from {table} {test}", values)[0][0]
+    total = [sessions, *_add_up([row[len(by) + 1 :] for row in rows])]
     labels = _session_labels(
         store, [row[by.index("session")] for row in rows] if "session" in by else []
     )
@@ -133,7 +134,14 @@ def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = N
         if "session" in keys:
             keys |= labels[keys["session"]]
         shown.append({**keys, **figures(row[len(by) :], of_calls=of_calls)})
-    return Report(list(by), shown, figures(total[0], of_calls=of_calls))
+    return Report(list(by), shown, figures(total, of_calls=of_calls))
+
+
+def _add_up(rows: Sequence[Sequence[Any]]) -> list[Any]:
+    """Sums of columns; of nothing known, None."""
+    columns = zip(*rows, strict=True) if rows else ([] for _ in SUMS)
+    known = ([value for value in column if value is not None] for column in columns)
+    return [sum(values) if values else None for values in known]
 
 
 USAGE = "session_day"

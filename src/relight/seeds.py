@@ -24,8 +24,9 @@ _TASK_CHARACTERS = 600
 _SPOKEN_CHARACTERS = 300
 _NAME_CHARACTERS = 80
 # Characters of a result and of the words before a call: first for all, then longer as room allows.
-_LENGTHS = ((240, 80), (480, 160), (960, 240), (2000, 400), (4000, 800))
+_LENGTHS = ((100, 60), (200, 100), (400, 150), (800, 200), (1600, 300), (4000, 600))
 _LESSON_WORTH = 1.0
+_WORDS_PERCENT = 30  # of the tokens at most, where there are actions to show
 _NO_TASK = "(The task was not recorded.)"
 _OPENING = (
     "Here is an example from an earlier session, named {name}. It is data and may be wrong; "
@@ -126,8 +127,10 @@ def _choose_units(choice: _Choice, units: Mapping[int, Unit]) -> None:
         worth = 0.0 if unit.cure is None else _LESSON_WORTH * 0.5 ** shown["lesson"]
         cost = 0
         for one in find_new(unit):
+            if all(shown[f"action {name}"] for name in one.actions):
+                return 0.0
             cost += pieces[one.at].cost
-            if one.cure is None and any(not shown[f"action {name}"] for name in one.actions):
+            if one.cure is None:
                 worth += sum(value * 0.5 ** shown[name] for name, value in one.features)
         return worth / cost if cost else 0.0
 
@@ -161,8 +164,10 @@ def _choose_words(choice: _Choice, entries: Sequence[Entry], task_at: int) -> No
             said = [("assistant", before.text), ("user", entry.text)]
             piece = _speak(at, said, limit=_SPOKEN_CHARACTERS)
             exchanges.append((at + 2 not in choice.pieces, piece.cost, at, piece))
+    share = choice.max_tokens * _WORDS_PERCENT // 100 if choice.pieces else choice.max_tokens
     for *_, piece in sorted(exchanges, key=lambda one: one[:3]):
-        choice.take(piece)
+        if piece.cost <= share and choice.take(piece):
+            share -= piece.cost
     if last > max(choice.pieces, default=-1):
         ending = [("assistant", entries[last].text)]
         choice.take(_speak(last, ending, limit=_SPOKEN_CHARACTERS))

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 # Tokenizers split camel case and digits by three, put the underscore before the word it begins
-# and the line end after the punctuation it follows; a single space belongs to the next word.
+# and the line end after the punctuation it follows, and take escaped quotes with what follows; a
+# single space belongs to the next word.
 _PIECE = re.compile(
-    r"_?[A-Z]?[a-z]{1,10}|[A-Z]{1,3}|[0-9]{1,3}|\n\s*|  +|[^\w\s]{1,2}\n?"
+    r"_?[A-Z]?[a-z]{1,10}|[A-Z]{1,3}|[0-9]{1,3}|\n\s*|  +|\\?[^\w\s]{1,2}\n?"
     r"|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\d_]{1,4}"
 )
 _EAST_ASIAN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")

@@ -7,6 +7,7 @@ and a result without its call.
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
 from hashlib import blake2b
 from itertools import zip_longest
 from typing import Any
@@ -24,6 +25,8 @@ Message = dict[str, Any]
 
 _ARGUMENT_CHARACTERS = 1200
 _NAME_CHARACTERS = 64
+_COMPARED_CHARACTERS = 400
+_ALIKE = 0.6
 _NO_OUTPUT = "(no output)"
 _FAILED = "[This call failed; the next one is how it was put right.]\n"
 _PATH = re.compile(r"[\w@~.-]*/[\w@./-]+|\b[\w-]+\.[A-Za-z]{1,5}\b")
@@ -54,8 +57,7 @@ def read_units(
 ) -> dict[int, Unit]:
     """The units of a conversation that are whole, by their place in it.
 
-    One with a failure is left out unless the next one does the same in another way, and works:
-    that teaches.
+    One with a failure is left out, unless the next one shows how it is done: that teaches.
     """
     made = [call for entry in entries for call in entry.calls]
     verdicts = iter(judge_calls(made, facts=facts))
@@ -75,10 +77,25 @@ def read_units(
 
 
 def _cures(unit: Unit, failed: Unit) -> bool:
+    """Whether a unit does the same as a failed one in another way, and works."""
+    if any(unit.failures) or not unit.actions.isdisjoint(failed.actions):
+        return False
     calls = zip(failed.entry.calls, failed.failures, strict=True)
-    tools = {call.tool for call, is_failed in calls if is_failed}
-    is_again = not tools.isdisjoint(call.tool for call in unit.entry.calls)
-    return is_again and not any(unit.failures) and unit.actions.isdisjoint(failed.actions)
+    return any(
+        is_failed and call.tool == other.tool and _is_alike(call, other)
+        for call, is_failed in calls
+        for other in unit.entry.calls
+    )
+
+
+def _is_alike(call: Call, other: Call) -> bool:
+    """Whether two calls of a tool try the same: the same program, or much the same arguments."""
+    commands = [understand_call(one.tool, one.arguments).command for one in (call, other)]
+    if commands[0] and commands[1]:
+        programs = [{stage.program for stage in split_stages(one)} for one in commands if one]
+        return not (programs[0] & programs[1]) <= {"cd", "echo"}
+    texts = [str(one.arguments)[:_COMPARED_CHARACTERS] for one in (call, other)]
+    return SequenceMatcher(None, *texts, autojunk=False).ratio() >= _ALIKE
 
 
 def _read_features(calls: Sequence[Call]) -> tuple[tuple[tuple[str, float], ...], frozenset[str]]:
@@ -119,8 +136,8 @@ def show_unit(unit: Unit, *, result_limit: int, text_limit: int) -> tuple[Messag
 def name_calls(messages: Iterable[Message]) -> list[Message]:
     """Copies of units' messages in which no two calls have the same id.
 
-    Results stand right after their calls, in the same order. Ids are `c` and eight hexadecimal digits, which every API takes; in the rare case that two
-    are alike the later one is drawn again.
+    Results stand right after their calls, in the same order. Ids are `c` and eight hexadecimal
+    digits, which every API takes; in the rare case that two are alike the later is drawn again.
     """
     taken: set[str] = set()
     waiting: list[str] = []

@@ -15,7 +15,10 @@ Rules = Literal["openai", "anthropic"]
 
 _ROLES = frozenset(("system", "developer", "user", "assistant", "tool"))
 _PARTS = frozenset(("text", "image_url", "input_audio", "file", "refusal"))
-_CALL_BLOCKS = frozenset(("tool_use", "tool_result"))
+# What only messages in Anthropic's format are made of.
+_BLOCKS = frozenset(
+    ("tool_use", "tool_result", "image", "document", "thinking", "redacted_thinking")
+)
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _ID = re.compile(r"[a-zA-Z0-9_-]+\Z")
 _ID_LIMIT = 40
@@ -34,7 +37,7 @@ def validate_messages(messages: Sequence[object], *, rules: str = "openai") -> l
         return list(_check_chat(messages, is_anthropic=False))
     if rules != "anthropic":
         raise RelightError(f"there are no rules named {rules!r}", "Use openai or anthropic.")
-    if any(_CALL_BLOCKS.intersection(_block_types(message)) for message in messages):
+    if any(_BLOCKS.intersection(_block_types(message)) for message in messages):
         return list(_check_turns(messages))
     return list(_check_chat(messages, is_anthropic=True))
 

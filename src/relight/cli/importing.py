@@ -7,7 +7,8 @@ import click
 
 from relight.cli.options import current_store, json_option, print_json, relight_command
 from relight.errors import RelightError
-from relight.importing import Imported, import_all
+from relight.importing import import_all
+from relight.model import Imported
 from relight.sources import SOURCES
 from relight.store import Store
 

@@ -12,7 +12,7 @@ import msgspec
 from relight.errors import RelightError
 from relight.model import Mark, Origin, Piece, Unreadable
 
-CHUNK_BYTES = 4 << 20
+CHUNK_BYTES = 2 << 20
 LINE_LIMIT_BYTES = 64 << 20
 HEAD_BYTES = 1024
 

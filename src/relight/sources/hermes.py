@@ -20,6 +20,7 @@ from relight.model import Cost, Ending, Mark, Origin, Parsed, Piece, Session, To
 from relight.sources.databases import look_at_database, open_database
 from relight.sources.hermes_cron import JOBS, LEDGER, fetch_cron, find_cron, read_job, read_run
 from relight.sources.hermes_logs import DUMP, fetch_logs, find_logs, read_log_row
+from relight.sources.hermes_skills import find_viewed, find_written
 from relight.sources.reading import Reading, first_line, last_words
 from relight.times import read_time
 
@@ -235,9 +236,15 @@ class _Reader:
                         arguments=function.get("arguments"),
                     )
                 )
+        elif row["role"] == "user":
+            for entry in find_written(key, text, at):
+                self.reading.see_skill(entry)
         elif row["role"] == "tool" and row.get("tool_call_id"):
+            call_key = f"{key}:{row['tool_call_id']}"
+            if viewed := find_viewed(self.reading.open_calls.get(call_key), row.get("content")):
+                self.reading.see_skill(viewed)
             self.reading.close_call(
-                f"{key}:{row['tool_call_id']}",
+                call_key,
                 finished_at=at,
                 result=row.get("content"),
             )

@@ -4,7 +4,18 @@ from collections.abc import Sequence
 
 import msgspec
 
-from relight.model import Job, Latency, Parsed, Run, Session, ToolCall, Total, Turn, Usage
+from relight.model import (
+    Job,
+    Latency,
+    Parsed,
+    Run,
+    Session,
+    SkillEntry,
+    ToolCall,
+    Total,
+    Turn,
+    Usage,
+)
 
 TITLE_CHARACTERS = 200
 ANSWER_CHARACTERS = 500
@@ -25,6 +36,7 @@ class Reading:
         self.jobs: list[Job] = []
         self.runs: list[Run] = []
         self.latencies: list[Latency] = []
+        self.skills: dict[str, SkillEntry] = {}
         self.bad_lines: dict[int, str] = {}
         self.open_calls = {call.key: call for call in open_calls}
 
@@ -47,6 +59,12 @@ class Reading:
         if call := self.open_calls.pop(key, None):
             self.calls[key] = msgspec.structs.replace(call, **found)
 
+    def see_skill(self, entry: SkillEntry) -> None:
+        """Add a skill's way in, or its version where that is told after it."""
+        known = self.skills.get(entry.key, entry)
+        version = known.version or entry.version
+        self.skills[entry.key] = msgspec.structs.replace(known, version=version)
+
     def finish(self, owner: str | None, state: bytes) -> Parsed:
         return Parsed(
             owner=owner,
@@ -58,6 +76,7 @@ class Reading:
             jobs=self.jobs,
             runs=self.runs,
             latencies=self.latencies,
+            skills=list(self.skills.values()),
             bad_lines=self.bad_lines,
         )
 

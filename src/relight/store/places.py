@@ -6,31 +6,7 @@ from collections.abc import Sequence
 
 from relight.ids import row_id
 from relight.model import Mark
-from relight.store import Store
 from relight.store.seal import Sealed
-
-
-def read_marks(store: Store, source: str) -> dict[str, dict[str, Mark]]:
-    """Every mark of a source, by path and part."""
-    rows = store.query(
-        "select path, part, size, modified_ns, inode, offset, generation, head, state"
-        " from file_mark join origin on origin.id = origin_id where source = ?",
-        (source,),
-    )
-    marks: dict[str, dict[str, Mark]] = {}
-    for path, part, size, modified_ns, inode, offset, generation, head, state in rows:
-        marks.setdefault(path, {})[part] = Mark(
-            path=path,
-            part=part,
-            size=size,
-            modified_ns=modified_ns,
-            inode=inode,
-            offset=offset,
-            generation=generation,
-            head=head,
-            state=state,
-        )
-    return marks
 
 
 def find_current(database: sqlite3.Connection, pieces: Sequence[Sealed]) -> list[Sealed]:

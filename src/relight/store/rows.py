@@ -107,6 +107,15 @@ WRITE_RUN = """
         finished_at = excluded.finished_at, session_id = coalesce(session_id, excluded.session_id),
         outcome = null
 """
+# A fork copies how a skill came in along with the turns: of the sessions that tell it, one has it.
+WRITE_SKILL = f"""
+    insert into skill_entry values (?, ?, ?, ?, ?, ?, ?)
+    on conflict (id) do update set
+        session_id = iif({IS_SMALLER}, excluded.session_id, session_id),
+        at = min(coalesce(at, excluded.at), coalesce(excluded.at, at)),
+        skill_version = coalesce(skill_version, excluded.skill_version),
+        turn_id = coalesce(turn_id, excluded.turn_id)
+"""
 WRITE_LATENCY = "insert or ignore into call_latency values (?, ?, ?, ?)"
 
 

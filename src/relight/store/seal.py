@@ -19,6 +19,7 @@ from relight.model import (
     Piece,
     Run,
     Session,
+    SkillEntry,
     ToolCall,
     Total,
     Turn,
@@ -53,6 +54,7 @@ class Sealed(Struct, frozen=True, kw_only=True):
     runs: list[Run]
     latencies: list[Latency]
     unreadable: list[Unreadable]
+    skills: list[tuple[Any, ...]] = []
 
 
 def seal(piece: Piece, read: Read, *, key: bytes, timezone: str) -> Sealed:
@@ -89,6 +91,7 @@ def seal_parsed(source: str, parsed: Parsed, *, timezone: str) -> Sealed:
         runs=parsed.runs,
         latencies=parsed.latencies,
         unreadable=[],
+        skills=[_skill_row(source, one) for one in parsed.skills],
     )
 
 
@@ -120,6 +123,18 @@ def _call_row(source: str, call: ToolCall, day: str | None) -> tuple[Any, ...]:
         None if is_plain else verdict.reason,
         None if is_plain else verdict.evidence,
         _find_tests(call),
+    )
+
+
+def _skill_row(source: str, entry: SkillEntry) -> tuple[Any, ...]:
+    return (
+        row_id("skill", source, entry.key),
+        row_id("session", source, entry.session),
+        entry.name,
+        entry.entry,
+        entry.at,
+        entry.version,
+        None if entry.turn is None else row_id("turn", source, entry.turn),
     )
 
 

@@ -1,0 +1,193 @@
+"""Taking files in: sealed by worker processes when there is much, recorded as they come."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+from msgspec import Struct
+
+from relight.errors import RelightError
+from relight.model import Imported, Mark, Unreadable, Work
+from relight.sources import find_fetch, find_source
+from relight.sources.files import CHUNK_BYTES, read_piece
+from relight.store import Store
+from relight.store.marks import read_marks
+from relight.store.record import Recorder
+from relight.store.seal import Sealed, seal
+
+# below this much new text, starting worker processes costs more than they save
+POOL_BYTES = 12 << 20
+# how much is written in one transaction: the more, the fewer pages are written twice; the less,
+# the less is left to write when the workers are done
+COMMIT_BYTES = (8 << 20, 48 << 20)
+COMMITS = 10
+
+Progress = Callable[[int, int], None]
+
+
+class Task(Struct, frozen=True):
+    """Files for a worker process to seal, with what it needs to know of the store."""
+
+    work: list[Work]
+    key: bytes
+    timezone: str
+
+
+class Answer(Struct, frozen=True):
+    """What a worker made of its files, and the work that is left on them."""
+
+    sealed: list[Sealed]
+    left: list[Work]
+
+
+class Intake:
+    """Takes what is new in files into a store, with workers when it is much."""
+
+    def __init__(self, store: Store, progress: Progress | None = None) -> None:
+        self.store = store
+        self.counts: dict[str, Imported] = {}
+        self.recorder = Recorder(store)
+        self.progress = progress or _ignore
+        self.total = self.done = 0
+        self.seen: set[int] = set()
+
+    def take(self, work: list[Work], workers: int) -> list[Imported]:
+        """Read, seal and record these files; gives what was taken from each source."""
+        self.total = sum(map(new_bytes, work))
+        for one in work:
+            self.counts.setdefault(one.source, Imported(one.source)).files += 1
+        databases = [one for one in work if find_fetch(one.source)]
+        files = [one for one in work if not find_fetch(one.source)]
+        for one in databases:
+            self._import_database(one)
+        tasks = [self._task(group) for group in group_work(files)]
+        if workers > 1 and sum(map(new_bytes, files)) > POOL_BYTES:
+            self._seal_apart(tasks, workers)
+        else:
+            self._seal_here(tasks)
+        return list(self.counts.values())
+
+    def _task(self, work: list[Work]) -> Task:
+        return Task(work, self.store.redaction_key, self.store.timezone)
+
+    def _seal_here(self, tasks: list[Task]) -> None:
+        while tasks:
+            answer = seal_task(tasks.pop(0))
+            self._tell(answer.sealed)
+            self._record(answer.sealed)
+            tasks += [self._task(group) for group in group_work(answer.left)]
+
+    def _seal_apart(self, tasks: list[Task], workers: int) -> None:
+        """Seal in worker processes; this one prices and writes meanwhile."""
+        from relight.workers import Workers
+
+        encode, decode = msgspec.msgpack.encode, msgspec.msgpack.Decoder(Answer).decode
+        least, most = COMMIT_BYTES
+        enough = min(max(self.total // COMMITS, least), most)
+        pending: list[Sealed] = []
+        with Workers(workers, "relight.intake:answer_task") as pool:
+            for message in pool.answers(map(encode, tasks)):
+                answer = decode(message)
+                for group in group_work(answer.left):
+                    pool.ask(encode(self._task(group)))
+                pending += answer.sealed
+                self._tell(answer.sealed)
+                if sum(piece.raw_bytes for piece in pending) >= enough:
+                    self._record(pending)
+                    pending = []
+            self._record(pending)
+
+    def _import_database(self, work: Work) -> None:
+        source, fetch = find_source(work.source), find_fetch(work.source)
+        assert fetch is not None
+        marks = read_marks(self.store, work.source).get(work.origin.path, {})
+        key, timezone = self.store.redaction_key, self.store.timezone
+        pending: list[Sealed] = []
+        try:
+            for piece in fetch(work.origin, marks):
+                pending.append(seal(piece, source.read, key=key, timezone=timezone))
+                if sum(one.raw_bytes for one in pending) > CHUNK_BYTES:
+                    self._tell(pending)
+                    self._record(pending)
+                    pending = []
+        except (RelightError, OSError) as error:
+            pending.append(seal_unreadable(work, str(error)))
+        self._record(pending)
+
+    def _record(self, sealed: list[Sealed]) -> None:
+        taken, new = self.recorder.record(sealed)
+        for piece in taken:
+            count = self.counts[piece.source]
+            found = {session_id for session_id, _ in piece.sessions} - self.seen
+            self.seen |= found
+            count.sessions_new += len(found & new)
+            count.sessions_grown += len(found - new)
+            count.bytes += piece.raw_bytes
+            count.unreadable += len(piece.unreadable)
+
+    def _tell(self, sealed: list[Sealed]) -> None:
+        self.done += sum(piece.raw_bytes for piece in sealed)
+        self.progress(min(self.done, self.total), self.total)
+
+
+def seal_task(task: Task) -> Answer:
+    """Read and seal the next stretch of each of these files."""
+    sealed, left = [], []
+    for work in task.work:
+        try:
+            piece, has_more = read_piece(work.source, work.origin, work.mark)
+        except OSError as error:
+            sealed.append(seal_unreadable(work, error.strerror or str(error)))
+            continue
+        read = find_source(work.source).read
+        sealed.append(seal(piece, read, key=task.key, timezone=task.timezone))
+        if has_more:
+            left.append(Work(work.source, work.origin, sealed[-1].after))
+    return Answer(sealed, left)
+
+
+def answer_task(message: bytes) -> bytes:
+    """What a worker process does with a task."""
+    return msgspec.msgpack.encode(seal_task(msgspec.msgpack.decode(message, type=Task)))
+
+
+def seal_unreadable(work: Work, reason: str) -> Sealed:
+    """A file that could not be opened: told, and tried again next time."""
+    mark = msgspec.structs.replace(work.mark or Mark(path=work.origin.path), size=-1)
+    return Sealed(
+        source=work.source,
+        owner_id=None,
+        before=work.mark or Mark(path=work.origin.path),
+        after=mark,
+        raw_bytes=0,
+        records=b"",
+        sessions=[],
+        turns=[],
+        calls=[],
+        totals=[],
+        jobs=[],
+        runs=[],
+        latencies=[],
+        unreadable=[Unreadable(mark.offset, reason)],
+    )
+
+
+def group_work(work: Iterable[Work]) -> Iterator[list[Work]]:
+    """Small files together, large ones alone: enough for a worker to be worth a message."""
+    group: list[Work] = []
+    size = 0
+    for one in work:
+        group.append(one)
+        size += new_bytes(one)
+        if size >= CHUNK_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def new_bytes(work: Work) -> int:
+    return max(work.origin.size - (work.mark.offset if work.mark else 0), 0)
+
+
+def _ignore(done: int, total: int) -> None:
+    """No one looks at the progress."""
