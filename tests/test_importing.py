@@ -105,6 +105,31 @@ def test_a_folder_named_like_a_file_and_a_loop_of_links_are_passed_by(tmp_path: 
         assert (claude.files, claude.unreadable) == (1, 0)
 
 
+def test_a_linked_folder_is_read_once(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    path = build.write_claude(elsewhere, build.claude_session())
+    projects = tmp_path / ".claude" / "projects"
+    projects.mkdir(parents=True)
+    (projects / "one").symlink_to(path.parent)
+    (projects / "two").symlink_to(path.parent)
+    with build.open_home(tmp_path) as store:
+        assert build.import_home(store, tmp_path)[0].files == 1
+
+
+def test_a_folder_that_may_not_be_looked_into_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
+    from relight.intake import Intake
+    from relight.model import Origin, Work
+
+    path = build.write_claude(tmp_path, build.claude_session())
+    shut = Work("claude-code", Origin(str(tmp_path / "shut"), trouble="Permission denied"), None)
+    found = files.look_at(path)
+    assert found is not None
+    with build.open_home(tmp_path) as store:
+        (claude,) = Intake(store).take([shut, Work("claude-code", found, None)], 1)
+        assert (claude.unreadable, claude.sessions_new) == (1, 1)
+        assert store.query("select reason from unreadable") == [("Permission denied",)]
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_that_may_not_be_read_is_told_and_tried_again(tmp_path: Path) -> None:
     build.write_claude(tmp_path, build.claude_session()).chmod(0)

@@ -11,7 +11,6 @@ import time
 import tomllib
 from collections.abc import Mapping
 from datetime import UTC
-from email.utils import parsedate_to_datetime
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
@@ -182,6 +181,8 @@ def _read_seconds(text: str | None) -> float | None:
 
 
 def _read_date(text: str) -> float | None:
+    from email.utils import parsedate_to_datetime
+
     try:
         at = parsedate_to_datetime(text)
     except ValueError:

@@ -133,6 +133,9 @@ def seal_task(task: Task) -> Answer:
     """Read and seal the next stretch of each of these files."""
     sealed, left = [], []
     for work in task.work:
+        if work.origin.trouble:
+            sealed.append(seal_unreadable(work, work.origin.trouble))
+            continue
         try:
             piece, has_more = read_piece(work.source, work.origin, work.mark)
         except OSError as error:

@@ -4,7 +4,7 @@ import time
 
 from relight.errors import RelightError
 from relight.model import OutcomeName
-from relight.store import Store, outcomes
+from relight.store import Store, invocations, outcomes
 
 NAMES: tuple[OutcomeName, ...] = ("success", "failure", "unknown")
 
@@ -20,4 +20,4 @@ def label_session(
         database.execute(
             "insert or replace into label values (?, ?, ?, ?)", (session_id, outcome, why, at)
         )
-        outcomes.refresh(database, {session_id})
+        invocations.refresh(database, outcomes.refresh(database, {session_id}))

@@ -21,6 +21,9 @@ from relight.model import Verdict
 from relight.taxonomy import Category, TaskType, classify_calls
 from relight.verdicts import find_test_outcome, judge_call
 
+_SHORT = 3
+_READ_CHARACTERS = 10_000  # of a text: what a person means stands near its beginning
+
 
 class Feature(Struct, frozen=True, forbid_unknown_fields=True):
     """What a feature is worth, and what is typical of it."""
@@ -67,14 +70,15 @@ def measure_session(
     kind = classify_calls((call.tool, call.arguments) for call in made)
     failed = [verdict.label == "error" for verdict in verdicts if verdict.label != "unknown"]
     late = failed[len(failed) // 2 :]
+    is_short = len(made) < _SHORT  # too short for its length to tell anything
     broken = {
         (call.tool, str(call.arguments)): None
         for call, verdict in zip(made, verdicts, strict=True)
         if verdict.label == "error"
     }
     features: dict[str, float | None] = {
-        "messages": math.log1p(len(messages)),
-        "calls": math.log1p(len(made)),
+        "messages": None if is_short else math.log1p(len(messages)),
+        "calls": None if is_short else math.log1p(len(made)),
         "malformed_turns": math.log1p(_count_malformed(entries, verdicts)),
         "user_corrections": math.log1p(_count_texts("user_corrections", entries, "user")),
         "give_ups": math.log1p(_count_texts("give_ups", entries, "assistant")),
@@ -180,7 +184,7 @@ def _is_submitted(entries: Sequence[Entry], calls: Sequence[Call]) -> bool:
 
 
 def _matches(name: str, text: str) -> bool:
-    return bool(_read_patterns()[name].search(text))
+    return bool(_read_patterns()[name].search(text, 0, _READ_CHARACTERS))
 
 
 @cache

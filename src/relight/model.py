@@ -230,6 +230,8 @@ class Origin(Struct, frozen=True):
     size: int = 0
     modified_ns: int = 0
     inode: int = 0
+    # why it cannot be read, where looking at it already told
+    trouble: str | None = None
 
 
 class Mark(Struct, frozen=True, kw_only=True):

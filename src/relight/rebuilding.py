@@ -25,7 +25,7 @@ USAGE = (
     "input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, cache_write_1h_tokens,"
     " reasoning_tokens"
 )
-DERIVED = ("tool_call", "control_total", "turn")
+DERIVED = ("tool_call", "control_total", "turn", "skill_entry")
 
 
 class Derivation(Struct, frozen=True):
@@ -134,6 +134,9 @@ def _clear(database: sqlite3.Connection) -> None:
         database.execute(f"delete from {table} where session_id in ({derivable})")
     database.execute(f"delete from shared_turn where session_id in ({derivable})")
     database.execute(f"delete from session_day where session_id in ({derivable})")
+    database.execute(
+        f"delete from skill_invocations where is_told = 0 and root_id in ({derivable})"
+    )
     database.execute("delete from session where is_frozen = 0")
 
 

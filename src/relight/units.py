@@ -94,8 +94,8 @@ def _is_alike(call: Call, other: Call) -> bool:
     if commands[0] and commands[1]:
         programs = [{stage.program for stage in split_stages(one)} for one in commands if one]
         return not (programs[0] & programs[1]) <= {"cd", "echo"}
-    texts = [str(one.arguments)[:_COMPARED_CHARACTERS] for one in (call, other)]
-    return SequenceMatcher(None, *texts, autojunk=False).ratio() >= _ALIKE
+    one, two = (str(each.arguments)[:_COMPARED_CHARACTERS] for each in (call, other))
+    return SequenceMatcher(None, one, two, autojunk=False).ratio() >= _ALIKE
 
 
 def _read_features(calls: Sequence[Call]) -> tuple[tuple[tuple[str, float], ...], frozenset[str]]:

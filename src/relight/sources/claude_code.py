@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from relight.model import Ending, Origin, Parsed, Session, ToolCall, Total, Turn, Usage
+from relight.sources.claude_skills import SkillWatch, Watched
 from relight.sources.files import find_files
 from relight.sources.reading import Reading, first_line, last_words
 from relight.times import read_time
@@ -81,6 +82,8 @@ class _Line(Struct):
     requestId: str | None = None
     isApiErrorMessage: bool | None = None
     apiErrorStatus: int | None = None
+    attributionSkill: str | None = None
+    sourceToolUseID: str | None = None
     modelUsage: dict[str, _ModelUsage] | None = None
 
 
@@ -90,6 +93,7 @@ class _State(Struct):
     last_at: int | None = None
     sidechains: dict[str, str] = {}
     open_calls: list[ToolCall] = []
+    skills: Watched = msgspec.field(default_factory=Watched)
 
 
 _decode = msgspec.json.Decoder(_Line).decode
@@ -128,6 +132,7 @@ class _Reader:
         self.origin = origin
         self.state = state
         self.reading = Reading(state.open_calls)
+        self.skills = SkillWatch(self.reading, state.skills)
 
     def finish(self) -> Parsed:
         state, reading = self.state, self.reading
@@ -148,6 +153,15 @@ class _Reader:
             self._read_response(line, message, session, at)
         elif line.type == "user":
             self._read_results(message, at)
+            if (text := _own_text(message)) is not None:
+                self.skills.see_text(
+                    text,
+                    session=session,
+                    at=at,
+                    uuid=line.uuid,
+                    cause=line.sourceToolUseID or (line.parentUuid if line.isMeta else None),
+                    is_typed=not line.isMeta and line.sourceToolUseID is None,
+                )
 
     def _read_session(self, line: _Line, at: int | None) -> str:
         """The session a line belongs to: a sub-agent's lines bear its parent's id."""
@@ -207,8 +221,12 @@ class _Reader:
                     usage_status="final" if message.stop_reason else "partial",
                 )
             )
+        self.skills.see_answer(line.attributionSkill, session=session, turn=key, at=at)
         for block in message.content if isinstance(message.content, list) else ():
             if block.type == "tool_use":
+                if block.name == "Skill":
+                    arguments = bytes(block.input)
+                    self.skills.see_call(block.id, arguments, session=session, turn=key, at=at)
                 self.reading.open_call(
                     ToolCall(
                         key=block.id,
@@ -246,6 +264,7 @@ class _Reader:
                     result=_result_text(block.content),
                     is_error=block.is_error,
                 )
+                self.skills.see_result(block.tool_use_id, is_error=block.is_error)
 
     def _read_totals(self, session: str, usage: dict[str, _ModelUsage]) -> None:
         """`cost-state`: cumulative for the session with its sub-agents, and inherited by forks."""
@@ -323,6 +342,14 @@ def _answer(line: _Line) -> str | None:
     if line.type != "assistant" or line.isApiErrorMessage or line.message is None:
         return None
     return last_words(_message_text(line.message))
+
+
+def _own_text(message: _Message) -> str | None:
+    """A message's text, unless it brings results of calls."""
+    content = message.content
+    if isinstance(content, list):
+        return content[0].text if content and content[0].type == "text" else None
+    return content
 
 
 def _message_text(message: _Message) -> str | None:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.model import Ending, Origin, Parsed, Session, ToolCall, Turn, Usage
+from relight.sources.codex_skills import find_read, find_written
 from relight.sources.files import find_files
 from relight.sources.reading import Reading, exclusive_usage, first_line, last_words
 from relight.times import read_time, uuid7_time
@@ -261,15 +262,19 @@ class _Reader:
             self._read_call(payload, at)
         elif payload.type in RESULTS and payload.call_id:
             self._see(at, ending="result")
-            self.reading.close_call(
-                payload.call_id, finished_at=at, result=_as_text(payload.output)
-            )
+            output = _as_text(payload.output)
+            if entry := find_read(self.reading.open_calls.get(payload.call_id), output):
+                self.reading.see_skill(entry)
+            self.reading.close_call(payload.call_id, finished_at=at, result=output)
         elif payload.type == "message":
             texts = [part.text for part in payload.content or () if part.text]
             if payload.role == "assistant":
                 self._see(at, ending="answer", answer="\n".join(texts))
             elif payload.role == "user" and texts and not texts[0].startswith(HARNESS):
                 self._see(at, title=first_line(texts[0]), ending="prompt")
+            elif payload.role == "user":
+                for entry in find_written(self.state.session or "", texts, at):
+                    self.reading.see_skill(entry)
 
     def _read_call(self, payload: _Payload, at: int | None) -> None:
         key = payload.call_id or payload.id or f"{self.state.session}@{at}"

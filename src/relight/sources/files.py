@@ -9,7 +9,6 @@ from typing import BinaryIO
 
 import msgspec
 
-from relight.errors import RelightError
 from relight.model import Mark, Origin, Piece, Unreadable
 
 CHUNK_BYTES = 2 << 20
@@ -18,25 +17,38 @@ HEAD_BYTES = 1024
 
 
 def find_files(folder: str | Path, *, suffix: str = ".jsonl") -> Iterator[Origin]:
-    """Every regular file below `folder` with that ending; links are followed to files only.
+    """Every regular file below `folder` with that ending, in linked folders too.
 
-    Folders behind links are not entered, so a loop of links ends by itself.
+    A folder that may not be looked into is given as an origin with its trouble, so that it is
+    told and the rest is read. A link back into the tree, or twice to one place, is passed by.
     """
+    root = os.path.realpath(folder)
+    linked = {root}
     pending = [os.fspath(folder)]
     while pending:
+        place = pending.pop()
         try:
-            entries = list(os.scandir(pending.pop()))
+            entries = list(os.scandir(place))
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            raise RelightError(
-                f"cannot look into {error.filename}: {error.strerror}", "check its permissions"
-            ) from error
+            yield Origin(place, trouble=f"cannot look into the folder: {error.strerror}")
+            continue
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 pending.append(entry.path)
+            elif entry.is_symlink() and os.path.isdir(entry.path):  # noqa: PTH112 - False in a loop
+                target = os.path.realpath(entry.path)
+                if target not in linked and not _is_inside(target, root):
+                    linked.add(target)
+                    pending.append(entry.path)
             elif entry.name.endswith(suffix) and (origin := look_at(entry.path)):
                 yield origin
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    """Whether one lies in the other, either way: both would lead in circles."""
+    return os.path.commonpath([path, folder]) in (path, folder)
 
 
 def look_at(path: str | Path) -> Origin | None:

@@ -41,15 +41,16 @@ JOIN_RUNS = """
 """
 
 
-def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> None:
-    """Judge these sessions, and the runs that left them or no session at all."""
+def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
+    """Judge these sessions, and the runs that left them or no session at all; gives all judged."""
     if database.execute("select 1 from run where session_id is null limit 1").fetchone():
         database.execute(JOIN_RUNS)
         _judge_sessionless(database)
     joined = database.execute(
         "select session_id from run where session_id is not null and outcome is null"
     )
-    for row in _select_touched(database, {*touched, *(found for (found,) in joined)}):
+    judged_ids = {*touched, *(found for (found,) in joined)}
+    for row in _select_touched(database, judged_ids):
         session_id, label, why, status, error, is_run, told, script_error, ending, answer = row
         failure = _first(database, LAST_API_FAILURE, session_id) or (None, None)
         call = _first(database, LAST_CALL, session_id) or (None, None, None)
@@ -81,6 +82,7 @@ def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> None:
             database.execute(
                 "update run set outcome = ?, outcome_evidence = ? where session_id = ?", values
             )
+    return judged_ids
 
 
 def _select_touched(

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from relight.ids import row_id
-from relight.store import Store, outcomes, reconcile, rollup, rows
+from relight.store import Store, invocations, outcomes, reconcile, rollup, rows
 from relight.store.places import find_current, write_place
 from relight.store.pricing import Pricing
 from relight.store.seal import Sealed
@@ -55,6 +55,7 @@ class Recorder:
             database.executemany(rows.WRITE_JOB, rows.job_rows(piece))
             database.executemany(rows.WRITE_RUN, rows.run_rows(piece))
             database.executemany(rows.WRITE_LATENCY, rows.latency_rows(piece))
+            database.executemany(rows.WRITE_SKILL, piece.skills)
         rows.write_shared(database, shared)
         touched |= {session for sessions in shared.values() for session in sessions}
         touched |= {
@@ -62,7 +63,7 @@ class Recorder:
         }
         touched |= reconcile.reconcile(database, touched, self.pricing)
         rollup.refresh(database, touched)
-        outcomes.refresh(database, touched)
+        invocations.refresh(database, outcomes.refresh(database, touched))
         self.pricing.keep_found(database)
         return new
 

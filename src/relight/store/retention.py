@@ -8,6 +8,7 @@ from msgspec import Struct
 from relight.store import Store
 
 DAY_MS = 86_400_000
+OWN = ("turn", "tool_call", "control_total", "shared_turn", "session_day", "skill_entry")
 
 
 class Pruned(Struct, frozen=True):
@@ -59,6 +60,7 @@ def forget(store: Store, session_id: int) -> int:
         for (found,) in rows:
             database.execute("delete from tape_part where session_id = ?", (found,))
             database.execute("insert or ignore into forgotten values (?)", (found,))
+            database.execute("delete from skill_invocations where root_id = ?", (found,))
             _delete_index(database, found)
     store.run("vacuum")
     return len(rows)
@@ -98,13 +100,22 @@ def _delete_index(database: sqlite3.Connection, session_id: int) -> None:
     for turn_id, heir in heirs:
         database.execute("update turn set session_id = ? where id = ?", (heir, turn_id))
         database.execute("update tool_call set session_id = ? where turn_id = ?", (heir, turn_id))
+        database.execute("update skill_entry set session_id = ? where turn_id = ?", (heir, turn_id))
         database.execute(
             "delete from shared_turn where turn_id = ? and session_id = ?", (turn_id, heir)
         )
-    for table in ("turn", "tool_call", "control_total", "shared_turn", "session_day"):
+    for table in OWN:
         database.execute(f"delete from {table} where session_id = ?", (session_id,))
+    # what was told of its skills are facts, which its figures do not take along
+    database.execute(
+        "delete from skill_invocations where root_id = ? and is_told = 0", (session_id,)
+    )
+    database.execute(
+        "update skill_invocations set root_id = null where root_id = ?", (session_id,)
+    )
     database.execute("delete from session where id = ?", (session_id,))
     if heirs:
-        from relight.store import rollup
+        from relight.store import invocations, rollup
 
         rollup.refresh(database, {heir for _, heir in heirs})
+        invocations.refresh(database, {heir for _, heir in heirs})

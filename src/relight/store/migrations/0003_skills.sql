@@ -64,6 +64,9 @@ create index skill_invocations_by_job on skill_invocations (job_id, invoked_at);
 -- one row for a session, skill and way in: telling it again updates it
 create unique index skill_invocations_by_session
     on skill_invocations (session_id, skill_name, coalesce(entry, ''));
+-- what was told of a session before the session itself was read
+create index skill_invocations_to_join on skill_invocations (session_id)
+    where root_id is null and session_id is not null;
 -- all that an average over the last days needs, in the order it is grouped by
 create index skill_invocations_by_day on skill_invocations (
     day, skill_name, model, provider, success, cost_nanos, duration_seconds, invoked_at
