@@ -3,6 +3,8 @@
 import sys
 from importlib import import_module
 
+from bench.measure import compile_sources
+
 BENCHES = {
     "import": "reading logs, against agentsview and ccusage on the same trees",
     "startup": "how long a command takes to start, against an empty Python",
@@ -19,6 +21,7 @@ def main(words: list[str]) -> int:
         for name, line in BENCHES.items():
             print(f"  {name:10} {line}", file=sys.stderr)
         return 2
+    compile_sources()
     codes: list[int] = []
     for name in names or BENCHES:
         print(f"\n── {name}: {BENCHES[name]}", flush=True)

@@ -73,6 +73,11 @@ def memory_of(pid: int) -> int:
         return 0
 
 
+def compile_sources() -> None:
+    """As an installed Relight has it, whatever the environment says of writing bytecode."""
+    subprocess.run([sys.executable, "-m", "compileall", "-q", str(ROOT / "src")], check=True)
+
+
 def relight(*words: str) -> list[str]:
     return [str(Path(sys.executable).parent / "relight"), *words]
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from relight.misses import count_missed
 from relight.sources import SOURCES, find_source
 from relight.store import Store
 
@@ -17,9 +18,7 @@ def examine(store: Store, *, environment: Mapping[str, str] | None = None) -> di
     unreadable = _unreadable(store)
     unpriced = _unpriced(store)
     database = _examine_database(store)
-    missed = int(
-        store.query("select coalesce(max(value), '0') from meta where key = 'missed'")[0][0]
-    )
+    missed = count_missed(store)
     return {
         "ok": database["integrity"] == "ok",
         "home": str(store.config.home),

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from relight.model import Imported, Work
 from relight.sources import SOURCES, find_source
-from relight.sources.files import is_unchanged
 from relight.store import Store
-from relight.store.marks import read_marks
+from relight.store.marks import read_marks, read_seen
 
 Progress = Callable[[int, int], None]
 
@@ -54,8 +53,7 @@ def find_work(
     store: Store, name: str, folder: Path | None, environment: Mapping[str, str]
 ) -> Iterator[Work]:
     """The files of a source that have something new."""
-    marks = read_marks(store, name)
+    seen = read_seen(store, name)
     for origin in find_source(name).find(environment, folder):
-        mark = marks.get(origin.path, {}).get("")
-        if mark is None or not is_unchanged(origin, mark):
-            yield Work(name, origin, mark)
+        if origin != seen.get(origin.path):
+            yield Work(name, origin, read_marks(store, name, origin.path).get(""))

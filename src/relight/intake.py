@@ -99,7 +99,7 @@ class Intake:
     def _import_database(self, work: Work) -> None:
         source, fetch = find_source(work.source), find_fetch(work.source)
         assert fetch is not None
-        marks = read_marks(self.store, work.source).get(work.origin.path, {})
+        marks = read_marks(self.store, work.source, work.origin.path)
         key, timezone = self.store.redaction_key, self.store.timezone
         pending: list[Sealed] = []
         try:

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from relight.errors import RelightError
+
 QUARTER_HOUR_MS = 900_000
 
 
@@ -28,6 +30,23 @@ def read_time(value: object) -> int | None:
     except (ValueError, OverflowError):
         pass
     return None
+
+
+def take_time(name: str, value: object) -> int:
+    """Unix milliseconds of what a program told as a time: the parameter `name` must be one.
+
+    >>> take_time("now", datetime(2026, 11, 15, 3, 12, tzinfo=UTC))
+    1794712320000
+    """
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return round(value.timestamp() * 1000)
+    at = read_time(value)
+    if at is None:
+        raise RelightError(
+            f"{name} must be a time, not {value!r}",
+            "give an aware datetime, ISO-8601 text or Unix seconds",
+        )
+    return at
 
 
 def write_time(at: int | None) -> str | None:

@@ -62,15 +62,6 @@ def look_at(path: str | Path) -> Origin | None:
     return Origin(os.fspath(path), found.st_size, found.st_mtime_ns, found.st_ino)
 
 
-def is_unchanged(origin: Origin, mark: Mark) -> bool:
-    """Nothing new since the mark, as far as size, time and inode tell."""
-    return (origin.size, origin.modified_ns, origin.inode) == (
-        mark.size,
-        mark.modified_ns,
-        mark.inode,
-    )
-
-
 def read_piece(source: str, origin: Origin, mark: Mark | None) -> tuple[Piece, bool]:
     """The next whole lines after the mark, and whether more may follow.
 

@@ -54,6 +54,20 @@ class Store:
                 raise
             self._connection.execute("commit")
 
+    @contextmanager
+    def waiting(self, seconds: float) -> Iterator[None]:
+        """Wait this long at most for other writers, in place of the usual minute."""
+        if not self._lock.acquire(timeout=seconds):
+            raise RelightError(
+                f"the database {self.path} is in use by another thread", "try again later"
+            )
+        try:
+            self._connection.execute(f"pragma busy_timeout = {round(seconds * 1000)}")
+            yield
+        finally:
+            self._connection.execute(f"pragma busy_timeout = {BUSY_SECONDS * 1000}")
+            self._lock.release()
+
     def run(self, statement: str) -> None:
         """A statement that must stand outside of a transaction, such as `vacuum`."""
         with self._lock, told_errors(self.path):
@@ -81,7 +95,7 @@ class Store:
         self.close()
 
 
-def open_store(home: str | Path | None = None) -> Store:
+def open_store(home: str | Path | None = None, *, wait_seconds: float = BUSY_SECONDS) -> Store:
     """The store of a home folder, made on first use and brought to this version's schema."""
     config = read_config(find_home(home))
     with told_errors(config.database):
@@ -92,7 +106,7 @@ def open_store(home: str | Path | None = None) -> Store:
                 f"cannot make {config.home}: {error.strerror}",
                 "name another folder with --home or RELIGHT_HOME",
             ) from error
-        connection = connect(config.database)
+        connection = connect(config.database, wait_seconds=wait_seconds)
         try:
             migrate(connection, timezone=config.timezone)
             return Store(config, connection)
@@ -101,9 +115,9 @@ def open_store(home: str | Path | None = None) -> Store:
             raise
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path, *, wait_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        path, timeout=wait_seconds, isolation_level=None, check_same_thread=False
     )
     connection.execute("pragma journal_mode = wal")
     connection.execute("pragma synchronous = normal")

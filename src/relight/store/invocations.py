@@ -190,7 +190,7 @@ def _derive(database: sqlite3.Connection, root_id: int, timezone: str) -> Iterat
         database.execute(SESSION, (root_id,)).fetchone()
     )
     reasons = msgspec.json.decode(evidence or "[]")
-    turns = [_Turn(*row[:9], amounts=row[9:]) for row in database.execute(TURNS, (root_id,))]
+    turns = [_Turn(*row[:9], row[9:]) for row in database.execute(TURNS, (root_id,)).fetchall()]  # type: ignore[call-arg]
     charges = _charge(database, root_id, turns, started_at=started_at, ended_at=ended_at)
     read_day = day_reader(timezone)
     total = sum(charge.amounts[COST] or 0 for charge in charges if charge.amounts)

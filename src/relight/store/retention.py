@@ -110,9 +110,7 @@ def _delete_index(database: sqlite3.Connection, session_id: int) -> None:
     database.execute(
         "delete from skill_invocations where root_id = ? and is_told = 0", (session_id,)
     )
-    database.execute(
-        "update skill_invocations set root_id = null where root_id = ?", (session_id,)
-    )
+    database.execute("update skill_invocations set root_id = null where root_id = ?", (session_id,))
     database.execute("delete from session where id = ?", (session_id,))
     if heirs:
         from relight.store import invocations, rollup
