@@ -167,6 +167,7 @@ HERMES_TABLES = """
         role text not null, content text, tool_call_id text, tool_calls text, tool_name text,
         timestamp real not null, finish_reason text, active integer not null default 1,
         compacted integer not null default 0);
+    create index idx_messages_session on messages (session_id, timestamp);
     create table session_model_usage (session_id text, model text, billing_provider text default '',
         billing_base_url text default '', billing_mode text default '', task text default '',
         api_call_count integer default 0, input_tokens integer default 0,

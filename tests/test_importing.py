@@ -310,6 +310,13 @@ def test_a_worker_that_dies_is_told_and_what_was_recorded_stays(tmp_path: Path) 
         list(pool.answers([b"a message"]))
 
 
+def test_a_single_file_may_be_named(tmp_path: Path) -> None:
+    path = build.write_claude(tmp_path, build.claude_session())
+    with build.open_home(tmp_path) as store:
+        (claude,) = import_all(store, sources=["claude-code"], folder=path)
+        assert claude.sessions_new == 1
+
+
 def test_import_reads_only_the_sources_asked_for(tmp_path: Path) -> None:
     build.write_claude(tmp_path, build.claude_session())
     with build.open_home(tmp_path) as store:

@@ -102,13 +102,15 @@ class Intake:
         marks = read_marks(self.store, work.source, work.origin.path)
         key, timezone = self.store.redaction_key, self.store.timezone
         pending: list[Sealed] = []
+        size = 0
         try:
             for piece in fetch(work.origin, marks):
                 pending.append(seal(piece, source.read, key=key, timezone=timezone))
-                if sum(one.raw_bytes for one in pending) > CHUNK_BYTES:
+                size += len(piece.raw)
+                if size > CHUNK_BYTES:
                     self._tell(pending)
                     self._record(pending)
-                    pending = []
+                    pending, size = [], 0
         except (RelightError, OSError) as error:
             pending.append(seal_unreadable(work, str(error)))
         self._record(pending)

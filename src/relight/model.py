@@ -9,7 +9,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-
 Ending = Literal["prompt", "answer", "call", "result", "api_error", "interrupted"]
 OutcomeName = Literal["success", "failure", "unknown"]
 SkillWay = Literal["cron", "tool", "slash", "preload", "auto"]

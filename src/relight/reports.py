@@ -40,6 +40,7 @@ USAGE_KEYS = {
     "project": "project",
     "session": "root_id",
     "job": "job",
+    "skill": "skill",
 }
 # what tells of calls, not of turns: tokens have no meaning for them
 CALL_KEYS = {"tool": "tool", "failure": "kind"}
@@ -111,11 +112,16 @@ def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = N
     for key in by:
         if key not in KEYS:
             raise RelightError(f"cannot report by {key!r}", f"the keys are {', '.join(KEYS)}")
+    if "skill" in by and any(key in CALL_KEYS for key in by):
+        raise RelightError(
+            "a skill is charged with turns, not with single calls",
+            "report by skill, and by tool or failure apart",
+        )
     test, values = where(chosen or Filter())
     of_calls = any(key in CALL_KEYS for key in by)
     table = _choose_table(by)
     columns = [{**USAGE_KEYS, **CALL_KEYS}[key] for key in by]
-    prefix, join = _week_table(store) if "week" in by else ("", "")
+    prefix, join = _week_table(store, table) if "week" in by else ("", "")
     sums = ", ".join(f"sum({name})" for name in SUMS if of_calls or name != "failed_turns")
     names = ", ".join(columns)
     rows = store.query(
@@ -132,7 +138,7 @@ def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = N
     for row in rows:
         keys = dict(zip(by, row, strict=False))
         if "session" in keys:
-            keys |= labels[keys["session"]]
+            keys |= labels.get(keys["session"], {"title": None})
         shown.append({**keys, **figures(row[len(by) :], of_calls=of_calls)})
     return Report(list(by), shown, figures(total, of_calls=of_calls))
 
@@ -150,6 +156,21 @@ JOBS = """(
     select session_day.*, job.source || ':' || job.key as job from session_day
     left join run on run.session_id = session_day.root_id
     left join job on job.id = run.job_id
+)"""
+# the same with the skills that each session is charged to; one without any is in no skill's row
+SKILLS = f"""(
+    select day, source, project, root_id, model, provider, job, null as skill,
+        {", ".join(name for name in SUMS if name != "failed_turns")}
+    from {JOBS}
+    where root_id not in (select root_id from skill_invocations where root_id is not null)
+    union all
+    select day, session.source, session.project, skill_invocations.root_id,
+        skill_invocations.model, provider, job_id, skill_name, turns, partial_turns, input_tokens,
+        cache_read_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens,
+        reasoning_tokens, coalesce(cost_nanos, 0) - included_nanos, included_nanos, unpriced_turns,
+        tool_calls, tool_failures, round(coalesce(duration_seconds, 0) * 1000)
+    from skill_invocations
+    left join session on session.id = skill_invocations.root_id
 )"""
 # the same columns from single calls, for keys that only they have
 NO_USAGE = ", ".join(
@@ -189,6 +210,8 @@ def _choose_table(by: Sequence[str]) -> str:
         return f"({FAILURES})"
     if "tool" in by:
         return f"({CALLS})"
+    if "skill" in by:
+        return SKILLS
     return JOBS if "job" in by else USAGE
 
 
@@ -215,9 +238,9 @@ def _part(text: str | None) -> str | None:
     return f"%{escaped}%"
 
 
-def _week_table(store: Store) -> tuple[str, str]:
+def _week_table(store: Store, table: str) -> tuple[str, str]:
     """Days and their ISO weeks as a table, since no SQL for them works everywhere."""
-    days = [day for (day,) in store.query("select distinct day from session_day")]
+    days = [day for (day,) in store.query(f"select distinct day from {table}")]
     pairs = ", ".join(f"('{day}', '{_week(day)}')" for day in days) or "('', '')"
     return f"with week (on_day, week) as (values {pairs})", "join week on week.on_day = day"
 
@@ -232,7 +255,7 @@ def _week(day: str) -> str:
 
 def _session_labels(store: Store, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
     labels = {}
-    for session_id in ids:
+    for session_id in filter(None, ids):
         source, key, title = store.query(
             "select source, key, title from session where id = ?", (session_id,)
         )[0]

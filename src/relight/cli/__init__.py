@@ -16,6 +16,7 @@ COMMANDS = {
     "failures": ("failures", "Show what went wrong, by kind and tool, and spirals."),
     "label": ("label", "Say how a session went; a person's word wins."),
     "job": ("job", "Show scheduled jobs and how their runs went."),
+    "skills": ("skills", "Show what skills cost and how well they do, by model."),
     "doctor": ("doctor", "Check what is found, read, unreadable, unpriced."),
     "rebuild": ("rebuild", "Derive all figures again from the tape."),
     "prune": ("prune", "Drop old tapes and old sessions."),

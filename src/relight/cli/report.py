@@ -162,6 +162,8 @@ def _weight(row: dict[str, object]) -> float:
 def _name(key: str, value: object) -> str:
     """A key as a person would say it; `--json` has it whole."""
     text = "unknown" if value is None else str(value)
+    if key in ("skill", "job") and value is None:
+        return f"(no {key})"
     if key == "project":
         return "/".join(text.rsplit("/", 2)[-2:])
     if key == "session":

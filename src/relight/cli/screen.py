@@ -164,6 +164,19 @@ def bar(value: float, largest: float, *, width: int = 8) -> str:
     return "█" * (eighths // 8) + BLOCKS[eighths % 8].strip()
 
 
+def trend(values: Sequence[float | None], *, highest: float | None = None) -> str:
+    """A small line of values, one a day; a dot where there is none.
+
+    >>> trend([0, 1, None, 4], highest=4)
+    '▁▃·█'
+    """
+    top = highest or max((value for value in values if value is not None), default=0) or 1
+    marks = "▁▂▃▄▅▆▇█"
+    return "".join(
+        "·" if value is None else marks[round(min(value / top, 1) * 7)] for value in values
+    )
+
+
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
     """A function to tell progress to; on a screen it is a bar on standard error."""

@@ -25,7 +25,7 @@ from relight.model import (
     Turn,
     Usage,
 )
-from relight.sources.files import find_files, look_at, read_piece
+from relight.sources.files import find_files, read_piece
 from relight.sources.reading import Reading, exclusive_usage, first_line, last_words
 from relight.times import read_time
 
@@ -96,10 +96,8 @@ _decode = msgspec.json.Decoder(list[_Message] | _Session).decode
 
 def find(environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin]:
     """The file given, or the `.jsonl` files below the folder given: there is no usual place."""
-    if folder and folder.is_dir():
+    if folder:
         yield from find_files(folder)
-    elif folder and (origin := look_at(folder)):
-        yield origin
 
 
 def folders(environment: Mapping[str, str]) -> list[Path]:

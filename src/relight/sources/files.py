@@ -20,8 +20,12 @@ def find_files(folder: str | Path, *, suffix: str = ".jsonl") -> Iterator[Origin
     """Every regular file below `folder` with that ending, in linked folders too.
 
     A folder that may not be looked into is given as an origin with its trouble, so that it is
-    told and the rest is read. A link back into the tree, or twice to one place, is passed by.
+    told and the rest is read. A link back into the tree, or twice to one place, is passed by. A
+    file named itself is taken whatever its ending.
     """
+    if named := look_at(folder):
+        yield named
+        return
     root = os.path.realpath(folder)
     linked = {root}
     pending = [os.fspath(folder)]

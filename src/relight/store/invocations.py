@@ -161,13 +161,13 @@ def _delete_others(
     )
 
 
-class _Turn(Struct, frozen=True):
+class _Turn(Struct, frozen=True, kw_only=True):
     """A turn as `TURNS` selects it."""
 
     id: int
     session: int
     at: int | None
-    is_lump: int
+    is_lump: bool
     model: str | None
     provider: str | None
     role: str | None
@@ -184,13 +184,30 @@ class _Turn(Struct, frozen=True):
         return bool(self.amounts[AMOUNTS.index("unpriced_turns")])
 
 
+def _read_turns(database: sqlite3.Connection, root_id: int) -> Iterator[_Turn]:
+    for row in database.execute(TURNS, (root_id,)):
+        turn_id, session, at, is_lump, model, provider, role, status, source, *amounts = row
+        yield _Turn(
+            id=turn_id,
+            session=session,
+            at=at,
+            is_lump=bool(is_lump),
+            model=model,
+            provider=provider,
+            role=role,
+            cost_status=status,
+            cost_source=source,
+            amounts=tuple(amounts),
+        )
+
+
 def _derive(database: sqlite3.Connection, root_id: int, timezone: str) -> Iterator[dict[str, Any]]:
     """The rows of one session with its sub-agents."""
     source, key, started_at, ended_at, model, outcome, evidence, score, job, provider = (
         database.execute(SESSION, (root_id,)).fetchone()
     )
     reasons = msgspec.json.decode(evidence or "[]")
-    turns = [_Turn(*row[:9], row[9:]) for row in database.execute(TURNS, (root_id,)).fetchall()]  # type: ignore[call-arg]
+    turns = list(_read_turns(database, root_id))
     charges = _charge(database, root_id, turns, started_at=started_at, ended_at=ended_at)
     read_day = day_reader(timezone)
     total = sum(charge.amounts[COST] or 0 for charge in charges if charge.amounts)
@@ -247,7 +264,7 @@ def _charge(
             amounts=turn.amounts,
             turns=turn.calls,
             skill=by_log.get(turn.id),
-            is_lump=bool(turn.is_lump),
+            is_lump=turn.is_lump,
         )
         for turn in turns
     ]

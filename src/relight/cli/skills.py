@@ -1,0 +1,318 @@
+from collections.abc import Callable, Sequence
+from datetime import date, timedelta
+from typing import Any
+
+import click
+
+from relight.cli.options import (
+    current_store,
+    json_option,
+    print_json,
+    relight_command,
+    relight_group,
+)
+from relight.reports import DEFAULT_SINCE
+
+TREND_DAYS = 14
+Daily = list[dict[str, Any]]
+
+
+@relight_group("skills", example="relight skills ema --half-life 5")
+def command() -> None:
+    """Show what skills cost and how well they do, by model.
+
+    A session's whole cost is charged to the skills it used, each with its share. An outcome that
+    nobody knows, and a cost without a price, is left out of every average and counted.
+    """
+
+
+@relight_command("stats", example="relight skills stats --since 7d --json")
+@click.option("--since", default=DEFAULT_SINCE, metavar="D", help="2026-05-01, 7d or all.")
+@click.option("--until", metavar="D", help="The last day, as 2026-05-31 or 7d.")
+@click.option("--skill", metavar="NAME", help="Only this skill.")
+@json_option
+def stats(since: str, until: str | None, skill: str | None, as_json: bool) -> None:
+    """Show uses, outcomes, costs and times of each skill and model.
+
+    --json has a row for each day, as the view skill_stats_daily in the database.
+    """
+    from relight.reports import read_filter
+    from relight.skills import read_daily
+
+    with current_store() as store:
+        chosen = read_filter(store, since=since, until=until)
+        daily = read_daily(store, since=chosen.since, until=chosen.until, skill=skill)
+    if as_json:
+        print_json({"since": chosen.since, "until": chosen.until, "rows": daily})
+    elif daily:
+        _print_stats(daily)
+    else:
+        click.echo("no use of a skill is recorded there; try --since all, or `relight import`")
+
+
+@relight_command("ema", example="relight skills ema --window-days 30 --half-life 5")
+@click.option("--window-days", type=int, default=14, metavar="N", help="How far back (14).")
+@click.option("--alpha", type=float, metavar="A", help="The newest day's weight (0.3).")
+@click.option("--half-life", type=float, metavar="DAYS", help="Instead: when a use counts half.")
+@json_option
+def ema(window_days: int, alpha: float | None, half_life: float | None, as_json: bool) -> None:
+    """Show how each skill does lately, the newest counting most.
+
+    Each use weighs by its age in days: with alpha 0.3 it counts half after 1.94 days. n_eff is how
+    many equal uses the known outcomes are worth.
+    """
+    from relight.averages import query_skill_ema, read_half_life
+    from relight.skills import read_daily
+
+    half_life_days = read_half_life(alpha, half_life)
+    with current_store() as store:
+        rows = query_skill_ema(store, window_days=window_days, half_life_days=half_life_days)
+        daily = [] if as_json else read_daily(store)
+    if as_json:
+        print_json({"window_days": window_days, "half_life_days": half_life_days, "rows": rows})
+    elif rows:
+        _print_ema(rows, daily)
+    else:
+        click.echo(f"no use of a skill in the last {window_days} days; `relight skills stats`")
+
+
+@relight_command("compare", example="relight skills compare triage --models opus,haiku")
+@click.argument("skill")
+@click.option("--models", metavar="A,B", help="Only these (else all it ran on).")
+@click.option("--margin", type=float, default=0.05, metavar="X", help="What may be lost (0.05).")
+@json_option
+def compare(skill: str, models: str | None, margin: float, as_json: bool) -> None:
+    """Tell whether a cheaper model is good enough for a skill.
+
+    Compares success and cost for each success with the dearest model, and says how sure the runs
+    so far make it, or how many more would settle it.
+    """
+    from relight.comparing import compare_models
+
+    names = [name.strip() for name in models.split(",") if name.strip()] if models else None
+    with current_store() as store:
+        found = compare_models(store, skill, models=names, margin=margin)
+    if as_json:
+        print_json(found)
+    else:
+        _print_comparison(found)
+
+
+@relight_command(
+    "record", example="relight skills record triage --model haiku --success --cost-usd 0.02"
+)
+@click.argument("skill")
+@click.option("--invoked-at", metavar="TIME", help="ISO-8601 or Unix seconds (now).")
+@click.option("--completed-at", metavar="TIME", help="When it was done.")
+@click.option("--session", "session_id", metavar="ID", help="Telling it again then updates it.")
+@click.option("--job", "job_id", metavar="ID", help="The job it was a run of.")
+@click.option("--skill-version", metavar="V", help="The skill's version.")
+@click.option("--entry", metavar="WAY", help="cron, tool, slash, preload or auto.")
+@click.option("--model", metavar="M")
+@click.option("--provider", metavar="P")
+@click.option("--duration-seconds", type=float, metavar="S")
+@click.option("--input-tokens", type=int, metavar="N")
+@click.option("--output-tokens", type=int, metavar="N")
+@click.option("--cache-read-tokens", type=int, metavar="N")
+@click.option("--cache-write-tokens", type=int, metavar="N")
+@click.option("--cost-usd", type=float, metavar="X", help="Left out, it is unknown.")
+@click.option("--cost-status", metavar="S", help="reported, estimated, included or unknown.")
+@click.option("--cost-source", metavar="S", help="Who says so.")
+@click.option("--success/--failure", default=None, help="Left out, it is unknown.")
+@click.option("--end-reason", metavar="TEXT")
+@click.option("--quality-score", type=float, metavar="X")
+@click.option("--share", type=float, default=1.0, metavar="X", help="Of its session (1.0).")
+@json_option
+def record(
+    skill: str,
+    invoked_at: str | None,
+    completed_at: str | None,
+    session_id: str | None,
+    job_id: str | None,
+    skill_version: str | None,
+    entry: str | None,
+    model: str | None,
+    provider: str | None,
+    duration_seconds: float | None,
+    input_tokens: int | None,
+    output_tokens: int | None,
+    cache_read_tokens: int | None,
+    cache_write_tokens: int | None,
+    cost_usd: float | None,
+    cost_status: str | None,
+    cost_source: str | None,
+    success: bool | None,
+    end_reason: str | None,
+    quality_score: float | None,
+    share: float,
+    as_json: bool,
+) -> None:
+    """Record one use of a skill by hand, or from a script.
+
+    With a session there is one row for the session, skill and way in: telling it again updates it.
+    """
+    import time
+
+    from relight.skills import record_skill_invocation
+
+    with current_store() as store:
+        number = record_skill_invocation(
+            store,
+            skill_name=skill,
+            invoked_at=_read_time(invoked_at) or time.time(),
+            completed_at=_read_time(completed_at),
+            session_id=session_id,
+            job_id=job_id,
+            skill_version=skill_version,
+            entry=entry,
+            model=model,
+            provider=provider,
+            duration_seconds=duration_seconds,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cache_read_tokens=cache_read_tokens,
+            cache_write_tokens=cache_write_tokens,
+            cost_usd=cost_usd,
+            cost_status=cost_status,
+            cost_source=cost_source,
+            success=success,
+            end_reason=end_reason,
+            quality_score=quality_score,
+            share=share,
+        )
+    if as_json:
+        print_json({"id": number})
+    else:
+        click.echo(f"recorded a use of {skill} as number {number}")
+
+
+def _read_time(text: str | None) -> str | float | None:
+    """ISO-8601 text as it is, Unix seconds as a number."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+def _print_stats(daily: Daily) -> None:
+    from relight.cli import screen
+
+    groups: dict[tuple[str, str | None], Daily] = {}
+    for row in daily:
+        groups.setdefault((row["skill_name"], row["model"]), []).append(row)
+    headings = ["runs", "ok", "failed", "unknown", "cost", "a run", "time"]
+    columns = [screen.Column(name, is_number=False) for name in ("skill", "model")]
+    columns += [screen.Column(name) for name in headings]
+    columns.append(screen.Column("runs a day", is_number=False, style="cyan"))
+    rows = []
+    for (skill, model), own in groups.items():
+        runs = _sum(own, "invocation_count")
+        costs = [row["total_cost_usd"] for row in own if row["total_cost_usd"] is not None]
+        priced = runs - _sum(own, "unpriced_count")
+        cost = sum(costs) if costs else None
+        rows.append(
+            [
+                skill,
+                model or "unknown",
+                screen.count(runs),
+                screen.count(_sum(own, "success_count")),
+                screen.count(_sum(own, "failure_count")),
+                screen.count(_sum(own, "unknown_count")),
+                ("≥" if cost is not None and priced < runs else "") + screen.dollars(cost),
+                screen.dollars(cost / priced if cost is not None and priced else None),
+                screen.seconds(_mean_seconds(own)),
+                screen.trend(_by_day(daily, own, lambda rows: _sum(rows, "invocation_count"))),
+            ]
+        )
+    screen.print_table(columns, rows)
+
+
+def _print_ema(rows: Sequence[Any], daily: Daily) -> None:
+    from relight.cli import screen
+
+    columns = [screen.Column(name, is_number=False) for name in ("skill", "model")]
+    columns += [screen.Column(name) for name in ("success", "n_eff", "a call", "time", "runs")]
+    columns += [screen.Column("unknown"), screen.Column("last", is_number=False)]
+    columns.append(screen.Column("success a day", is_number=False, style="cyan"))
+    cells = []
+    for row in rows:
+        own = [
+            one for one in daily if (one["skill_name"], one["model"]) == (row.skill_name, row.model)
+        ]
+        rate = row.ema_success_rate
+        cells.append(
+            [
+                row.skill_name,
+                row.model or "unknown",
+                "–" if rate is None else f"{rate:.0%}",
+                f"{row.n_eff:.1f}",
+                screen.dollars(row.ema_cost_per_call),
+                screen.seconds(row.ema_duration_s),
+                screen.count(row.sample_count),
+                screen.count(row.unknown_count),
+                (row.last_invoked_at or "")[:10],
+                screen.trend(_by_day(daily, own, _success_rate), highest=1),
+            ]
+        )
+    screen.print_table(columns, cells)
+
+
+def _print_comparison(found: Any) -> None:
+    from relight.cli import screen
+
+    columns = [screen.Column("model", is_number=False)]
+    columns += [screen.Column(name) for name in ("runs", "ok", "failed", "unknown", "success")]
+    columns += [screen.Column("95 %"), screen.Column("a call"), screen.Column("a success")]
+    rows = [
+        [
+            arm.model or "unknown",
+            screen.count(arm.runs),
+            screen.count(arm.successes),
+            screen.count(arm.failures),
+            screen.count(arm.unknown),
+            "–" if arm.success_rate is None else f"{arm.success_rate:.0%}",
+            f"{arm.low:.0%} – {arm.high:.0%}",
+            screen.dollars(arm.cost_per_call),
+            screen.dollars(arm.cost_per_success),
+        ]
+        for arm in found.models
+    ]
+    screen.print_table(columns, rows)
+    screen.print_text(found.verdict, style="bold")
+    for note in found.notes:
+        screen.print_text(note, style="dim")
+
+
+def _sum(rows: Daily, name: str) -> int:
+    return sum(row[name] for row in rows)
+
+
+def _mean_seconds(rows: Daily) -> float | None:
+    known = [row for row in rows if row["avg_duration_s"] is not None]
+    total = sum(row["avg_duration_s"] * row["invocation_count"] for row in known)
+    return total / _sum(known, "invocation_count") if known else None
+
+
+def _success_rate(rows: Daily) -> float | None:
+    known = _sum(rows, "success_count") + _sum(rows, "failure_count")
+    return _sum(rows, "success_count") / known if known else None
+
+
+def _by_day(
+    daily: Daily, own: Daily, figure: Callable[[Daily], float | None]
+) -> list[float | None]:
+    """A figure for each of the last days up to the newest on record; None where nothing ran."""
+    days = [row["day"] for row in daily if row["day"] != "unknown"]
+    if not days:
+        return []
+    last = date.fromisoformat(max(days))
+    found = []
+    for back in range(TREND_DAYS - 1, -1, -1):
+        day = (last - timedelta(days=back)).isoformat()
+        rows = [row for row in own if row["day"] == day]
+        found.append(figure(rows) if rows else None)
+    return found
+
+
+for sub in (stats, ema, compare, record):
+    command.add_command(sub)
