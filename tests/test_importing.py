@@ -267,12 +267,12 @@ def test_a_generated_tree_is_reported_to_the_token(tmp_path: Path, seed: int) ->
         assert_exact(store, tree)
 
 
-def start_import(home: Path, tree: Path) -> "subprocess.Popen[bytes]":
+def start_import(
+    home: Path, tree: Path, *, stderr: int = subprocess.DEVNULL
+) -> "subprocess.Popen[bytes]":
     environment = {**os.environ, "HOME": str(tree), "RELIGHT_HOME": str(home / "relight")}
     command = [sys.executable, "-m", "relight", "import", "--json"]
-    return subprocess.Popen(
-        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=stderr)
 
 
 def test_an_import_killed_at_any_moment_and_run_again_loses_and_doubles_nothing(
@@ -308,6 +308,23 @@ def test_a_worker_that_dies_is_told_and_what_was_recorded_stays(tmp_path: Path) 
 
     with Workers(1, "os:_exit") as pool, pytest.raises(ChildProcessError):
         list(pool.answers([b"a message"]))
+
+
+def test_an_import_that_must_wait_says_so(tmp_path: Path) -> None:
+    from relight.importing import hold_import
+
+    build.write_claude(tmp_path, build.claude_session())
+    with build.open_home(tmp_path) as store:
+        with hold_import(store):
+            child = start_import(tmp_path, tmp_path, stderr=subprocess.PIPE)
+            assert child.stderr is not None
+            assert (
+                child.stderr.readline()
+                == b"another import is running; waiting for it \xe2\x80\xa6\n"
+            )
+        assert child.wait() == 0
+        child.stderr.close()
+        assert report(store).total["turns"] == 3
 
 
 def test_a_single_file_may_be_named(tmp_path: Path) -> None:

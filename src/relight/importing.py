@@ -20,12 +20,13 @@ def import_all(
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
     progress: Progress | None = None,
+    on_wait: Callable[[], None] | None = None,
     workers: int | None = None,
 ) -> list[Imported]:
     """Read whatever is new in the sources' folders, or in the one given, into the store."""
     environment = os.environ if environment is None else environment
     counts = {name: Imported(name) for name in sources or SOURCES}
-    with hold_import(store):
+    with hold_import(store, on_wait):
         work = [one for name in counts for one in find_work(store, name, folder, environment)]
         if work:
             # what it takes to read is loaded only when there is something to read
@@ -37,7 +38,7 @@ def import_all(
 
 
 @contextmanager
-def hold_import(store: Store) -> Iterator[None]:
+def hold_import(store: Store, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
     """One import at a time: the others wait, and then find nothing left to do."""
     try:
         import fcntl
@@ -45,7 +46,12 @@ def hold_import(store: Store) -> Iterator[None]:
         yield
         return
     with (store.config.home / "import.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if on_wait:
+                on_wait()
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 

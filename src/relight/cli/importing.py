@@ -53,9 +53,11 @@ def _import_once(
         from relight.cli.screen import progress_bar
 
         with progress_bar("importing") as progress:
-            done = import_all(store, sources=sources, folder=folder, progress=progress)
+            done = import_all(
+                store, sources=sources, folder=folder, progress=progress, on_wait=_tell_waiting
+            )
     else:
-        done = import_all(store, sources=sources, folder=folder)
+        done = import_all(store, sources=sources, folder=folder, on_wait=_tell_waiting)
     spent = time.monotonic() - started
     if is_quiet and not any(one.bytes or one.unreadable for one in done):
         return
@@ -75,3 +77,7 @@ def summarise(done: Sequence[Imported], spent: float) -> str:
         if one.unreadable:
             lines.append(f"  {one.unreadable} unreadable lines: see `relight doctor`")
     return "\n".join([*lines, f"imported in {spent:.1f} s"] if lines else ["nothing new"])
+
+
+def _tell_waiting() -> None:
+    click.echo("another import is running; waiting for it …", err=True)
