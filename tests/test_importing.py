@@ -139,8 +139,8 @@ def test_a_file_that_may_not_be_read_is_told_and_tried_again(tmp_path: Path) -> 
 
 
 def test_a_file_that_vanishes_before_it_is_read_is_told(tmp_path: Path) -> None:
-    from relight.intake import Task, seal_task
     from relight.model import Origin, Work
+    from relight.sealing import Task, seal_task
 
     gone = Work("claude-code", Origin(str(tmp_path / "gone.jsonl"), 10, 1, 1), None)
     answer = seal_task(Task([gone], b"key", "UTC"))

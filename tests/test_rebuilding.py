@@ -90,6 +90,16 @@ def test_a_forgotten_session_is_gone_and_stays_gone(store: Store) -> None:
     assert store.query("select 1 from session where source = 'hermes'") == []
 
 
+def test_nothing_of_a_forgotten_session_is_left_in_the_file(tmp_path: Path) -> None:
+    build.write_claude(tmp_path, [build.claude_prompt("zebra crossing"), build.claude_answer("m")])
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        store.run("pragma wal_checkpoint(truncate)")
+        assert b"zebra crossing" in store.path.read_bytes()
+        forget(store, store.query("select id from session")[0][0])
+        assert b"zebra" not in store.path.read_bytes()
+
+
 def test_what_a_fork_copied_passes_to_it_when_the_owner_is_forgotten(store: Store) -> None:
     owner = "00000000-bbbb-4bbb-8bbb-222222222222"
     (session_id,) = store.query("select id from session where key = ?", (owner,))[0]

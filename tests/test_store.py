@@ -113,7 +113,7 @@ def test_a_secret_never_reaches_the_store(tmp_path: Path) -> None:
 
 def test_a_piece_that_someone_else_recorded_meanwhile_is_left_out(tmp_path: Path) -> None:
     from relight.importing import find_work
-    from relight.intake import Task, seal_task
+    from relight.sealing import Task, seal_task
 
     build.write_claude(tmp_path, build.claude_session())
     with build.open_home(tmp_path) as store:

@@ -218,8 +218,8 @@ def _tell_saving(arms: Sequence[Arm], pair: Pairing) -> str:
 def _find_notes(arms: Sequence[Arm]) -> list[str]:
     """What a reader of the verdict must know: other versions, and costs nobody knows."""
     notes = []
-    told = [arm for arm in arms if arm.versions]
-    if len({frozenset(arm.versions) for arm in told}) > 1:
+    if _differ(arms):
+        told = [arm for arm in arms if arm.versions]
         each = "; ".join(f"{_name(arm.model)}: {', '.join(arm.versions[:3])}" for arm in told)
         notes.append(
             f"the skill's versions differ between models ({each}), so part of a difference may be"
@@ -234,6 +234,15 @@ def _find_notes(arms: Sequence[Arm]) -> list[str]:
     if unknown := sum(arm.unknown for arm in arms):
         notes.append(f"{unknown:,} runs of unknown outcome are left out")
     return notes
+
+
+def _differ(arms: Sequence[Arm]) -> bool:
+    """Whether models ran other versions; a declared one and a hash may be of the same text."""
+    for is_hash in (False, True):
+        told = [{v for v in arm.versions if v.startswith("sha256:") is is_hash} for arm in arms]
+        if len({frozenset(versions) for versions in told if versions}) > 1:
+            return True
+    return False
 
 
 def _check_margin(margin: object) -> None:

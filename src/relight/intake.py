@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
-from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.model import Imported, Mark, Unreadable, Work
+from relight.model import Imported, Work
+from relight.sealing import Answer, Task, seal_task, seal_unreadable
 from relight.sources import find_fetch, find_source
-from relight.sources.files import CHUNK_BYTES, read_piece
+from relight.sources.files import CHUNK_BYTES
 from relight.store import Store
 from relight.store.marks import read_marks
 from relight.store.record import Recorder
@@ -22,21 +22,6 @@ COMMIT_BYTES = (8 << 20, 48 << 20)
 COMMITS = 10
 
 Progress = Callable[[int, int], None]
-
-
-class Task(Struct, frozen=True):
-    """Files for a worker process to seal, with what it needs to know of the store."""
-
-    work: list[Work]
-    key: bytes
-    timezone: str
-
-
-class Answer(Struct, frozen=True):
-    """What a worker made of its files, and the work that is left on them."""
-
-    sealed: list[Sealed]
-    left: list[Work]
 
 
 class Intake:
@@ -84,7 +69,7 @@ class Intake:
         least, most = COMMIT_BYTES
         enough = min(max(self.total // COMMITS, least), most)
         pending: list[Sealed] = []
-        with Workers(workers, "relight.intake:answer_task") as pool:
+        with Workers(workers, "relight.sealing:answer_task") as pool:
             for message in pool.answers(map(encode, tasks)):
                 answer = decode(message)
                 for group in group_work(answer.left):
@@ -129,51 +114,6 @@ class Intake:
     def _tell(self, sealed: list[Sealed]) -> None:
         self.done += sum(piece.raw_bytes for piece in sealed)
         self.progress(min(self.done, self.total), self.total)
-
-
-def seal_task(task: Task) -> Answer:
-    """Read and seal the next stretch of each of these files."""
-    sealed, left = [], []
-    for work in task.work:
-        if work.origin.trouble:
-            sealed.append(seal_unreadable(work, work.origin.trouble))
-            continue
-        try:
-            piece, has_more = read_piece(work.source, work.origin, work.mark)
-        except OSError as error:
-            sealed.append(seal_unreadable(work, error.strerror or str(error)))
-            continue
-        read = find_source(work.source).read
-        sealed.append(seal(piece, read, key=task.key, timezone=task.timezone))
-        if has_more:
-            left.append(Work(work.source, work.origin, sealed[-1].after))
-    return Answer(sealed, left)
-
-
-def answer_task(message: bytes) -> bytes:
-    """What a worker process does with a task."""
-    return msgspec.msgpack.encode(seal_task(msgspec.msgpack.decode(message, type=Task)))
-
-
-def seal_unreadable(work: Work, reason: str) -> Sealed:
-    """A file that could not be opened: told, and tried again next time."""
-    mark = msgspec.structs.replace(work.mark or Mark(path=work.origin.path), size=-1)
-    return Sealed(
-        source=work.source,
-        owner_id=None,
-        before=work.mark or Mark(path=work.origin.path),
-        after=mark,
-        raw_bytes=0,
-        records=b"",
-        sessions=[],
-        turns=[],
-        calls=[],
-        totals=[],
-        jobs=[],
-        runs=[],
-        latencies=[],
-        unreadable=[Unreadable(mark.offset, reason)],
-    )
 
 
 def group_work(work: Iterable[Work]) -> Iterator[list[Work]]:

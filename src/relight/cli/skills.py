@@ -1,7 +1,3 @@
-from collections.abc import Callable, Sequence
-from datetime import date, timedelta
-from typing import Any
-
 import click
 
 from relight.cli.options import (
@@ -12,9 +8,6 @@ from relight.cli.options import (
     relight_group,
 )
 from relight.reports import DEFAULT_SINCE
-
-TREND_DAYS = 14
-Daily = list[dict[str, Any]]
 
 
 @relight_group("skills", example="relight skills ema --half-life 5")
@@ -45,7 +38,9 @@ def stats(since: str, until: str | None, skill: str | None, as_json: bool) -> No
     if as_json:
         print_json({"since": chosen.since, "until": chosen.until, "rows": daily})
     elif daily:
-        _print_stats(daily)
+        from relight.cli.skill_tables import print_stats
+
+        print_stats(daily)
     else:
         click.echo("no use of a skill is recorded there; try --since all, or `relight import`")
 
@@ -62,16 +57,20 @@ def ema(window_days: int, alpha: float | None, half_life: float | None, as_json:
     many equal uses the known outcomes are worth.
     """
     from relight.averages import query_skill_ema, read_half_life
+    from relight.reports import read_filter
     from relight.skills import read_daily
 
     half_life_days = read_half_life(alpha, half_life)
     with current_store() as store:
         rows = query_skill_ema(store, window_days=window_days, half_life_days=half_life_days)
-        daily = [] if as_json else read_daily(store)
+        since = read_filter(store, since=f"{window_days}d").since
+        daily = [] if as_json else read_daily(store, since=since)
     if as_json:
         print_json({"window_days": window_days, "half_life_days": half_life_days, "rows": rows})
     elif rows:
-        _print_ema(rows, daily)
+        from relight.cli.skill_tables import print_ema
+
+        print_ema(rows, daily)
     else:
         click.echo(f"no use of a skill in the last {window_days} days; `relight skills stats`")
 
@@ -95,7 +94,9 @@ def compare(skill: str, models: str | None, margin: float, as_json: bool) -> Non
     if as_json:
         print_json(found)
     else:
-        _print_comparison(found)
+        from relight.cli.skill_tables import print_comparison
+
+        print_comparison(found)
 
 
 @relight_command(
@@ -192,126 +193,6 @@ def _read_time(text: str | None) -> str | float | None:
         return None if text is None else float(text)
     except ValueError:
         return text
-
-
-def _print_stats(daily: Daily) -> None:
-    from relight.cli import screen
-
-    groups: dict[tuple[str, str | None], Daily] = {}
-    for row in daily:
-        groups.setdefault((row["skill_name"], row["model"]), []).append(row)
-    headings = ["runs", "ok", "failed", "unknown", "cost", "a run", "time"]
-    columns = [screen.Column(name, is_number=False) for name in ("skill", "model")]
-    columns += [screen.Column(name) for name in headings]
-    columns.append(screen.Column("runs a day", is_number=False, style="cyan"))
-    rows = []
-    for (skill, model), own in groups.items():
-        runs = _sum(own, "invocation_count")
-        costs = [row["total_cost_usd"] for row in own if row["total_cost_usd"] is not None]
-        priced = runs - _sum(own, "unpriced_count")
-        cost = sum(costs) if costs else None
-        rows.append(
-            [
-                skill,
-                model or "unknown",
-                screen.count(runs),
-                screen.count(_sum(own, "success_count")),
-                screen.count(_sum(own, "failure_count")),
-                screen.count(_sum(own, "unknown_count")),
-                ("≥" if cost is not None and priced < runs else "") + screen.dollars(cost),
-                screen.dollars(cost / priced if cost is not None and priced else None),
-                screen.seconds(_mean_seconds(own)),
-                screen.trend(_by_day(daily, own, lambda rows: _sum(rows, "invocation_count"))),
-            ]
-        )
-    screen.print_table(columns, rows)
-
-
-def _print_ema(rows: Sequence[Any], daily: Daily) -> None:
-    from relight.cli import screen
-
-    columns = [screen.Column(name, is_number=False) for name in ("skill", "model")]
-    columns += [screen.Column(name) for name in ("success", "n_eff", "a call", "time", "runs")]
-    columns += [screen.Column("unknown"), screen.Column("last", is_number=False)]
-    columns.append(screen.Column("success a day", is_number=False, style="cyan"))
-    cells = []
-    for row in rows:
-        own = [
-            one for one in daily if (one["skill_name"], one["model"]) == (row.skill_name, row.model)
-        ]
-        rate = row.ema_success_rate
-        cells.append(
-            [
-                row.skill_name,
-                row.model or "unknown",
-                "–" if rate is None else f"{rate:.0%}",
-                f"{row.n_eff:.1f}",
-                screen.dollars(row.ema_cost_per_call),
-                screen.seconds(row.ema_duration_s),
-                screen.count(row.sample_count),
-                screen.count(row.unknown_count),
-                (row.last_invoked_at or "")[:10],
-                screen.trend(_by_day(daily, own, _success_rate), highest=1),
-            ]
-        )
-    screen.print_table(columns, cells)
-
-
-def _print_comparison(found: Any) -> None:
-    from relight.cli import screen
-
-    columns = [screen.Column("model", is_number=False)]
-    columns += [screen.Column(name) for name in ("runs", "ok", "failed", "unknown", "success")]
-    columns += [screen.Column("95 %"), screen.Column("a call"), screen.Column("a success")]
-    rows = [
-        [
-            arm.model or "unknown",
-            screen.count(arm.runs),
-            screen.count(arm.successes),
-            screen.count(arm.failures),
-            screen.count(arm.unknown),
-            "–" if arm.success_rate is None else f"{arm.success_rate:.0%}",
-            f"{arm.low:.0%} – {arm.high:.0%}",
-            screen.dollars(arm.cost_per_call),
-            screen.dollars(arm.cost_per_success),
-        ]
-        for arm in found.models
-    ]
-    screen.print_table(columns, rows)
-    screen.print_text(found.verdict, style="bold")
-    for note in found.notes:
-        screen.print_text(note, style="dim")
-
-
-def _sum(rows: Daily, name: str) -> int:
-    return sum(row[name] for row in rows)
-
-
-def _mean_seconds(rows: Daily) -> float | None:
-    known = [row for row in rows if row["avg_duration_s"] is not None]
-    total = sum(row["avg_duration_s"] * row["invocation_count"] for row in known)
-    return total / _sum(known, "invocation_count") if known else None
-
-
-def _success_rate(rows: Daily) -> float | None:
-    known = _sum(rows, "success_count") + _sum(rows, "failure_count")
-    return _sum(rows, "success_count") / known if known else None
-
-
-def _by_day(
-    daily: Daily, own: Daily, figure: Callable[[Daily], float | None]
-) -> list[float | None]:
-    """A figure for each of the last days up to the newest on record; None where nothing ran."""
-    days = [row["day"] for row in daily if row["day"] != "unknown"]
-    if not days:
-        return []
-    last = date.fromisoformat(max(days))
-    found = []
-    for back in range(TREND_DAYS - 1, -1, -1):
-        day = (last - timedelta(days=back)).isoformat()
-        rows = [row for row in own if row["day"] == day]
-        found.append(figure(rows) if rows else None)
-    return found
 
 
 for sub in (stats, ema, compare, record):

@@ -138,10 +138,21 @@ def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
             reading.bad_lines[number] = str(error)
             continue
         session = decoded if isinstance(decoded, _Session) else _Session(messages=decoded)
-        key = str(session.id) if session.id is not None else _content_name(session)
+        key = name_session(session)
         owner = owner or key
         _read_session(reading, key, session, origin)
     return reading.finish(owner, b"")
+
+
+def name_line(line: bytes) -> str:
+    """The key of the session that a line holds: its id, else a name made of its content."""
+    decoded = _decode(line)
+    session = decoded if isinstance(decoded, _Session) else _Session(messages=decoded)
+    return name_session(session)
+
+
+def name_session(session: _Session) -> str:
+    return str(session.id) if session.id is not None else _content_name(session)
 
 
 def _content_name(session: _Session) -> str:

@@ -66,7 +66,7 @@ class _ModelUsage(Struct):
     cacheCreationEphemeral1hInputTokens: int | None = None
 
 
-class _Line(Struct):
+class Line(Struct):
     type: str = ""
     sessionId: str | None = None
     timestamp: str | None = None
@@ -96,7 +96,7 @@ class _State(Struct):
     skills: Watched = msgspec.field(default_factory=Watched)
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+decode_line = msgspec.json.Decoder(Line).decode
 
 
 def find(environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin]:
@@ -121,7 +121,7 @@ def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
         if not line or line.isspace():
             continue
         try:
-            reader.read_line(_decode(line))
+            reader.read_line(decode_line(line))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             reader.reading.bad_lines[number] = str(error)
     return reader.finish()
@@ -140,7 +140,7 @@ class _Reader:
         state.sidechains = dict(list(state.sidechains.items())[-SIDECHAINS_KEPT:])
         return reading.finish(state.session, msgspec.json.encode(state))
 
-    def read_line(self, line: _Line) -> None:
+    def read_line(self, line: Line) -> None:
         if line.modelUsage is not None and line.sessionId:
             self._read_totals(line.sessionId, line.modelUsage)
         message = line.message
@@ -163,14 +163,10 @@ class _Reader:
                     is_typed=not line.isMeta and line.sourceToolUseID is None,
                 )
 
-    def _read_session(self, line: _Line, at: int | None) -> str:
+    def _read_session(self, line: Line, at: int | None) -> str:
         """The session a line belongs to: a sub-agent's lines bear its parent's id."""
         parent = line.sessionId or ""
-        key = parent
-        if line.agentId:
-            key = f"{parent}/{line.agentId}"
-        elif line.isSidechain:
-            key = f"{parent}/{self._read_sidechain(line)}"
+        key = name_session(line, self.state.sidechains)
         if self.state.session is None:
             self.state.session = key
         is_child = key != parent
@@ -193,14 +189,7 @@ class _Reader:
         )
         return key
 
-    def _read_sidechain(self, line: _Line) -> str:
-        """Which sub-agent of an old in-file sidechain this is: named by where its chain began."""
-        chains = self.state.sidechains
-        name = chains.get(line.parentUuid or "") or f"sidechain-{(line.uuid or '')[:8]}"
-        chains[line.uuid or ""] = name
-        return name
-
-    def _read_response(self, line: _Line, message: _Message, session: str, at: int | None) -> None:
+    def _read_response(self, line: Line, message: _Message, session: str, at: int | None) -> None:
         if message.model == "<synthetic>":
             if line.isApiErrorMessage:
                 self._read_api_error(line, message, session, at)
@@ -238,7 +227,7 @@ class _Reader:
                     )
                 )
 
-    def _read_api_error(self, line: _Line, message: _Message, session: str, at: int | None) -> None:
+    def _read_api_error(self, line: Line, message: _Message, session: str, at: int | None) -> None:
         from relight.failures import classify_error
 
         text = _message_text(message) or "API error"
@@ -261,7 +250,7 @@ class _Reader:
                 self.reading.close_call(
                     block.tool_use_id,
                     finished_at=at,
-                    result=_result_text(block.content),
+                    result=result_text(block.content),
                     is_error=block.is_error,
                 )
                 self.skills.see_result(block.tool_use_id, is_error=block.is_error)
@@ -288,6 +277,22 @@ class _Reader:
             )
 
 
+def name_session(line: Line, chains: dict[str, str]) -> str:
+    """The key of the session that a line is of.
+
+    Sub-agents of old lie in their parent's file, named by where their chain of lines began;
+    `chains` remembers them.
+    """
+    parent = line.sessionId or ""
+    if line.agentId:
+        return f"{parent}/{line.agentId}"
+    if not line.isSidechain:
+        return parent
+    name = chains.get(line.parentUuid or "") or f"sidechain-{(line.uuid or '')[:8]}"
+    chains[line.uuid or ""] = name
+    return f"{parent}/{name}"
+
+
 def _read_usage(usage: _Usage) -> Usage:
     hour = usage.cache_creation.ephemeral_1h_input_tokens if usage.cache_creation else None
     details = usage.output_tokens_details
@@ -309,7 +314,7 @@ def _provider(message_id: str, model: str | None) -> str | None:
     return "anthropic" if model and model.startswith("claude") else None
 
 
-def _title(line: _Line) -> str | None:
+def _title(line: Line) -> str | None:
     """A person's words: the first prompt that neither the client nor a command wrote."""
     message = line.message
     if line.type != "user" or line.isMeta or line.isCompactSummary or message is None:
@@ -318,7 +323,7 @@ def _title(line: _Line) -> str | None:
     return None if text is None or text.startswith("<") else first_line(text)
 
 
-def _ending(line: _Line) -> Ending | None:
+def _ending(line: Line) -> Ending | None:
     """What this line would mean for the session if it were its last."""
     message = line.message
     if message is None or line.isMeta or line.isCompactSummary:
@@ -338,7 +343,7 @@ def _ending(line: _Line) -> Ending | None:
     return None if text.startswith(("<command-", "<local-command")) else "prompt"
 
 
-def _answer(line: _Line) -> str | None:
+def _answer(line: Line) -> str | None:
     if line.type != "assistant" or line.isApiErrorMessage or line.message is None:
         return None
     return last_words(_message_text(line.message))
@@ -358,7 +363,7 @@ def _message_text(message: _Message) -> str | None:
     return message.content
 
 
-def _result_text(raw: Raw) -> str | None:
+def result_text(raw: Raw) -> str | None:
     """The text of a tool result, which is a string or a list of blocks."""
     data = bytes(raw)
     if not data:

@@ -51,7 +51,7 @@ class _Content(Struct):
     text: str | None = None
 
 
-class _Payload(Struct):
+class Payload(Struct):
     type: str = ""
     id: str | None = None
     turn_id: str | None = None
@@ -79,10 +79,10 @@ class _Payload(Struct):
     reason: str | None = None
 
 
-class _Line(Struct):
+class Line(Struct):
     type: str = ""
     timestamp: str | None = None
-    payload: _Payload | None = None
+    payload: Payload | None = None
 
 
 class _State(Struct):
@@ -104,7 +104,7 @@ class _State(Struct):
     open_calls: list[ToolCall] = []
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+decode_line = msgspec.json.Decoder(Line).decode
 CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
 # what the client itself puts in front of a person's words
 HARNESS = ("<", "# AGENTS.md")
@@ -132,7 +132,7 @@ def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
         if not line or line.isspace():
             continue
         try:
-            decoded = _decode(line)
+            decoded = decode_line(line)
             if decoded.payload is not None:
                 reader.read_record(decoded.type, decoded.payload, read_time(decoded.timestamp))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -149,7 +149,7 @@ class _Reader:
         self.state.open_calls = list(self.reading.open_calls.values())
         return self.reading.finish(self.state.session, msgspec.json.encode(self.state))
 
-    def read_record(self, kind: str, payload: _Payload, at: int | None) -> None:
+    def read_record(self, kind: str, payload: Payload, at: int | None) -> None:
         state = self.state
         if kind == "session_meta":
             self._read_meta(payload)
@@ -172,7 +172,7 @@ class _Reader:
         elif kind == "event_msg":
             self._read_event(payload, at)
 
-    def _read_meta(self, payload: _Payload) -> None:
+    def _read_meta(self, payload: Payload) -> None:
         """Only the first one is the file's own; a fork may repeat its parent's after it."""
         state = self.state
         if state.session is not None or payload.id is None:
@@ -257,12 +257,12 @@ class _Reader:
                     reading.open_calls[name] = reading.calls[name]
         state.asked = []
 
-    def _read_item(self, payload: _Payload, at: int | None) -> None:
+    def _read_item(self, payload: Payload, at: int | None) -> None:
         if payload.type in CALLS:
             self._read_call(payload, at)
         elif payload.type in RESULTS and payload.call_id:
             self._see(at, ending="result")
-            output = _as_text(payload.output)
+            output = as_text(payload.output)
             if entry := find_read(self.reading.open_calls.get(payload.call_id), output):
                 self.reading.see_skill(entry)
             self.reading.close_call(payload.call_id, finished_at=at, result=output)
@@ -276,11 +276,11 @@ class _Reader:
                 for entry in find_written(self.state.session or "", texts, at):
                     self.reading.see_skill(entry)
 
-    def _read_call(self, payload: _Payload, at: int | None) -> None:
+    def _read_call(self, payload: Payload, at: int | None) -> None:
         key = payload.call_id or payload.id or f"{self.state.session}@{at}"
         arguments = payload.arguments
         if arguments is None:
-            arguments = _as_text(payload.input if payload.input is not None else payload.action)
+            arguments = as_text(payload.input if payload.input is not None else payload.action)
         self._see(at, ending="call")
         self.reading.open_call(
             ToolCall(
@@ -295,7 +295,7 @@ class _Reader:
         if payload.type == "web_search_call" and payload.status == "completed":
             self.reading.close_call(key, finished_at=at)
 
-    def _read_event(self, payload: _Payload, at: int | None) -> None:
+    def _read_event(self, payload: Payload, at: int | None) -> None:
         item = payload.item
         if payload.type == "item_completed" and item and item.type == "CommandExecution":
             if call := self.reading.open_calls.get(item.id):
@@ -338,7 +338,7 @@ def _find_spawner(source: Any) -> str | None:
     return spawner if isinstance(spawner, str) else None
 
 
-def _as_text(value: Any) -> str | None:
+def as_text(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, list):

@@ -14,6 +14,8 @@ VERSIONS = (
 def read_version(document: str) -> str | None:
     """The version a skill declares, else a hash of its text: another text is another version.
 
+    The hash is of what stands below the front matter, which some clients leave out.
+
     >>> read_version("---\\nname: tidy\\nversion: 1.2.0\\n---\\nTidy up.")
     '1.2.0'
     >>> read_version("Tidy up.\\n")
@@ -26,4 +28,5 @@ def read_version(document: str) -> str | None:
         for pattern in VERSIONS:
             if (found := pattern.search(front[1])) and (version := found[1].strip()):
                 return version[:60]
+        text = text[front.end() :].strip()
     return f"sha256:{sha256(text.encode('utf-8', 'replace')).hexdigest()[:12]}"

@@ -51,6 +51,11 @@ ENTRIES = """
     where skill_entry.session_id in (select id from session where root_id = ?)
     order by 4, skill_entry.id
 """
+# calls that got no answer cost nothing, if their model has a price at all
+FREE = """
+    select 1 from turn where session_id in (select id from session where root_id = ?)
+        and calls = 0 and cost_nanos = 0 limit 1
+"""
 SESSION = """
     select session.source, session.key, session.started_at, session.ended_at, session.model,
         session.outcome, session.outcome_evidence, session.score,
@@ -209,12 +214,13 @@ def _derive(database: sqlite3.Connection, root_id: int, timezone: str) -> Iterat
     reasons = msgspec.json.decode(evidence or "[]")
     turns = list(_read_turns(database, root_id))
     charges = _charge(database, root_id, turns, started_at=started_at, ended_at=ended_at)
+    is_free = not turns and database.execute(FREE, (root_id,)).fetchone() is not None
     read_day = day_reader(timezone)
     total = sum(charge.amounts[COST] or 0 for charge in charges if charge.amounts)
     for charge in charges:
         own = [turns[place] for place in charge.own if place < len(turns)] or turns
         amounts = dict(zip(AMOUNTS, charge.amounts or (0,) * len(AMOUNTS), strict=True))
-        status, cost_source = _describe_cost(amounts["cost_nanos"], own)
+        status, cost_source = _describe_cost(amounts["cost_nanos"], own, is_free=is_free)
         # unknown are tokens and costs; a call that was not made is known
         amounts |= {name: amounts[name] or 0 for name in AMOUNTS if not name.endswith("_tokens")}
         cost = amounts["cost_nanos"] = None if status == "unknown" else amounts["cost_nanos"]
@@ -285,8 +291,12 @@ def _charge(
     )
 
 
-def _describe_cost(nanos: int | None, turns: Sequence[_Turn]) -> tuple[str, str | None]:
+def _describe_cost(
+    nanos: int | None, turns: Sequence[_Turn], *, is_free: bool
+) -> tuple[str, str | None]:
     """How sure a charge is, and who says so; `partial`: some of its calls have no price."""
+    if not turns:
+        return ("estimated" if is_free else "unknown"), None
     if any(turn.is_unpriced for turn in turns) and not nanos:
         return "unknown", None
     priced = [turn for turn in turns if not turn.is_unpriced]

@@ -51,8 +51,10 @@ def prune(
 def forget(store: Store, session_id: int) -> int:
     """Take away one session with its sub-agents: tape, index and facts; gives how many.
 
-    What forks copied from it passes to them. It is not read again, even if its file grows.
+    What forks copied from it passes to them. It is not read again, even if its file grows. What
+    is deleted is overwritten, so that nothing of it is left in the file.
     """
+    store.run("pragma secure_delete = on")
     with store.transaction() as database:
         rows = database.execute(
             "select id from session where root_id = ?1 or id = ?1", (session_id,)
@@ -62,7 +64,7 @@ def forget(store: Store, session_id: int) -> int:
             database.execute("insert or ignore into forgotten values (?)", (found,))
             database.execute("delete from skill_invocations where root_id = ?", (found,))
             _delete_index(database, found)
-    store.run("vacuum")
+    store.run("pragma wal_checkpoint(truncate)")
     return len(rows)
 
 

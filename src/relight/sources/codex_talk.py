@@ -1,0 +1,43 @@
+"""Codex' rollouts as chat messages."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from relight.sources import codex
+from relight.sources.talk import Talk, TalkWriter
+
+
+def read_talk(lines: Iterable[bytes], key: str) -> Talk:
+    """What was said in a rollout, with what a fork took over from its parent."""
+    writer = TalkWriter()
+    for data in lines:
+        try:
+            line = codex.decode_line(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue  # counted when it was recorded
+        payload = line.payload
+        if payload is None:
+            continue
+        if line.type == "response_item":
+            _write_item(writer, payload)
+        elif payload.type == "item_completed" and payload.item:
+            writer.know(payload.item.id, exit_code=payload.item.exit_code)
+    return writer.finish()
+
+
+def _write_item(writer: TalkWriter, payload: "codex.Payload") -> None:
+    name = payload.call_id or payload.id or ""
+    if payload.type in codex.CALLS and name:
+        arguments = payload.arguments
+        if arguments is None:
+            given = payload.input if payload.input is not None else payload.action
+            arguments = codex.as_text(given)
+        writer.ask(name, payload.name or payload.type.removesuffix("_call"), arguments)
+    elif payload.type in codex.RESULTS and payload.call_id:
+        writer.tell(payload.call_id, codex.as_text(payload.output))
+    elif payload.type == "message" and payload.role in ("user", "assistant"):
+        texts = [part.text for part in payload.content or () if part.text]
+        if payload.role == "user":
+            texts = [text for text in texts if not text.startswith(codex.HARNESS)]
+        writer.say(payload.role, "\n".join(texts))
