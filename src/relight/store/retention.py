@@ -8,7 +8,16 @@ from msgspec import Struct
 from relight.store import Store
 
 DAY_MS = 86_400_000
-OWN = ("turn", "tool_call", "control_total", "shared_turn", "session_day", "skill_entry")
+OWN = (
+    "turn",
+    "tool_call",
+    "control_total",
+    "shared_turn",
+    "session_day",
+    "skill_entry",
+    "call_latency",
+    "label",
+)
 
 
 class Pruned(Struct, frozen=True):
@@ -113,6 +122,7 @@ def _delete_index(database: sqlite3.Connection, session_id: int) -> None:
         "delete from skill_invocations where root_id = ? and is_told = 0", (session_id,)
     )
     database.execute("update skill_invocations set root_id = null where root_id = ?", (session_id,))
+    database.execute("update run set session_id = null where session_id = ?", (session_id,))
     database.execute("delete from session where id = ?", (session_id,))
     if heirs:
         from relight.store import invocations, rollup
