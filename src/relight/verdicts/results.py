@@ -120,8 +120,13 @@ def _find_timeout(head: str, tail: str, rules: Rules) -> str | None:
     edges = f"\n{head}" if head == tail else f"\n{head}\n{tail}"
     if "out" not in edges and "OUT" not in edges and "took" not in edges:
         return None
-    if any(word in edges for word in _TIMEOUT_WORDS) and (found := rules.timeout.search(edges)):
-        return edges[found.start() + 1 :].partition("\n")[0]
+    for word in _TIMEOUT_WORDS:
+        at = edges.find(word)
+        while at >= 0:  # a rule speaks of a line from its start on
+            start, end = edges.rfind("\n", 0, at), edges.find("\n", at)
+            if rules.timeout.match(edges, start):
+                return edges[start + 1 : end if end >= 0 else None]
+            at = edges.find(word, end) if end >= 0 else -1
     return None
 
 
