@@ -8,6 +8,7 @@ from bench.measure import compile_sources
 BENCHES = {
     "import": "reading logs, against agentsview and ccusage on the same trees",
     "startup": "how long a command takes to start, against an empty Python",
+    "skills": "averages over a million uses of skills, against a plain sum",
     "verdicts": "judging tool calls: speed, and agreement with labelled sessions",
 }
 MODULES = {"import": "importing"}

@@ -16,12 +16,17 @@ CLAUDE_SESSION = "11111111-aaaa-4aaa-8aaa-111111111111"
 CODEX_SESSION = "01a1dd31-17d7-7420-9fbf-d960215b41b5"
 INDEX = {
     "session": "source, key, root_id, parent_id, parent_kind, project, title, model, version,"
-    " started_at, ended_at, outcome",
+    " started_at, ended_at, outcome, task_type, category, score",
     "turn": "*",
     "tool_call": "*",
     "control_total": "*",
     "shared_turn": "*",
     "session_day": "*",
+    "skill_entry": "*",
+    "skill_invocations": "session_id, root_id, job_id, skill_name, skill_version, entry,"
+    " invoked_at, completed_at, day, model, provider, duration_seconds, input_tokens,"
+    " output_tokens, cache_read_tokens, cache_write_tokens, cost_nanos, cost_status,"
+    " cost_source, success, end_reason, quality_score, share, is_told, turns, tool_calls",
 }
 
 

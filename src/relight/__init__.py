@@ -17,23 +17,41 @@ if TYPE_CHECKING:
     from relight.misses import record_safely as record_safely
     from relight.retrying import execute_with_retry as execute_with_retry
     from relight.retrying import execute_with_retry_async as execute_with_retry_async
+    from relight.scoring import score_session as score_session
+    from relight.seeds import extract_seed as extract_seed
     from relight.skills import record_skill_invocation as record_skill_invocation
     from relight.store import open_store as open_store
+    from relight.taxonomy import classify_session as classify_session
+    from relight.templates.capture import capture_template as capture_template
+    from relight.templates.choice import choose_template as choose_template
+    from relight.templates.choice import rank_templates as rank_templates
+    from relight.templates.injection import inject as inject
+    from relight.templates.provision import provision_session as provision_session
+    from relight.validity import validate_messages as validate_messages
     from relight.verdicts import judge_call as judge_call
 
 # the public names, and the modules that hold them
 NAMES = {
     "RelightError": "errors",
     "SkillEma": "averages",
+    "capture_template": "templates.capture",
+    "choose_template": "templates.choice",
     "classify_error": "failures",
+    "classify_session": "taxonomy",
     "compare_models": "comparing",
     "execute_with_retry": "retrying",
     "execute_with_retry_async": "retrying",
+    "extract_seed": "seeds",
+    "inject": "templates.injection",
     "judge_call": "verdicts",
     "open_store": "store",
+    "provision_session": "templates.provision",
     "query_skill_ema": "averages",
+    "rank_templates": "templates.choice",
     "record_safely": "misses",
     "record_skill_invocation": "skills",
+    "score_session": "scoring",
+    "validate_messages": "validity",
 }
 
 

@@ -104,10 +104,10 @@ def _average(
 ) -> SkillEma:
     """The averages of one skill and model from its days."""
     samples, known, successes = (sum(row[place] for _, row in rows) for place in (4, 5, 6))
-    _, all_weight, _ = _decay([(age, row[4], 0) for age, row in rows], half_life)
-    rate, weight, n_eff = _decay([(age, row[5], row[6]) for age, row in rows], half_life)
-    cost, _, _ = _decay([(age, row[7], row[8]) for age, row in rows], half_life)
-    duration, _, _ = _decay([(age, row[9], row[10]) for age, row in rows], half_life)
+    coverage, _ = _decay([(age, row[4], row[5]) for age, row in rows], half_life)
+    rate, n_eff = _decay([(age, row[5], row[6]) for age, row in rows], half_life)
+    cost, _ = _decay([(age, row[7], row[8]) for age, row in rows], half_life)
+    duration, _ = _decay([(age, row[9], row[10]) for age, row in rows], half_life)
     last, provider = max((row[11], row[2] or "") for _, row in rows)
     return SkillEma(
         skill_name=skill,
@@ -119,7 +119,7 @@ def _average(
         unknown_count=samples - known,
         unpriced_count=samples - sum(row[7] for _, row in rows),
         n_eff=n_eff,
-        coverage=weight / all_weight,
+        coverage=coverage or 0.0,
         ema_success_rate=rate,
         ema_cost_per_call=None if cost is None else cost / 1e9,
         ema_duration_s=duration,
@@ -128,21 +128,17 @@ def _average(
     )
 
 
-def _decay(
-    days: Sequence[tuple[int, int, float]], half_life: float
-) -> tuple[float | None, float, float]:
-    """Mean, weight and effective size of (age, count, sum) by day; the weight is as of today."""
+def _decay(days: Sequence[tuple[int, int, float]], half_life: float) -> tuple[float | None, float]:
+    """Mean and effective size of (age, count, sum) by day; None where nothing is counted."""
     known = [(age, count, total) for age, count, total in days if count]
     if not known:
-        return None, 0.0, 0.0
+        return None, 0.0
     # relative to the newest, so that they cannot all vanish
     newest = min(age for age, _, _ in known)
-    weights = [math.exp2((newest - age) / half_life) for age, _, _ in known]
-    pairs = list(zip(weights, known, strict=True))
-    weight = math.fsum(w * count for w, (_, count, _) in pairs)
-    squares = math.fsum(w * w * count for w, (_, count, _) in pairs)
-    mean = math.fsum(w * total for w, (_, _, total) in pairs) / weight
-    return mean, weight * math.exp2(-newest / half_life), weight * weight / squares
+    pairs = [(math.exp2((newest - age) / half_life), count, total) for age, count, total in known]
+    weight = math.fsum(w * count for w, count, _ in pairs)
+    squares = math.fsum(w * w * count for w, count, _ in pairs)
+    return math.fsum(w * total for w, _, total in pairs) / weight, weight * weight / squares
 
 
 def _check_window(days: object) -> None:

@@ -8,6 +8,7 @@ nothing here raises.
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
@@ -122,8 +123,14 @@ def split_stages(command: str | Sequence[str]) -> tuple[Stage, ...]:
     [('cd', '&&'), ('grep', '|'), ('head', '')]
     """
     if isinstance(command, str):
-        return tuple(_split(command, 0))
+        return _split_line(command)
     return tuple(_unwrap(tuple(map(str, command))))
+
+
+# one call is looked at by several, one after the other
+@lru_cache(maxsize=16)
+def _split_line(command: str) -> tuple[Stage, ...]:
+    return tuple(_split(command, 0))
 
 
 def find_deciders(stages: Sequence[Stage]) -> tuple[Stage, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from relight.errors import RelightError
 
+PRESET = ("references", "aggregator", "reference_timeout_seconds")
 RATES = ("input", "output", "cache_read", "cache_write")
 
 
@@ -18,6 +19,13 @@ class Config:
         self.home = home
         self.timezone: str | None = settings.get("timezone")
         self.prices: dict[str, dict[str, float]] = settings.get("prices", {})
+        templates = settings.get("templates", {})
+        self.max_live_per_category: int = templates.get("max_live_per_category", 5)
+        self.hold_out: float = templates.get("hold_out", 0.2)
+        moa = settings.get("moa", {})
+        self.save_traces: bool = moa.get("save_traces", False)
+        self.trace_folder = Path(moa.get("trace_dir") or home / "moa-traces").expanduser()
+        self.presets: dict[str, dict[str, Any]] = moa.get("presets", {})
 
     @property
     def database(self) -> Path:
@@ -65,6 +73,10 @@ def _check(settings: Mapping[str, Any], path: Path) -> None:
                 _check_timezone(value, path)
             case "prices":
                 _check_prices(value, path)
+            case "moa":
+                _check_moa(value, path)
+            case "templates":
+                _check_templates(value, path)
             case _:
                 raise RelightError(f"{path} has an unknown setting: {key}", hint)
 
@@ -90,3 +102,31 @@ def _check_prices(prices: object, path: Path) -> None:
                 raise RelightError(
                     f'{path}: [prices."{model}"] has a bad entry: {key} = {value!r}', hint
                 )
+
+
+def _check_templates(settings: object, path: Path) -> None:
+    hint = "there are max_live_per_category (a number from 0 up) and hold_out (a share below 1)"
+    for key, value in settings.items() if isinstance(settings, dict) else [("", None)]:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            is_good = False
+        elif key == "max_live_per_category":
+            is_good = isinstance(value, int) and value >= 0
+        else:
+            is_good = key == "hold_out" and 0 <= value < 1
+        if not is_good:
+            raise RelightError(f"{path}: [templates] has a bad entry: {key} = {value!r}", hint)
+
+
+def _check_moa(moa: object, path: Path) -> None:
+    kinds: dict[str, type] = {"save_traces": bool, "trace_dir": str, "presets": dict}
+    for key, value in moa.items() if isinstance(moa, dict) else [("", None)]:
+        if key not in kinds or not isinstance(value, kinds[key]):
+            hint = f"[moa] has {', '.join(kinds)}"
+            raise RelightError(f"{path}: [moa] has a bad entry: {key} = {value!r}", hint)
+    for name, preset in moa.get("presets", {}).items() if isinstance(moa, dict) else ():
+        unknown = set(preset if isinstance(preset, dict) else ("",)) - set(PRESET)
+        if unknown:
+            raise RelightError(
+                f"{path}: [moa.presets.{name}] has an unknown setting: {sorted(unknown)[0]}",
+                f"a preset has {', '.join(PRESET)}",
+            )

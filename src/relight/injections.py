@@ -5,7 +5,7 @@ anything is counted, else ten borrowed successes would pass for an effect.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 TAG = "relight-example"
@@ -41,16 +41,26 @@ def strip_block(text: str) -> str:
     return _BLOCK.sub("", text) if f"<{TAG}" in text else text
 
 
-def skip_injected(messages: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The messages of a session that are its own: without an example before them or in them."""
-    is_example = False
-    for message in messages:
-        role, content = message.get("role"), message.get("content")
-        if role == "user" and isinstance(content, str):
-            is_example = is_example or content.startswith(OPENING)
-            if f"<{TAG}" in content:
-                message = {**message, "content": strip_block(content)}
-        if not is_example:
-            yield message
-        elif role == "assistant" and isinstance(content, str) and content.endswith(CLOSING):
-            is_example = False
+def find_injected(spoken: Iterable[tuple[object, object]]) -> list[bool]:
+    """Which messages, each a role and its content, are an example put before the session.
+
+    >>> find_injected([("user", OPENING + "x."), ("assistant", CLOSING), ("user", "Go.")])
+    [True, True, False]
+    """
+    is_example, found = False, []
+    for role, content in spoken:
+        text = content if isinstance(content, str) else ""
+        is_example = is_example or (role == "user" and text.startswith(OPENING))
+        found.append(is_example)
+        is_example = is_example and not (role == "assistant" and text.endswith(CLOSING))
+    return found
+
+
+def skip_injected(messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The messages of a session that are its own, as copies without examples in them."""
+    injected = find_injected((one.get("role"), one.get("content")) for one in messages)
+    for message, is_injected in zip(messages, injected, strict=True):
+        if not is_injected:
+            content = message.get("content")
+            text = strip_block(content) if isinstance(content, str) else content
+            yield {**message, "content": text}

@@ -8,7 +8,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -69,23 +69,16 @@ def measure_session(
     verdicts = judge_calls(made, facts=calls)
     kind = classify_calls((call.tool, call.arguments) for call in made)
     failed = [verdict.label == "error" for verdict in verdicts if verdict.label != "unknown"]
-    late = failed[len(failed) // 2 :]
-    is_short = len(made) < _SHORT  # too short for its length to tell anything
     broken = {
         (call.tool, str(call.arguments)): None
         for call, verdict in zip(made, verdicts, strict=True)
         if verdict.label == "error"
     }
     features: dict[str, float | None] = {
-        "messages": None if is_short else math.log1p(len(messages)),
-        "calls": None if is_short else math.log1p(len(made)),
+        **find_calls_features(len(messages), len(made), failed, broken=len(broken)),
         "malformed_turns": math.log1p(_count_malformed(entries, verdicts)),
         "user_corrections": math.log1p(_count_texts("user_corrections", entries, "user")),
         "give_ups": math.log1p(_count_texts("give_ups", entries, "assistant")),
-        "last_call_failed": float(failed[-1]) if failed else None,
-        "late_failures": sum(late) / len(late) if late else None,
-        "longest_failure_run": math.log1p(_longest_run(failed)),
-        "repeated_failures": math.log1p(sum(failed) - len(broken)),
         "time_outs": math.log1p(sum(verdict.kind == "timeout" for verdict in verdicts)),
         "last_tests_passed": _find_last_tests(made),
         "submitted": float(_is_submitted(entries, made)),
@@ -102,6 +95,25 @@ def measure_session(
         category=kind.category,
         features=features,
     )
+
+
+def find_calls_features(
+    messages: int, calls: int, failed: Sequence[bool], *, broken: int
+) -> dict[str, float | None]:
+    """What the calls alone tell: how many, and which of those judged failed.
+
+    `broken` is the number of different calls that failed.
+    """
+    late = failed[len(failed) // 2 :]
+    is_short = calls < _SHORT  # too short for its length to tell anything
+    return {
+        "messages": None if is_short else math.log1p(messages),
+        "calls": None if is_short else math.log1p(calls),
+        "last_call_failed": float(failed[-1]) if failed else None,
+        "late_failures": sum(late) / len(late) if late else None,
+        "longest_failure_run": math.log1p(_longest_run(failed)),
+        "repeated_failures": math.log1p(sum(failed) - broken),
+    }
 
 
 def judge_calls(
@@ -173,14 +185,25 @@ def _find_last_tests(calls: Sequence[Call]) -> float | None:
 def _is_submitted(entries: Sequence[Entry], calls: Sequence[Call]) -> bool:
     """Whether the session came to an end: it was handed in, or the last word is an answer."""
     for call in calls[-2:]:
-        command = understand_call(call.tool, call.arguments).command
-        line = " ".join(command) if isinstance(command, list) else command or ""
-        if _matches("submitted", call.tool) or _matches("submitted", line):
+        if is_submission(call.tool, understand_call(call.tool, call.arguments).command):
             return True
     if not entries or not entries[-1].is_last:
         return False
     answers = entries[-1:] if entries[-1].role == "assistant" else entries[-2:-1]
     return any(one.role == "assistant" and one.text and not one.calls for one in answers)
+
+
+def is_submission(tool: str, command: str | list[str] | None) -> bool:
+    """Whether a call says that the work is done, by its tool's name or by its command."""
+    line = " ".join(command) if isinstance(command, list) else command or ""
+    if matches_tool("submitted", tool):
+        return True
+    return "submit" in line.lower() and _matches("submitted", line)
+
+
+@lru_cache(maxsize=4096)
+def matches_tool(name: str, tool: str) -> bool:
+    return _matches(name, tool)
 
 
 def _matches(name: str, text: str) -> bool:

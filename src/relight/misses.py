@@ -46,11 +46,12 @@ def record_safely(
     except Exception as error:  # noqa: BLE001 - a recorder must never break what it records
         logger.warning("a record was missed: %s", error)
         home = place.config.home if isinstance(place, Store) else find_home(place)
-        _count_miss(place if isinstance(place, Store) else None, home, str(error))
+        count_miss(place if isinstance(place, Store) else None, home, str(error))
         return None
 
 
-def _count_miss(store: Store | None, home: Path, reason: str) -> None:
+def count_miss(store: Store | None, home: Path, reason: str) -> None:
+    """Count a record that could not be kept, in the store or in the file beside it."""
     try:
         if store is not None:
             with store.waiting(0), store.transaction() as database:

@@ -195,6 +195,26 @@ class Latency(Struct, frozen=True, kw_only=True):
     latency_ms: int
 
 
+class Spoken(Struct, frozen=True):
+    """A message of a session, with its words if it is a person's or a model's.
+
+    One answer may be told in several records: only the first of them `is_new`.
+    """
+
+    session: str
+    role: Literal["user", "assistant", "tool"]
+    text: str | None = None
+    is_new: bool = True
+
+
+class Timing(Struct, frozen=True):
+    """How long a tool call took, told by a witness beside the session's own record."""
+
+    call: str
+    session: str
+    duration_ms: int
+
+
 class Unreadable(Struct, frozen=True):
     """A stretch of a file that could not be understood, and why."""
 
@@ -219,6 +239,8 @@ class Parsed(Struct, frozen=True, kw_only=True):
     runs: list[Run] = []
     latencies: list[Latency] = []
     skills: list[SkillEntry] = []
+    spoken: list[Spoken] = []
+    timings: list[Timing] = []
     bad_lines: dict[int, str] = {}
 
 

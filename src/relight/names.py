@@ -5,22 +5,24 @@ import unicodedata
 from hashlib import blake2b
 
 LIMIT = 60
+_HASHED = re.compile(r"(?:.*-)?[0-9a-f]{16}\Z")
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?\Z", re.IGNORECASE)
 
 
 def file_name(text: str, *, ending: str = "") -> str:
     """A file name for any text: the same text always gives the same, and it is never a path.
 
-    Where the text itself would not do, a short hash keeps two such texts apart.
+    Where the text itself would not do, a hash keeps two such texts apart; a text that looks as if
+    it had one gets its own, so that nobody can name another's file.
 
     >>> file_name("fix-rounding", ending=".json")
     'fix-rounding.json'
     >>> file_name("../../etc/passwd")
-    'etc-passwd-fd34cddd'
+    'etc-passwd-e5e710ea784151b5'
     """
     plain = slug(text)
-    if plain != text or _RESERVED.match(plain):
-        digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+    if plain != text or _RESERVED.match(plain) or _HASHED.match(plain):
+        digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         plain = f"{plain}-{digest}" if plain else digest
     return plain + ending
 

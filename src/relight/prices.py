@@ -22,7 +22,7 @@ from relight.model import Cost, Usage
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo
 
-Source: TypeAlias = Literal["config", "prices.toml", "genai-prices"]
+Source: TypeAlias = Literal["endpoint", "config", "prices.toml", "genai-prices"]
 MTOK = 1_000_000
 NANOS = 10**9
 UNKNOWN = Cost(None, "unknown", None)

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from relight.importing import hold_import
 from relight.intake import POOL_BYTES
-from relight.model import Cost, Usage
+from relight.model import Cost, Mark, Usage
 from relight.redact import redact
 from relight.sources import find_source
 from relight.store import Store
@@ -25,7 +25,14 @@ USAGE = (
     "input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, cache_write_1h_tokens,"
     " reasoning_tokens"
 )
-DERIVED = ("tool_call", "control_total", "turn", "skill_entry")
+DERIVED = (
+    "tool_call",
+    "control_total",
+    "turn",
+    "skill_entry",
+    "session_words",
+    "call_timing",
+)
 
 
 class Derivation(Struct, frozen=True):
@@ -100,7 +107,9 @@ def derive(derivation: Derivation) -> Sealed:
     part = derivation.part
     read = find_source(part.source).read
     parsed = read(part.lines(), part.origin, part.state)
-    return seal_parsed(part.source, parsed, timezone=derivation.timezone)
+    sealed = seal_parsed(part.source, parsed, timezone=derivation.timezone)
+    place = Mark(path=part.origin.path, part=part.part, offset=part.offset)
+    return msgspec.structs.replace(sealed, before=place)
 
 
 def answer_derivation(message: bytes) -> bytes:

@@ -20,16 +20,16 @@ _STOP = frozenset(
     if in into is it its itself just let like make may me more most my need no nor not now of off
     on once only or other our out over own please s same she should so some such t than that the
     their them then there these they this those through to too under until up us use using very
-    want was we were what when where which while who why will with would you your""".split()
+    want was we were what when where which while who why will with would you your""".split()  # noqa: SIM905 - prose reads better than a hundred quotes
 )
-_ENDINGS = ("ing", "ed", "es", "s")
+_ENDINGS = ("ing", "ed", "es", "s", "e")
 
 
 def read_words(text: str) -> Vector:
     """The words of a text with their weights: told often counts more, but ever less.
 
     >>> sorted(read_words("Fixing the parse_invoice bug"))
-    ['bug', 'fix', 'invoice', 'parse', 'parse_invoice']
+    ['bug', 'fix', 'invoic', 'pars', 'parse_invoice']
     """
     counts: Counter[str] = Counter()
     for word in _WORD.findall(text[:LIMIT]):
@@ -37,17 +37,15 @@ def read_words(text: str) -> Vector:
         pieces = [piece.lower() for piece in _PIECE.findall(word)]
         if len(pieces) > 1:
             counts[lowered] += 1
-        counts.update(
-            stem(piece) for piece in pieces if piece not in _STOP and len(piece) > 1
-        )
+        counts.update(stem(piece) for piece in pieces if piece not in _STOP and len(piece) > 1)
     return {word: 1 + math.log(count) for word, count in counts.items()}
 
 
 def stem(word: str) -> str:
     """A word without its commonest endings; light, since a wrong stem hides a match.
 
-    >>> [stem(word) for word in ("invoices", "failed", "class", "rounding")]
-    ['invoic', 'fail', 'class', 'round']
+    >>> [stem(word) for word in ("invoice", "invoices", "failed", "class", "rounding")]
+    ['invoic', 'invoic', 'fail', 'class', 'round']
     """
     if word.endswith("ss"):
         return word

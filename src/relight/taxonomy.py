@@ -1,13 +1,13 @@
 """What kind of work a session was, from what its tool calls mean."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal, TypeVar
 
 from msgspec import Struct
 
 from relight.conversations import read_entries
-from relight.meanings import read_table, understand_call
+from relight.meanings import Understood, read_table, understand_call
 
 TaskType = Literal["code", "file", "research", "mixed"]
 Category = Literal["coding", "research", "ops", "general"]
@@ -20,6 +20,14 @@ class Kind(Struct, frozen=True):
 
     task_type: TaskType
     category: Category
+
+
+class Sides(Struct, frozen=True):
+    """The side that a call takes in each view, None for none, and the kinds of files it names."""
+
+    task_type: str | None
+    category: str | None
+    files: frozenset[str] = frozenset()
 
 
 def classify_session(messages: Iterable[object]) -> Kind:
@@ -39,21 +47,30 @@ def classify_calls(calls: Iterable[tuple[str, object]]) -> Kind:
     A command is code whatever it does, and so is work on files where commands are run as well and
     most of the files are source. Calls that take no side (a plan, a thought) are left out.
     """
+    sides = (take_sides(understand_call(tool, arguments)) for tool, arguments in calls)
+    return judge_sides(Counter(sides))
+
+
+def take_sides(call: Understood) -> Sides:
+    """The side that a call takes in each view, and the kinds of files it names."""
+    view = read_table().views.get(call.meaning)
+    if view is None:
+        return Sides("mixed", "general", call.files)
+    is_command = view.task_type == "file" and call.command
+    return Sides("code" if is_command else view.task_type, view.category, call.files)
+
+
+def judge_sides(counts: Mapping[Sides, int]) -> Kind:
+    """The kind of work that so many calls of each side are."""
     types: Counter[str] = Counter()
     categories: Counter[str] = Counter()
     files: Counter[str] = Counter()
-    views = read_table().views
-    for tool, arguments in calls:
-        call = understand_call(tool, arguments)
-        view = views.get(call.meaning)
-        task_type, category = (view.task_type, view.category) if view else ("mixed", "general")
-        if task_type == "file" and call.command:
-            task_type = "code"
-        if task_type:
-            types[task_type] += 1
-        if category:
-            categories[category] += 1
-        files.update(call.files)
+    for sides, count in counts.items():
+        if sides.task_type:
+            types[sides.task_type] += count
+        if sides.category:
+            categories[sides.category] += count
+        files.update(dict.fromkeys(sides.files, count))
     if types["code"] and files["source"] > files["document"]:
         types["code"] += types.pop("file", 0)
     return Kind(

@@ -9,6 +9,9 @@ SETTINGS = """Settings that config.toml may hold:
 timezone = "Europe/Berlin"      # whose days are counted; fixed when the store is made
 [prices."my-model"]             # dollars per million tokens, before any price list
 input_usd_per_mtok = 0.5        # and output_…, cache_read_…, cache_write_…
+[templates]
+max_live_per_category = 5       # in use, per project and category; 0: no limit
+hold_out = 0.2                  # the share of sessions that starts cold, to compare with
 """
 
 
@@ -23,6 +26,10 @@ def command(as_json: bool) -> None:
         "file": str(path) if path.exists() else None,
         "timezone": config.timezone,
         "prices": config.prices,
+        "templates": {
+            "max_live_per_category": config.max_live_per_category,
+            "hold_out": config.hold_out,
+        },
     }
     if as_json:
         print_json(known)
@@ -30,6 +37,8 @@ def command(as_json: bool) -> None:
     click.echo(f"home: {home}")
     click.echo(f"settings: {path if path.exists() else f'none ({path} is not there)'}")
     click.echo(f"timezone: {config.timezone or 'that of this machine when the store was made'}")
+    live = config.max_live_per_category or "any number of"
+    click.echo(f"templates: {live} live per project and category, {config.hold_out:.0%} held out")
     for model, rates in config.prices.items():
         told = ", ".join(f"{name} {value}" for name, value in rates.items())
         click.echo(f"price of {model}: {told}")

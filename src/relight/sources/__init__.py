@@ -3,13 +3,14 @@
 To add a source: a module with `NAME`, `find` and `read`, a folder of fixtures, and a row here.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
 from relight.errors import RelightError
 from relight.model import Mark, Origin, Parsed, Piece
+from relight.sources.talk import Talk
 
 
 class Source(Protocol):
@@ -35,6 +36,16 @@ SOURCES = {
     "codex": "relight.sources.codex",
     "hermes": "relight.sources.hermes",
     "chat": "relight.sources.chat",
+    "relight": "relight.sources.relight",
+}
+
+# how each source's records are read as chat messages
+TALKS = {
+    "claude-code": "relight.sources.claude_talk",
+    "codex": "relight.sources.codex_talk",
+    "hermes": "relight.sources.hermes_talk",
+    "chat": "relight.sources.chat_talk",
+    "relight": "relight.sources.relight_talk",
 }
 
 
@@ -48,3 +59,9 @@ def find_source(name: str) -> Source:
 def find_fetch(name: str) -> Fetch | None:
     """How a source's new records are fetched, where its origins are not plain files of lines."""
     return getattr(find_source(name), "fetch", None)
+
+
+def read_talk(name: str, lines: Iterable[bytes], key: str) -> Talk:
+    """What a source's records say was said in one session, as OpenAI chat messages."""
+    talk: Talk = import_module(TALKS[name]).read_talk(lines, key)
+    return talk

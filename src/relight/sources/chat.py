@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from relight.injections import find_injected, strip_block
 from relight.model import (
     Ending,
     Mark,
@@ -166,8 +167,11 @@ def _read_session(reading: Reading, key: str, session: _Session, origin: Origin)
     answers = 0
     known = {call.call_id: call for call in session.calls or ()}
     title = answer = ending = None
-    for message in session.messages:
+    for message in _own_messages(session):
         ending = _ending(message) or ending
+        if message.role in ("user", "assistant", "tool"):
+            text = None if message.role == "tool" else content_text(message.content)
+            reading.hear(key, message.role, strip_block(text or ""))  # type: ignore[arg-type]
         at = read_time(message.timestamp) or at
         if message.role == "assistant":
             answers += 1
@@ -184,7 +188,7 @@ def _read_session(reading: Reading, key: str, session: _Session, origin: Origin)
                 timed_out=facts.timed_out if facts else None,
             )
         elif message.role == "user" and title is None:
-            title = first_line(content_text(message.content))
+            title = first_line(strip_block(content_text(message.content) or ""))
     if session.usage is not None:
         reading.see_turn(
             Turn(
@@ -211,6 +215,12 @@ def _read_session(reading: Reading, key: str, session: _Session, origin: Origin)
             told_outcome=_told_outcome(session.outcome),
         )
     )
+
+
+def _own_messages(session: _Session) -> list[_Message]:
+    """The messages without an example that Relight put before them: it is no work of theirs."""
+    injected = find_injected((one.role, one.content) for one in session.messages)
+    return [one for one, is_not in zip(session.messages, injected, strict=True) if not is_not]
 
 
 def _ending(message: _Message) -> Ending | None:

@@ -22,5 +22,5 @@ def read_talk(lines: Iterable[bytes], key: str) -> Talk:
         listed = line["messages"] if isinstance(line, dict) else line
         known = line.get("calls") if isinstance(line, dict) else None
         messages = [one for one in listed if isinstance(one, dict)]
-        talk = Talk([dict(one) for one in skip_injected(messages)], known or [])
+        talk = Talk(list(skip_injected(messages)), known or [])
     return talk

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from relight.injections import strip_block
 from relight.model import Ending, Origin, Parsed, Session, ToolCall, Total, Turn, Usage
 from relight.sources.claude_skills import SkillWatch, Watched
 from relight.sources.files import find_files
@@ -19,6 +20,8 @@ from relight.times import read_time
 
 NAME = "claude-code"
 SIDECHAINS_KEPT = 32
+# what the client writes down of commands it runs by itself
+COMMANDS = ("<command-", "<local-command")
 
 
 class _CacheCreation(Struct):
@@ -91,6 +94,7 @@ class _State(Struct):
     session: str | None = None
     model: str | None = None
     last_at: int | None = None
+    last_answer: str | None = None
     sidechains: dict[str, str] = {}
     open_calls: list[ToolCall] = []
     skills: Watched = msgspec.field(default_factory=Watched)
@@ -152,7 +156,9 @@ class _Reader:
         if line.type == "assistant":
             self._read_response(line, message, session, at)
         elif line.type == "user":
-            self._read_results(message, at)
+            self._read_results(message, session, at)
+            if not line.isMeta and not line.isCompactSummary:
+                self._hear_person(message, session)
             if (text := _own_text(message)) is not None:
                 self.skills.see_text(
                     text,
@@ -197,6 +203,7 @@ class _Reader:
         self.state.model = message.model
         name = message.id or line.uuid or ""
         key = f"{name}:{line.requestId}" if line.requestId else name
+        self._hear_model(message, session, name)
         if (usage := message.usage) is not None:
             self.reading.see_turn(
                 Turn(
@@ -210,7 +217,8 @@ class _Reader:
                     usage_status="final" if message.stop_reason else "partial",
                 )
             )
-        self.skills.see_answer(line.attributionSkill, session=session, turn=key, at=at)
+        if line.attributionSkill or self.state.skills.typed is not None:
+            self.skills.see_answer(line.attributionSkill, session=session, turn=key, at=at)
         for block in message.content if isinstance(message.content, list) else ():
             if block.type == "tool_use":
                 if block.name == "Skill":
@@ -244,16 +252,39 @@ class _Reader:
             )
         )
 
-    def _read_results(self, message: _Message, at: int | None) -> None:
+    def _hear_person(self, message: _Message, session: str) -> None:
+        text = message.content
+        if isinstance(text, list):
+            text = "\n".join(block.text for block in text if block.type == "text")
+        if text and not text.startswith(COMMANDS):
+            self.reading.hear(session, "user", strip_block(text))
+
+    def _hear_model(self, message: _Message, session: str, name: str) -> None:
+        """Count an answer once, though each of its blocks has a line of its own."""
+        text = message.content
+        if isinstance(text, list):
+            text = "\n".join(block.text for block in text if block.type == "text")
+        # a block of thoughts alone is not said
+        has_call = isinstance(message.content, list) and any(
+            block.type == "tool_use" for block in message.content
+        )
+        if text or has_call:
+            is_new = self.state.last_answer != name
+            self.reading.hear(session, "assistant", text, is_new=is_new)
+            self.state.last_answer = name
+
+    def _read_results(self, message: _Message, session: str, at: int | None) -> None:
         for block in message.content if isinstance(message.content, list) else ():
             if block.type == "tool_result":
+                self.reading.hear(session, "tool")
                 self.reading.close_call(
                     block.tool_use_id,
                     finished_at=at,
                     result=result_text(block.content),
                     is_error=block.is_error,
                 )
-                self.skills.see_result(block.tool_use_id, is_error=block.is_error)
+                if self.state.skills.loading:
+                    self.skills.see_result(block.tool_use_id, is_error=block.is_error)
 
     def _read_totals(self, session: str, usage: dict[str, _ModelUsage]) -> None:
         """`cost-state`: cumulative for the session with its sub-agents, and inherited by forks."""
@@ -340,7 +371,7 @@ def _ending(line: Line) -> Ending | None:
     if "tool_result" in kinds:
         return "result"
     # a command that the client runs by itself gets no answer
-    return None if text.startswith(("<command-", "<local-command")) else "prompt"
+    return None if text.startswith(COMMANDS) else "prompt"
 
 
 def _answer(line: Line) -> str | None:

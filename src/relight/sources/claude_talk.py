@@ -7,8 +7,6 @@ import msgspec
 from relight.sources import claude_code
 from relight.sources.talk import Talk, TalkWriter
 
-_COMMANDS = ("<command-", "<local-command")
-
 
 def read_talk(lines: Iterable[bytes], key: str) -> Talk:
     """What was said in the session of this key; each sub-agent in a file is a session apart."""
@@ -50,5 +48,5 @@ def _write_line(writer: TalkWriter, line: "claude_code.Line") -> None:
             elif block.type == "text":
                 texts.append(block.text)
         said = "\n".join(one for one in texts if one)
-        if not said.startswith(_COMMANDS):
+        if not said.startswith(claude_code.COMMANDS):
             writer.say("user", said)

@@ -7,11 +7,12 @@ Running totals restart, repeat, and are inherited, so only single responses are 
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
+from relight.injections import strip_block
 from relight.model import Ending, Origin, Parsed, Session, ToolCall, Turn, Usage
 from relight.sources.codex_skills import find_read, find_written
 from relight.sources.files import find_files
@@ -100,6 +101,7 @@ class _State(Struct):
     has_records: bool = False
     last_total: _Usage | None = None
     responses: int = 0
+    last_role: str | None = None
     asked: list[str] = []
     open_calls: list[ToolCall] = []
 
@@ -262,6 +264,7 @@ class _Reader:
             self._read_call(payload, at)
         elif payload.type in RESULTS and payload.call_id:
             self._see(at, ending="result")
+            self._hear("tool")
             output = as_text(payload.output)
             if entry := find_read(self.reading.open_calls.get(payload.call_id), output):
                 self.reading.see_skill(entry)
@@ -270,11 +273,19 @@ class _Reader:
             texts = [part.text for part in payload.content or () if part.text]
             if payload.role == "assistant":
                 self._see(at, ending="answer", answer="\n".join(texts))
+                self._hear("assistant", "\n".join(texts))
             elif payload.role == "user" and texts and not texts[0].startswith(HARNESS):
                 self._see(at, title=first_line(texts[0]), ending="prompt")
+                self._hear("user", strip_block("\n".join(texts)))
             elif payload.role == "user":
                 for entry in find_written(self.state.session or "", texts, at):
                     self.reading.see_skill(entry)
+
+    def _hear(self, role: Literal["user", "assistant", "tool"], text: str | None = None) -> None:
+        """Count a message; words and calls in a row are one answer."""
+        is_new = role != "assistant" or self.state.last_role != "assistant"
+        self.state.last_role = role
+        self.reading.hear(self.state.session or "", role, text, is_new=is_new)
 
     def _read_call(self, payload: Payload, at: int | None) -> None:
         key = payload.call_id or payload.id or f"{self.state.session}@{at}"
@@ -282,6 +293,7 @@ class _Reader:
         if arguments is None:
             arguments = as_text(payload.input if payload.input is not None else payload.action)
         self._see(at, ending="call")
+        self._hear("assistant")
         self.reading.open_call(
             ToolCall(
                 key=key,

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from relight.errors import RelightError
+from relight.injections import strip_block
 from relight.model import Cost, Ending, Mark, Origin, Parsed, Piece, Session, ToolCall, Total, Usage
 from relight.sources.databases import look_at_database, open_database
 from relight.sources.hermes_cron import JOBS, LEDGER, fetch_cron, find_cron, read_job, read_run
@@ -211,6 +212,8 @@ class _Reader:
         at = read_time(row.get("timestamp"))
         key = row["session_id"]
         text = str(row.get("content") or "")
+        if row["role"] in ("user", "assistant", "tool"):
+            self.reading.hear(key, row["role"], strip_block(text))
         is_person = row["role"] == "user" and not text.startswith("[IMPORTANT:")
         self.reading.see_session(
             Session(

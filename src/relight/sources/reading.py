@@ -1,6 +1,7 @@
 """What every reader gathers while it walks through the records of a source."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
@@ -11,6 +12,8 @@ from relight.model import (
     Run,
     Session,
     SkillEntry,
+    Spoken,
+    Timing,
     ToolCall,
     Total,
     Turn,
@@ -37,6 +40,8 @@ class Reading:
         self.runs: list[Run] = []
         self.latencies: list[Latency] = []
         self.skills: dict[str, SkillEntry] = {}
+        self.spoken: list[Spoken] = []
+        self.timings: list[Timing] = []
         self.bad_lines: dict[int, str] = {}
         self.open_calls = {call.key: call for call in open_calls}
 
@@ -65,6 +70,17 @@ class Reading:
         version = known.version or entry.version
         self.skills[entry.key] = msgspec.structs.replace(known, version=version)
 
+    def hear(
+        self,
+        session: str,
+        role: Literal["user", "assistant", "tool"],
+        text: str | None = None,
+        *,
+        is_new: bool = True,
+    ) -> None:
+        """Add a message of the conversation, or more words of one."""
+        self.spoken.append(Spoken(session, role, text, is_new))
+
     def finish(self, owner: str | None, state: bytes) -> Parsed:
         return Parsed(
             owner=owner,
@@ -77,6 +93,8 @@ class Reading:
             runs=self.runs,
             latencies=self.latencies,
             skills=list(self.skills.values()),
+            spoken=self.spoken,
+            timings=self.timings,
             bad_lines=self.bad_lines,
         )
 

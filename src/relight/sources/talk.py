@@ -33,9 +33,7 @@ class TalkWriter:
         message = self._find_answer(answer)
         message["content"] = f"{message['content']}\n{text}" if message["content"] else text
 
-    def ask(
-        self, key: str, tool: str, arguments: str | None, *, answer: str | None = None
-    ) -> None:
+    def ask(self, key: str, tool: str, arguments: str | None, *, answer: str | None = None) -> None:
         function = {"name": tool, "arguments": arguments if arguments is not None else "{}"}
         call = {"id": key, "type": "function", "function": function}
         self._find_answer(answer).setdefault("tool_calls", []).append(call)

@@ -42,6 +42,12 @@ class Store:
             return self._connection.execute(statement, values).fetchall()
 
     @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The connection itself, for several questions in a row."""
+        with self._lock, told_errors(self.path):
+            yield self._connection
+
+    @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Write all or nothing; other processes wait their turn."""
         with self._lock, told_errors(self.path):

@@ -5,57 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
-from relight.attribution import Charge, Entered, Spent, charge_skills
+from relight.store.charges import AMOUNTS, OWN, Bill, Turn, read_bills
 from relight.times import day_reader
 
-# what is shared out, in this order; `TURNS` and `CALLS` select it so
-AMOUNTS = (
-    "turns",
-    "partial_turns",
-    "unpriced_turns",
-    "input_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "cache_write_1h_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-    "cost_nanos",
-    "included_nanos",
-    "tool_calls",
-    "tool_failures",
-)
-COST = AMOUNTS.index("cost_nanos")
-TURNS = """
-    select id, session_id, at, total_id is not null, model, provider, role, cost_status,
-        cost_source, calls, iif(usage_status = 'partial', calls, 0),
-        iif(cost_nanos is null, calls, 0), input_tokens, cache_read_tokens, cache_write_tokens,
-        cache_write_1h_tokens, output_tokens, reasoning_tokens, cost_nanos,
-        iif(cost_status = 'included', coalesce(cost_nanos, 0), 0), 0, 0
-    from turn
-    where session_id in (select id from session where root_id = ?)
-        and (calls > 0 or usage_status = 'reconciled')
-    order by at, id
-"""
-CALLS = """
-    select turn_id, session_id, at, 0, 0, 0, null, null, null, null, null, null, null, 0, 1,
-        label = 'error'
-    from tool_call where session_id in (select id from session where root_id = ?)
-    order by at, id
-"""
-ENTRIES = """
-    select skill_entry.session_id, skill_name, entry, coalesce(turn.at, skill_entry.at),
-        skill_version, turn_id
-    from skill_entry left join turn on turn.id = skill_entry.turn_id
-    where skill_entry.session_id in (select id from session where root_id = ?)
-    order by 4, skill_entry.id
-"""
 # calls that got no answer cost nothing, if their model has a price at all
-FREE = """
-    select 1 from turn where session_id in (select id from session where root_id = ?)
-        and calls = 0 and cost_nanos = 0 limit 1
-"""
+FREE = f"select 1 from turn where {OWN} and calls = 0 and cost_nanos = 0 limit 1"
 SESSION = """
     select session.source, session.key, session.started_at, session.ended_at, session.model,
         session.outcome, session.outcome_evidence, session.score,
@@ -166,65 +121,25 @@ def _delete_others(
     )
 
 
-class _Turn(Struct, frozen=True, kw_only=True):
-    """A turn as `TURNS` selects it."""
-
-    id: int
-    session: int
-    at: int | None
-    is_lump: bool
-    model: str | None
-    provider: str | None
-    role: str | None
-    cost_status: str
-    cost_source: str | None
-    amounts: tuple[int | None, ...]
-
-    @property
-    def calls(self) -> int:
-        return self.amounts[0] or 0
-
-    @property
-    def is_unpriced(self) -> bool:
-        return bool(self.amounts[AMOUNTS.index("unpriced_turns")])
-
-
-def _read_turns(database: sqlite3.Connection, root_id: int) -> Iterator[_Turn]:
-    for row in database.execute(TURNS, (root_id,)):
-        turn_id, session, at, is_lump, model, provider, role, status, source, *amounts = row
-        yield _Turn(
-            id=turn_id,
-            session=session,
-            at=at,
-            is_lump=bool(is_lump),
-            model=model,
-            provider=provider,
-            role=role,
-            cost_status=status,
-            cost_source=source,
-            amounts=tuple(amounts),
-        )
-
-
 def _derive(database: sqlite3.Connection, root_id: int, timezone: str) -> Iterator[dict[str, Any]]:
     """The rows of one session with its sub-agents."""
     source, key, started_at, ended_at, model, outcome, evidence, score, job, provider = (
         database.execute(SESSION, (root_id,)).fetchone()
     )
     reasons = msgspec.json.decode(evidence or "[]")
-    turns = list(_read_turns(database, root_id))
-    charges = _charge(database, root_id, turns, started_at=started_at, ended_at=ended_at)
-    is_free = not turns and database.execute(FREE, (root_id,)).fetchone() is not None
     read_day = day_reader(timezone)
-    total = sum(charge.amounts[COST] or 0 for charge in charges if charge.amounts)
-    for charge in charges:
-        own = [turns[place] for place in charge.own if place < len(turns)] or turns
-        amounts = dict(zip(AMOUNTS, charge.amounts or (0,) * len(AMOUNTS), strict=True))
-        status, cost_source = _describe_cost(amounts["cost_nanos"], own, is_free=is_free)
+    bills = read_bills(database, root_id, started_at, ended_at)
+    total = sum(bill.amounts["cost_nanos"] or 0 for bill in bills)
+    for bill in bills:
+        charge = bill.charge
+        is_free = not bill.turns and database.execute(FREE, (root_id,)).fetchone() is not None
+        status, cost_source = _describe_cost(bill, is_free=is_free)
         # unknown are tokens and costs; a call that was not made is known
-        amounts |= {name: amounts[name] or 0 for name in AMOUNTS if not name.endswith("_tokens")}
+        amounts = bill.amounts | {
+            name: value or 0 for name, value in bill.amounts.items() if not name.endswith("_tokens")
+        }
         cost = amounts["cost_nanos"] = None if status == "unknown" else amounts["cost_nanos"]
-        used_model, used_provider = _find_model(own, root_id) or (model, provider)
+        used_model, used_provider = _find_model(bill.turns, root_id) or (model, provider)
         yield {
             "session_id": f"{source}:{key}",
             "root_id": root_id,
@@ -248,56 +163,12 @@ def _derive(database: sqlite3.Connection, root_id: int, timezone: str) -> Iterat
         }
 
 
-def _charge(
-    database: sqlite3.Connection,
-    root_id: int,
-    turns: Sequence[_Turn],
-    *,
-    started_at: int | None,
-    ended_at: int | None,
-) -> list[Charge]:
-    rows = database.execute(ENTRIES, (root_id,)).fetchall()
-    by_log = {turn_id: name for _, name, entry, _, _, turn_id in rows if entry is None}
-    entries = [
-        Entered(session=session, name=name, entry=entry, at=at, version=version)
-        for session, name, entry, at, version, _ in rows
-        if entry is not None
-    ]
-    spent = [
-        Spent(
-            session=turn.session,
-            at=turn.at,
-            amounts=turn.amounts,
-            turns=turn.calls,
-            skill=by_log.get(turn.id),
-            is_lump=turn.is_lump,
-        )
-        for turn in turns
-    ]
-    spent += [
-        Spent(session=session, at=at, amounts=tuple(amounts), skill=by_log.get(turn_id))
-        for turn_id, session, at, *amounts in database.execute(CALLS, (root_id,))
-    ]
-    parents = database.execute(
-        "select id, parent_id from session where root_id = ?1 and id <> ?1", (root_id,)
-    ).fetchall()
-    return charge_skills(
-        entries,
-        spent,
-        parents=dict(parents),
-        root=root_id,
-        started_at=started_at,
-        ended_at=ended_at,
-    )
-
-
-def _describe_cost(
-    nanos: int | None, turns: Sequence[_Turn], *, is_free: bool
-) -> tuple[str, str | None]:
+def _describe_cost(bill: Bill, *, is_free: bool) -> tuple[str, str | None]:
     """How sure a charge is, and who says so; `partial`: some of its calls have no price."""
+    turns = bill.turns
     if not turns:
         return ("estimated" if is_free else "unknown"), None
-    if any(turn.is_unpriced for turn in turns) and not nanos:
+    if any(turn.is_unpriced for turn in turns) and not bill.amounts["cost_nanos"]:
         return "unknown", None
     priced = [turn for turn in turns if not turn.is_unpriced]
     sources, statuses = ({turn.cost_source for turn in priced}, {one.cost_status for one in priced})
@@ -307,7 +178,7 @@ def _describe_cost(
     return (statuses.pop() if len(statuses) == 1 else "estimated"), source
 
 
-def _find_model(turns: Sequence[_Turn], root_id: int) -> tuple[str | None, str | None] | None:
+def _find_model(turns: Sequence[Turn], root_id: int) -> tuple[str | None, str | None] | None:
     """The model with most calls: of the conversation itself where it has any, not of helpers."""
     calls: dict[tuple[bool, str, str | None, str | None], int] = {}
     for turn in turns:

@@ -18,6 +18,7 @@ SESSIONS = """
 """
 LAST_API_FAILURE = """
     select failure, failure_text from turn where session_id = ? and failure is not null
+        and role is not 'reference'
     order by at desc limit 1
 """
 LAST_CALL = """

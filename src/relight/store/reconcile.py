@@ -63,8 +63,8 @@ def _find_totalled(database: sqlite3.Connection, touched: Iterable[int]) -> set[
         ).fetchone()
         for near in {session_id, root_id}:
             found |= {near, *_find_peers(database, near)}
-    totalled = {row[0] for row in database.execute("select session_id from control_total")}
-    return found & totalled
+    statement = "select 1 from control_total where session_id = ? limit 1"
+    return {one for one in found if database.execute(statement, (one,)).fetchone()}
 
 
 def _find_peers(database: sqlite3.Connection, session_id: int) -> list[int]:

@@ -7,7 +7,8 @@ import sqlite3
 from collections.abc import Sequence
 
 from relight.ids import row_id
-from relight.store import Store, invocations, outcomes, reconcile, rollup, rows
+from relight.store import Store, invocations, outcomes, reconcile, rollup, rows, scores
+from relight.store.append import append
 from relight.store.places import find_current, write_place
 from relight.store.pricing import Pricing
 from relight.store.seal import Sealed
@@ -31,7 +32,8 @@ class Recorder:
             taken = find_current(database, pieces)
             forgotten = [self._is_forgotten(piece) for piece in taken]
             wanted = [one for one, is_gone in zip(taken, forgotten, strict=True) if not is_gone]
-            new = self.write(database, wanted)
+            is_appended = len(wanted) == 1 and append(database, wanted[0], self.pricing)
+            new = set() if is_appended else self.write(database, wanted)
             for piece, is_gone in zip(taken, forgotten, strict=True):
                 write_place(database, piece, with_tape=not is_gone)
         return taken, new
@@ -56,13 +58,17 @@ class Recorder:
             database.executemany(rows.WRITE_RUN, rows.run_rows(piece))
             database.executemany(rows.WRITE_LATENCY, rows.latency_rows(piece))
             database.executemany(rows.WRITE_SKILL, piece.skills)
+            database.executemany(rows.WRITE_WORDS, rows.word_rows(piece))
+            database.executemany(rows.WRITE_TIMING, piece.timings)
         rows.write_shared(database, shared)
         touched |= {session for sessions in shared.values() for session in sessions}
         touched |= {
             row_id("session", one.source, told.session) for one in pieces for told in one.latencies
         }
         touched |= reconcile.reconcile(database, touched, self.pricing)
+        rows.write_timings(database, touched)
         rollup.refresh(database, touched)
+        scores.refresh(database, touched)
         invocations.refresh(database, outcomes.refresh(database, touched))
         self.pricing.keep_found(database)
         return new

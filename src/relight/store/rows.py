@@ -65,7 +65,7 @@ WRITE_TURN = f"""
 """
 
 WRITE_CALL = f"""
-    insert into tool_call values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    insert into tool_call values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     on conflict (id) do update set
         session_id = iif({IS_SMALLER}, excluded.session_id, session_id),
         turn_id = coalesce(turn_id, excluded.turn_id),
@@ -115,6 +115,13 @@ WRITE_SKILL = f"""
         at = min(coalesce(at, excluded.at), coalesce(excluded.at, at)),
         skill_version = coalesce(skill_version, excluded.skill_version),
         turn_id = coalesce(turn_id, excluded.turn_id)
+"""
+WRITE_WORDS = "insert or replace into session_words values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+WRITE_TIMING = "insert or replace into call_timing values (?, ?, ?)"
+# a witness beside the record only fills in what the record does not tell
+TIME_CALLS = """
+    update tool_call set duration_ms = (select duration_ms from call_timing where id = tool_call.id)
+    where duration_ms is null and id in (select id from call_timing where session_id = ?)
 """
 WRITE_LATENCY = "insert or ignore into call_latency values (?, ?, ?, ?)"
 
@@ -270,6 +277,20 @@ def run_rows(piece: Sealed) -> Iterator[tuple[Any, ...]]:
             run.started_at,
             run.finished_at,
         )
+
+
+def word_rows(piece: Sealed) -> Iterator[tuple[Any, ...]]:
+    """What was said, by the stretch of records that tells it."""
+    before = piece.before
+    origin_id = row_id("origin", piece.source, before.path)
+    for session_id, *counts in piece.words:
+        yield (session_id, origin_id, before.part, before.offset, *counts)
+
+
+def write_timings(database: sqlite3.Connection, sessions: Iterable[int]) -> None:
+    """Give calls the durations that only a witness beside them tells."""
+    if database.execute("select 1 from call_timing limit 1").fetchone():
+        database.executemany(TIME_CALLS, [(found,) for found in sessions])
 
 
 def latency_rows(piece: Sealed) -> Iterator[tuple[Any, ...]]:

@@ -27,6 +27,7 @@ from relight.model import (
 )
 from relight.redact import redact
 from relight.store import tape
+from relight.store.words import count_words, read_object, write_work
 from relight.times import day_reader
 from relight.verdicts import find_test_outcome, judge_call
 
@@ -55,6 +56,8 @@ class Sealed(Struct, frozen=True, kw_only=True):
     latencies: list[Latency]
     unreadable: list[Unreadable]
     skills: list[tuple[Any, ...]] = []
+    words: list[tuple[Any, ...]] = []
+    timings: list[tuple[Any, ...]] = []
 
 
 def seal(piece: Piece, read: Read, *, key: bytes, timezone: str) -> Sealed:
@@ -92,13 +95,23 @@ def seal_parsed(source: str, parsed: Parsed, *, timezone: str) -> Sealed:
         latencies=parsed.latencies,
         unreadable=[],
         skills=[_skill_row(source, one) for one in parsed.skills],
+        words=count_words(source, parsed.spoken),
+        timings=[
+            (
+                row_id("call", source, one.call),
+                row_id("session", source, one.session),
+                one.duration_ms,
+            )
+            for one in parsed.timings
+        ],
     )
 
 
 def _call_row(source: str, call: ToolCall, day: str | None) -> tuple[Any, ...]:
+    arguments = read_object(call.arguments)
     verdict = judge_call(
         call.tool,
-        call.arguments,
+        arguments,
         call.result,
         is_error=call.is_error,
         exit_code=call.exit_code,
@@ -122,7 +135,8 @@ def _call_row(source: str, call: ToolCall, day: str | None) -> tuple[Any, ...]:
         verdict.kind,
         None if is_plain else verdict.reason,
         None if is_plain else verdict.evidence,
-        _find_tests(call),
+        _find_tests(call, arguments),
+        write_work(call.tool, arguments),
     )
 
 
@@ -138,12 +152,12 @@ def _skill_row(source: str, entry: SkillEntry) -> tuple[Any, ...]:
     )
 
 
-def _find_tests(call: ToolCall) -> str | None:
+def _find_tests(call: ToolCall, arguments: object) -> str | None:
     """What tests said that the call ran; most results have no word of any."""
     tail = (call.result or "")[-TEST_TAIL:]
     if not any(word in tail for word in TEST_WORDS):
         return None
-    return find_test_outcome(call.tool, call.arguments, tail)
+    return find_test_outcome(call.tool, arguments, tail)
 
 
 def _place_bad_lines(piece: Piece, bad_lines: dict[int, str]) -> list[Unreadable]:

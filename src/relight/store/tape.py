@@ -1,12 +1,14 @@
 """The tape: a session's redacted records, compressed."""
 
+import sqlite3
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from relight.model import Origin
+from relight.ids import row_id
+from relight.model import Mark, Origin
 
 if TYPE_CHECKING:
     from relight.store import Store
@@ -26,6 +28,7 @@ class TapePart(Struct, frozen=True, kw_only=True):
     source: str
     origin: Origin
     part: str
+    offset: int
     state: bytes
     recorded_at: int
     records: bytes
@@ -50,6 +53,27 @@ def split_lines(records: bytes) -> list[bytes]:
     return lines
 
 
+def join_parts(database: sqlite3.Connection, source: str, mark: Mark) -> None:
+    """One part of tape in place of the many that a live session was told in.
+
+    Only for a source whose reader remembers nothing between its records.
+    """
+    place = (row_id("origin", source, mark.path), mark.part)
+    parts = database.execute(
+        "select id, records, raw_bytes from tape_part where origin_id = ? and part = ?"
+        " order by offset",
+        place,
+    ).fetchall()
+    if len(parts) < 2:
+        return
+    records = b"".join(decompress(part) for _, part, _ in parts)
+    database.executemany("delete from tape_part where id = ?", [(one[0],) for one in parts[1:]])
+    database.execute(
+        "update tape_part set records = ?, raw_bytes = ? where id = ?",
+        (compress(records), sum(size for _, _, size in parts), parts[0][0]),
+    )
+
+
 def read_tape(store: "Store", session_id: int | None = None) -> Iterator[TapePart]:
     """The parts of one session's tape, or of all, in the order they were recorded."""
     where = "" if session_id is None else "where tape_part.session_id = ?"
@@ -58,18 +82,20 @@ def read_tape(store: "Store", session_id: int | None = None) -> Iterator[TapePar
         () if session_id is None else (session_id,),
     )
     statement = (
-        "select tape_part.session_id, source, path, part, modified_ns, state, recorded_at, records"
+        "select tape_part.session_id, source, path, part, offset, modified_ns, state, recorded_at,"
+        " records"
         " from tape_part join origin on origin.id = origin_id where tape_part.id = ?"
     )
     for (part_id,) in ids:
         row = store.query(statement, (part_id,))
         if row:
-            session, source, path, part, modified_ns, state, recorded_at, records = row[0]
+            session, source, path, part, offset, modified_ns, state, recorded_at, records = row[0]
             yield TapePart(
                 session_id=session,
                 source=source,
                 origin=Origin(path, modified_ns=modified_ns),
                 part=part,
+                offset=offset,
                 state=state,
                 recorded_at=recorded_at,
                 records=records,

@@ -40,24 +40,24 @@ create table skill_invocations (
     -- whole billionths, so that shares add up; at list price also where a plan included it
     cost_nanos integer,
     cost_usd real generated always as (cost_nanos / 1e9) virtual,
-    cost_status text not null,
+    cost_status text not null default 'unknown',
     cost_source text,
     -- 1, 0, or null where nobody knows
     success integer,
     end_reason text,
     quality_score real,
-    share real not null,
+    share real not null default 1.0,
     -- 1 for what was told through the API: a fact, which no rebuild touches
-    is_told integer not null,
+    is_told integer not null default 1,
     -- the rest of the charge, so that a report by skill adds up like any other
-    turns integer not null,
-    partial_turns integer not null,
-    unpriced_turns integer not null,
+    turns integer not null default 1,
+    partial_turns integer not null default 0,
+    unpriced_turns integer not null default 0,
     cache_write_1h_tokens integer,
     reasoning_tokens integer,
-    included_nanos integer not null,
-    tool_calls integer not null,
-    tool_failures integer not null
+    included_nanos integer not null default 0,
+    tool_calls integer not null default 0,
+    tool_failures integer not null default 0
 ) strict;
 create index skill_invocations_by_skill on skill_invocations (skill_name, invoked_at);
 create index skill_invocations_by_job on skill_invocations (job_id, invoked_at);

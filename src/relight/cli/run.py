@@ -1,0 +1,113 @@
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from relight.cli.options import current_store, json_option, print_json, relight_command
+from relight.errors import RelightError
+
+SHOWN_CHARACTERS = 100
+
+
+@relight_command("run", example='relight run "Fix the failing test" --model gpt-5.1 --workdir shop')
+@click.argument("prompt")
+@click.option(
+    "--model", envvar="RELIGHT_MODEL", help="The model, or moa:PRESET (else RELIGHT_MODEL)."
+)
+@click.option("--base-url", metavar="URL", help="Any OpenAI-compatible endpoint.")
+@click.option("--key-variable", metavar="NAME", help="The variable that holds the endpoint's key.")
+@click.option("--template", default="none", help="A template's name, auto or none.")
+@click.option("--tools", help="The tools it may use, separated by commas (default all).")
+@click.option("--workdir", default=".", metavar="DIR", help="The folder it works in.")
+@click.option("--max-turns", type=click.IntRange(1), default=50, help="How many model calls.")
+@click.option("--max-tokens", type=click.IntRange(1), help="How many tokens in all.")
+@click.option("--budget-usd", type=float, help="How much it may cost.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="How long it may take.")
+@click.option("--max-tool-chars", type=click.IntRange(200), default=8000, help="See below.")
+@json_option
+def command(
+    prompt: str,
+    model: str | None,
+    base_url: str | None,
+    key_variable: str | None,
+    template: str,
+    tools: str | None,
+    workdir: str,
+    max_turns: int,
+    max_tokens: int | None,
+    budget_usd: float | None,
+    timeout: float | None,
+    max_tool_chars: int,
+    as_json: bool,
+) -> None:
+    """Let an agent do a task in a folder, recorded as it goes.
+
+    File tools stay inside the folder; the terminal can do all that you can. Without --base-url
+    OPENAI_BASE_URL and OPENAI_API_KEY serve; with it a key is sent only if --key-variable names
+    it. Tool results longer than --max-tool-chars are shortened for the model, and kept whole in
+    the record. Exit 1 if the run failed.
+    """
+    from relight.agent.guard import Budget
+    from relight.agent.runs import run_prompt
+
+    if not model:
+        raise RelightError("which model?", "name one with --model or RELIGHT_MODEL")
+    budget = Budget(turns=max_turns, tokens=max_tokens, cost_usd=budget_usd, seconds=timeout)
+    with current_store() as store:
+        result, start = run_prompt(
+            store,
+            prompt,
+            model=model,
+            base_url=base_url,
+            key_variable=key_variable,
+            template=template,
+            tools=[name.strip() for name in tools.split(",") if name.strip()] if tools else None,
+            folder=workdir,
+            budget=budget,
+            max_tool_chars=max_tool_chars,
+            on_event=None if as_json else _show,
+        )
+    figures = result.figures
+    if as_json:
+        names = [name for name in figures if name.endswith("_tokens")]
+        print_json(
+            {
+                "session_id": result.session_id,
+                "outcome": result.outcome,
+                "evidence": result.evidence,
+                "answer": result.answer,
+                "ended_by": result.ended_by,
+                "model": model,
+                "template": start.template,
+                "arm": start.arm,
+                "turns": figures["turns"],
+                "tool_calls": figures["tool_calls"],
+                "tool_failures": figures["tool_failures"],
+                "usage": {name: figures[name] for name in names},
+                "cost_usd": figures["cost_usd"],
+                "unpriced_turns": figures["unpriced_turns"],
+                "duration_seconds": figures["wall_seconds"],
+            }
+        )
+    else:
+        from relight.cli import screen
+
+        click.echo(screen.clean_lines(result.answer or ""))
+        told = f"{result.session_id} · {figures['turns']} turns · "
+        told += f"{screen.dollars(figures['cost_usd'])} · outcome {result.outcome}"
+        click.echo(f"{told}\n{screen.clean(result.ended_by or '')}".rstrip(), err=True)
+    if result.outcome == "failure":
+        click.get_current_context().exit(1)
+
+
+def _show(kind: str, told: Mapping[str, Any]) -> None:
+    """What goes on, a line each, on standard error."""
+    from relight.cli.screen import clean
+
+    if kind == "answer":
+        for call in told.get("tool_calls") or ():
+            function = call.get("function") or {}
+            words = clean(f"{function.get('name')} {function.get('arguments')}")
+            click.echo(f"→ {words[:SHOWN_CHARACTERS]}", err=True)
+    elif told.get("is_error"):
+        click.echo(f"  {clean(str(told.get('content')))[:SHOWN_CHARACTERS]}", err=True)

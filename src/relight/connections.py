@@ -1,0 +1,50 @@
+"""The connections to model servers; the one home of httpx2, loaded when first needed."""
+
+import os
+from typing import TYPE_CHECKING
+
+from relight.background import find_background
+from relight.errors import RelightError
+
+if TYPE_CHECKING:
+    from httpx2 import AsyncClient
+
+CONNECT_SECONDS = 15.0
+_clients: dict[int, "AsyncClient"] = {}
+
+
+def find_client() -> "AsyncClient":
+    """The client of the background loop, with its open connections; ask for it only in there."""
+    background = find_background()
+    if id(background) not in _clients:
+        import httpx2
+
+        # time is limited for each call as a whole, by whoever makes it
+        timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
+        limits = httpx2.Limits(max_connections=256, max_keepalive_connections=64)
+        client = httpx2.AsyncClient(timeout=timeout, limits=limits)
+        _clients[id(background)] = client
+
+        async def close() -> None:
+            _clients.pop(id(background), None)
+            await client.aclose()
+
+        background.closers.append(close)
+    return _clients[id(background)]
+
+
+def read_key(variable: str | None) -> str | None:
+    """The key that an environment variable holds; a variable that is named must be set."""
+    if variable is None:
+        return None
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise RelightError(
+            f"the variable {variable} is not set", f"export {variable}=… with the endpoint's key"
+        )
+    return key
+
+
+def headers_of(variable: str | None) -> dict[str, str]:
+    key = read_key(variable)
+    return {"Authorization": f"Bearer {key}"} if key else {}

@@ -1,0 +1,86 @@
+"""Sealed rows of what words and calls tell of a session's kind and score."""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from relight.ids import row_id
+from relight.meanings import understand_call
+from relight.measures import is_submission
+from relight.model import Spoken
+from relight.remarks import says
+from relight.taxonomy import Sides, take_sides
+
+NOTHING, FILES = "-", {"s": "source", "d": "document"}
+SUBMITTED, UNREADABLE = "submitted", "unreadable"
+
+
+def read_object(arguments: str | None) -> Any:
+    """A call's arguments, decoded once for all who look at them; text that is no object stays."""
+    if arguments is not None and arguments.lstrip()[:1] == "{":
+        try:
+            return msgspec.json.decode(arguments)
+        except msgspec.DecodeError:
+            pass
+    return arguments
+
+
+def write_work(tool: str, arguments: Any) -> str:
+    """What kind of work a call was, in a few words that are counted later.
+
+    >>> write_work("Bash", {"command": "pytest -q tests/test_app.py"})
+    'code coding s'
+    """
+    known = understand_call(tool, arguments)
+    sides = take_sides(known)
+    words = [sides.task_type or NOTHING, sides.category or NOTHING]
+    words.append("".join(sorted(kind[0] for kind in sides.files)) or NOTHING)
+    if is_submission(tool, known.command):
+        words.append(SUBMITTED)
+    if isinstance(arguments, str) and arguments.lstrip()[:1] == "{":
+        words.append(UNREADABLE)
+    return " ".join(words)
+
+
+@lru_cache(maxsize=1024)
+def read_work(work: str) -> tuple[Sides, frozenset[str]]:
+    """The sides that `write_work` wrote, and its marks."""
+    task_type, category, files, *marks = work.split(" ")
+    return (
+        Sides(
+            None if task_type == NOTHING else task_type,
+            None if category == NOTHING else category,
+            frozenset(FILES[letter] for letter in files if letter in FILES),
+        ),
+        frozenset(marks),
+    )
+
+
+def count_words(source: str, spoken: Sequence[Spoken]) -> list[tuple[int, ...]]:
+    """What each session's messages in a stretch of records came to, as rows without a place."""
+    by_session: dict[str, list[Spoken]] = {}
+    for one in spoken:
+        by_session.setdefault(one.session, []).append(one)
+    return [
+        (row_id("session", source, session), *_count(some)) for session, some in by_session.items()
+    ]
+
+
+def _count(spoken: Iterable[Spoken]) -> tuple[int, ...]:
+    messages = users = corrections = malformed = give_ups = first = 0
+    for one in spoken:
+        messages += one.is_new
+        text = one.text
+        if one.role == "tool" or not text:
+            continue
+        if one.role == "assistant":
+            give_ups += says("give_ups", text)
+            continue
+        is_correction = says("user_corrections", text)
+        first = int(is_correction) if not users else first
+        users += 1
+        corrections += is_correction
+        malformed += says("malformed", text)
+    return messages, users, corrections, first, malformed, give_ups

@@ -1,0 +1,1 @@
+"""Templates: a good session's most instructive part, kept for the sessions that come after it."""

@@ -1,0 +1,172 @@
+"""Which template a new task should begin with, and why; often the right answer is none."""
+
+import random
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+
+from msgspec import Struct
+
+from relight.relevance import cosine, read_words
+from relight.store import Store
+from relight.templates import catalogue, record
+from relight.templates.library import Template, read_by_id
+
+CANDIDATES = 400
+COMPARED = 12
+LISTED = 50
+# the share of a template's tools that the session must have
+TOOLS_SHARE = 0.9
+CONSENSUS_WORTH = 0.5
+NEAR = 0.95  # of the best: what comes this close is decided by what each achieved
+
+
+class Choice(Struct, frozen=True):
+    """A template for a task: how like it the task is, and what spoke for it."""
+
+    template: Template
+    similarity: float
+    reasons: list[str]
+    is_above_floor: bool = True
+
+
+def choose_template(
+    store: Store,
+    task: str,
+    *,
+    category: str | None = None,
+    tags: Sequence[str] = (),
+    tools: Sequence[str] | None = None,
+    project: str | None = None,
+    rng: random.Random | None = None,
+) -> Choice | None:
+    """The template to begin a task with; None where nothing is like it.
+
+    One that was shown to do harm is retired on the way.
+    """
+    for choice in rank_templates(
+        store, task, category=category, tags=tags, tools=tools, project=project, rng=rng
+    ):
+        if not choice.is_above_floor:
+            continue
+        if not record.retire_if_harmful(store, choice.template):
+            return choice
+    return None
+
+
+def rank_templates(
+    store: Store,
+    task: str,
+    *,
+    category: str | None = None,
+    tags: Sequence[str] = (),
+    tools: Sequence[str] | None = None,
+    project: str | None = None,
+    rng: random.Random | None = None,
+) -> list[Choice]:
+    """Live templates that fit, best first: by likeness of the task, the same project before others.
+
+    The first few are ranked again by how much they agree on what to do, and near-equals by what
+    they achieved (Thompson sampling; without `rng`, dice thrown by the task's own words).
+    """
+    words = read_words(task)
+    gate = _Gate(category, frozenset(tags), None if tools is None else frozenset(tools))
+    with store.reading() as database:
+        near = catalogue.find_alike(database, words, limit=CANDIDATES)
+        floor = catalogue.read_calibration(database).floor
+    alike = dict(near)
+    found = read_by_id(store, list(alike)[:LISTED]) if alike else {}
+    if len(alike) > LISTED and not all(gate.lets_in(one) for one in found.values()):
+        found = read_by_id(store, list(alike))
+    fitting = [one for key in alike if (one := found.get(key)) and gate.lets_in(one)][:LISTED]
+    ranked = [
+        _Ranked(one, alike[one.id], alike[one.id] >= floor, one.project == project is not None)
+        for one in fitting
+    ]
+    ranked.sort(key=_standing, reverse=True)
+    _add_consensus(ranked[:COMPARED])
+    ranked.sort(key=_standing, reverse=True)
+    _settle_ties(store, ranked, rng or random.Random(task))
+    ranked.sort(key=_standing, reverse=True)
+    return [one.tell(floor, project) for one in ranked]
+
+
+class _Gate(Struct, frozen=True):
+    category: str | None
+    tags: frozenset[str]
+    tools: frozenset[str] | None
+
+    def lets_in(self, template: Template) -> bool:
+        if self.category is not None and template.category != self.category:
+            return False
+        if not self.tags <= set(template.tags):
+            return False
+        if self.tools is None or not template.tools:
+            return True
+        present = sum(tool in self.tools for tool in template.tools)
+        return present >= TOOLS_SHARE * len(template.tools)
+
+
+class _Ranked(Struct):
+    template: Template
+    similarity: float
+    is_above_floor: bool
+    is_same_project: bool
+    consensus: float = 0.0
+    draw: float = 0.0
+    achieved: str | None = None
+
+    @property
+    def worth(self) -> float:
+        return self.similarity * (1 + CONSENSUS_WORTH * self.consensus)
+
+    def tell(self, floor: float, project: str | None) -> Choice:
+        reasons = [f"its task is {self.similarity:.0%} like this one"]
+        if not self.is_above_floor:
+            reasons.append(f"that is below the floor of {floor:.0%}: none is given")
+        if project is not None:
+            same = "the same" if self.is_same_project else "another"
+            reasons.append(f"it is of {same} project")
+        if self.consensus:
+            reasons.append(f"{self.consensus:.0%} agreement with others like it on what to do")
+        if self.achieved:
+            reasons.append(self.achieved)
+        return Choice(self.template, self.similarity, reasons, self.is_above_floor)
+
+
+def _standing(one: _Ranked) -> tuple[bool, bool, float, float, str]:
+    is_first = one.is_above_floor and one.is_same_project
+    return one.is_above_floor, is_first, one.draw, one.worth, one.template.name
+
+
+def _add_consensus(ranked: Sequence[_Ranked]) -> None:
+    """Give each how alike its actions are, on average, to those of the others."""
+    sums = [0.0] * len(ranked)
+    for a, b in combinations(range(len(ranked)), 2):
+        alike = cosine(ranked[a].template.actions, ranked[b].template.actions)
+        sums[a] += alike
+        sums[b] += alike
+    for one, total in zip(ranked, sums, strict=True):
+        one.consensus = total / (len(ranked) - 1) if len(ranked) > 1 else 0.0
+
+
+def _settle_ties(store: Store, ranked: Sequence[_Ranked], rng: random.Random) -> None:
+    """Among those nearly as good as the first, draw a success rate from what each achieved."""
+    if not ranked or not ranked[0].is_above_floor:
+        return
+    first = ranked[0]
+    close = [
+        one
+        for one in ranked
+        if one.worth >= NEAR * first.worth
+        and one.is_above_floor
+        and one.is_same_project == first.is_same_project
+    ]
+    if len(close) < 2:
+        return
+    for one, posterior in zip(close, _read_posteriors(store, close), strict=True):
+        one.draw = rng.betavariate(posterior.a, posterior.b)
+        one.achieved = posterior.tell()
+
+
+def _read_posteriors(store: Store, close: Iterable[_Ranked]) -> list[record.Posterior]:
+    return record.read_posteriors(store, [one.template for one in close])

@@ -1,0 +1,183 @@
+"""Starting a session warm, or cold to compare: decided once, recorded before anything is given."""
+
+import random
+import time
+from collections.abc import Sequence
+from hashlib import blake2b
+from secrets import token_hex
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from relight.errors import RelightError
+from relight.redact import find_secrets
+from relight.seeds import wrap_messages
+from relight.store import Store
+from relight.templates.choice import choose_template
+from relight.templates.injection import count_text_tokens, fit_seed, render_template
+from relight.templates.library import Template, find_template
+from relight.units import Message
+
+BUDGET = 2000
+COLUMNS = (
+    "id, session_key, source, arm, template_id, version, similarity, reason, project, category,"
+    " tokens, created_at"
+)
+
+
+class Provision(Struct, frozen=True, kw_only=True):
+    """What a session was given to begin with; `text` and `messages` are the same in two forms."""
+
+    id: str
+    arm: str
+    template: Template | None
+    similarity: float | None
+    reason: str
+    text: str | None = None
+    messages: list[Message] | None = None
+    session_id: str = ""
+
+
+class _Decision(Struct, frozen=True, kw_only=True):
+    """A row of the table: also of a cold session, with the template it would have had."""
+
+    id: str
+    session_key: str
+    source: str | None
+    arm: str
+    template_id: int | None
+    version: int | None
+    similarity: float | None
+    reason: str
+    project: str | None
+    category: str | None
+    tokens: int | None
+    created_at: int
+
+
+def provision_session(
+    store: Store,
+    task: str,
+    *,
+    session_id: str | None = None,
+    category: str | None = None,
+    tags: Sequence[str] = (),
+    tools: Sequence[str] | None = None,
+    project: str | None = None,
+    budget: int = BUDGET,
+    source: str | None = None,
+    now: int | None = None,
+) -> Provision:
+    """What a new session should begin with, on record before it is given.
+
+    A share of sessions is held out, by a hash of the session's id. A session that asks again gets
+    the same again, so that the beginning of its conversation stays as it was.
+    """
+    own_id = f"p{token_hex(8)}"
+    if session_id is not None and ":" in session_id and source is None:
+        source, session_id = _split_name(session_id)
+    key = session_id or own_id
+    if kept := _find_decision(store, key):
+        return _give_again(store, kept, budget=budget, tools=tools)
+    choice = choose_template(
+        store,
+        task,
+        category=category,
+        tags=tags,
+        tools=tools,
+        project=project,
+        rng=random.Random(f"choice {key}"),
+    )
+    template = choice.template if choice else None
+    arm, reason = "cold", "no template is like this task"
+    seed: list[Message] = []
+    if choice and template:
+        seed = fit_seed(template, budget=budget, tools=tools)
+        arm, reason = "warm", "; ".join(choice.reasons)
+        if not seed:
+            template, arm, reason = None, "cold", f"no seed fits in {budget} tokens"
+        elif find_secrets(msgspec.json.encode(seed)):
+            template, arm, reason = None, "cold", f"{choice.template.name} holds a secret"
+        elif is_held_out(key, store.config.hold_out):
+            arm, reason = "cold", f"held out, as {store.config.hold_out:.0%} of sessions are"
+    fitted = msgspec.structs.replace(template, seed=seed) if template else None
+    decision = _Decision(
+        id=own_id,
+        session_key=key,
+        source=source,
+        arm=arm,
+        template_id=template.id if template else None,
+        version=template.version if template else None,
+        similarity=choice.similarity if choice else None,
+        reason=reason,
+        project=project,
+        category=category or (template.category if template else None),
+        tokens=count_text_tokens(fitted) if fitted and arm == "warm" else None,
+        created_at=int(time.time() * 1000) if now is None else now,
+    )
+    _record(store, decision)
+    kept = _find_decision(store, key) or decision
+    if kept.id != decision.id:  # another process was asked for the same session meanwhile
+        return _give_again(store, kept, budget=budget, tools=tools)
+    return _make(decision, fitted)
+
+
+def is_held_out(session_key: str, share: float) -> bool:
+    """Whether a session is held out cold: the same session always, and the share of all."""
+    digest = blake2b(f"hold out {session_key}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") < share * 2**64
+
+
+def _split_name(name: str) -> tuple[str | None, str]:
+    """A session's source and id from `source:id`; ids of some agents have colons themselves."""
+    from relight.sources import SOURCES
+
+    source, _, key = name.partition(":")
+    return (source, key) if source in SOURCES else (None, name)
+
+
+def _record(store: Store, decision: _Decision) -> None:
+    values = msgspec.structs.astuple(decision)
+    marks = ", ".join("?" * len(values))
+    with store.transaction() as database:
+        database.execute(f"insert or ignore into provision ({COLUMNS}) values ({marks})", values)
+
+
+def _find_decision(store: Store, session_key: str) -> _Decision | None:
+    rows = store.query(f"select {COLUMNS} from provision where session_key = ?", (session_key,))
+    names = [name.strip() for name in COLUMNS.split(",")]
+    return _Decision(**dict(zip(names, rows[0], strict=True))) if rows else None
+
+
+def _give_again(
+    store: Store, decision: _Decision, *, budget: int, tools: Sequence[str] | None
+) -> Provision:
+    fitted = None
+    if decision.arm == "warm":
+        rows = store.query("select name from template where id = ?", (decision.template_id,))
+        if rows:
+            try:
+                template = find_template(store, rows[0][0], version=decision.version)
+            except RelightError:
+                return _make(decision, None)
+            seed = fit_seed(template, budget=budget, tools=tools)
+            fitted = msgspec.structs.replace(template, seed=seed)
+    return _make(decision, fitted)
+
+
+def _make(decision: _Decision, template: Template | None) -> Provision:
+    is_warm = decision.arm == "warm" and template is not None
+    given: dict[str, Any] = {}
+    if is_warm and template is not None:
+        given["text"] = render_template(template)
+        given["messages"] = wrap_messages(template.seed, template.name)
+    return Provision(
+        id=decision.id,
+        arm=decision.arm,
+        template=template if is_warm else None,
+        similarity=decision.similarity,
+        reason=decision.reason,
+        session_id=decision.session_key,
+        **given,
+    )

@@ -1,0 +1,50 @@
+"""Real agents for tests, each in an environment of its own under `.tools`, made once and kept."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).resolve().parent.parent / ".tools"
+HERMES = "hermes-agent==0.19.0"
+INSTALL_SECONDS = 600
+
+
+def find_hermes() -> Path:
+    """Hermes' own command; a test that cannot have it is skipped, with the reason."""
+    return find_program("hermes", HERMES)
+
+
+def find_program(name: str, requirement: str) -> Path:
+    folder = TOOLS / name
+    stamp = folder / "relight-stamp"
+    if not stamp.exists() or stamp.read_text() != requirement:
+        install(folder, requirement)
+        stamp.write_text(requirement)
+    return folder / "bin" / name
+
+
+def install(folder: Path, requirement: str) -> None:
+    uv = shutil.which("uv") or shutil.which("uv", path=str(TOOLS / "uv" / "bin"))
+    if uv is None:
+        pytest.skip("there is no uv to install it with; `./dev` fetches one")
+    python = str(folder / "bin" / "python")
+    for words in (
+        ["venv", "--clear", "--python", sys.executable, str(folder)],
+        ["pip", "install", "--python", python, requirement],
+    ):
+        try:
+            done = subprocess.run(
+                [uv, "--quiet", *words],
+                cwd=TOOLS.parent,
+                capture_output=True,
+                text=True,
+                timeout=INSTALL_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            pytest.skip(f"{requirement} could not be installed in {INSTALL_SECONDS} s")
+        if done.returncode:
+            pytest.skip(f"{requirement} could not be installed: {done.stderr.strip()[-300:]}")

@@ -1,0 +1,151 @@
+"""Hermes itself runs scheduled jobs with skills; Relight must tell how they really went."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import build
+from clients import find_hermes
+from scripted import Reply, Server, call, has_results
+
+CONFIG = """
+model: {{provider: custom, base_url: "{url}", api_key: sk-scripted, default: scripted-model,
+  context_length: 131072}}
+agent: {{api_max_retries: 1}}
+security: {{allow_lazy_installs: false, tirith_enabled: false}}
+"""
+SKILLS = {
+    "tidy": "---\nname: tidy\ndescription: Tidies up.\nversion: 1.2.0\n---\nPut things away.\n",
+    "sweep": "---\nname: sweep\ndescription: Sweeps.\n---\nSweep the floor.\n",
+}
+JOBS: dict[str, list[str]] = {
+    "clean": ["--skill", "tidy", "--skill", "sweep"],
+    "broken": ["--skill", "tidy"],
+    "scripted": ["--skill", "sweep", "--script", "bad.sh"],
+}
+
+
+# dollars a token; a provider that tells them gives Hermes' sessions a cost
+MODEL = {
+    "id": "scripted-model",
+    "context_length": 131072,
+    "pricing": {"prompt": "0.000001", "completion": "0.000004", "input_cache_read": "0.0000001"},
+}
+USAGE = {
+    "prompt_tokens": 1200,
+    "completion_tokens": 34,
+    "total_tokens": 1234,
+    "prompt_tokens_details": {"cached_tokens": 200},
+}
+
+
+def answer(request: dict[str, Any]) -> Reply:
+    """One job gets its work done with a tool, one only errors, one tells of the broken script."""
+    said = json.dumps(request["messages"])
+    if "Prompt of broken" in said:
+        return Reply(status=500, body=b'{"error": {"message": "scripted outage"}}')
+    if "Prompt of clean" in said and not has_results(request):
+        return Reply("Let me look.", [call("terminal", command="echo clean")], usage=USAGE)
+    return Reply("The work is done: all is in its place.", usage=USAGE)
+
+
+class Hermes:
+    """The real program with a home of its own."""
+
+    def __init__(self, home: Path, url: str) -> None:
+        self.program = find_hermes()
+        self.home = home
+        folder = home / ".hermes"
+        for name, text in SKILLS.items():
+            (folder / "skills" / name).mkdir(parents=True)
+            (folder / "skills" / name / "SKILL.md").write_text(text)
+        (folder / "scripts").mkdir()
+        (folder / "scripts" / "bad.sh").write_text("echo boom >&2\nexit 3\n")
+        (folder / "config.yaml").write_text(CONFIG.format(url=url))
+
+    def run(self, *words: str) -> str:
+        environment = {"HOME": str(self.home), "HERMES_HOME": str(self.home / ".hermes")}
+        done = subprocess.run(
+            [self.program, *words],
+            env={"PATH": os.environ["PATH"], "HERMES_DISABLE_LAZY_INSTALLS": "1", **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return done.stdout + done.stderr
+
+    def job_ids(self) -> dict[str, str]:
+        jobs = json.loads((self.home / ".hermes" / "cron" / "jobs.json").read_text())["jobs"]
+        return {job["name"]: job["id"] for job in jobs}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home in which Hermes' scheduler has run each of the jobs once."""
+    build.open_home(tmp_path).close()
+    with Server(answer, models=[MODEL]) as server:
+        hermes = Hermes(tmp_path, server.base_url)
+        for name, words in JOBS.items():
+            hermes.run("cron", "create", "every 2h", f"Prompt of {name}", "--name", name, *words)
+        ids = hermes.job_ids()
+        assert set(ids) == set(JOBS)
+        for name in JOBS:
+            hermes.run("cron", "run", ids[name])
+    return tmp_path
+
+
+def relight(home: Path, *words: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-m", "relight", *words, "--json", "--home", str(home / "relight")],
+        env={**os.environ, "HOME": str(home), "HERMES_HOME": str(home / ".hermes")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_failed_runs_of_a_skill_are_failures_though_hermes_calls_them_complete(home: Path) -> None:
+    relight(home, "import", "--source", "hermes")
+    runs = {run["name"]: run for run in relight(home, "job", "history")["runs"]}
+    assert {name: run["outcome"] for name, run in runs.items()} == {
+        "clean": "success",
+        "broken": "failure",
+        "scripted": "failure",
+    }
+    assert "HTTP 500" in runs["broken"]["evidence"][0]
+    assert runs["scripted"]["status"] == "completed"
+    assert "script failed" in runs["scripted"]["evidence"][0]
+    with closing(sqlite3.connect(home / ".hermes" / "state.db")) as hermes:
+        assert hermes.execute("select distinct end_reason from sessions").fetchall() == [
+            ("cron_complete",)
+        ]
+
+    rows = relight(home, "skills", "stats")["rows"]
+    for skill in SKILLS:
+        own = [row for row in rows if row["skill_name"] == skill]
+        counts = ("invocation_count", "success_count", "failure_count", "unknown_count")
+        assert [sum(row[name] for row in own) for name in counts] == [2, 1, 1, 0]
+        assert {row["model"] for row in own} == {"scripted-model"}
+
+    # both skills of the good run share what it cost, to the last digit
+    with build.open_home(home) as store:
+        sweep, tidy = store.query(
+            "select skill_name, entry, skill_version, job_id, cost_nanos, turns"
+            " from skill_invocations where success = 1 order by skill_name"
+        )
+    assert (tidy[:3], sweep[:2]) == (("tidy", "cron", "1.2.0"), ("sweep", "cron"))
+    assert sweep[2].startswith("sha256:")
+    assert tidy[3] == runs["clean"]["job"]
+    assert (tidy[4] + sweep[4]) / 1e9 == runs["clean"]["cost_usd"] > 0
+    assert tidy[5] + sweep[5] == 2
