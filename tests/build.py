@@ -265,5 +265,7 @@ def dump(store: Store) -> dict[str, Any]:
     }
     tape: dict[int, bytes] = {}
     for part in read_tape(store):
-        tape[part.session_id] = tape.get(part.session_id, b"") + b"\n".join(part.lines()) + b"\n"
+        # a line's end may come later than the line, and be a part's first byte
+        lines = b"".join(line + b"\n" for line in part.lines() if line)
+        tape[part.session_id] = tape.get(part.session_id, b"") + lines
     return {**tables, "tape": sorted(tape.items())}

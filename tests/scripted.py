@@ -81,7 +81,7 @@ class Server:
         class Handler(_Handler):
             server_owner = owner
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = _Quiet(("127.0.0.1", 0), Handler)
         self._http.daemon_threads = True
         self._thread = threading.Thread(
             target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
@@ -127,6 +127,13 @@ class Server:
 
     def wait(self, seconds: float) -> None:
         self._is_closing.wait(seconds)
+
+
+class _Quiet(ThreadingHTTPServer):
+    request_queue_size = 64
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing: a client that is gone is what some tests are about."""
 
 
 class _Handler(BaseHTTPRequestHandler):

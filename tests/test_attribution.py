@@ -73,6 +73,13 @@ def test_turns_that_the_log_attributes_go_where_it_says() -> None:
     assert costs(entries, spent) == {"a": 14, "b": 34}
 
 
+def test_a_skill_that_the_log_never_names_has_its_turns_by_time() -> None:
+    entries = [enter("typed", 10, entry="slash"), enter("a", 20)]
+    spent = [spend(30, 11), spend(10, 21, skill="a"), spend(8, 22)]
+    # what came after `a` is nobody's: it is spread over two turns
+    assert costs(entries, spent) == {"typed": 34, "a": 14}
+
+
 def test_a_skill_that_only_the_log_names_is_charged_all_the_same() -> None:
     (one,) = charge([], [spend(3, 5, skill="a"), spend(1, 6)], started_at=0, ended_at=9)
     assert (one.name, one.entry, one.amounts, one.invoked_at) == ("a", None, (4,), 5)

@@ -111,6 +111,11 @@ def test_report_as_csv_and_markdown(filled: Cli) -> None:
     markdown = filled.run("report", "--by", "model", "--since", "all", "--markdown").stdout
     assert markdown.startswith("| model | sessions |")
     assert markdown.splitlines()[-1].startswith("| total | 2 |")
+    assert "unpriced_turns" in markdown
+    hostile = [build.claude_prompt("=cmd|' /C calc'!A0"), build.claude_answer("m", sessionId="x")]
+    build.write_claude(filled.home, [line | {"sessionId": "x"} for line in hostile], name="x")
+    filled.run("import")
+    assert ",'=cmd" in filled.run("report", "--by", "session", "--since", "all", "--csv").stdout
 
 
 @pytest.mark.parametrize("by", ["day", "model", "session", "project,model", "tool", "week"])
@@ -205,7 +210,8 @@ def test_rebuild_backup_prune_and_forget_do_what_they_say(filled: Cli) -> None:
     assert copy.stat().st_size > 10_000
     assert filled.run("backup", str(copy)).returncode == 1
     assert filled.json("prune", "--tapes", "0", "--dry-run")["tapes"] == 2
-    assert filled.run("prune", "--tapes", "0", given="n\n").returncode == 130
+    refused = filled.run("prune", "--tapes", "0", given="n\n")
+    assert (refused.returncode, "add --yes" in refused.stderr) == (1, True)
     assert filled.json("prune", "--tapes", "0", "--yes")["dry_run"] is False
     assert filled.json("report", "--since", "all") == before
     assert filled.run("forget", "11111111", "--yes").stdout == "forgot 1 session\n"
@@ -248,6 +254,22 @@ def test_every_command_has_help_with_an_example(cli: Cli, name: str) -> None:
     assert "Example: relight" in text
     assert "--home" in text
     assert "--debug" in text
+
+
+def test_output_that_cannot_be_written_is_told(filled: Cli) -> None:
+    command = f"{sys.executable} -m relight report --since all --json > /dev/full"
+    done = subprocess.run(
+        command, shell=True, env=filled.environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    filled.environment["PYTHONIOENCODING"] = "ascii"
+    assert filled.run("report", "--since", "all").returncode == 0
+
+
+def test_an_unknown_source_and_a_chat_without_a_file_are_errors(filled: Cli) -> None:
+    assert "claude-code" in filled.run("report", "--source", "nosuch").stderr
+    assert filled.run("import", "--source", "chat").returncode == 2
 
 
 def test_debug_shows_the_traceback(cli: Cli) -> None:

@@ -44,7 +44,9 @@ def outcome_of(store: Store, name: str) -> tuple[str, list[str]]:
         (Seen(is_run=True, ledger_status="completed", ending="answer", answer="Fine."), "success"),
         (Seen(is_run=True, ledger_status="completed", script_error="exit 3"), "failure"),
         (Seen(is_run=True, ledger_status="failed", ledger_error="HTTP 500"), "failure"),
-        (Seen(is_run=True, ledger_status="running"), "unknown"),
+        (Seen(is_run=True, ledger_status="running", ending="prompt"), "unknown"),
+        (Seen(ending="empty"), "unknown"),
+        (Seen(is_run=True, ledger_status="completed", ending="empty", answer="x"), "failure"),
         (Seen(is_run=True, ledger_status="completed", ending="answer", answer=""), "failure"),
         (
             Seen(is_run=True, ledger_status="completed", answer="[SCRIPT_FAILED]: no disk"),

@@ -72,6 +72,18 @@ noise = st.lists(
             *['\\"', "\\n", "\\u0022", "abcd", "a1b2c3d4e5"],
             *["password", "token", "api_key", "SECRET", "Authorization: Bearer ", "--password "],
             *["https://u:", "sk-", "sk-ant-api03-", "ghp_", "AKIA", "eyJ", "r8_", "npm_", "tvly-"],
+            *[
+                "curl ",
+                "-u ",
+                "me:",
+                " -p",
+                "mysql ",
+                "Cookie: sid=",
+                "; auth=",
+                " | ",
+                "\\\n",
+                "X_",
+            ],
             *["-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "[redacted:x:0a1b2c3d]"],
             *["example", "xxxxxx", "call_", "T7" * 30, "0a" * 32, "1e308", "\x1b[32m", "\ud800"],
         ]
@@ -147,12 +159,42 @@ def test_clean_data_is_returned_as_the_same_object() -> None:
         "curl -H 'Authorization: Bearer {}' https://example.org",
         "git clone https://me:{}@example.org/repo.git",
         "-----BEGIN PRIVATE KEY-----{}-----END PRIVATE KEY-----",
+        "curl -u me:{} https://example.org",
+        '$(curl --user "me:{}" https://example.org)',
+        "git clone https://{}@example.org/repo.git",
+        "sshpass -p {} ssh me@host",
+        "docker login -u me -p '{}' ghcr.io",
+        "mysql -uroot -p{}; ls",
+        "Cookie: theme=dark; sessionid={}; lang=en",
     ],
 )
 def test_only_the_bytes_of_the_secret_are_replaced(text: str) -> None:
     head, tail = text.split("{}")
     redacted = redact_text(head + fill("{a60}") + tail, key=KEY)
     assert re.fullmatch(r"\[redacted:[a-z]+:[0-9a-f]{8}\]", cut(redacted, head, tail))
+
+
+def test_every_session_of_a_cookie_is_taken_out() -> None:
+    text = fill("Cookie: sid={a20}; theme=dark; auth_ticket={a20}")
+    redacted = redact_text(text, key=KEY)
+    assert re.sub(r"\[redacted:cookie:\w+\]", "…", redacted) == (
+        "Cookie: sid=…; theme=dark; auth_ticket=…"
+    )
+
+
+def test_a_command_over_several_lines_is_one_command() -> None:
+    text = fill("ls\ncurl -u me:{a12} \\\n  https://x.org \\\n  --proxy-user me:{a9}\n-u me:fish\n")
+    redacted = redact_text(text, key=KEY)
+    assert re.sub(r"\[redacted:curl:\w+\]", "…", redacted) == (
+        "ls\ncurl -u me:… \\\n  https://x.org \\\n  --proxy-user me:…\n-u me:fish\n"
+    )
+
+
+def test_a_key_begins_behind_the_underscore_of_a_name_but_not_of_a_blob() -> None:
+    token = fill("ghp_{a36}")
+    assert redact_text(f"X_{token}", key=KEY).startswith("X_[redacted:github:")
+    for blob in ["9fQ2xY7a_", "Zm9v-YmFy_", "a1b2c3d4" * 20 + "_"]:
+        assert list_rules(blob + token) == []
 
 
 def test_the_same_secret_has_the_same_placeholder_in_every_escaping() -> None:
@@ -261,7 +303,14 @@ def make_dumps(*, ascii_only: bool) -> list[Callable[[object], str]]:
     "hostile",
     [
         *["a", "-", "_", "A", "\\", "password=", 'password="', 'token=\\"', "sk-", "eyJ", "://a:"],
-        *["-----BEGIN PRIVATE KEY-----", "secret=example/", "aaaaaa."],
+        *["-----BEGIN PRIVATE KEY-----", "secret=example/", "aaaaaa.", "X_ghp_", "a=b; sid=;"],
+        *[
+            "curl -u a:b ",
+            "mysql -pabc ",
+            "cookie: a=b; ",
+            "a -u b:cde ",
+            "://aaaaaaaaaaaaaaaaaaaaa",
+        ],
     ],
 )
 def test_a_hostile_line_is_read_in_linear_time(hostile: str) -> None:

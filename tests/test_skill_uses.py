@@ -16,7 +16,7 @@ from relight.reports import report
 from relight.sessions import find_session
 from relight.skills import record_skill_invocation
 from relight.sources.claude_skills import BUILT_IN
-from relight.store import Store
+from relight.store import Store, charges
 from relight.store.retention import forget, prune
 
 CHAT = "20261115_000000_abc123"
@@ -368,6 +368,28 @@ def test_a_codex_skill_that_the_agent_chose_is_read_from_its_file(
 
 
 # The store
+
+
+def test_one_skill_added_up_by_sql_is_charged_like_one_of_several(
+    tmp_path: Path, store: Store
+) -> None:
+    lines = [
+        build.claude_prompt("go"),
+        *build_skills.claude_skill("toolu_1", "tidy", at=2),
+        build.claude_answer("msg_1", at=3, model="claude-haiku-4-5"),
+        build.claude_answer("msg_2", at=4, model="no-price"),
+    ]
+    build.write_claude(tmp_path, [*lines, *build.claude_session()[1:]])
+    build.import_home(store, tmp_path)
+    ((root_id, *times),) = store.query("select id, started_at, ended_at from session")
+    with store.transaction() as database:
+        (bill,) = charges.read_bills(database, root_id, *times)
+        rows = database.execute(charges.ENTRIES, (root_id,)).fetchall()
+        turns = list(charges._read_turns(database, charges.TURNS, root_id))
+        (slow,) = charges._charge_several(database, root_id, rows, turns, *times)
+    for name in ("name", "entry", "version", "invoked_at", "completed_at", "weight", "amounts"):
+        assert getattr(bill.charge, name) == getattr(slow, name)
+    assert bill.charge.milliseconds == slow.milliseconds
 
 
 @pytest.fixture

@@ -247,6 +247,15 @@ def test_a_full_database_is_a_miss_and_not_an_error(store: Store) -> None:
     assert record_safely(store, tell) is not None
 
 
+def test_a_closed_store_is_a_miss_and_not_an_error(tmp_path: Path) -> None:
+    store = build.open_home(tmp_path)
+    store.close()
+    for _ in range(2):
+        assert record_safely(store, tell) is None
+    with build.open_home(tmp_path) as again:
+        assert missed(again) == 2
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
 def test_a_folder_that_cannot_be_written_is_no_error_either(tmp_path: Path) -> None:
     folder = tmp_path / "shut"

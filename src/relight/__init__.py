@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from relight.errors import RelightError as RelightError
     from relight.failures import classify_error as classify_error
     from relight.misses import record_safely as record_safely
+    from relight.moa import AsyncMoA as AsyncMoA
+    from relight.moa import MoA as MoA
+    from relight.recording import SessionTracker as SessionTracker
+    from relight.recording import record as record
     from relight.retrying import execute_with_retry as execute_with_retry
     from relight.retrying import execute_with_retry_async as execute_with_retry_async
     from relight.scoring import score_session as score_session
@@ -32,7 +36,10 @@ if TYPE_CHECKING:
 
 # the public names, and the modules that hold them
 NAMES = {
+    "AsyncMoA": "moa",
+    "MoA": "moa",
     "RelightError": "errors",
+    "SessionTracker": "recording",
     "SkillEma": "averages",
     "capture_template": "templates.capture",
     "choose_template": "templates.choice",
@@ -48,6 +55,7 @@ NAMES = {
     "provision_session": "templates.provision",
     "query_skill_ema": "averages",
     "rank_templates": "templates.choice",
+    "record": "recording",
     "record_safely": "misses",
     "record_skill_invocation": "skills",
     "score_session": "scoring",

@@ -79,15 +79,18 @@ def charge_skills(
     if not uses:
         return []
     timelines = _draw_timelines(entries, uses)
-    by_log = any(one.skill is not None for one in spent)
+    named = {one.skill for one in spent if one.skill is not None}
+    by_log = bool(named)
     groups: dict[tuple[int, ...], list[int]] = {}
     for place, one in enumerate(spent):
-        if by_log:
+        if one.skill is not None:
             owners = tuple(n for n, use in enumerate(uses) if use[0] == one.skill)
         elif one.is_lump or one.at is None:
             owners = ()
         else:
+            # a skill that the log does name has no turns but those it is named with
             owners = _find_owners(timelines, parents, one.session, one.at)
+            owners = tuple(n for n in owners if uses[n][0] not in named)
         groups.setdefault(owners, []).append(place)
     # the last answer comes from the skill at work when the session ends
     last: tuple[int, ...] = ()

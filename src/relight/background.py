@@ -8,7 +8,7 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -59,8 +59,8 @@ async def run_async(work: Coroutine[Any, Any, T]) -> T:
     return await asyncio.wrap_future(submit(work))
 
 
-def iterate(items: AsyncIterator[T]) -> Iterator[T]:
-    """The items of an asynchronous iterator, one after another, in a plain program; None is none."""
+def iterate(items: AsyncIterator[T]) -> Generator[T, None, None]:
+    """The items of an asynchronous iterator in a plain program; None among them is the end."""
     try:
         while (item := run(_next(items))) is not None:
             yield item
@@ -68,7 +68,7 @@ def iterate(items: AsyncIterator[T]) -> Iterator[T]:
         run(_close(items))
 
 
-async def iterate_async(items: AsyncIterator[T]) -> AsyncIterator[T]:
+async def iterate_async(items: AsyncIterator[T]) -> AsyncGenerator[T, None]:
     """The items of an iterator that lives in the background, in another loop."""
     try:
         while (item := await run_async(_next(items))) is not None:

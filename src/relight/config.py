@@ -97,7 +97,7 @@ def _check_prices(prices: object, path: Path) -> None:
         raise RelightError(f"{path}: prices must be tables", 'write [prices."my-model"]')
     for model, rates in prices.items():
         for key, value in rates.items() if isinstance(rates, dict) else [("", None)]:
-            if key not in allowed or not isinstance(value, int | float) or value < 0:
+            if key not in allowed or not isinstance(value, int | float) or not 0 <= value <= 1e6:
                 hint = f"a price has {', '.join(allowed)}, in dollars"
                 raise RelightError(
                     f'{path}: [prices."{model}"] has a bad entry: {key} = {value!r}', hint

@@ -27,7 +27,7 @@ CALLS = """
             + coalesce(turn.cache_write_tokens, 0) + turn.output_tokens,
         turn.cost_nanos
     from tool_call left join turn on turn.id = tool_call.turn_id
-    where tool_call.session_id = ? order by tool_call.at is null, tool_call.at, tool_call.id
+    where tool_call.session_id = ? order by tool_call.at is null, tool_call.at, tool_call.rowid
 """
 
 

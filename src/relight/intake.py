@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from relight.errors import RelightError
 from relight.model import Imported, Work
-from relight.sealing import Answer, Task, seal_task, seal_unreadable
+from relight.sealing import Answer, Task, seal_task, seal_unreadable, tell_trouble
 from relight.sources import find_fetch, find_source
 from relight.sources.files import CHUNK_BYTES
 from relight.store import Store
@@ -96,15 +95,16 @@ class Intake:
                     self._tell(pending)
                     self._record(pending)
                     pending, size = [], 0
-        except (RelightError, OSError) as error:
-            pending.append(seal_unreadable(work, str(error)))
+        except Exception as error:  # noqa: BLE001 - one file must not stop the others: it is told
+            pending.append(seal_unreadable(work, tell_trouble(error)))
         self._record(pending)
 
     def _record(self, sealed: list[Sealed]) -> None:
         taken, new = self.recorder.record(sealed)
         for piece in taken:
             count = self.counts[piece.source]
-            found = {session_id for session_id, _ in piece.sessions} - self.seen
+            # a session of which only a log has told is not one that was read
+            found = {found for found, one in piece.sessions if one.started_at} - self.seen
             self.seen |= found
             count.sessions_new += len(found & new)
             count.sessions_grown += len(found - new)

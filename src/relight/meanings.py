@@ -70,7 +70,7 @@ class _Programs(Struct, frozen=True):
 
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SEPARATOR = re.compile(r"[\W_]+")
-_EXTENSION = re.compile(r"\.([A-Za-z]\w{0,9})(?::\d+)?\Z")
+_EXTENSION = re.compile(r"""\.([A-Za-z]\w{0,9})(?::\d+)?['"]*(?=\s|\Z)""")
 _PATCHED = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ b/)(\S+)", re.MULTILINE)
 _LOCAL = re.compile(r"(?:^|//|@)(?:localhost|127\.|0\.0\.0\.0|\[::1\])")
 _IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-place")
@@ -106,8 +106,8 @@ def tell_meaning(tool: str, arguments: object = None) -> Meaning:
 def understand_call(tool: str, arguments: object) -> Understood:
     """A call's meaning with what it was read from; arguments are an object or its JSON."""
     name = _split_name(tool)
-    given = read_arguments(arguments) or {}
-    fields = {_SEPARATOR.sub("", key).lower(): value for key, value in given.items()}
+    given = arguments if type(arguments) is dict else read_arguments(arguments) or {}
+    fields = {_plain_name(key): value for key, value in given.items()}
     files = _find_files(arguments, fields)
     order = fields.get("command")
     rules = read_table().arguments
@@ -123,7 +123,7 @@ def understand_call(tool: str, arguments: object) -> Understood:
 
 def _judge_shape(name: _ToolName, fields: Mapping[str, Any]) -> Meaning:
     rules = read_table().arguments
-    shape = {kind for kind, names in rules.items() if fields.keys() & names}
+    shape = _find_shape(tuple(fields))
     if name.is_web or ("url" in shape and name.exact in (None, "read")):
         return "web"
     if name.exact:
@@ -143,6 +143,18 @@ def _judge_shape(name: _ToolName, fields: Mapping[str, Any]) -> Meaning:
     if name.noun or "file" in shape:
         return name.noun or "read"
     return "lookup" if "query" in shape else "other"
+
+
+@lru_cache(maxsize=4096)
+def _find_shape(fields: tuple[str, ...]) -> set[str]:
+    """The kinds of arguments that a call has."""
+    rules = read_table().arguments.items()
+    return {kind for kind, names in rules if not names.isdisjoint(fields)}
+
+
+@lru_cache(maxsize=4096)
+def _plain_name(argument: str) -> str:
+    return _SEPARATOR.sub("", argument).lower()
 
 
 @lru_cache(maxsize=4096)
@@ -214,15 +226,15 @@ def _judge_stage(stage: Stage) -> Meaning | None:
 def _find_files(arguments: object, fields: Mapping[str, Any]) -> frozenset[str]:
     """Whether the files a call names are source, documents, both or neither."""
     rules = read_table()
-    names = rules.arguments["file"] | rules.arguments["command"]
-    paths: list[str] = []
+    texts: list[str] = []
     for name, value in fields.items() if fields else [("input", arguments)]:
-        if name in names:
-            for text in value if isinstance(value, list) else [value]:
-                paths.extend(str(text).split())
+        if name in rules.arguments["command"] or name in rules.arguments["file"]:
+            texts += map(str, value) if isinstance(value, list) else [str(value)]
         elif isinstance(value, str) and name in ("input", "patch"):
-            paths.extend(_PATCHED.findall(value) or ([] if fields else value.split()))
-    found = {match[1].lower() for path in paths if (match := _EXTENSION.search(path.strip("'\"")))}
+            texts += _PATCHED.findall(value) or ([] if fields else [value])
+    found = {ending.lower() for text in texts if "." in text for ending in _EXTENSION.findall(text)}
+    if not found:
+        return frozenset()
     return frozenset(kind for kind, endings in rules.files.items() if found & endings)
 
 

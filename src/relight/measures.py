@@ -207,13 +207,13 @@ def matches_tool(name: str, tool: str) -> bool:
 
 
 def _matches(name: str, text: str) -> bool:
-    return bool(_read_patterns()[name].search(text, 0, _READ_CHARACTERS))
+    return bool(read_pattern(name).search(text, 0, _READ_CHARACTERS))
 
 
 @cache
-def _read_patterns() -> dict[str, re.Pattern[str]]:
-    patterns = read_table().patterns.items()
-    return {name: re.compile("|".join(rows), re.I | re.M) for name, rows in patterns}
+def read_pattern(name: str) -> re.Pattern[str]:
+    """All rows of one kind of pattern as one."""
+    return re.compile("|".join(read_table().patterns[name]), re.I | re.M)
 
 
 @cache

@@ -261,35 +261,39 @@ class AsyncChunks:
 def _choose_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Further fields of the request, as `tool_choice`; those of the client itself are not sent."""
     own = {"timeout", "extra_headers", "extra_query", "extra_body", "stream_options", "user"}
-    return {**{k: v for k, v in options.items() if k not in own}, **(options.get("extra_body") or {})}
+    return {
+        **{k: v for k, v in options.items() if k not in own},
+        **(options.get("extra_body") or {}),
+    }
 
 
 def shape_turn(turn: MoaTurn) -> ChatCompletion:
     """A turn as an answer of the acting model, with what is known of its advisers."""
     answer = turn.answer
     choice = {"message": answer.message, "finish_reason": answer.finish_reason or "stop"}
-    return shape_completion(
+    shaped = shape_completion(
         {
             "id": answer.id,
             "created": answer.created or int(turn.at),
             "model": answer.model or turn.aggregator.endpoint.model,
             "choices": [choice],
             "usage": answer.raw_usage,
-            "moa": {
-                "preset": turn.preset,
-                "references": [
-                    {
-                        "label": one.endpoint.label,
-                        "output": one.text,
-                        "failure": one.failure.kind if one.failure else None,
-                        "duration_ms": round(one.duration_ms),
-                        "cached": one.is_cached,
-                    }
-                    for one in turn.references
-                ],
-            },
         }
     )
+    shaped.moa = {
+        "preset": turn.preset,
+        "references": [
+            {
+                "label": one.endpoint.label,
+                "output": one.text,
+                "failure": one.failure.kind if one.failure else None,
+                "duration_ms": round(one.duration_ms),
+                "cached": one.is_cached,
+            }
+            for one in turn.references
+        ],
+    }
+    return shaped
 
 
 class _Journal:

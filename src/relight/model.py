@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-Ending = Literal["prompt", "answer", "call", "result", "api_error", "interrupted"]
+Ending = Literal["prompt", "answer", "empty", "call", "result", "api_error", "interrupted"]
 OutcomeName = Literal["success", "failure", "unknown"]
 SkillWay = Literal["cron", "tool", "slash", "preload", "auto"]
 
@@ -72,6 +72,7 @@ class Session(Struct, frozen=True, kw_only=True):
     ended_at: int | None = None
     # what the last record was: a prompt, an answer, a call, a result, an API error, an interruption
     ending: Ending | None = None
+    prompted_at: int | None = None
     answer: str | None = None
     told_outcome: OutcomeName | None = None
     script_error: str | None = None
@@ -106,6 +107,8 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     key: str
     session: str
     tool: str
+    # what its result calls it, where that is not its key: agents number calls anew
+    name: str | None = None
     turn: str | None = None
     at: int | None = None
     finished_at: int | None = None
@@ -196,15 +199,11 @@ class Latency(Struct, frozen=True, kw_only=True):
 
 
 class Spoken(Struct, frozen=True):
-    """A message of a session, with its words if it is a person's or a model's.
-
-    One answer may be told in several records: only the first of them `is_new`.
-    """
+    """What a person or a model said in a session."""
 
     session: str
-    role: Literal["user", "assistant", "tool"]
-    text: str | None = None
-    is_new: bool = True
+    role: Literal["user", "assistant"]
+    text: str
 
 
 class Timing(Struct, frozen=True):
@@ -240,6 +239,8 @@ class Parsed(Struct, frozen=True, kw_only=True):
     latencies: list[Latency] = []
     skills: list[SkillEntry] = []
     spoken: list[Spoken] = []
+    # how many messages of the conversation each session had, results of calls among them
+    messages: dict[str, int] = {}
     timings: list[Timing] = []
     bad_lines: dict[int, str] = {}
 
@@ -258,8 +259,8 @@ class Origin(Struct, frozen=True):
 class Mark(Struct, frozen=True, kw_only=True):
     """How far a part of an origin has been read, and what the reader must remember.
 
-    `head` is a fingerprint of the first bytes: a file that was written anew is read anew,
-    as a new `generation`.
+    `head` is a fingerprint of what was read: a file that was written anew is read anew, as a new
+    `generation`.
     """
 
     path: str
@@ -283,6 +284,8 @@ class Piece(Struct, frozen=True, kw_only=True):
     raw: bytes
     before: Mark
     after: Mark
+    # where the records begin in their file, when that is not where the mark stands
+    start: int | None = None
     unreadable: list[Unreadable] = []
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from relight.connections import find_client, headers_of
-from relight.prices import NANOS, MTOK, Price, PriceList, Rates
+from relight.prices import MTOK, NANOS, Price, PriceList, Rates
 
 KEPT_SECONDS = 3600.0
 WAIT_SECONDS = 5.0
@@ -72,7 +72,7 @@ def read_offers(data: bytes) -> dict[str, PriceList]:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return {}
     rows = listed.get("data") if isinstance(listed, dict) else None
-    offers = {}
+    offers: dict[str, PriceList] = {}
     for row in rows if isinstance(rows, list) else ():
         if not isinstance(row, dict) or not isinstance(row.get("pricing"), dict):
             continue

@@ -7,6 +7,7 @@ from relight.model import Ending, Outcome, OutcomeName
 
 SILENT = "[SILENT]"
 SCRIPT_FAILED = "[SCRIPT_FAILED]"
+ONGOING = ("claimed", "running")
 
 
 class Seen(Struct, frozen=True, kw_only=True):
@@ -65,6 +66,8 @@ def _find_failures(seen: Seen) -> list[tuple[OutcomeName, str]]:
         reasons.append(f"the job's script failed: {seen.script_error}")
     if seen.is_run and seen.has_session:
         reasons += _find_admissions(seen)
+    if seen.ledger_status in ONGOING:
+        return [("failure", reason) for reason in reasons]
     if seen.api_failure and seen.ending in ("api_error", "prompt", "result"):
         reasons.append(f"the last model call failed: {seen.api_failure} ({seen.api_failure_text})")
     if seen.ending == "prompt":
@@ -79,7 +82,7 @@ def _find_admissions(seen: Seen) -> list[str]:
     answer = seen.answer or ""
     if SCRIPT_FAILED in answer:
         return [f"the answer says {SCRIPT_FAILED}"]
-    if seen.ending == "answer" and not answer.strip():
+    if seen.ending == "empty" or (seen.ending == "answer" and not answer.strip()):
         return ["the answer is empty"]
     if phrase := find_failure_phrase(answer):
         return [f"the answer says: {phrase}"]
@@ -100,12 +103,14 @@ def _find_hints(seen: Seen) -> list[str]:
     hints = []
     if seen.is_run and not seen.has_session:
         hints.append("the run left no session")
-    if seen.ledger_status in ("claimed", "running", "unknown"):
+    if seen.ledger_status in (*ONGOING, "unknown"):
         hints.append(f"the scheduler's ledger says {seen.ledger_status}")
     if seen.ending == "interrupted":
         hints.append("it was interrupted")
     elif seen.ending in ("call", "result"):
         hints.append("it ended in the middle of its work")
+    elif seen.ending == "empty" and not seen.is_run:
+        hints.append("it ended with an empty answer")
     elif seen.ending == "answer":
         hints.append("it ended with an answer")
     if seen.last_call_label == "error":

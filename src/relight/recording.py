@@ -248,13 +248,15 @@ class SessionTracker:
             raise RelightError(
                 f"{outcome!r} is not an outcome", f"say one of {', '.join(OUTCOMES)}"
             )
-        self._end(events.Ended(
-            session=self.session_id,
-            at=self._now(),
-            how="left" if outcome is None else "told",
-            outcome=outcome,
-            why=why,
-        ))
+        self._end(
+            events.Ended(
+                session=self.session_id,
+                at=self._now(),
+                how="left" if outcome is None else "told",
+                outcome=outcome,
+                why=why,
+            )
+        )
 
     def __enter__(self) -> Self:
         return self

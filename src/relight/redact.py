@@ -17,9 +17,19 @@ from msgspec import Struct, toml
 
 # Where a word begins, in text that may be escaped: the `n` of `\n` is no letter of the word after
 # it, nor are the digits of `\u001b`, `%3D` and of a terminal's `[32m`. Behind a lone backslash
-# nothing begins: the `r` of `\r8_` belongs to the escape.
-_START = r"""(?: (?<![A-Za-z0-9_+\\-]) | (?<=\\[nrtbf]) | (?<=\\u[0-9a-fA-F]{4})
+# nothing begins: the `r` of `\r8_` belongs to the escape. Behind an underscore one may begin, if
+# what stands before that is a name.
+_START = r"""(?: (?<![A-Za-z0-9+\\-]) | (?<=\\[nrtbf]) | (?<=\\u[0-9a-fA-F]{4})
                | (?<=%[0-9a-fA-F]{2}) | (?<=[\[;][0-9]m) | (?<=[\[;][0-9]{2}m) )"""
+
+# `MY_` and `x2_`, but not the end of a blob in base64.
+_NAME = re.compile(rb"(?<![A-Za-z0-9_-])(?:[A-Za-z]*+[0-9]{0,3}+_++)++\Z")
+_NAME_REACH = 80
+
+# What ends a command. A line break before which the line is continued does not: escaped once more
+# it has two backslashes behind each other, so their number is never a power of two.
+_JOINT = re.compile(rb"(?:[|;]|&&)[ ]|(?<!\\)(?:\n|(?:\\|\\\\|\\{4}|\\{8})n)")
+_COMMAND_REACH = 400
 
 _ESCAPE = re.compile(rb'((?:\\+u[0-9a-fA-F]{4})+|\\+["/bfnrt])|\\+')
 
@@ -42,6 +52,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True):
     miss: list[str]
     before: str | None = None
     any_case: bool = False
+    command: str = ""
     note: str = ""
 
     def write_pattern(self, literal: str) -> str:
@@ -108,6 +119,12 @@ def _build_lookalike(kind: str) -> re.Pattern[bytes]:
     return _compile("|".join(rows) or "(?!)", re.IGNORECASE | re.DOTALL)
 
 
+@cache
+def _build_command(command: str) -> re.Pattern[bytes]:
+    whole = rf"(?<![A-Za-z0-9_./-])(?:/[a-z/]*bin/)?(?:{command})\Z"
+    return _compile(whole, re.DOTALL)
+
+
 def _compile(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[bytes]:
     return re.compile(pattern.encode(), flags | re.VERBOSE)
 
@@ -122,9 +139,10 @@ def find_secrets(data: bytes) -> list[Secret]:
             rule = scan.owners[group - 1]
             start = match.start(group)
             end = match.end(group) if rule.before is None else match.end()
-            lookalike = _build_lookalike(match.lastgroup or "shape")
-            if not lookalike.fullmatch(_undo_escapes(data[start:end])):
-                found.append(Secret(rule.name, start, end))
+            lookalike = _build_lookalike((match.lastgroup or "shape").rstrip("123456789"))
+            if _fits(rule, data, match.start() if rule.before is None else start):
+                if not lookalike.fullmatch(_undo_escapes(data[start:end])):
+                    found.append(Secret(rule.name, start, end))
     joined: list[Secret] = []
     # Where rules saw the same bytes, the longest match names them, then the first in the table.
     for secret in sorted(found, key=lambda secret: (secret.start, -secret.end)):
@@ -133,6 +151,16 @@ def find_secrets(data: bytes) -> list[Secret]:
             secret = Secret(last.rule, last.start, max(last.end, secret.end))
         joined.append(secret)
     return joined
+
+
+def _fits(rule: Rule, data: bytes, start: int) -> bool:
+    """Whether what stands before a match is what its rule asks for."""
+    if rule.before is not None and data[start - 1 : start] == b"_":
+        return bool(_NAME.search(data, max(0, start - _NAME_REACH), start))
+    if rule.command:
+        before = _JOINT.split(data[max(0, start - _COMMAND_REACH) : start])[-1]
+        return bool(_build_command(rule.command).search(before))
+    return True
 
 
 def redact(data: bytes, *, key: bytes) -> bytes:
@@ -158,11 +186,20 @@ def _find_records(data: bytes) -> Iterator[tuple[int, int]]:
             if end:
                 yield start, end
             start = data.rfind(b"\n", end, secret.start) + 1 or end
+            while start > end and data[start - 2 : start] == b"\\\n":
+                start = data.rfind(b"\n", end, start - 1) + 1 or end
         if secret.end > end:
-            end = data.find(b"\n", secret.end)
-            end = len(data) if end < 0 else end
+            end = _find_end(data, secret.end)
     if end:
         yield start, end
+
+
+def _find_end(data: bytes, start: int) -> int:
+    """Where the line ends, with the lines that continue it."""
+    end = data.find(b"\n", start)
+    while end > 0 and data[end - 1] == 0x5C:
+        end = data.find(b"\n", end + 1)
+    return len(data) if end < 0 else end
 
 
 def _redact_record(record: bytes, *, key: bytes) -> bytes:

@@ -5,15 +5,14 @@ text is first searched for the plain words without which no pattern can match.
 """
 
 import re
-from functools import cache
 
-from relight.measures import read_table
+from relight.measures import read_pattern
 
 CHARACTERS = 10_000
 # For each row of patterns, words of which every match holds one.
 HINTS = {
     "user_corrections": (
-        "wait", "stop", "hold on", "no ", "no, ", "nope", "wrong", "incorrect", "not right",
+        "wrong", "incorrect", "not right",
         "not correct", "not what i", "not the", "that isn", "that wasn", "i said", "i already ",
         "i just ", "i told", "i asked", "i meant", "you forgot", "you missed", "you misunderstood",
         "you ignored", "you broke", "you did", "you were supposed", "you should", "undo ",
@@ -28,6 +27,8 @@ HINTS = {
         "give up", "giving up", "ran out of", "not possible", "as far as i c",
     ),
 }  # fmt: skip
+# and words that correct only where a line begins
+_INTERRUPTION = re.compile(r"\W*(?:wait|stop|hold on|nope?)\b").match
 
 
 def says(name: str, text: str) -> bool:
@@ -37,11 +38,11 @@ def says(name: str, text: str) -> bool:
     (True, False)
     """
     lowered = text[:CHARACTERS].lower()
-    if not any(hint in lowered for hint in HINTS[name]):
-        return False
-    return bool(_read_pattern(name).search(text, 0, CHARACTERS))
+    for hint in HINTS[name]:
+        if hint in lowered:
+            break
+    else:
+        if name != "user_corrections" or not any(map(_INTERRUPTION, lowered.split("\n"))):
+            return False
+    return bool(read_pattern(name).search(text, 0, CHARACTERS))
 
-
-@cache
-def _read_pattern(name: str) -> re.Pattern[str]:
-    return re.compile("|".join(read_table().patterns[name]), re.IGNORECASE | re.MULTILINE)

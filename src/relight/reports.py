@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from relight.errors import RelightError
+from relight.sources import SOURCES
 from relight.store import Store
 
 TOKENS = (
@@ -79,6 +80,8 @@ def read_filter(
     """A filter from what people type: `7d`, `all` or a date, and parts of names."""
     from zoneinfo import ZoneInfo
 
+    if source is not None and source not in SOURCES:
+        raise RelightError(f"there is no source {source!r}", f"there are {', '.join(SOURCES)}")
     today = (now or datetime.now(UTC)).astimezone(ZoneInfo(store.timezone)).date()
     return Filter(
         since=read_day(since, today=today),
@@ -131,9 +134,10 @@ def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = N
     )
     sessions = store.query(f"select count(distinct root_id) from {table} {test}", values)[0][0]
     total = [sessions, *_add_up([row[len(by) + 1 :] for row in rows])]
-    labels = _session_labels(
-        store, [row[by.index("session")] for row in rows] if "session" in by else []
-    )
+    labels = _session_labels(store) if "session" in by else {}
+    if by and by[0] == "session":
+        order = {found: number for number, found in enumerate(labels)}
+        rows.sort(key=lambda row: order.get(row[0], len(order)))
     shown = []
     for row in rows:
         keys = dict(zip(by, row, strict=False))
@@ -253,14 +257,13 @@ def _week(day: str) -> str:
     return f"{year}-W{week:02}"
 
 
-def _session_labels(store: Store, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-    labels = {}
-    for session_id in filter(None, ids):
-        source, key, title = store.query(
-            "select source, key, title from session where id = ?", (session_id,)
-        )[0]
-        labels[session_id] = {"session": f"{source}:{key}", "title": title}
-    return labels
+def _session_labels(store: Store) -> dict[int, dict[str, Any]]:
+    """Every root session's name and title, in the order they began."""
+    rows = store.query(
+        "select id, source || ':' || key, title from session where id = root_id"
+        " order by started_at is null, started_at, id"
+    )
+    return {found: {"session": name, "title": title} for found, name, title in rows}
 
 
 def figures(row: Sequence[Any], *, of_calls: bool = False) -> dict[str, Any]:

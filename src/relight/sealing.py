@@ -3,6 +3,7 @@
 import msgspec
 from msgspec import Struct
 
+from relight.errors import RelightError
 from relight.model import Mark, Unreadable, Work
 from relight.sources import find_source
 from relight.sources.files import read_piece
@@ -28,19 +29,27 @@ def seal_task(task: Task) -> Answer:
     """Read and seal the next stretch of each of these files."""
     sealed, left = [], []
     for work in task.work:
-        if work.origin.trouble:
-            sealed.append(seal_unreadable(work, work.origin.trouble))
-            continue
         try:
+            if work.origin.trouble:
+                raise OSError(work.origin.trouble)
             piece, has_more = read_piece(work.source, work.origin, work.mark)
-        except OSError as error:
-            sealed.append(seal_unreadable(work, error.strerror or str(error)))
+            read = find_source(work.source).read
+            sealed.append(seal(piece, read, key=task.key, timezone=task.timezone))
+        except Exception as error:  # noqa: BLE001 - one file must not stop the others: it is told
+            sealed.append(seal_unreadable(work, tell_trouble(error)))
             continue
-        read = find_source(work.source).read
-        sealed.append(seal(piece, read, key=task.key, timezone=task.timezone))
         if has_more:
             left.append(Work(work.source, work.origin, sealed[-1].after))
     return Answer(sealed, left)
+
+
+def tell_trouble(error: Exception) -> str:
+    """Why something could not be read, in a line."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if isinstance(error, RelightError):
+        return error.message
+    return f"{type(error).__name__}: {error}"[:300]
 
 
 def answer_task(message: bytes) -> bytes:
@@ -49,21 +58,12 @@ def answer_task(message: bytes) -> bytes:
 
 
 def seal_unreadable(work: Work, reason: str) -> Sealed:
-    """A file that could not be opened: told, and tried again next time."""
-    mark = msgspec.structs.replace(work.mark or Mark(path=work.origin.path), size=-1)
+    """A file that could not be read: told, and tried again next time."""
+    before = work.mark or Mark(path=work.origin.path)
     return Sealed(
         source=work.source,
-        owner_id=None,
-        before=work.mark or Mark(path=work.origin.path),
-        after=mark,
-        raw_bytes=0,
-        records=b"",
-        sessions=[],
-        turns=[],
-        calls=[],
-        totals=[],
-        jobs=[],
-        runs=[],
-        latencies=[],
-        unreadable=[Unreadable(mark.offset, reason)],
+        before=before,
+        after=msgspec.structs.replace(before, size=-1),
+        start=before.offset,
+        unreadable=[Unreadable(before.offset, reason)],
     )

@@ -111,7 +111,7 @@ def _turns(store: Store, session_id: int) -> list[dict[str, Any]]:
     rows = store.query(
         f"select session_id <> ?1, {TURN} from turn where session_id = ?1"
         " or id in (select turn_id from shared_turn where session_id = ?1)"
-        " order by at is null, at, id",
+        " order by at is null, at, rowid",
         (session_id,),
     )
     turns = []
@@ -129,7 +129,7 @@ def _calls(store: Store, session_id: int) -> list[dict[str, Any]]:
     rows = store.query(
         f"select {CALL} from tool_call where session_id = ?1"
         " or turn_id in (select turn_id from shared_turn where session_id = ?1)"
-        " order by at is null, at, id",
+        " order by at is null, at, rowid",
         (session_id,),
     )
     calls = []

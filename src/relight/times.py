@@ -7,6 +7,7 @@ from functools import lru_cache
 from relight.errors import RelightError
 
 QUARTER_HOUR_MS = 900_000
+LATEST_MS = 253_402_300_799_000  # the end of the year 9999
 
 
 def read_time(value: object) -> int | None:
@@ -26,7 +27,8 @@ def read_time(value: object) -> int | None:
                 moment = moment.replace(tzinfo=UTC)
             return round(moment.timestamp() * 1000)
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return round(value * 1000)
+            at = round(value * 1000)
+            return at if abs(at) <= LATEST_MS else None
     except (ValueError, OverflowError):
         pass
     return None

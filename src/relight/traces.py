@@ -5,15 +5,20 @@ exact, so only the user may read them.
 """
 
 import os
+import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from relight.errors import RelightError
 from relight.names import file_name
+
+# advisers that share fewer of their words are shown as disagreeing
+DISAGREEING = 0.15
 
 _lock = threading.Lock()
 
@@ -88,3 +93,63 @@ def find_traces(folder: Path) -> Iterator[Trace]:
     except OSError:
         return
     yield from map(read_trace, paths)
+
+
+def find_trace(folder: Path, name: str) -> Trace:
+    """The trace of a session, by its id or the unique beginning of one."""
+    name = name.removeprefix("relight:")
+    if (path := trace_path(folder, name)).exists():
+        return read_trace(path)
+    found = [
+        trace
+        for trace in find_traces(folder)
+        if trace.turns and str(trace.turns[0].get("session_id")).startswith(name)
+    ]
+    if len(found) != 1:
+        several = ", ".join(str(one.turns[0].get("session_id")) for one in found[:8])
+        raise RelightError(
+            f"{name!r} could be {several}" if found else f"there is no trace of {name!r}",
+            "`relight moa traces` lists them; [moa] save_traces = true keeps them",
+        )
+    return found[0]
+
+
+def was_charged(call: Mapping[str, Any]) -> bool:
+    """Whether a call can have cost anything: not from the cache, and not failed without a word."""
+    usage = call.get("usage") or {}
+    has_tokens = isinstance(usage, Mapping) and usage.get("output_tokens") is not None
+    return not call.get("cached") and (has_tokens or not call.get("failure"))
+
+
+def read_cost(call: Mapping[str, Any]) -> float | None:
+    """What a call cost; Hermes writes it as text."""
+    try:
+        return float(call["cost_usd"])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def sum_costs(calls: Iterable[Mapping[str, Any]]) -> tuple[float | None, int]:
+    """The known costs together, None if none is known; and how many are not."""
+    costs = [read_cost(call) for call in calls if was_charged(call)]
+    known = [cost for cost in costs if cost is not None]
+    return (sum(known) if known else None), len(costs) - len(known)
+
+
+def compare_advice(turn: Mapping[str, Any]) -> list[float | None]:
+    """How far each adviser agrees with the others of a turn, 0 to 1: the words they share.
+
+    A word counts once however often it is said; None where there is nothing to compare.
+    """
+    words = [
+        set(re.findall(r"\w{3,}", str(one.get("output") or "").lower()))
+        if not one.get("failure")
+        else set()
+        for one in turn["references"]
+    ]
+    agreed: list[float | None] = []
+    for place, own in enumerate(words):
+        others = [other for at, other in enumerate(words) if at != place and other]
+        shares = [len(own & other) / len(own | other) for other in others if own]
+        agreed.append(sum(shares) / len(shares) if shares else None)
+    return agreed

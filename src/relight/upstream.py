@@ -164,11 +164,17 @@ def encode(value: object) -> bytes:
         return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
 
 
-async def ask(request: Request, *, on_attempt: OnAttempt | None = None) -> Answer:
+async def ask(
+    request: Request,
+    *,
+    on_attempt: OnAttempt | None = None,
+    sleep: Callable[[float], None] | None = None,
+) -> Answer:
     """The whole answer to a request, tried again where that can help."""
+    attempts = request.endpoint.attempts
     try:
         return await execute_with_retry_async(
-            _ask_once, request, attempts=request.endpoint.attempts, on_attempt=on_attempt
+            _ask_once, request, attempts=attempts, on_attempt=on_attempt, sleep=sleep
         )
     except Exception as error:
         raise tell_failure(error) from error

@@ -135,9 +135,7 @@ class _Run:
 
     def _do_calls(self, calls: list[Call], turn: str, pool: ThreadPoolExecutor) -> None:
         """Do the calls side by side; their results are told in the order asked."""
-        doing = [
-            pool.submit(self._do_call, place, call, turn) for place, call in enumerate(calls)
-        ]
+        doing = [pool.submit(self._do_call, place, call, turn) for place, call in enumerate(calls)]
         for call, future in zip(calls, doing, strict=True):
             result = future.result()
             told = {"role": "tool", "tool_call_id": call.key, "content": result.text}

@@ -1,4 +1,4 @@
-"""What the agent asks: one model, or a mixture of them; with each answer, what is to be recorded."""
+"""What the agent asks, one model or a mixture of them; each answer is recorded as it comes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -23,7 +23,7 @@ class Model(Protocol):
     """`answer` gives what the model says, recorded, or raises what failed, recorded too."""
 
     name: str
-    provider: str | None
+    provider: str
     key_variables: tuple[str, ...]
 
     def answer(

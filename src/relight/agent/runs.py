@@ -1,4 +1,4 @@
-"""A run of the agent from what a person or a job asks for: which model, which start, which tools."""
+"""A run of the agent as a person or a job asks for it: which model, which start, which tools."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -73,12 +73,8 @@ def run_prompt(
         store, model, base_url=base_url, key_variable=key_variable, session_id=session_id
     )
     project = str(Path(folder).expanduser().resolve())
-    start = find_start(
-        store, prompt, template, session_id=session_id, tools=tools, project=project
-    )
-    rec = record(
-        store, session_id, model=chosen.name, provider=chosen.provider, project=project
-    )
+    start = find_start(store, prompt, template, session_id=session_id, tools=tools, project=project)
+    rec = record(store, session_id, model=chosen.name, provider=chosen.provider, project=project)
     result = run_agent(
         prompt,
         model=chosen,

@@ -23,7 +23,11 @@ class Tool(Struct, frozen=True):
         _, parts = msgspec.json.schema_components([self.arguments])
         schema = dict(parts[self.arguments.__name__])
         schema.pop("title", None)
-        told = {"name": self.name, "description": schema.pop("description", ""), "parameters": schema}
+        told = {
+            "name": self.name,
+            "description": schema.pop("description", ""),
+            "parameters": schema,
+        }
         return {"type": "function", "function": told}
 
 

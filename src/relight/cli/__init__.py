@@ -1,8 +1,10 @@
 """The command line. Nothing but click is imported until a command is run."""
 
+import io
+import os
 import sys
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import click
 
@@ -20,6 +22,8 @@ COMMANDS = {
     "template": ("template", "Keep the best part of good sessions, to start others with."),
     "warm": ("warm", "Print what a new session should begin with."),
     "experiment": ("experiment", "Show whether warm starts helped."),
+    "run": ("run", "Let an agent do a task, recorded as it goes."),
+    "moa": ("moa", "Ask several models at once; see who said what."),
     "doctor": ("doctor", "Check what is found, read, unreadable, unpriced."),
     "rebuild": ("rebuild", "Derive all figures again from the tape."),
     "prune": ("prune", "Drop old tapes and old sessions."),
@@ -80,8 +84,13 @@ def relight(ctx: click.Context, home: str | None, debug: bool, version: bool) ->
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line; an error is told once, with a hint."""
     words = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):
+        # a terminal that lacks a character shows another, rather than nothing at all
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         code: Any = relight.main(words, prog_name="relight", standalone_mode=False)
+        sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         code = error.exit_code
@@ -91,12 +100,26 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except RelightError as error:
         if "--debug" in words:
             raise
-        click.echo(f"error: {error.message}", err=True)
-        if error.hint:
-            click.echo(f"hint: {error.hint}", err=True)
-        code = 1
+        code = _tell(error.message, error.hint)
     except BrokenPipeError:
         # the reader of our output has gone, as `head` does: nothing to tell anyone
-        sys.stderr.close()
+        _let_go(sys.stdout)
         code = 0
+    except OSError as error:
+        if "--debug" in words:
+            raise
+        _let_go(sys.stdout)
+        code = _tell(str(error), "check the path, its permissions and the space on its disk")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _tell(message: str, hint: str | None) -> int:
+    click.echo(f"error: {message}", err=True)
+    if hint:
+        click.echo(f"hint: {hint}", err=True)
+    return 1
+
+
+def _let_go(stream: TextIO) -> None:
+    """Send what is still unwritten nowhere, or Python would fail on it once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -23,8 +23,8 @@ def command(keep: Path | None) -> None:
     from relight.importing import import_all
     from relight.reports import read_filter, report
 
-    if keep is not None and keep.exists() and any(keep.iterdir()):
-        raise RelightError(f"{keep} is not empty", "name a new folder")
+    if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+        raise RelightError(f"{keep} is not an empty folder", "name a new folder")
     folder = keep or Path(tempfile.mkdtemp(prefix="relight-demo-"))
     now = datetime.now(UTC)
     environment = write_demo(folder / "agents", now=now)

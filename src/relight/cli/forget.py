@@ -1,6 +1,6 @@
 import click
 
-from relight.cli.options import current_store, relight_command, yes_option
+from relight.cli.options import ask, current_store, relight_command, yes_option
 
 
 @relight_command("forget", example="relight forget codex:01a1dd31")
@@ -23,6 +23,6 @@ def command(session: str, yes: bool) -> None:
         )[0]
         if not yes:
             told = clean(f"{source}:{key} ({title or 'no title'})")
-            click.confirm(f"forget {told}?", abort=True, err=True)
+            ask(f"forget {told}?")
         count = forget(store, session_id)
     click.echo(f"forgot {count} session{'s' if count > 1 else ''}")

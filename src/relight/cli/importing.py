@@ -36,6 +36,9 @@ def command(sources: Sequence[str], folder: Path | None, watch: bool, as_json: b
             raise click.UsageError("--from goes with one --source, which says what is in there")
         if not folder.exists():
             raise RelightError(f"there is no {folder}", "check the path given with --from")
+        folder = folder.absolute()
+    elif "chat" in sources:
+        raise click.UsageError("chat files have no usual place: name one with --from")
     with current_store() as store:
         while True:
             _import_once(store, sources, folder, as_json=as_json, is_quiet=watch)

@@ -1,10 +1,12 @@
 """What the commands have in common: where the store is, and how data is printed."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
 
+from relight.errors import RelightError
 from relight.store import Store, open_store
 
 Function = Callable[..., Any]
@@ -78,3 +80,15 @@ def print_json(value: object) -> None:
     import msgspec
 
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def ask(question: str) -> None:
+    """Go on only if a person says yes; where none can be asked, say how to do without."""
+    try:
+        click.confirm(question, abort=True, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        raise RelightError(
+            "not done: nobody said yes", "add --yes to do it without asking"
+        ) from None

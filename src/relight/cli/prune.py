@@ -2,7 +2,14 @@ import time
 
 import click
 
-from relight.cli.options import current_store, json_option, print_json, relight_command, yes_option
+from relight.cli.options import (
+    ask,
+    current_store,
+    json_option,
+    print_json,
+    relight_command,
+    yes_option,
+)
 
 
 @relight_command("prune", example="relight prune --tapes 90 --dry-run")
@@ -42,7 +49,7 @@ def command(
         told = f"{found.tapes} tape parts ({size(found.tape_bytes)}) and {found.sessions} sessions"
         if not dry_run and (found.tapes or found.sessions):
             if not yes:
-                click.confirm(f"drop {told}?", abort=True, err=True)
+                ask(f"drop {told}?")
             prune(store, now=now, tape_days=tape_days, index_days=index_days, dry_run=False)
     if as_json:
         print_json(

@@ -4,7 +4,18 @@ from relight import reports
 from relight.cli.options import current_store, json_option, print_json, relight_command
 from relight.reports import Report
 
-MARKDOWN_COLUMNS = ("sessions", "turns", "input_tokens", "output_tokens", "cost_usd", "tool_calls")
+MARKDOWN_COLUMNS = (
+    "sessions",
+    "turns",
+    "input_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "output_tokens",
+    "cost_usd",
+    "unpriced_turns",
+    "tool_calls",
+    "tool_failures",
+)
 
 
 @relight_command("report", example="relight report --by model,project --since 7d")
@@ -62,9 +73,21 @@ def print_csv(found: Report) -> None:
     import sys
 
     names = list(found.rows[0]) if found.rows else [*found.by, *found.total]
+    # a title is hostile text: no escape sequence, and no formula for a spreadsheet
+    rows = [{name: _tame(value) for name, value in row.items()} for row in found.rows]
     writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(found.rows)
+    writer.writerows(rows)
+    sys.stdout.flush()
+
+
+def _tame(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    from relight.cli.screen import clean
+
+    text = clean(value)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 def markdown(found: Report) -> str:
@@ -74,14 +97,17 @@ def markdown(found: Report) -> str:
     def line(cells: list[str]) -> str:
         return "| " + " | ".join(cells) + " |"
 
-    def cell(value: object) -> str:
-        text = "–" if value is None else f"{value:,.2f}" if isinstance(value, float) else str(value)
+    def cell(row: dict[str, object], name: str) -> str:
+        value = row[name]
+        if name == "cost_usd":
+            return _cost(row)
+        text = "–" if value is None else str(value)
         return text.replace("|", "\\|").replace("\n", " ")
 
     rules = ["---"] * len(found.by) + ["---:"] * len(MARKDOWN_COLUMNS)
-    rows = [line([cell(row[name]) for name in names]) for row in found.rows]
+    rows = [line([cell(row, name) for name in names]) for row in found.rows]
     total = ["total", *[""] * (len(found.by) - 1)]
-    total += [cell(found.total[name]) for name in MARKDOWN_COLUMNS]
+    total += [cell(found.total, name) for name in MARKDOWN_COLUMNS]
     return "\n".join([line(names), line(rules), *rows, line(total)])
 
 
@@ -118,12 +144,17 @@ CALL_HEADINGS = ["sess.", "tool calls", "failed", "share", "model calls failed"]
 USAGE_HEADINGS = ["sess.", "turns", "input", "cached", "output", "cost", "failed"]
 
 
-def _usage_figures(row: dict[str, object]) -> list[str]:
-    from relight.cli.screen import count, dollars
+def _cost(row: dict[str, object]) -> str:
+    """The cost, or at least what of it is known."""
+    from relight.cli.screen import dollars
 
     cost = dollars(_number(row["cost_usd"]))
-    if row["unpriced_turns"] and row["cost_usd"] is not None:
-        cost = f"≥{cost}"
+    return f"≥{cost}" if row["unpriced_turns"] and row["cost_usd"] is not None else cost
+
+
+def _usage_figures(row: dict[str, object]) -> list[str]:
+    from relight.cli.screen import count
+
     fresh = _number(row["input_tokens"]) or 0
     fresh += _number(row["cache_write_tokens"]) or 0
     return [
@@ -132,7 +163,7 @@ def _usage_figures(row: dict[str, object]) -> list[str]:
         count(None if row["input_tokens"] is None else fresh),
         count(_number(row["cache_read_tokens"])),
         count(_number(row["output_tokens"])),
-        cost,
+        _cost(row),
         _share(row),
     ]
 

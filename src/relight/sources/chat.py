@@ -26,26 +26,34 @@ from relight.model import (
     Turn,
     Usage,
 )
-from relight.sources.files import find_files, read_piece
-from relight.sources.reading import Reading, exclusive_usage, first_line, last_words
+from relight.sources.files import BOM, find_files, read_piece
+from relight.sources.reading import (
+    BAD_LINE,
+    Count,
+    Reading,
+    decode_mended,
+    exclusive_usage,
+    first_line,
+    last_words,
+)
 from relight.times import read_time
 
 NAME = "chat"
 
 
 class _PromptDetails(Struct):
-    cached_tokens: int | None = None
+    cached_tokens: Count | None = None
 
 
 class _CompletionDetails(Struct):
-    reasoning_tokens: int | None = None
+    reasoning_tokens: Count | None = None
 
 
 class _Usage(Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
     prompt_tokens_details: _PromptDetails | None = None
     completion_tokens_details: _CompletionDetails | None = None
 
@@ -106,24 +114,23 @@ def folders(environment: Mapping[str, str]) -> list[Path]:
 
 
 def fetch(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
-    """Each new line as a piece of its own, since each is a session with its own tape."""
+    """Each new line as a piece of its own, since each is a session with its own tape.
+
+    The mark moves on behind the last of them: lines that were recorded before a crash are
+    recorded again, which changes nothing.
+    """
     mark, more = marks.get(""), True
     while more:
         piece, more = read_piece(NAME, origin, mark)
-        offset = before_line = piece.before.offset
-        mark = piece.before
-        for line in piece.raw.splitlines(keepends=True):
-            offset += len(line)
-            after = msgspec.structs.replace(piece.after, offset=offset)
+        start = piece.before.offset
+        # the file's time dates sessions that have none of their own
+        seen = msgspec.structs.replace(piece.before, modified_ns=piece.after.modified_ns)
+        for line in piece.raw.split(b"\n"):
             if line.strip():
-                yield Piece(source=NAME, raw=line, before=mark, after=after)
-                mark = after
-            before_line = offset
-        if piece.unreadable or before_line != piece.after.offset or mark != piece.after:
-            yield Piece(
-                source=NAME, raw=b"", before=mark, after=piece.after, unreadable=piece.unreadable
-            )
-            mark = piece.after
+                yield Piece(source=NAME, raw=line, before=piece.before, after=seen, start=start)
+            start += len(line) + 1
+        yield msgspec.structs.replace(piece, raw=b"")
+        mark = piece.after
 
 
 def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
@@ -134,9 +141,9 @@ def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
         if not line or line.isspace():
             continue
         try:
-            decoded = _decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            reading.bad_lines[number] = str(error)
+            decoded = decode_mended(_decode, line.removeprefix(BOM))
+        except BAD_LINE as error:
+            reading.bad_lines[number] = str(error) or type(error).__name__
             continue
         session = decoded if isinstance(decoded, _Session) else _Session(messages=decoded)
         key = name_session(session)
@@ -166,7 +173,7 @@ def _read_session(reading: Reading, key: str, session: _Session, origin: Origin)
     at = started_at
     answers = 0
     known = {call.call_id: call for call in session.calls or ()}
-    title = answer = ending = None
+    title = answer = ending = prompted_at = None
     for message in _own_messages(session):
         ending = _ending(message) or ending
         if message.role in ("user", "assistant", "tool"):
@@ -187,8 +194,9 @@ def _read_session(reading: Reading, key: str, session: _Session, origin: Origin)
                 exit_code=facts.exit_code if facts else None,
                 timed_out=facts.timed_out if facts else None,
             )
-        elif message.role == "user" and title is None:
-            title = first_line(strip_block(content_text(message.content) or ""))
+        elif message.role == "user":
+            prompted_at = at
+            title = title or first_line(strip_block(content_text(message.content) or ""))
     if session.usage is not None:
         reading.see_turn(
             Turn(
@@ -211,6 +219,7 @@ def _read_session(reading: Reading, key: str, session: _Session, origin: Origin)
             started_at=started_at,
             ended_at=at,
             ending=ending,
+            prompted_at=prompted_at,
             answer=last_words(answer),
             told_outcome=_told_outcome(session.outcome),
         )
@@ -226,7 +235,9 @@ def _own_messages(session: _Session) -> list[_Message]:
 def _ending(message: _Message) -> Ending | None:
     match message.role:
         case "assistant":
-            return "call" if message.tool_calls else "answer"
+            if message.tool_calls:
+                return "call"
+            return "answer" if (content_text(message.content) or "").strip() else "empty"
         case "tool":
             return "result"
         case "user":
@@ -262,8 +273,9 @@ def _read_answer(
             arguments = msgspec.json.encode(arguments).decode()
         reading.open_call(
             ToolCall(
-                # ids of calls are unique within a session only: programs write call_1, call_2 …
-                key=f"{key}:{call.id}",
+                # programs number the calls of each answer anew: call_0, call_1 …
+                key=f"{turn}:{call.id}",
+                name=f"{key}:{call.id}",
                 session=key,
                 turn=turn if session.usage is None else f"{key}#total",
                 tool=call.function.name,

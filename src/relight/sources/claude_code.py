@@ -15,7 +15,7 @@ from relight.injections import strip_block
 from relight.model import Ending, Origin, Parsed, Session, ToolCall, Total, Turn, Usage
 from relight.sources.claude_skills import SkillWatch, Watched
 from relight.sources.files import find_files
-from relight.sources.reading import Reading, first_line, last_words
+from relight.sources.reading import BAD_LINE, Count, Reading, decode_mended, first_line, last_words
 from relight.times import read_time
 
 NAME = "claude-code"
@@ -25,18 +25,18 @@ COMMANDS = ("<command-", "<local-command")
 
 
 class _CacheCreation(Struct):
-    ephemeral_1h_input_tokens: int = 0
+    ephemeral_1h_input_tokens: Count = 0
 
 
 class _OutputDetails(Struct):
-    thinking_tokens: int | None = None
+    thinking_tokens: Count | None = None
 
 
 class _Usage(Struct):
-    input_tokens: int = 0
-    cache_read_input_tokens: int | None = 0
-    cache_creation_input_tokens: int | None = 0
-    output_tokens: int = 0
+    input_tokens: Count = 0
+    cache_read_input_tokens: Count | None = 0
+    cache_creation_input_tokens: Count | None = 0
+    output_tokens: Count = 0
     cache_creation: _CacheCreation | None = None
     output_tokens_details: _OutputDetails | None = None
 
@@ -61,12 +61,12 @@ class _Message(Struct):
 
 
 class _ModelUsage(Struct):
-    inputTokens: int = 0
-    outputTokens: int = 0
-    thinkingTokens: int | None = None
-    cacheReadInputTokens: int = 0
-    cacheCreationInputTokens: int = 0
-    cacheCreationEphemeral1hInputTokens: int | None = None
+    inputTokens: Count = 0
+    outputTokens: Count = 0
+    thinkingTokens: Count | None = None
+    cacheReadInputTokens: Count = 0
+    cacheCreationInputTokens: Count = 0
+    cacheCreationEphemeral1hInputTokens: Count | None = None
 
 
 class Line(Struct):
@@ -100,7 +100,11 @@ class _State(Struct):
     skills: Watched = msgspec.field(default_factory=Watched)
 
 
-decode_line = msgspec.json.Decoder(Line).decode
+_decode = msgspec.json.Decoder(Line).decode
+
+
+def decode_line(line: bytes) -> Line:
+    return decode_mended(_decode, line)
 
 
 def find(environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin]:
@@ -126,8 +130,8 @@ def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
             continue
         try:
             reader.read_line(decode_line(line))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            reader.reading.bad_lines[number] = str(error)
+        except BAD_LINE as error:
+            reader.reading.bad_lines[number] = str(error) or type(error).__name__
     return reader.finish()
 
 
@@ -145,6 +149,8 @@ class _Reader:
         return reading.finish(state.session, msgspec.json.encode(state))
 
     def read_line(self, line: Line) -> None:
+        if line.sessionId == "":
+            raise ValueError("the session has no id")
         if line.modelUsage is not None and line.sessionId:
             self._read_totals(line.sessionId, line.modelUsage)
         message = line.message
@@ -189,7 +195,8 @@ class _Reader:
                 version=line.version,
                 started_at=at,
                 ended_at=at,
-                ending=_ending(line),
+                ending=(ending := _ending(line)),
+                prompted_at=at if ending == "prompt" else None,
                 answer=_answer(line),
             )
         )
@@ -203,7 +210,8 @@ class _Reader:
         self.state.model = message.model
         name = message.id or line.uuid or ""
         key = f"{name}:{line.requestId}" if line.requestId else name
-        self._hear_model(message, session, name)
+        if isinstance(message.content, str):
+            self._hear_model(session, name, message.content)
         if (usage := message.usage) is not None:
             self.reading.see_turn(
                 Turn(
@@ -220,7 +228,10 @@ class _Reader:
         if line.attributionSkill or self.state.skills.typed is not None:
             self.skills.see_answer(line.attributionSkill, session=session, turn=key, at=at)
         for block in message.content if isinstance(message.content, list) else ():
-            if block.type == "tool_use":
+            if block.type == "text":
+                self._hear_model(session, name, block.text)
+            elif block.type == "tool_use":
+                self._hear_model(session, name, None)
                 if block.name == "Skill":
                     arguments = bytes(block.input)
                     self.skills.see_call(block.id, arguments, session=session, turn=key, at=at)
@@ -255,23 +266,16 @@ class _Reader:
     def _hear_person(self, message: _Message, session: str) -> None:
         text = message.content
         if isinstance(text, list):
+            if all(block.type == "tool_result" for block in text):
+                return
             text = "\n".join(block.text for block in text if block.type == "text")
         if text and not text.startswith(COMMANDS):
             self.reading.hear(session, "user", strip_block(text))
 
-    def _hear_model(self, message: _Message, session: str, name: str) -> None:
+    def _hear_model(self, session: str, name: str, text: str | None) -> None:
         """Count an answer once, though each of its blocks has a line of its own."""
-        text = message.content
-        if isinstance(text, list):
-            text = "\n".join(block.text for block in text if block.type == "text")
-        # a block of thoughts alone is not said
-        has_call = isinstance(message.content, list) and any(
-            block.type == "tool_use" for block in message.content
-        )
-        if text or has_call:
-            is_new = self.state.last_answer != name
-            self.reading.hear(session, "assistant", text, is_new=is_new)
-            self.state.last_answer = name
+        self.reading.hear(session, "assistant", text, is_new=self.state.last_answer != name)
+        self.state.last_answer = name
 
     def _read_results(self, message: _Message, session: str, at: int | None) -> None:
         for block in message.content if isinstance(message.content, list) else ():

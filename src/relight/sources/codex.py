@@ -16,19 +16,27 @@ from relight.injections import strip_block
 from relight.model import Ending, Origin, Parsed, Session, ToolCall, Turn, Usage
 from relight.sources.codex_skills import find_read, find_written
 from relight.sources.files import find_files
-from relight.sources.reading import Reading, exclusive_usage, first_line, last_words
+from relight.sources.reading import (
+    BAD_LINE,
+    Count,
+    Reading,
+    decode_mended,
+    exclusive_usage,
+    first_line,
+    last_words,
+)
 from relight.times import read_time, uuid7_time
 
 NAME = "codex"
 
 
 class _Usage(Struct):
-    input_tokens: int = 0
-    cached_input_tokens: int | None = 0
-    cache_write_input_tokens: int | None = 0
-    output_tokens: int = 0
-    reasoning_output_tokens: int | None = None
-    total_tokens: int | None = None
+    input_tokens: Count = 0
+    cached_input_tokens: Count | None = 0
+    cache_write_input_tokens: Count | None = 0
+    output_tokens: Count = 0
+    reasoning_output_tokens: Count | None = None
+    total_tokens: Count | None = None
 
 
 class _Info(Struct):
@@ -106,7 +114,11 @@ class _State(Struct):
     open_calls: list[ToolCall] = []
 
 
-decode_line = msgspec.json.Decoder(Line).decode
+_decode = msgspec.json.Decoder(Line).decode
+
+
+def decode_line(line: bytes) -> Line:
+    return decode_mended(_decode, line)
 CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
 # what the client itself puts in front of a person's words
 HARNESS = ("<", "# AGENTS.md")
@@ -137,8 +149,8 @@ def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
             decoded = decode_line(line)
             if decoded.payload is not None:
                 reader.read_record(decoded.type, decoded.payload, read_time(decoded.timestamp))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            reader.reading.bad_lines[number] = str(error)
+        except BAD_LINE as error:
+            reader.reading.bad_lines[number] = str(error) or type(error).__name__
     return reader.finish()
 
 
@@ -212,6 +224,7 @@ class _Reader:
                 started_at=at,
                 ended_at=at,
                 ending=ending,
+                prompted_at=at if ending == "prompt" else None,
                 answer=last_words(answer),
             )
         )

@@ -13,7 +13,8 @@ from relight.model import Mark, Origin, Piece, Unreadable
 
 CHUNK_BYTES = 2 << 20
 LINE_LIMIT_BYTES = 64 << 20
-HEAD_BYTES = 1024
+EDGE_BYTES = 1024
+BOM = b"\xef\xbb\xbf"
 
 
 def find_files(folder: str | Path, *, suffix: str = ".jsonl") -> Iterator[Origin]:
@@ -69,11 +70,12 @@ def look_at(path: str | Path) -> Origin | None:
 def read_piece(source: str, origin: Origin, mark: Mark | None) -> tuple[Piece, bool]:
     """The next whole lines after the mark, and whether more may follow.
 
-    A last line without its end waits: it is read when its rest has come. A line over the limit
-    is passed over and told as unreadable.
+    A last line that is cut waits: it is read when its rest has come. A line over the limit is
+    passed over and told as unreadable. Only when all is read does the mark say that the file was
+    seen as it is now: an import that ends before must be able to go on.
     """
     with open(origin.path, "rb") as file:  # noqa: PTH123 - Path.open would cost a Path a file
-        before = _check_mark(mark, origin, file.read(HEAD_BYTES))
+        before = _check_mark(mark, origin, file)
         file.seek(before.offset)
         raw = file.read(CHUNK_BYTES)
         end = raw.rfind(b"\n") + 1
@@ -85,27 +87,42 @@ def read_piece(source: str, origin: Origin, mark: Mark | None) -> tuple[Piece, b
             if skipped and not end:
                 reason = f"a line of {skipped:,} bytes is longer than {LINE_LIMIT_BYTES:,}"
                 unreadable.append(Unreadable(before.offset, reason))
-        file.seek(0)
+        elif len(raw) < CHUNK_BYTES and is_whole(raw[end:]):
+            end = len(raw)
         offset = before.offset + (end or skipped)
-        head = _fingerprint(file.read(HEAD_BYTES)[:offset])
-    after = msgspec.structs.replace(
-        before,
-        size=origin.size,
-        modified_ns=origin.modified_ns,
-        inode=origin.inode,
-        offset=offset,
-        head=head,
-    )
+        has_more = bool(end or skipped) and offset < origin.size
+        after = msgspec.structs.replace(
+            before,
+            size=0 if has_more else origin.size,
+            modified_ns=origin.modified_ns,
+            inode=origin.inode,
+            offset=offset,
+            head=_fingerprint(file, offset),
+        )
     piece = Piece(source=source, raw=raw[:end], before=before, after=after, unreadable=unreadable)
-    return piece, bool(end or skipped) and offset < origin.size
+    return piece, has_more
 
 
-def _check_mark(mark: Mark | None, origin: Origin, head: bytes) -> Mark:
+def is_whole(line: bytes) -> bool:
+    """Whether a last line without its end is a whole record all the same.
+
+    >>> [is_whole(line) for line in (b'{"a": 1}', b'{"a": {}', b"", b"12")]
+    [True, False, False, False]
+    """
+    if line.rstrip()[-1:] not in (b"}", b"]"):
+        return False
+    try:
+        msgspec.json.decode(line.removeprefix(BOM))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+def _check_mark(mark: Mark | None, origin: Origin, file: BinaryIO) -> Mark:
     """The mark to read on from: a file that was cut or written anew is read from its start."""
     if mark is None:
         return Mark(path=origin.path)
-    known = min(mark.offset, HEAD_BYTES)
-    if origin.size >= mark.offset and _fingerprint(head[:known]) == mark.head:
+    if origin.size >= mark.offset and _fingerprint(file, mark.offset) == mark.head:
         return mark
     return Mark(path=origin.path, generation=mark.generation + 1)
 
@@ -129,5 +146,9 @@ def _read_long_line(file: BinaryIO, start: bytes) -> tuple[bytes, int]:
     return b"", 0 if parts else size
 
 
-def _fingerprint(head: bytes) -> bytes:
-    return blake2b(head, digest_size=8).digest()
+def _fingerprint(file: BinaryIO, offset: int) -> bytes:
+    """What the first bytes and the last before the offset are: files may begin alike."""
+    file.seek(0)
+    first = file.read(min(EDGE_BYTES, offset))
+    file.seek(max(offset - EDGE_BYTES, 0))
+    return blake2b(first + file.read(min(EDGE_BYTES, offset)), digest_size=8).digest()

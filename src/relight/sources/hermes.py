@@ -21,8 +21,9 @@ from relight.model import Cost, Ending, Mark, Origin, Parsed, Piece, Session, To
 from relight.sources.databases import look_at_database, open_database
 from relight.sources.hermes_cron import JOBS, LEDGER, fetch_cron, find_cron, read_job, read_run
 from relight.sources.hermes_logs import DUMP, fetch_logs, find_logs, read_log_row
+from relight.sources.hermes_moa import fetch_moa, find_moa, read_moa_row
 from relight.sources.hermes_skills import find_viewed, find_written
-from relight.sources.reading import Reading, first_line, last_words
+from relight.sources.reading import BAD_LINE, Count, Reading, first_line, last_words
 from relight.times import read_time
 
 NAME = "hermes"
@@ -42,6 +43,7 @@ def find(environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin
             yield from filter(None, [look_at_database(home / "state.db")])
             yield from find_cron(home)
             yield from find_logs(home)
+            yield from find_moa(home)
 
 
 def folders(environment: Mapping[str, str]) -> list[Path]:
@@ -56,6 +58,8 @@ def fetch(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
         yield from fetch_cron(NAME, origin, marks)
     elif name.startswith((DUMP, "agent.log")):
         yield from fetch_logs(NAME, origin, marks)
+    elif name.endswith(".jsonl"):
+        yield from fetch_moa(NAME, origin, marks)
     else:
         yield from _fetch_database(origin, marks)
 
@@ -154,8 +158,8 @@ def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
             if not isinstance(row, dict):
                 raise msgspec.ValidationError("expected an object")
             reader.read_row(row)
-        except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
-            reader.reading.bad_lines[number] = str(error)
+        except BAD_LINE as error:
+            reader.reading.bad_lines[number] = str(error) or type(error).__name__
     return reader.finish()
 
 
@@ -186,6 +190,9 @@ class _Reader:
                 self.reading.jobs.append(read_job(row))
             case "executions":
                 self.reading.runs.append(read_run(row))
+            case "moa":
+                self.owner = row["session_id"]
+                read_moa_row(self.reading, row)
             case "log" | "request_dump" as table:
                 self.owner = row["session_id"]
                 read_log_row(self.reading, {"table": table, **row})
@@ -222,7 +229,8 @@ class _Reader:
                 started_at=at,
                 ended_at=at,
                 # a row that was rewound is no longer part of the conversation
-                ending=_ending(row) if row.get("active", 1) else None,
+                ending=(ending := _ending(row) if row.get("active", 1) else None),
+                prompted_at=at if ending == "prompt" else None,
                 answer=last_words(text) if row["role"] == "assistant" else None,
                 script_error=_script_error(text) if row["role"] == "user" else None,
             )
@@ -230,10 +238,12 @@ class _Reader:
         if row["role"] == "assistant" and row.get("tool_calls"):
             for call in msgspec.json.decode(row["tool_calls"]):
                 function = call.get("function") or {}
+                name = call.get("id") or call.get("call_id")
                 self.reading.open_call(
                     ToolCall(
-                        # Hermes repeats short ids (call_1) across sessions
-                        key=f"{key}:{call.get('id') or call.get('call_id')}",
+                        # servers number the calls of each answer anew: call_0, call_1 …
+                        key=f"{key}:{row['id']}:{name}",
+                        name=f"{key}:{name}",
                         session=key,
                         tool=function.get("name") or "",
                         at=at,
@@ -259,7 +269,9 @@ def _ending(row: dict[str, Any]) -> Ending | None:
         case "user":
             return "prompt"
         case "assistant":
-            return "call" if row.get("tool_calls") else "answer"
+            if row.get("tool_calls"):
+                return "call"
+            return "answer" if str(row.get("content") or "").strip() else "empty"
         case "tool":
             return "result"
     return None
@@ -321,12 +333,16 @@ def read_totals(session: dict[str, Any], usage: list[dict[str, Any]]) -> Iterato
 
 def _read_usage(row: dict[str, Any]) -> Usage:
     return Usage(
-        input=row.get("input_tokens") or 0,
-        cache_read=row.get("cache_read_tokens") or 0,
-        cache_write=row.get("cache_write_tokens") or 0,
-        output=row.get("output_tokens") or 0,
-        reasoning=row.get("reasoning_tokens"),
+        input=_count(row.get("input_tokens")),
+        cache_read=_count(row.get("cache_read_tokens")),
+        cache_write=_count(row.get("cache_write_tokens")),
+        output=_count(row.get("output_tokens")),
+        reasoning=row.get("reasoning_tokens") and _count(row["reasoning_tokens"]),
     )
+
+
+def _count(value: object) -> int:
+    return msgspec.convert(value or 0, Count)
 
 
 def _read_cost(row: dict[str, Any]) -> Cost | None:

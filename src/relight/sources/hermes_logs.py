@@ -34,26 +34,28 @@ def find_logs(root: Path) -> Iterator[Origin]:
 
 def fetch_logs(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
     """What is new, as a piece a session, so that each is on its session's tape."""
+    marks = dict(marks)
     if DUMP in origin.path:
         rows, whole = [_read_dump(origin)], marks.get("") or Mark(path=origin.path)
         after = msgspec.structs.replace(
             whole, size=origin.size, modified_ns=origin.modified_ns, inode=origin.inode
         )
-        yield from _split_by_session(source, rows, marks, after)
+        yield from split_by_session(source, rows, marks, after)
         yield Piece(source=source, raw=b"", before=whole, after=after)
         return
     mark, more = marks.get(""), True
     while more:
         piece, more = read_piece(source, origin, mark)
         rows = [row for line in piece.raw.splitlines() if (row := read_line(line))]
-        yield from _split_by_session(source, rows, marks, piece.after)
+        yield from split_by_session(source, rows, marks, piece.after)
         mark = piece.after
         yield msgspec.structs.replace(piece, raw=b"")
 
 
-def _split_by_session(
-    source: str, rows: list[dict[str, Any]], marks: Mapping[str, Mark], whole: Mark
+def split_by_session(
+    source: str, rows: list[dict[str, Any]], marks: dict[str, Mark], whole: Mark
 ) -> Iterator[Piece]:
+    """A piece for each session's rows; `marks` moves on with them, as a large file has several."""
     by_session: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_session.setdefault(row["session_id"], []).append(row)
@@ -62,6 +64,7 @@ def _split_by_session(
         after = msgspec.structs.replace(
             before, generation=before.generation + 1, modified_ns=whole.modified_ns
         )
+        marks[session] = after
         raw = b"".join(msgspec.json.encode(row) + b"\n" for row in some)
         yield Piece(source=source, raw=raw, before=before, after=after)
 

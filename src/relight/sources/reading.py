@@ -1,9 +1,11 @@
 """What every reader gathers while it walks through the records of a source."""
 
-from collections.abc import Sequence
-from typing import Literal
+import re
+from collections.abc import Callable, Sequence
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from relight.model import (
     Job,
@@ -20,8 +22,28 @@ from relight.model import (
     Usage,
 )
 
+# how much one call can use: more is no count, and would not fit where sums are kept
+Count = Annotated[int, Meta(ge=0, le=10**11)]
+# whatever a strange record may raise: it costs that record and no more
+BAD_LINE = (
+    msgspec.DecodeError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
+# half of a character of two halves, as JavaScript leaves it when it cuts a string
+LONE_SURROGATE = re.compile(
+    rb"\\\\|(\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+)
 TITLE_CHARACTERS = 200
 ANSWER_CHARACTERS = 500
+
+
+T = TypeVar("T")
 
 
 class Reading:
@@ -41,9 +63,11 @@ class Reading:
         self.latencies: list[Latency] = []
         self.skills: dict[str, SkillEntry] = {}
         self.spoken: list[Spoken] = []
+        self.messages: dict[str, int] = {}
         self.timings: list[Timing] = []
         self.bad_lines: dict[int, str] = {}
-        self.open_calls = {call.key: call for call in open_calls}
+        self.open_calls = {call.name or call.key: call for call in open_calls}
+        self._early_results: dict[str, dict[str, object]] = {}
 
     def see_session(self, session: Session) -> None:
         """Add what a record says of its session: first facts stay, times widen."""
@@ -56,13 +80,20 @@ class Reading:
         self.turns[turn.key] = merge_turns(known, turn) if known else turn
 
     def open_call(self, call: ToolCall) -> None:
-        if call.key not in self.calls:
-            self.calls[call.key] = self.open_calls[call.key] = call
+        """Add a call that waits for its result, under the name the result will bear."""
+        if call.key in self.calls:
+            return
+        name = call.name or call.key
+        self.calls[call.key] = self.open_calls[name] = call
+        if early := self._early_results.pop(name, None):
+            self.close_call(name, **early)
 
-    def close_call(self, key: str, **found: object) -> None:
-        """Give an open call its result; a result nobody asked for is left to the tape."""
-        if call := self.open_calls.pop(key, None):
-            self.calls[key] = msgspec.structs.replace(call, **found)
+    def close_call(self, name: str, **found: object) -> None:
+        """Give an open call its result; one that nobody has asked for yet is kept."""
+        if call := self.open_calls.pop(name, None):
+            self.calls[call.key] = msgspec.structs.replace(call, **found)
+        else:
+            self._early_results[name] = found
 
     def see_skill(self, entry: SkillEntry) -> None:
         """Add a skill's way in, or its version where that is told after it."""
@@ -79,7 +110,10 @@ class Reading:
         is_new: bool = True,
     ) -> None:
         """Add a message of the conversation, or more words of one."""
-        self.spoken.append(Spoken(session, role, text, is_new))
+        if is_new:
+            self.messages[session] = self.messages.get(session, 0) + 1
+        if text and role != "tool":
+            self.spoken.append(Spoken(session, role, text))
 
     def finish(self, owner: str | None, state: bytes) -> Parsed:
         return Parsed(
@@ -94,9 +128,21 @@ class Reading:
             latencies=self.latencies,
             skills=list(self.skills.values()),
             spoken=self.spoken,
+            messages=self.messages,
             timings=self.timings,
             bad_lines=self.bad_lines,
         )
+
+
+def decode_mended(decode: Callable[[bytes], T], line: bytes) -> T:
+    """A record, also when it holds half a character, which is replaced."""
+    try:
+        return decode(line)
+    except msgspec.DecodeError:
+        mended = LONE_SURROGATE.sub(lambda found: b"\\ufffd" if found[1] else found[0], line)
+        if mended == line:
+            raise
+        return decode(mended)
 
 
 def merge_sessions(known: Session, more: Session) -> Session:
@@ -111,6 +157,7 @@ def merge_sessions(known: Session, more: Session) -> Session:
         started_at=earliest(known.started_at, more.started_at),
         ended_at=latest(known.ended_at, more.ended_at),
         ending=more.ending or known.ending,
+        prompted_at=latest(known.prompted_at, more.prompted_at),
         answer=more.answer or known.answer,
         told_outcome=known.told_outcome or more.told_outcome,
         script_error=known.script_error or more.script_error,

@@ -131,14 +131,14 @@ def _read_event(reading: Reading, event: AnyEvent) -> None:
             )
         case Answered():
             _read_turn(reading, event)
-            text = text_of((event.message or {}).get("content"))
+            answer = text_of((event.message or {}).get("content"))
             is_adviser = event.role == "reference"
             if event.message is not None and not is_adviser:
-                reading.hear(event.session, "assistant", text)
+                reading.hear(event.session, "assistant", answer)
             seen = msgspec.structs.replace(
                 seen,
                 ending=None if is_adviser else _ending(event),
-                answer=None if is_adviser else last_words(text),
+                answer=None if is_adviser else last_words(answer),
             )
         case Called():
             _read_call(reading, event)

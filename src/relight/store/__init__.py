@@ -1,9 +1,10 @@
 """One SQLite file: what was recorded, and everything derived from it."""
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -68,10 +69,13 @@ class Store:
                 f"the database {self.path} is in use by another thread", "try again later"
             )
         try:
-            self._connection.execute(f"pragma busy_timeout = {round(seconds * 1000)}")
-            yield
+            with told_errors(self.path):
+                self._connection.execute(f"pragma busy_timeout = {round(seconds * 1000)}")
+            try:
+                yield
+            finally:
+                self._connection.execute(f"pragma busy_timeout = {BUSY_SECONDS * 1000}")
         finally:
-            self._connection.execute(f"pragma busy_timeout = {BUSY_SECONDS * 1000}")
             self._lock.release()
 
     def run(self, statement: str) -> None:
@@ -81,9 +85,10 @@ class Store:
 
     def backup(self, target: Path) -> None:
         """A copy of the whole store, taken while others may write."""
-        with self._lock, told_errors(target), sqlite3.connect(target) as copy:
-            self._connection.backup(copy)
-        copy.close()
+        with self._lock, told_errors(target):
+            make_private(target)
+            with closing(sqlite3.connect(target)) as copy:
+                self._connection.backup(copy)
 
     def close(self) -> None:
         with self._lock:
@@ -112,6 +117,8 @@ def open_store(home: str | Path | None = None, *, wait_seconds: float = BUSY_SEC
                 f"cannot make {config.home}: {error.strerror}",
                 "name another folder with --home or RELIGHT_HOME",
             ) from error
+        if not config.database.exists():
+            make_private(config.database)
         connection = connect(config.database, wait_seconds=wait_seconds)
         try:
             migrate(connection, timezone=config.timezone)
@@ -119,6 +126,16 @@ def open_store(home: str | Path | None = None, *, wait_seconds: float = BUSY_SEC
         except BaseException:
             connection.close()
             raise
+
+
+def make_private(path: Path) -> None:
+    """Make an empty file that only its owner may read, where there is none; SQLite goes by it."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise RelightError(
+            f"cannot write {path}: {error.strerror}", "check the permissions of its folder"
+        ) from error
 
 
 def connect(path: Path, *, wait_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:

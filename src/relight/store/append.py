@@ -172,4 +172,3 @@ def _widen_wall(database: sqlite3.Connection, session_id: int) -> None:
         " where session_id = ?1 and wall_ms > 0",
         (session_id,),
     )
-

@@ -10,7 +10,8 @@ from relight.outcomes import Seen, judge_outcome
 
 SESSIONS = """
     select session.id, label.outcome, label.why, run.status, run.error, run.id is not null,
-        session.told_outcome, session.script_error, session.ending, session.answer
+        session.told_outcome, session.script_error, session.ending, session.prompted_at,
+        session.answer
     from session
     left join label on label.session_id = session.id
     left join run on run.session_id = session.id
@@ -22,12 +23,16 @@ LAST_API_FAILURE = """
     order by at desc limit 1
 """
 LAST_CALL = """
-    select label, tool, reason from tool_call where session_id = ? order by at desc, id limit 1
+    select label, tool, reason from tool_call where session_id = ?
+    order by at desc, rowid desc limit 1
 """
-LAST_TESTS = """
-    select tests from tool_call where session_id = ? and tests is not null
-    order by at desc, id limit 1
+HAS_TESTS = "select 1 from tool_call where session_id = ? and tests is not null limit 1"
+LAST_CALLS = """
+    select tests, tool, at from tool_call where session_id = ?
+    order by at desc, rowid desc limit 12
 """
+# what a call may do after the tests without making them say nothing any more
+HARMLESS = ("read", "lookup", "plan")
 # A scheduler's ledger knows no session: it is the one named after the job that began meanwhile.
 JOIN_RUNS = """
     update run set session_id = (
@@ -52,10 +57,10 @@ def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
     )
     judged_ids = {*touched, *(found for (found,) in joined)}
     for row in _select_touched(database, judged_ids):
-        session_id, label, why, status, error, is_run, told, script_error, ending, answer = row
+        session_id, label, why, status, error, is_run, told, script_error, ending, *rest = row
+        prompted_at, answer = rest
         failure = _first(database, LAST_API_FAILURE, session_id) or (None, None)
         call = _first(database, LAST_CALL, session_id) or (None, None, None)
-        tests = _first(database, LAST_TESTS, session_id) or (None,)
         judged = judge_outcome(
             Seen(
                 label=label,
@@ -72,7 +77,7 @@ def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
                 last_call_label=call[0],
                 last_call_tool=call[1],
                 last_call_reason=call[2],
-                last_tests=tests[0],
+                last_tests=_find_last_tests(database, session_id, prompted_at),
             )
         )
         values = (judged.outcome, msgspec.json.encode(judged.evidence).decode(), session_id)
@@ -84,6 +89,23 @@ def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
                 "update run set outcome = ?, outcome_evidence = ? where session_id = ?", values
             )
     return judged_ids
+
+
+def _find_last_tests(
+    database: sqlite3.Connection, session_id: int, prompted_at: int | None
+) -> str | None:
+    """What the tests said that were run last: after the last change and a person's last word."""
+    if _first(database, HAS_TESTS, session_id) is None:
+        return None
+    from relight.meanings import tell_meaning
+
+    for tests, tool, at in database.execute(LAST_CALLS, (session_id,)).fetchall():
+        if tests:
+            is_stale = at is not None and prompted_at is not None and at < prompted_at
+            return None if is_stale else str(tests)
+        if tell_meaning(tool, None) not in HARMLESS:
+            return None
+    return None
 
 
 def _select_touched(

@@ -39,7 +39,7 @@ def _goes_on(before: Mark, reached: Mark | None) -> bool:
     )
 
 
-def write_place(database: sqlite3.Connection, piece: Sealed, *, with_tape: bool) -> None:
+def write_place(database: sqlite3.Connection, piece: Sealed) -> None:
     """The tape, the lines that could not be read, and how far we have read."""
     origin_id = row_id("origin", piece.source, piece.after.path)
     after, before = piece.after, piece.before
@@ -47,7 +47,7 @@ def write_place(database: sqlite3.Connection, piece: Sealed, *, with_tape: bool)
     database.execute(
         "insert or ignore into origin values (?, ?, ?)", (origin_id, piece.source, after.path)
     )
-    if with_tape and piece.records and piece.owner_id is not None:
+    if piece.records and piece.owner_id is not None:
         database.execute(
             "insert or ignore into tape_part (session_id, origin_id, part, generation, offset,"
             " modified_ns, recorded_at, state, raw_bytes, records)"
@@ -57,7 +57,7 @@ def write_place(database: sqlite3.Connection, piece: Sealed, *, with_tape: bool)
                 origin_id,
                 after.part,
                 after.generation,
-                before.offset,
+                piece.start,
                 after.modified_ns,
                 now,
                 before.state,
@@ -65,6 +65,11 @@ def write_place(database: sqlite3.Connection, piece: Sealed, *, with_tape: bool)
                 piece.records,
             ),
         )
+    # what could not be read at this place before has been now
+    database.execute(
+        "delete from unreadable where origin_id = ? and part = ? and offset = ?",
+        (origin_id, after.part, piece.start),
+    )
     database.executemany(
         "insert or ignore into unreadable values (?, ?, ?, ?, ?)",
         [(origin_id, after.part, bad.offset, bad.reason, now) for bad in piece.unreadable],

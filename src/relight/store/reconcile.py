@@ -41,6 +41,9 @@ SETTLE_PARTIAL = """
         and session_id in (select id from session where root_id = ?1)
 """
 
+# who Hermes says is paid for a mixture: its total is for all models of it together
+MIXTURE = "moa"
+
 Figures = tuple[int | None, ...]
 
 
@@ -96,20 +99,26 @@ def _write_residuals(database: sqlite3.Connection, session_id: int, pricing: "Pr
         (session_id,),
     ).fetchall()
     for total_id, at, model, provider, role, calls, with_children, *rest in totals:
-        known_calls, known = _read_known(database, session_id, model, with_children=with_children)
+        is_mixture = provider == MIXTURE
+        known_calls, known = _read_known(
+            database, session_id, model, with_children=with_children, with_advisers=is_mixture
+        )
+        advice = _read_advice(database, session_id) if is_mixture else None
         left = _subtract(tuple(rest[3:]), known)
         for peer in peers:
             left = _subtract(left, _read_difference(database, peer, model))
         turn_id = row_id("residual", str(total_id))
         # the source's own figure is for the whole: it holds where no turn is known
         cost = Cost(*rest[:3]) if not known_calls and rest[1] != "unknown" else None
+        if advice and cost:
+            cost = _subtract_cost(cost, advice[1])
         turn = Turn(
             key="",
             session="",
             at=at,
             model=model,
             provider=provider,
-            role=role,
+            role=role or ("aggregator" if advice else None),
             calls=_count_calls(calls, known_calls, left),
             usage=Usage(*left),
             cost=cost,
@@ -138,13 +147,36 @@ def _residual_row(turn_id: int, session_id: int, turn: Turn, price: Cost) -> tup
     )
 
 
+def _read_advice(database: sqlite3.Connection, session_id: int) -> tuple[int, int | None] | None:
+    """How many adviser's calls are known and their cost, None if one has none; None of none."""
+    (count, priced, nanos) = database.execute(
+        "select count(*), count(cost_nanos), sum(cost_nanos) from turn"
+        " where session_id = ? and role = 'reference' and calls > 0 and total_id is null",
+        (session_id,),
+    ).fetchone()
+    return (count, nanos if priced == count else None) if count else None
+
+
+def _subtract_cost(whole: Cost, part: int | None) -> Cost | None:
+    """What is left of a cost; unknown where one of the two is."""
+    if whole.nanos is None or part is None:
+        return None
+    return Cost(max(whole.nanos - part, 0), whole.status, whole.source)
+
+
 def _read_known(
-    database: sqlite3.Connection, session_id: int, model: str | None, *, with_children: bool
+    database: sqlite3.Connection,
+    session_id: int,
+    model: str | None,
+    *,
+    with_children: bool,
+    with_advisers: bool = False,
 ) -> tuple[int, Figures]:
     """Calls and tokens of the single turns that a session's total includes.
 
     Those copied from another session are among them, and so are that one's sub-agents: a fork
-    takes the whole total over.
+    takes the whole total over. A mixture's total includes its advisers' tokens, whatever their
+    models, but does not count their calls.
     """
     scope = "select ?1"
     if with_children:
@@ -152,10 +184,11 @@ def _read_known(
         if peers := ", ".join(map(str, _find_peers(database, session_id))):
             scope += f" or root_id in ({peers}) and id not in ({peers})"
     row = database.execute(
-        f"select coalesce(sum(calls), 0), {SUMS} from turn where model is ?2 and total_id is null"
+        f"select coalesce(sum(iif(?3 and role = 'reference', 0, calls)), 0), {SUMS} from turn"
+        " where (model is ?2 or ?3 and role = 'reference') and total_id is null"
         f" and (session_id in ({scope})"
         " or id in (select turn_id from shared_turn where session_id = ?1))",
-        (session_id, model),
+        (session_id, model, with_advisers),
     ).fetchone()
     return row[0], tuple(row[1:])
 

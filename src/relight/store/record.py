@@ -6,6 +6,8 @@ Whoever brings a record, in whatever order and however often, the same rows come
 import sqlite3
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from relight.ids import row_id
 from relight.store import Store, invocations, outcomes, reconcile, rollup, rows, scores
 from relight.store.append import append
@@ -35,7 +37,7 @@ class Recorder:
             is_appended = len(wanted) == 1 and append(database, wanted[0], self.pricing)
             new = set() if is_appended else self.write(database, wanted)
             for piece, is_gone in zip(taken, forgotten, strict=True):
-                write_place(database, piece, with_tape=not is_gone)
+                write_place(database, forget_words(piece) if is_gone else piece)
         return taken, new
 
     def write(self, database: sqlite3.Connection, pieces: Sequence[Sealed]) -> set[int]:
@@ -76,3 +78,8 @@ class Recorder:
     def _is_forgotten(self, piece: Sealed) -> bool:
         parents = (row_id("session", piece.source, one.parent or "") for _, one in piece.sessions)
         return bool(self._forgotten) and not self._forgotten.isdisjoint([piece.owner_id, *parents])
+
+
+def forget_words(piece: Sealed) -> Sealed:
+    """Only how far was read: neither a forgotten session's tape nor what its reader remembers."""
+    return replace(piece, records=b"", after=replace(piece.after, state=b""))

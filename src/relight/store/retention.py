@@ -69,6 +69,12 @@ def forget(store: Store, session_id: int) -> int:
             "select id from session where root_id = ?1 or id = ?1", (session_id,)
         ).fetchall()
         for (found,) in rows:
+            # a reader remembers calls that wait for their results
+            database.execute(
+                "update file_mark set state = x'' where (origin_id, part) in"
+                " (select origin_id, part from tape_part where session_id = ?)",
+                (found,),
+            )
             database.execute("delete from tape_part where session_id = ?", (found,))
             database.execute("insert or ignore into forgotten values (?)", (found,))
             database.execute("delete from skill_invocations where root_id = ?", (found,))

@@ -14,8 +14,8 @@ from relight.store.seal import Sealed
 IS_LATER = "excluded.ended_at >= coalesce(ended_at, 0)"
 WRITE_SESSION = f"""
     insert into session (id, source, key, parent_id, parent_kind, root_id, project, title, model,
-        version, started_at, ended_at, ending, answer, told_outcome, script_error)
-    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        version, started_at, ended_at, ending, prompted_at, answer, told_outcome, script_error)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     on conflict (id) do update set
         parent_id = coalesce(parent_id, excluded.parent_id),
         parent_kind = coalesce(parent_kind, excluded.parent_kind),
@@ -25,6 +25,8 @@ WRITE_SESSION = f"""
         version = coalesce(excluded.version, version),
         ending = iif({IS_LATER}, coalesce(excluded.ending, ending), ending),
         answer = iif({IS_LATER}, coalesce(excluded.answer, answer), answer),
+        prompted_at = max(coalesce(prompted_at, excluded.prompted_at),
+                          coalesce(excluded.prompted_at, prompted_at)),
         told_outcome = coalesce(told_outcome, excluded.told_outcome),
         script_error = coalesce(script_error, excluded.script_error),
         started_at = min(coalesce(started_at, excluded.started_at),
@@ -188,6 +190,7 @@ def _session_row(
         session.started_at,
         session.ended_at,
         session.ending,
+        session.prompted_at,
         session.answer,
         session.told_outcome,
         session.script_error,

@@ -42,19 +42,20 @@ class Sealed(Struct, frozen=True, kw_only=True):
     """Rows of one stretch of records, ready to be written with the mark that says so."""
 
     source: str
-    owner_id: int | None
     before: Mark
     after: Mark
-    raw_bytes: int
-    records: bytes
-    sessions: list[tuple[int, Session]]
-    turns: list[tuple[int, str | None, Turn]]
-    calls: list[tuple[Any, ...]]
-    totals: list[tuple[int, Total]]
-    jobs: list[Job]
-    runs: list[Run]
-    latencies: list[Latency]
-    unreadable: list[Unreadable]
+    owner_id: int | None = None
+    start: int = 0
+    raw_bytes: int = 0
+    records: bytes = b""
+    sessions: list[tuple[int, Session]] = []
+    turns: list[tuple[int, str | None, Turn]] = []
+    calls: list[tuple[Any, ...]] = []
+    totals: list[tuple[int, Total]] = []
+    jobs: list[Job] = []
+    runs: list[Run] = []
+    latencies: list[Latency] = []
+    unreadable: list[Unreadable] = []
     skills: list[tuple[Any, ...]] = []
     words: list[tuple[Any, ...]] = []
     timings: list[tuple[Any, ...]] = []
@@ -69,6 +70,7 @@ def seal(piece: Piece, read: Read, *, key: bytes, timezone: str) -> Sealed:
         seal_parsed(piece.source, parsed, timezone=timezone),
         before=piece.before,
         after=msgspec.structs.replace(piece.after, state=parsed.state),
+        start=_start(piece),
         raw_bytes=len(piece.raw),
         records=tape.compress(records) if records else b"",
         unreadable=[*piece.unreadable, *_place_bad_lines(piece, parsed.bad_lines)],
@@ -84,8 +86,6 @@ def seal_parsed(source: str, parsed: Parsed, *, timezone: str) -> Sealed:
         owner_id=None if parsed.owner is None else row_id("session", source, parsed.owner),
         before=nowhere,
         after=nowhere,
-        raw_bytes=0,
-        records=b"",
         sessions=[(row_id("session", source, one.key), one) for one in parsed.sessions],
         turns=[(row_id("turn", source, one.key), read_day(one.at), one) for one in parsed.turns],
         calls=[_call_row(source, one, read_day(one.at)) for one in parsed.calls],
@@ -93,9 +93,8 @@ def seal_parsed(source: str, parsed: Parsed, *, timezone: str) -> Sealed:
         jobs=parsed.jobs,
         runs=parsed.runs,
         latencies=parsed.latencies,
-        unreadable=[],
         skills=[_skill_row(source, one) for one in parsed.skills],
-        words=count_words(source, parsed.spoken),
+        words=count_words(source, parsed),
         timings=[
             (
                 row_id("call", source, one.call),
@@ -129,7 +128,7 @@ def _call_row(source: str, call: ToolCall, day: str | None) -> tuple[Any, ...]:
         row_id("arguments", call.tool, call.arguments or ""),
         None if call.arguments is None else len(call.arguments),
         None if call.result is None else len(call.result),
-        call.exit_code,
+        call.exit_code if abs(call.exit_code or 0) < 1 << 31 else None,
         call.duration_ms,
         verdict.label,
         verdict.kind,
@@ -164,9 +163,13 @@ def _place_bad_lines(piece: Piece, bad_lines: dict[int, str]) -> list[Unreadable
     """Bad lines by their byte offset in the original file, which redaction does not shift."""
     if not bad_lines:
         return []
-    placed, offset = [], piece.before.offset
+    placed, offset = [], _start(piece)
     for number, line in enumerate(tape.split_lines(piece.raw)):
         if reason := bad_lines.get(number):
             placed.append(Unreadable(offset, reason))
         offset += len(line) + 1
     return placed
+
+
+def _start(piece: Piece) -> int:
+    return piece.before.offset if piece.start is None else piece.start

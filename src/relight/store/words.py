@@ -1,6 +1,6 @@
 """Sealed rows of what words and calls tell of a session's kind and score."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -9,7 +9,7 @@ import msgspec
 from relight.ids import row_id
 from relight.meanings import understand_call
 from relight.measures import is_submission
-from relight.model import Spoken
+from relight.model import Parsed, Spoken
 from relight.remarks import says
 from relight.taxonomy import Sides, take_sides
 
@@ -58,29 +58,26 @@ def read_work(work: str) -> tuple[Sides, frozenset[str]]:
     )
 
 
-def count_words(source: str, spoken: Sequence[Spoken]) -> list[tuple[int, ...]]:
+def count_words(source: str, parsed: Parsed) -> list[tuple[int, ...]]:
     """What each session's messages in a stretch of records came to, as rows without a place."""
-    by_session: dict[str, list[Spoken]] = {}
-    for one in spoken:
+    by_session: dict[str, list[Spoken]] = {session: [] for session in parsed.messages}
+    for one in parsed.spoken:
         by_session.setdefault(one.session, []).append(one)
     return [
-        (row_id("session", source, session), *_count(some)) for session, some in by_session.items()
+        (row_id("session", source, session), parsed.messages.get(session, 0), *_count(some))
+        for session, some in by_session.items()
     ]
 
 
 def _count(spoken: Iterable[Spoken]) -> tuple[int, ...]:
-    messages = users = corrections = malformed = give_ups = first = 0
+    users = corrections = malformed = give_ups = first = 0
     for one in spoken:
-        messages += one.is_new
-        text = one.text
-        if one.role == "tool" or not text:
-            continue
         if one.role == "assistant":
-            give_ups += says("give_ups", text)
+            give_ups += says("give_ups", one.text)
             continue
-        is_correction = says("user_corrections", text)
+        is_correction = says("user_corrections", one.text)
         first = int(is_correction) if not users else first
         users += 1
         corrections += is_correction
-        malformed += says("malformed", text)
-    return messages, users, corrections, first, malformed, give_ups
+        malformed += says("malformed", one.text)
+    return users, corrections, first, malformed, give_ups

@@ -1,5 +1,7 @@
 -- How a session ended, as its own records tell it; its outcome is judged from these and the rest.
 alter table session add column ending text;
+-- when a person last said something: what was proven before that proves nothing
+alter table session add column prompted_at integer;
 alter table session add column answer text;
 -- what the source itself says came of it
 alter table session add column told_outcome text;

@@ -1,0 +1,280 @@
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from relight.cli.options import (
+    current_home,
+    current_store,
+    json_option,
+    print_json,
+    relight_command,
+    relight_group,
+)
+
+TEXT_CHARACTERS = 400
+
+
+@relight_group("moa", example='relight moa run review "Is this migration safe?"')
+def command() -> None:
+    """Ask several models, and let one act on their advice; see who said what for how much.
+
+    A preset is written in config.toml as [moa.presets.NAME] with references, aggregator and
+    reference_timeout_seconds; [moa] save_traces = true keeps every turn in full.
+    """
+
+
+@relight_command("presets", example="relight moa presets --json")
+@json_option
+def presets(as_json: bool) -> None:
+    """List the presets in config.toml."""
+    from relight.config import find_home, read_config
+    from relight.mixture import find_preset
+
+    config = read_config(find_home(current_home()))
+    found = [find_preset(config, name) for name in config.presets]
+    rows: list[dict[str, Any]] = [
+        {
+            "preset": one.name,
+            "references": [reference.label for reference in one.references],
+            "aggregator": one.aggregator.label,
+            "reference_timeout_seconds": one.reference_timeout_seconds,
+        }
+        for one in found
+    ]
+    if as_json:
+        print_json({"presets": rows, "save_traces": config.save_traces})
+        return
+    if not rows:
+        click.echo(f"no presets; write [moa.presets.NAME] in {config.home / 'config.toml'}")
+        return
+    for row in rows:
+        click.echo(f"{row['preset']}: {', '.join(row['references'])} → {row['aggregator']}")
+
+
+@relight_command("run", example='relight moa run review "Is this migration safe?"')
+@click.argument("preset")
+@click.argument("prompt")
+@json_option
+def run(preset: str, prompt: str, as_json: bool) -> None:
+    """Ask a preset one question, recorded."""
+    from relight.moa import MoA
+
+    with current_store() as store, MoA(preset, store=store) as client:
+        messages = [{"role": "user", "content": prompt}]
+        answer = client.chat.completions.create(messages=messages)
+        assert client.recorder is not None
+        figures = client.recorder.stats()
+        session_id = client.recorder.name
+    text = answer.choices[0].message.content or ""
+    if as_json:
+        print_json(
+            {
+                "session_id": session_id,
+                "preset": preset,
+                "answer": text,
+                "references": answer.moa["references"],
+                "cost_usd": figures["cost_usd"],
+                "unpriced_turns": figures["unpriced_turns"],
+                "figures": figures,
+            }
+        )
+        return
+    from relight.cli import screen
+
+    click.echo(screen.clean_lines(text))
+    for one in answer.moa["references"]:
+        state = f"failed: {one['failure']}" if one["failure"] else f"{one['duration_ms']} ms"
+        click.echo(f"  {screen.clean(one['label'])}: {state}", err=True)
+    click.echo(f"{session_id} · {screen.dollars(figures['cost_usd'])}", err=True)
+
+
+@relight_command("traces", example="relight moa traces")
+@json_option
+def traces(as_json: bool) -> None:
+    """List the traced sessions, the newest first."""
+    from relight.config import find_home, read_config
+    from relight.traces import find_traces, sum_costs
+
+    config = read_config(find_home(current_home()))
+    rows: list[dict[str, Any]] = []
+    for trace in find_traces(config.trace_folder):
+        calls = [call for turn in trace.turns for call in all_calls(turn)]
+        cost, unpriced = sum_costs(calls)
+        last = trace.turns[-1] if trace.turns else {}
+        rows.append(
+            {
+                "session_id": last.get("session_id"),
+                "file": str(trace.path),
+                "preset": last.get("preset"),
+                "turns": len(trace.turns),
+                "last_at": last.get("ts"),
+                "cost_usd": cost,
+                "unpriced_calls": unpriced,
+                "skipped_lines": trace.skipped,
+            }
+        )
+    if as_json:
+        print_json({"traces": rows})
+        return
+    if not rows:
+        click.echo("no traces; [moa] save_traces = true in config.toml keeps them")
+        return
+    from relight.cli import screen
+
+    columns = [screen.Column("session", is_number=False), screen.Column("preset", is_number=False)]
+    columns += [screen.Column("turns"), screen.Column("cost"), screen.Column("torn lines")]
+    cells = [
+        [
+            str(row["session_id"]),
+            str(row["preset"] or ""),
+            screen.count(row["turns"]),
+            screen.dollars(row["cost_usd"]),
+            screen.count(row["skipped_lines"]),
+        ]
+        for row in rows
+    ]
+    screen.print_table(columns, cells)
+
+
+@relight_command("show", example="relight moa show 20261115-072852-d821dab5")
+@click.argument("session")
+@click.option("--turn", "number", type=click.IntRange(1), help="Only this turn, in full.")
+@json_option
+def show(session: str, number: int | None, as_json: bool) -> None:
+    """Show who saw what, said what, cost what and took how long, and where they disagreed.
+
+    SESSION is a session's id, the unique beginning of one, or a trace file, also one of Hermes.
+    """
+    from relight.config import find_home, read_config
+    from relight.errors import RelightError
+    from relight.traces import compare_advice, find_trace, read_trace, sum_costs
+
+    config = read_config(find_home(current_home()))
+    is_file = session.endswith(".jsonl") and Path(session).is_file()
+    trace = read_trace(Path(session)) if is_file else find_trace(config.trace_folder, session)
+    turns = trace.turns if number is None else trace.turns[number - 1 : number]
+    if number is not None and not turns:
+        raise RelightError(f"there is no turn {number}", f"there are {len(trace.turns)}")
+    agreements = [compare_advice(turn) for turn in turns]
+    advisers = summarise(turns, agreements)
+    cost, unpriced = sum_costs(call for turn in turns for call in all_calls(turn))
+    if as_json:
+        shown = [
+            {**turn, "agreement": agreement}
+            for turn, agreement in zip(turns, agreements, strict=True)
+        ]
+        print_json(
+            {
+                "session_id": turns[0].get("session_id") if turns else None,
+                "turns": shown,
+                "models": advisers,
+                "cost_usd": cost,
+                "unpriced_calls": unpriced,
+                "skipped_lines": trace.skipped,
+            }
+        )
+        return
+    _print(turns, agreements, is_whole=number is not None)
+    _print_models(advisers)
+    if trace.skipped:
+        click.echo(f"{trace.skipped} torn lines were passed over", err=True)
+
+
+def all_calls(turn: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [*turn["references"], turn.get("aggregator") or {}]
+
+
+def summarise(
+    turns: Sequence[Mapping[str, Any]], agreements: Sequence[Sequence[float | None]]
+) -> list[dict[str, Any]]:
+    """Each model with its role: calls, failures, cost, time, and how often it differed."""
+    from relight.traces import DISAGREEING, read_cost, was_charged
+
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for turn, agreement in zip(turns, agreements, strict=True):
+        for call, agreed in zip(all_calls(turn), [*agreement, None], strict=True):
+            role = "aggregator" if call is turn.get("aggregator") else "reference"
+            label = str(call.get("label") or call.get("model") or "unknown")
+            row = found.setdefault(
+                (role, label),
+                {
+                    "label": label,
+                    "role": role,
+                    "calls": 0,
+                    "failures": 0,
+                    "cost_usd": None,
+                    "unpriced_calls": 0,
+                    "duration_ms": 0,
+                    "disagreed": 0,
+                },
+            )
+            row["calls"] += not call.get("cached")
+            row["failures"] += bool(call.get("failure")) and not call.get("cached")
+            cost = read_cost(call) if was_charged(call) else None
+            row["cost_usd"] = (row["cost_usd"] or 0) + cost if cost is not None else row["cost_usd"]
+            row["unpriced_calls"] += cost is None and was_charged(call)
+            row["duration_ms"] += 0 if call.get("cached") else call.get("duration_ms") or 0
+            row["disagreed"] += agreed is not None and agreed < DISAGREEING
+    return list(found.values())
+
+
+def _print(
+    turns: Sequence[Mapping[str, Any]],
+    agreements: Sequence[Sequence[float | None]],
+    *,
+    is_whole: bool,
+) -> None:
+    from relight.cli import screen
+    from relight.traces import DISAGREEING
+
+    for number, (turn, agreement) in enumerate(zip(turns, agreements, strict=True), start=1):
+        title = f"turn {number} · {turn.get('ts')} · preset {turn.get('preset')}"
+        screen.print_text(title, style="bold")
+        for call, agreed in zip(all_calls(turn), [*agreement, None], strict=True):
+            facts = [
+                str(call.get("label")),
+                f"saw {len(call.get('input_messages') or ())} messages",
+            ]
+            if call.get("duration_ms") is not None:
+                facts.append(screen.seconds(call["duration_ms"] / 1000))
+            if call.get("cached"):
+                facts.append("from the cache")
+            if agreed is not None and agreed < DISAGREEING:
+                facts.append("differs from the others")
+            screen.print_text("  " + " · ".join(facts))
+            failure = call.get("failure")
+            said = f"failed: {failure.get('reason')}" if failure else str(call.get("output") or "")
+            asked = [
+                str((one.get("function") or {}).get("name")) for one in call.get("tool_calls") or ()
+            ]
+            said += f" [calls {', '.join(asked)}]" if asked else ""
+            if is_whole:
+                for message in call.get("input_messages") or ():
+                    screen.print_text(f"    {message.get('role')}: {message.get('content')}")
+            screen.print_text("    " + (said if is_whole else said[:TEXT_CHARACTERS]), style="dim")
+
+
+def _print_models(rows: Sequence[Mapping[str, Any]]) -> None:
+    from relight.cli import screen
+
+    columns = [screen.Column("model", is_number=False), screen.Column("role", is_number=False)]
+    columns += [screen.Column(name) for name in ("calls", "failed", "differed", "time", "cost")]
+    cells = [
+        [
+            row["label"],
+            row["role"],
+            screen.count(row["calls"]),
+            screen.count(row["failures"]),
+            screen.count(row["disagreed"]),
+            screen.seconds(row["duration_ms"] / 1000),
+            screen.dollars(row["cost_usd"]),
+        ]
+        for row in rows
+    ]
+    screen.print_table(columns, cells)
+
+
+for _one in (presets, run, traces, show):
+    command.add_command(_one)

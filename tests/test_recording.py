@@ -1,0 +1,255 @@
+"""What a program tells is kept at once, whole, and once."""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import build
+import relight
+from relight.rebuilding import rebuild
+from relight.recording import record
+from relight.sessions import find_session, read_session
+from relight.sources import read_talk
+from relight.store import Store
+from relight.store.tape import read_tape
+from relight.transcripts import read_transcript
+
+SCRIPT = """
+import sys
+import relight
+with relight.open_store(sys.argv[1]) as store:
+    rec = relight.record(store, "killed")
+    for number in range(100_000):
+        rec.turn(input_tokens=number, output_tokens=1)
+        print(f"turn {number}", flush=True)
+        rec.tool_call("terminal", {"command": f"echo {number}"}, "done", exit_code=0)
+        print(f"call {number}", flush=True)
+"""
+
+
+def shown(store: Store, name: str) -> dict[str, Any]:
+    return read_session(store, find_session(store, name))
+
+
+def test_a_session_is_recorded_as_it_is_told(tmp_path: Path) -> None:
+    with build.open_home(tmp_path) as store:
+        with relight.record(store, "mine", model="gpt-5.1", provider="openai") as rec:
+            rec.message("user", "Tidy the invoice code")
+            asked = {"id": "c1", "function": {"name": "terminal", "arguments": '{"command":"ls"}'}}
+            answer = {"role": "assistant", "content": None, "tool_calls": [asked]}
+            rec.turn(input_tokens=1000, output_tokens=50, duration_ms=900, message=answer)
+            assert shown(store, "mine")["tool_calls"][0]["label"] == "unknown"
+            result = {"output": "", "exit_code": 2}
+            rec.tool_call("terminal", {"command": "ls"}, result, call_id="c1", exit_code=2)
+            assert rec.stats()["tool_failures"] == 1
+            rec.turn(input_tokens=10, output_tokens=5, message={"content": "Done."})
+            rec.finish("success")
+        found = shown(store, "relight:mine")
+    assert found["title"] == "Tidy the invoice code"
+    assert (found["outcome"], found["evidence"][0]) == ("success", "the source says success")
+    assert [call["label"] for call in found["tool_calls"]] == ["error"]
+    assert found["figures"]["turns"] == 2
+    assert found["figures"]["cost_usd"] == pytest.approx((1010 * 1.25 + 55 * 10) / 1e6)
+
+
+def test_a_failed_call_is_no_turn_and_tells_its_kind(tmp_path: Path) -> None:
+    with build.open_home(tmp_path) as store:
+        with record(store, "mine", model="gpt-5.1") as rec:
+            rec.message("user", "Hello")
+            rec.turn(failure=TimeoutError("it took too long"))
+        found = shown(store, "mine")
+    assert found["figures"]["turns"] == 0
+    assert found["turns"][0]["failure"] == "timeout"
+    assert found["outcome"] == "failure"
+
+
+def test_an_exception_in_the_block_is_a_failure_and_an_interruption_is_none(tmp_path: Path) -> None:
+    with build.open_home(tmp_path) as store:
+        with pytest.raises(ZeroDivisionError), record(store, "broken"):
+            _ = 1 // 0
+        with pytest.raises(KeyboardInterrupt), record(store, "stopped"):
+            raise KeyboardInterrupt
+        assert shown(store, "broken")["outcome"] == "failure"
+        assert "it was interrupted" in shown(store, "stopped")["evidence"]
+
+
+def test_a_childs_figures_are_in_its_parents_once(tmp_path: Path) -> None:
+    with build.open_home(tmp_path) as store:
+        with record(store, "parent", model="gpt-5.1") as rec:
+            rec.turn(input_tokens=100, output_tokens=10)
+            with rec.child("child") as below:
+                below.turn(input_tokens=1000, output_tokens=100)
+                below.turn(input_tokens=1000, output_tokens=100)
+            rec.turn(input_tokens=100, output_tokens=10)
+            assert rec.stats()["output_tokens"] == 220
+            assert below.stats()["output_tokens"] == 200
+        assert shown(store, "child")["parent"] == "relight:parent"
+
+
+def test_threads_and_coroutines_may_share_a_recorder(tmp_path: Path) -> None:
+    with build.open_home(tmp_path) as store:
+        with record(store, "shared", model="gpt-5.1") as rec:
+
+            def tell() -> None:
+                for _ in range(10):
+                    rec.turn(input_tokens=1, output_tokens=1)
+                    rec.tool_call("terminal", {"command": "ls"}, "a", exit_code=0)
+
+            async def tell_async() -> None:
+                await asyncio.gather(*(asyncio.to_thread(tell) for _ in range(2)))
+
+            threads = [threading.Thread(target=tell) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            asyncio.run(tell_async())
+            for thread in threads:
+                thread.join()
+        figures = shown(store, "shared")["figures"]
+    assert (figures["turns"], figures["tool_calls"]) == (40, 40)
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd", "x" * 300, "a\0b", "lone \ud800 half", "", "ümläut / weiß", "a:b"]
+)
+def test_session_ids_of_any_shape_are_safe(tmp_path: Path, name: str) -> None:
+    with build.open_home(tmp_path) as store:
+        with record(store, name, model="m") as rec:
+            rec.turn(input_tokens=1, output_tokens=1, message={"content": "\ud800 \0 ok"})
+        assert rec.stats()["turns"] == 1
+        assert rec.stats()["unwritten"] == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"relight"}
+
+
+def test_what_was_told_can_be_read_again_as_a_conversation(tmp_path: Path) -> None:
+    with build.open_home(tmp_path) as store:
+        with record(store, "mine", model="m") as rec:
+            rec.message("user", "Go")
+            asked = {"id": "c1", "function": {"name": "f", "arguments": "{}"}}
+            rec.turn(message={"role": "assistant", "content": "", "tool_calls": [asked]})
+            rec.turn(role="reference", message={"role": "assistant", "content": "advice"})
+            rec.tool_call("f", {}, "result", call_id="c1", is_error=True)
+            rec.turn(message={"role": "assistant", "content": "Done"})
+        talk = read_transcript(store, find_session(store, "mine"))
+    assert [one["role"] for one in talk.messages] == ["user", "assistant", "tool", "assistant"]
+    assert talk.calls[0]["is_error"] is True
+
+
+def test_lines_that_are_none_are_passed_over_when_read_as_a_conversation() -> None:
+    assert (
+        read_talk("relight", [b"{", b'{"type":"end","session":"x","at":1}'], "mine").messages == []
+    )
+
+
+def test_secrets_are_taken_out_of_what_is_told(tmp_path: Path) -> None:
+    secret = "sk-proj-" + "a1B2" * 12
+    with build.open_home(tmp_path) as store:
+        with record(store, "mine", model="m") as rec:
+            rec.message("user", f"my key is {secret}")
+        taped = b"".join(line for part in read_tape(store) for line in part.lines())
+    assert secret.encode() not in taped
+    assert b"[redacted:" in taped
+
+
+def test_a_record_that_cannot_be_written_waits_and_goes_with_the_next(tmp_path: Path) -> None:
+    with build.open_home(tmp_path) as store:
+        rec = record(store, "mine", model="m")
+        rec.turn(input_tokens=1, output_tokens=1)
+        store.run("alter table turn rename to away")
+        rec.turn(input_tokens=1, output_tokens=1)
+        assert len(rec._waiting) == 1
+        store.run("alter table away rename to turn")
+        rec.turn(input_tokens=1, output_tokens=1)
+        rec.finish()
+        assert rec.stats()["turns"] == 3
+
+
+TOKENS = st.none() | st.integers(0, 5000)
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("turn"), st.sampled_from(["gpt-5.1", "nobody-knows"]), TOKENS, TOKENS),
+        st.tuples(st.just("call"), st.sampled_from([0, 1, None]), st.booleans()),
+        st.tuples(st.just("message"), st.sampled_from(["user", "system"])),
+        st.tuples(st.just("failure")),
+        st.tuples(st.just("asked"), st.integers(1, 3)),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=25)
+@given(events=EVENTS, steps=st.lists(st.integers(0, 40_000_000), min_size=25, max_size=25))
+def test_telling_bit_by_bit_gives_what_the_tape_gives(
+    events: list[Any], steps: list[int], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The short way into the roll-up and the long one come to the same rows."""
+    folder = tmp_path_factory.mktemp("store")
+    now = [1_794_700_800.0]
+    with build.open_home(folder) as store:
+        rec = record(store, "mine", model="gpt-5.1", project="/p", clock=lambda: now[0])
+        for event, step in zip(events, steps, strict=False):
+            now[0] += step / 1000
+            _tell(rec, event)
+        rec.finish()
+        before = build.dump(store)
+        rebuild(store, workers=1)
+        assert build.dump(store) == before
+
+
+def _tell(rec: relight.SessionTracker, event: tuple[Any, ...]) -> None:
+    match event:
+        case ("turn", model, fresh, output):
+            rec.turn(model=model, input_tokens=fresh, output_tokens=output)
+        case ("call", code, is_error):
+            rec.tool_call("terminal", {"command": "ls"}, "x", exit_code=code, is_error=is_error)
+        case ("message", role):
+            rec.message(role, "Hello")
+        case ("failure",):
+            rec.turn(failure="HTTP 500: oh")
+        case ("asked", count):
+            calls = [
+                {"id": f"c{n}", "function": {"name": "terminal", "arguments": "{}"}}
+                for n in range(count)
+            ]
+            rec.turn(input_tokens=1, output_tokens=1, message={"tool_calls": calls})
+            for call in calls[1:]:
+                rec.tool_call("terminal", "{}", "x", call_id=call["id"], exit_code=1)
+
+
+def test_a_killed_program_loses_nothing_it_told_and_nothing_is_there_twice(tmp_path: Path) -> None:
+    chance = random.Random(6)
+    for number in range(50):
+        home = tmp_path / str(number)
+        build.open_home(home).close()
+        child = subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, str(home / "relight")], stdout=subprocess.PIPE
+        )
+        assert child.stdout is not None
+        told = [child.stdout.readline() for _ in range(chance.randint(1, 12))]
+        threading.Event().wait(chance.random() * 0.004)
+        os.kill(child.pid, signal.SIGKILL)
+        told += child.stdout.readlines()
+        child.stdout.close()
+        child.wait()
+        with build.open_home(home) as store:
+            tokens = [row[0] for row in store.query("select input_tokens from turn order by at, 1")]
+            calls = store.query("select count(*) from tool_call")[0][0]
+            (turns,) = store.query("select sum(turns) from session_day")[0]
+            assert store.query("pragma integrity_check") == [("ok",)]
+        whole = [line.split() for line in told if line.endswith(b"\n")]
+        seen = [int(count) for what, count in whole if what == b"turn"]
+        done = [int(count) for what, count in whole if what == b"call"]
+        assert sorted(tokens) == list(range(len(tokens)))
+        assert len(tokens) >= len(seen) == max(seen, default=-1) + 1
+        assert len(tokens) - 1 <= calls <= len(tokens)
+        assert calls >= len(done)
+        assert turns == len(tokens)
