@@ -26,10 +26,12 @@ _START = r"""(?: (?<![A-Za-z0-9+\\-]) | (?<=\\[nrtbf]) | (?<=\\u[0-9a-fA-F]{4})
 _NAME = re.compile(rb"(?<![A-Za-z0-9_-])(?:[A-Za-z]*+[0-9]{0,3}+_++)++\Z")
 _NAME_REACH = 80
 
-# What ends a command. A line break before which the line is continued does not: escaped once more
-# it has two backslashes behind each other, so their number is never a power of two.
-_JOINT = re.compile(rb"(?:[|;]|&&)[ ]|(?<!\\)(?:\n|(?:\\|\\\\|\\{4}|\\{8})n)")
-_COMMAND_REACH = 400
+# What ends a command. A line break before which the line is continued does not: escaped, it has
+# a backslash's backslashes before its own, and their number is no power of two.
+_JOINT = re.compile(rb"\|[ ]|;[ ]|&&[ ]|\n(?<!\\\n)|\\(?<!\\\\)(?:n|\\n|\\{3}n|\\{7}n)")
+# Where a program's name begins; a path before it ends in `bin/`.
+_PROGRAM = re.compile(rb"(?<![A-Za-z0-9_.-])(?:(?<!/)|(?<=bin/))")
+_REACH = 400
 
 _ESCAPE = re.compile(rb'((?:\\+u[0-9a-fA-F]{4})+|\\+["/bfnrt])|\\+')
 
@@ -121,8 +123,7 @@ def _build_lookalike(kind: str) -> re.Pattern[bytes]:
 
 @cache
 def _build_command(command: str) -> re.Pattern[bytes]:
-    whole = rf"(?<![A-Za-z0-9_./-])(?:/[a-z/]*bin/)?(?:{command})\Z"
-    return _compile(whole, re.DOTALL)
+    return _compile(rf"(?:{command})\Z", re.DOTALL)
 
 
 def _compile(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[bytes]:
@@ -140,9 +141,10 @@ def find_secrets(data: bytes) -> list[Secret]:
             start = match.start(group)
             end = match.end(group) if rule.before is None else match.end()
             lookalike = _build_lookalike((match.lastgroup or "shape").rstrip("123456789"))
+            if lookalike.fullmatch(_undo_escapes(data[start:end])):
+                continue
             if _fits(rule, data, match.start() if rule.before is None else start):
-                if not lookalike.fullmatch(_undo_escapes(data[start:end])):
-                    found.append(Secret(rule.name, start, end))
+                found.append(Secret(rule.name, start, end))
     joined: list[Secret] = []
     # Where rules saw the same bytes, the longest match names them, then the first in the table.
     for secret in sorted(found, key=lambda secret: (secret.start, -secret.end)):
@@ -157,10 +159,16 @@ def _fits(rule: Rule, data: bytes, start: int) -> bool:
     """Whether what stands before a match is what its rule asks for."""
     if rule.before is not None and data[start - 1 : start] == b"_":
         return bool(_NAME.search(data, max(0, start - _NAME_REACH), start))
-    if rule.command:
-        before = _JOINT.split(data[max(0, start - _COMMAND_REACH) : start])[-1]
-        return bool(_build_command(rule.command).search(before))
-    return True
+    return not rule.command or _is_command(rule.command, data[max(0, start - _REACH) : start])
+
+
+def _is_command(command: str, before: bytes) -> bool:
+    start = max((joint.end() for joint in _JOINT.finditer(before)), default=0)
+    pattern = _build_command(command)
+    found = pattern.search(before, start)
+    while found and not _PROGRAM.match(before, found.start()):
+        found = pattern.search(before, found.start() + 1)
+    return bool(found)
 
 
 def redact(data: bytes, *, key: bytes) -> bytes:

@@ -154,9 +154,10 @@ def _skill_row(source: str, entry: SkillEntry) -> tuple[Any, ...]:
 def _find_tests(call: ToolCall, arguments: object) -> str | None:
     """What tests said that the call ran; most results have no word of any."""
     tail = (call.result or "")[-TEST_TAIL:]
-    if not any(word in tail for word in TEST_WORDS):
-        return None
-    return find_test_outcome(call.tool, arguments, tail)
+    for word in TEST_WORDS:
+        if word in tail:
+            return find_test_outcome(call.tool, arguments, tail)
+    return None
 
 
 def _place_bad_lines(piece: Piece, bad_lines: dict[int, str]) -> list[Unreadable]:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from relight.ids import row_id
-from relight.meanings import understand_call
+from relight.meanings import Meaning, Understood, understand_call
 from relight.measures import is_submission
 from relight.model import Parsed, Spoken
 from relight.remarks import says
@@ -34,14 +34,19 @@ def write_work(tool: str, arguments: Any) -> str:
     'code coding s'
     """
     known = understand_call(tool, arguments)
-    sides = take_sides(known)
-    words = [sides.task_type or NOTHING, sides.category or NOTHING]
-    words.append("".join(sorted(kind[0] for kind in sides.files)) or NOTHING)
+    work = _write_sides(known.meaning, bool(known.command), known.files)
     if is_submission(tool, known.command):
-        words.append(SUBMITTED)
+        work += f" {SUBMITTED}"
     if isinstance(arguments, str) and arguments.lstrip()[:1] == "{":
-        words.append(UNREADABLE)
-    return " ".join(words)
+        work += f" {UNREADABLE}"
+    return work
+
+
+@lru_cache(maxsize=1024)
+def _write_sides(meaning: Meaning, is_command: bool, files: frozenset[str]) -> str:
+    sides = take_sides(Understood(meaning, "…" if is_command else None, files))
+    letters = "".join(sorted(kind[0] for kind in sides.files))
+    return " ".join(part or NOTHING for part in (sides.task_type, sides.category, letters))
 
 
 @lru_cache(maxsize=1024)

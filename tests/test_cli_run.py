@@ -1,0 +1,156 @@
+"""`relight run` and `relight moa`, as a person or a script runs them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import build
+from scripted import Reply, Server, call
+
+
+def relight(home: Path, *words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    plain = {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI", "RELIGHT"))}
+    return subprocess.run(
+        [sys.executable, "-m", "relight", *words, "--home", str(home / "relight")],
+        env={**plain, "HOME": str(home), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_run_prints_its_answer_and_all_of_it_is_on_record(tmp_path: Path) -> None:
+    replies = [Reply(None, [call("terminal", command="echo hello > made.txt")]), Reply("Made it.")]
+    work = tmp_path / "work"
+    work.mkdir()
+    build.open_home(tmp_path).close()
+    with Server(replies) as server:
+        words = ["--model", "gpt-5.1", "--base-url", server.base_url, "--workdir", str(work)]
+        done = relight(tmp_path, "run", "Make a file", *words, "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (work / "made.txt").read_text() == "hello\n"
+    assert (told["answer"], told["turns"], told["tool_calls"]) == ("Made it.", 2, 1)
+    assert told["usage"]["output_tokens"] == 40
+    assert told["cost_usd"] is not None
+    shown = json.loads(relight(tmp_path, "show", told["session_id"], "--json").stdout)
+    assert shown["title"] == "Make a file"
+    assert shown["project"] == str(work)
+
+
+def test_a_run_for_people_shows_what_goes_on_beside_the_answer(tmp_path: Path) -> None:
+    replies = [Reply(None, [call("read_file", path="gone")]), Reply("It \x1b[31mis gone.")]
+    with Server(replies) as server:
+        words = ["--model", "m", "--base-url", server.base_url, "--tools", "read_file"]
+        done = relight(tmp_path, "run", "Read it", *words, "--workdir", str(tmp_path))
+        assert [one["function"]["name"] for one in server.chats[0].body["tools"]] == ["read_file"]
+    assert done.stdout == "It \N{REPLACEMENT CHARACTER}[31mis gone.\n"
+    assert "→ read_file" in done.stderr
+    assert "File not found" in done.stderr
+
+
+def test_a_failed_run_ends_with_one(tmp_path: Path) -> None:
+    with Server([Reply(status=401, body=b'{"error": {"message": "bad key"}}')]) as server:
+        words = ["--model", "m", "--base-url", server.base_url, "--key-variable", "K"]
+        done = relight(tmp_path, "run", "x", *words, "--json", K="secret-key-1")
+        assert server.chats[0].headers["Authorization"] == "Bearer secret-key-1"
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert told["outcome"] == "failure"
+    assert "bad key" in told["ended_by"]
+    assert "secret-key-1" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "x"], "which model?"),
+        (["run", "x", "--model", "m", "--base-url", "ftp://x"], "not an address"),
+        (["run", "x", "--model", "moa:gone"], "no preset 'gone'"),
+        (["run", "x", "--model", "m", "--tools", "fly"], "no tool 'fly'"),
+        (["run", "x", "--model", "m", "--template", "gone"], "gone"),
+        (["moa", "show", "gone"], "no trace of 'gone'"),
+        (["moa", "run", "gone", "x"], "no preset 'gone'"),
+    ],
+)
+def test_what_is_asked_for_and_not_there_is_told(
+    tmp_path: Path, words: list[str], said: str
+) -> None:
+    done = relight(tmp_path, *words)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert said in done.stderr
+
+
+def test_openais_own_variables_serve_and_only_without_an_address(tmp_path: Path) -> None:
+    with Server(lambda body: Reply("ok")) as server:
+        environment = {"OPENAI_API_KEY": "sk-mine", "OPENAI_BASE_URL": server.base_url}
+        relight(tmp_path, "run", "x", "--model", "m", **environment)
+        address = ["--base-url", server.base_url]
+        relight(tmp_path, "run", "x", "--model", "m", *address, **environment)
+        sent = [one.headers.get("Authorization") for one in server.chats]
+    assert sent == ["Bearer sk-mine", None]
+
+
+def write_preset(home: Path, url: str) -> None:
+    folder = home / "relight"
+    folder.mkdir(parents=True, exist_ok=True)
+    adviser = f'{{model = "adviser-%d", base_url = "{url}"}}'
+    (folder / "config.toml").write_text(
+        f'timezone = "UTC"\n[moa]\nsave_traces = true\n[moa.presets.review]\n'
+        f"references = [{adviser % 1}, {adviser % 2}]\n"
+        f'aggregator = {{model = "actor", base_url = "{url}"}}\nreference_timeout_seconds = 5\n'
+    )
+
+
+def script(body: dict[str, Any]) -> Reply:
+    if body["model"] == "adviser-1":
+        return Reply("Restart the database server immediately.")
+    if body["model"] == "adviser-2":
+        return Reply("Never touch production; read yesterday's logs.")
+    has_results = any(one["role"] == "tool" for one in body["messages"])
+    wants = body.get("tools") and not has_results
+    return Reply("Done.", [call("terminal", command="true")] if wants else ())
+
+
+def test_a_preset_answers_runs_and_shows_who_said_what(tmp_path: Path) -> None:
+    with Server(script) as server:
+        write_preset(tmp_path, server.base_url)
+        listed = json.loads(relight(tmp_path, "moa", "presets", "--json").stdout)
+        assert listed["presets"][0]["references"] == ["local/adviser-1", "local/adviser-2"]
+        asked = relight(tmp_path, "moa", "run", "review", "What now?", "--json")
+        told = json.loads(asked.stdout)
+        words = ["--model", "moa:review", "--workdir", str(tmp_path), "--json"]
+        ran = json.loads(relight(tmp_path, "run", "Do it", *words).stdout)
+    assert told["answer"] == "Done."
+    assert (ran["answer"], ran["turns"], ran["tool_calls"]) == ("Done.", 6, 1)
+    traces = json.loads(relight(tmp_path, "moa", "traces", "--json").stdout)["traces"]
+    assert sorted(one["turns"] for one in traces) == [1, 2]
+    shown = relight(tmp_path, "moa", "show", told["session_id"])
+    assert "differs from the others" in shown.stdout
+    assert "adviser-2" in shown.stdout
+    full = json.loads(relight(tmp_path, "moa", "show", told["session_id"], "--json").stdout)
+    assert [one["role"] for one in full["models"]] == ["reference", "reference", "aggregator"]
+    assert full["cost_usd"] is None
+    one = relight(tmp_path, "moa", "show", told["session_id"], "--turn", "1")
+    assert "What now?" in one.stdout
+    session = json.loads(relight(tmp_path, "show", told["session_id"], "--json").stdout)
+    assert sorted(turn["role"] for turn in session["turns"]) == [
+        "aggregator",
+        "reference",
+        "reference",
+    ]
+
+
+def test_a_bad_setting_in_a_preset_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "relight"
+    folder.mkdir()
+    (folder / "config.toml").write_text("[moa.presets.x]\nsurprise = 1\n")
+    assert "unknown setting: surprise" in relight(tmp_path, "moa", "presets").stderr
+    (folder / "config.toml").write_text("[moa]\nsurprise = 1\n")
+    assert "bad entry: surprise" in relight(tmp_path, "moa", "presets").stderr
