@@ -15,13 +15,13 @@ from relight.agent.loop import RunResult, run_agent
 from relight.agent.models import OneModel
 from relight.agent.results import make_place
 from relight.agent.tools import TOOLS, carry_out
+from relight.endpoints import Endpoint
 from relight.errors import RelightError
 from relight.rebuilding import rebuild
 from relight.recording import record
 from relight.sessions import find_session, read_session
 from relight.store import Store
 from relight.store.tape import read_tape
-from relight.upstream import Endpoint
 from scripted import Reply, Server, call
 
 
@@ -110,6 +110,7 @@ def test_a_pattern_that_takes_forever_is_ended(tmp_path: Path) -> None:
     [
         ("terminal", "{not json", "not valid JSON"),
         ("terminal", "[1]", "do not fit"),
+        ("terminal", '{"command": ' + "[" * 100_000, "not valid JSON"),
         ("terminal", '{"command": 5}', "do not fit"),
         ("terminal", "{}", "do not fit"),
         ("unheard_of", "{}", "there is no tool"),

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Mapping
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from relight.failures import classify_error, find_failure_phrase, find_retry_after, read_kinds
 
@@ -163,6 +165,87 @@ def test_a_status_error_of_httpx_is_known_by_its_response() -> None:
         client.get("http://test/").raise_for_status()
     failure = classify_error(raised.value)
     assert (failure.kind, failure.code, failure.backoff_seconds) == ("overloaded", 503, 17.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (429, {"error": {"code": "insufficient_quota"}}, "billing"),
+        (400, {"error": {"code": "context_length_exceeded"}}, "context_overflow"),
+        (429, {"error": {"message": "slow down"}}, "rate_limit"),
+    ],
+)
+def test_the_body_of_a_response_refines_its_status(status: int, body: object, kind: str) -> None:
+    httpx = pytest.importorskip("httpx2")
+    transport = httpx.MockTransport(lambda _: httpx.Response(status, json=body))
+    with httpx.Client(transport=transport) as client, pytest.raises(httpx.HTTPError) as raised:
+        client.get("http://test/").raise_for_status()
+    failure = classify_error(raised.value)
+    assert (failure.kind, failure.code) == (kind, status)
+    assert failure.category == read_kinds()[kind].category
+
+
+def test_a_response_that_was_not_read_is_classified_by_its_status() -> None:
+    httpx = pytest.importorskip("httpx2")
+    body = iter([b"insufficient_quota"])
+    transport = httpx.MockTransport(lambda _: httpx.Response(429, content=body))
+    with httpx.Client(transport=transport) as client, client.stream("GET", "http://test/") as found:
+        with pytest.raises(httpx.HTTPError) as raised:
+            found.raise_for_status()
+        assert classify_error(raised.value).kind == "rate_limit"
+        found.read()
+        assert classify_error(raised.value).kind == "billing"
+
+
+class Mute(Exception):
+    """An error that cannot even be asked."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+    @property
+    def response(self) -> object:
+        raise RuntimeError("no response")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (None, "unknown"),
+        (Mute(), "unknown"),
+        (12, "unknown"),
+        (b"HTTP 429: slow down", "rate_limit"),
+        (b"\xff\xfe", "unknown"),
+        ({"error": {"code": "insufficient_quota"}}, "billing"),
+        ({"error": {"code": 503, "message": "x"}}, "overloaded"),
+        ({"type": "error", "error": {"type": "overloaded_error"}}, "overloaded"),
+        ({"error": "x", "status": "401"}, "auth"),
+        (ExceptionGroup("all", [TimeoutError(), ValueError()]), "timeout"),
+        (BaseExceptionGroup("all", [ExceptionGroup("some", [Mute()])]), "unknown"),
+    ],
+)
+def test_whatever_went_wrong_is_classified(error: object, kind: str) -> None:
+    assert classify_error(error).kind == kind
+    assert find_retry_after(error) is None
+
+
+def test_a_status_may_be_told_in_digits() -> None:
+    failure = classify_error("slow down", status="429")
+    assert (failure.kind, failure.code) == ("rate_limit", 429)
+    assert classify_error("HTTP 401: x", status="soon").kind == "auth"
+
+
+@given(st.recursive(st.text() | st.binary() | st.integers() | st.none() | st.floats(), st.lists))
+def test_nothing_is_too_odd_to_be_classified(error: object) -> None:
+    for asked in (error, {"error": error, "code": error}, ApiStatusError(429, body=error)):
+        assert classify_error(asked).kind in read_kinds()
+
+
+def test_a_wait_without_end_is_a_year_at_most() -> None:
+    for after in ("9" * 400, "99999999999", "Fri, 31 Dec 9999 23:59:59 GMT"):
+        error = ApiStatusError(429, headers={"Retry-After": after})
+        assert find_retry_after(error) == 365 * 86400.0
+    assert find_retry_after(f"try again in {'9' * 400}s") == 365 * 86400.0
 
 
 def test_a_connection_that_fails_for_its_certificate_is_permanent() -> None:

@@ -118,11 +118,10 @@ def test_without_a_price_the_acting_models_share_is_unknown(tmp_path: Path) -> N
 
 def test_failed_advisers_torn_lines_and_shared_files_are_understood(tmp_path: Path) -> None:
     failed = reference("r1", output="[failed: HTTP 429: slow down]", usage={}, cost=None)
-    rows = [trace(1.5, failed), trace(2.5, reference("r2"), session="other"), '{"ts": 3.5, "sess']
-    write_traces(tmp_path, *rows[:2])
-    path = tmp_path / ".hermes" / "moa-traces" / f"{SESSION}.jsonl"
+    other = trace(2.5, reference("r2"), session="other")
+    path = write_traces(tmp_path, trace(1.5, failed), other)
     with path.open("a") as file:
-        file.write(str(rows[2]))
+        file.write('{"ts": 3.5, "sess')
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
         rows_found = store.query(

@@ -17,10 +17,10 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 import build
 import relight
 from relight.advice import ADVISER, GUIDANCE, make_view
+from relight.answers import UpstreamError
 from relight.errors import RelightError
 from relight.store import Store, open_store
 from relight.traces import find_trace, find_traces, read_trace, trace_path, write_trace
-from relight.upstream import UpstreamError
 from scripted import USAGE, Reply, Server, call
 
 ASKED = [{"role": "system", "content": "Be good."}, {"role": "user", "content": "What now?"}]

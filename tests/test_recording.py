@@ -166,7 +166,7 @@ def test_a_record_that_cannot_be_written_waits_and_goes_with_the_next(tmp_path: 
         rec.turn(input_tokens=1, output_tokens=1)
         store.run("alter table turn rename to away")
         rec.turn(input_tokens=1, output_tokens=1)
-        assert len(rec._waiting) == 1
+        assert len(rec._tape.waiting) == 1
         store.run("alter table away rename to turn")
         rec.turn(input_tokens=1, output_tokens=1)
         rec.finish()
@@ -216,7 +216,7 @@ def _tell(rec: relight.SessionTracker, event: tuple[Any, ...]) -> None:
         case ("failure",):
             rec.turn(failure="HTTP 500: oh")
         case ("asked", count):
-            calls = [
+            calls: list[dict[str, Any]] = [
                 {"id": f"c{n}", "function": {"name": "terminal", "arguments": "{}"}}
                 for n in range(count)
             ]

@@ -84,16 +84,59 @@ def test_attempts_says_how_often_to_try() -> None:
     assert len(waits) == 2
 
 
-def test_every_failed_attempt_is_reported() -> None:
-    seen: list[tuple[int, str, bool]] = []
+class Notes:
+    """A hook that writes down what it is told."""
 
-    def note(attempt: int, failure: Failure, wait_seconds: float | None) -> None:
-        seen.append((attempt, failure.kind, wait_seconds is None))
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, str | None, bool]] = []
 
+    def __call__(self, attempt: int, failure: Failure | None, wait_seconds: float | None) -> None:
+        self.seen.append((attempt, failure.kind if failure else None, wait_seconds is None))
+
+
+def test_every_attempt_is_reported_until_one_fails_for_good() -> None:
+    note = Notes()
     call = make_flaky(TimeoutError(), ApiError(500), ApiError(400))
     with pytest.raises(ApiError):
         execute_with_retry(call, on_attempt=note, sleep=lambda _: None)
-    assert seen == [(1, "timeout", False), (2, "server_error", False), (3, "bad_request", True)]
+    assert note.seen == [
+        (1, "timeout", False),
+        (2, "server_error", False),
+        (3, "bad_request", True),
+    ]
+
+
+def test_an_attempt_that_goes_well_is_reported_too() -> None:
+    note, other = Notes(), Notes()
+    execute_with_retry(make_flaky(TimeoutError()), on_attempt=note, sleep=lambda _: None)
+    assert note.seen == [(1, "timeout", False), (2, None, True)]
+
+    async def call() -> None:
+        return None
+
+    asyncio.run(execute_with_retry_async(call, on_attempt=other))
+    assert other.seen == [(1, None, True)]
+
+
+def test_an_interrupted_attempt_is_reported_and_not_tried_again() -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    note = Notes()
+    with pytest.raises(KeyboardInterrupt):
+        execute_with_retry(interrupt, on_attempt=note)
+    assert note.seen == [(1, "interrupted", True)]
+
+
+@pytest.mark.parametrize("attempts", [0, -1])
+def test_less_than_one_attempt_is_refused(attempts: int) -> None:
+    async def call() -> None:
+        raise AssertionError
+
+    with pytest.raises(RelightError, match="attempts cannot be made"):
+        execute_with_retry(make_flaky(), attempts=attempts)
+    with pytest.raises(RelightError, match="attempts cannot be made"):
+        asyncio.run(execute_with_retry_async(call, attempts=attempts))
 
 
 def test_what_the_other_side_asks_for_is_the_least_wait() -> None:
@@ -109,6 +152,11 @@ def test_more_than_two_minutes_means_to_give_up_and_say_when() -> None:
     with pytest.raises(RelightError, match="try again at 2") as told:
         execute_with_retry(make_flaky(error), sleep=lambda _: None)
     assert told.value.__cause__ is error
+
+
+def test_a_wait_beyond_all_calendars_is_told_as_well() -> None:
+    with pytest.raises(RelightError, match="try again at 2"):
+        execute_with_retry(make_flaky(ApiError(429, retry_after="9" * 30)), sleep=lambda _: None)
 
 
 def test_waits_double_with_a_spread_and_have_a_limit() -> None:

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relight import background
+from relight.answers import Answer, UpstreamError
+from relight.endpoints import Endpoint, build_request
 from relight.errors import RelightError
 from relight.model import Cost, Failure, Usage
 from relight.streams import Gathering, Splitter
-from relight.upstream import Answer, Endpoint, UpstreamError, ask, build_request, open_stream
+from relight.upstream import ask, open_stream
 from scripted import Reply, Server, call
 
 HELLO = [{"role": "user", "content": "Hello"}]
@@ -56,7 +58,8 @@ def test_chunks_may_be_cut_anywhere_even_inside_a_character(size: int) -> None:
 def test_a_stream_reads_the_same_however_it_is_cut(texts: list[str], cuts: list[int]) -> None:
     events = [json.dumps(text, ensure_ascii=False).encode("utf-8", "replace") for text in texts]
     data = b"".join(b"data: " + event + b"\r\n\r\n" for event in events)
-    splitter, found, at, turn = Splitter(), [], 0, 0
+    found: list[bytes] = []
+    splitter, at, turn = Splitter(), 0, 0
     while at < len(data):
         size = cuts[turn % len(cuts)]
         found += splitter.feed(data[at : at + size])
@@ -96,6 +99,7 @@ def test_an_endpoint_without_a_price_list_gives_no_cost() -> None:
         ),
         (Reply(body=b'{"choices": []}'), "malformed_response"),
         (Reply(body=b"[1, 2]"), "malformed_response"),
+        (Reply(body=b"[" * 100_000), "malformed_response"),
         (Reply(body=b'{"error": {"code": 429, "message": "later"}}'), "rate_limit"),
         (Reply(body=b'{"error": "overloaded"}'), "malformed_response"),
         (Reply(body=b" " * (33 << 20)), "answer_too_large"),
@@ -164,17 +168,18 @@ def test_being_cancelled_closes_the_connection() -> None:
 def test_passing_trouble_is_tried_again_and_the_answer_comes() -> None:
     busy = Reply(status=429, body=b"{}", headers={"Retry-After": "31"})
     with Server([busy, Reply(status=500, body=b"oh"), Reply("at last")]) as server:
-        told: list[tuple[int, Failure, float | None]] = []
+        told: list[tuple[Failure, float | None]] = []
         slept: list[float] = []
         request = build_request(Endpoint(model="m", base_url=server.base_url), HELLO)
 
-        def see(attempt: int, failure: Failure, wait: float | None) -> None:
-            told.append((attempt, failure, wait))
+        def see(attempt: int, failure: Failure | None, wait: float | None) -> None:
+            if failure:
+                told.append((failure, wait))
 
         answered = background.run(ask(request, on_attempt=see, sleep=slept.append))
     assert answered.text == "at last"
-    assert [failure.kind for _, failure, _ in told] == ["rate_limit", "server_error"]
-    assert slept == [told[0][2], told[1][2]]
+    assert [failure.kind for failure, _ in told] == ["rate_limit", "server_error"]
+    assert slept == [wait for _, wait in told]
     assert slept[0] >= 31
 
 

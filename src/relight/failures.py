@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from datetime import UTC
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -21,6 +21,9 @@ from relight.model import Failure
 
 _TEXT_LIMIT = 4000
 _CAUSES_LIMIT = 3
+_GROUPS_LIMIT = 9
+_DIGITS = re.compile(r"\s*[0-9]{1,9}\s*")
+_LONGEST_ASKED_SECONDS = 365 * 86400.0  # a date so far off is no date
 
 
 class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -87,22 +90,26 @@ def read_kinds() -> Mapping[str, Kind]:
 
 
 def classify_error(
-    error: BaseException | str, *, status: int | None = None, now: float | None = None
+    error: object, *, status: int | str | None = None, now: float | None = None
 ) -> Failure:
-    """What an exception or an error's text means, and what to do about it.
+    """What an exception, an error's text or an API's error body means, and what to do about it.
 
-    `backoff_seconds` is never less than what the other side asked for with Retry-After.
+    `backoff_seconds` is never less than what the other side asked for with Retry-After. Of a
+    group of exceptions the first decides. Whatever is given, nothing is raised: this is called
+    where something has gone wrong already.
 
     >>> classify_error("HTTP 429: You exceeded your current quota").category
     'permanent'
     """
     rules = _rules()
+    error = _find_first(error)
     text = _describe(error)
-    if status is None:
-        status = _find_status(error, text)
-    exit_code = getattr(error, "returncode", None)
+    code = _read_number(status)
+    if code is None:
+        code = _find_status(error, text)
+    exit_code = _peek(error, "returncode")
     name = (
-        _name_status(status)
+        _name_status(code)
         or _name_exit_code(exit_code)
         or (_name_type(error) if isinstance(error, BaseException) else None)
     )
@@ -121,7 +128,7 @@ def classify_error(
         should_retry=can_retry,
         max_retries=kind.max_retries,
         backoff_seconds=max(kind.backoff_seconds, asked or 0.0),
-        code=status if status is not None else _find_code(error, exit_code),
+        code=code if code is not None else _find_code(error, exit_code),
     )
 
 
@@ -150,21 +157,31 @@ def find_failure_phrase(text: str) -> str | None:
     return found[0].strip() if found else None
 
 
-def find_retry_after(error: BaseException | str, *, now: float | None = None) -> float | None:
+def find_retry_after(error: object, *, now: float | None = None) -> float | None:
     """The seconds that the other side asked to wait, from its headers or its words."""
-    headers = getattr(getattr(error, "response", None), "headers", None)
+    error = _find_first(error)
+    headers = _peek(_peek(error, "response"), "headers")
     if headers is None:
-        headers = getattr(error, "headers", None)
-    if isinstance(headers, Mapping):
-        told = {str(name).lower(): str(value).strip() for name, value in headers.items()}
-        if (seconds := _read_seconds(told.get("retry-after-ms"))) is not None:
-            return seconds / 1000
-        after = told.get("retry-after")
-        if (seconds := _read_seconds(after)) is not None:
-            return seconds
-        if after and (at := _read_date(after)) is not None:
-            return max(0.0, at - (time.time() if now is None else now))
-    text = _describe(error)
+        headers = _peek(error, "headers")
+    asked = _read_headers(headers, now) if isinstance(headers, Mapping) else None
+    if asked is None:
+        asked = _read_words(_describe(error))
+    return None if asked is None else min(asked, _LONGEST_ASKED_SECONDS)
+
+
+def _read_headers(headers: Mapping[Any, Any], now: float | None) -> float | None:
+    told = {_say(name).lower(): _say(value).strip() for name, value in headers.items()}
+    if (seconds := _read_seconds(told.get("retry-after-ms"))) is not None:
+        return seconds / 1000
+    after = told.get("retry-after")
+    if (seconds := _read_seconds(after)) is not None:
+        return seconds
+    if after and (at := _read_date(after)) is not None:
+        return max(0.0, at - (time.time() if now is None else now))
+    return None
+
+
+def _read_words(text: str) -> float | None:
     for pattern in _rules().wait_texts:
         if found := pattern.search(text):
             units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
@@ -185,36 +202,70 @@ def _read_date(text: str) -> float | None:
 
     try:
         at = parsedate_to_datetime(text)
-    except ValueError:
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
         return None
-    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
-def _describe(error: BaseException | str) -> str:
+def _describe(error: object) -> str:
     """Everything an error says: its message, its body, its output, and its causes."""
-    if isinstance(error, str):
-        return error[:_TEXT_LIMIT]
-    parts = [str(error)]
-    body = getattr(error, "body", None)
-    if body is not None and not callable(body):
-        parts.append(str(body))
+    if not isinstance(error, BaseException):
+        return _say(error)[:_TEXT_LIMIT]
+    parts = [_say(error)]
+    body = _peek(error, "body")
+    if not callable(body):
+        parts.append(_say(body))
+    parts.append(_read_body(_peek(error, "response")))
     for name in ("code", "type", "stderr", "output"):
-        value = getattr(error, name, None)
-        if isinstance(value, bytes):
-            value = value.decode(errors="replace")
-        if isinstance(value, str):
-            parts.append(value)
+        value = _peek(error, name)
+        if isinstance(value, str | bytes):
+            parts.append(_say(value))
     cause = error.__cause__ or error.__context__
     for _ in range(_CAUSES_LIMIT):
         if cause is None:
             break
-        parts.append(f"{type(cause).__name__}: {cause}")
+        parts.append(f"{type(cause).__name__}: {_say(cause)}")
         cause = cause.__cause__ or cause.__context__
     return "\n".join(part for part in parts if part)[:_TEXT_LIMIT]
 
 
-def _find_status(error: BaseException | str, text: str) -> int | None:
-    response = getattr(error, "response", None)
+def _read_body(response: object) -> str:
+    """The text of a response, as far as it was read: one of httpx raises if it was not."""
+    body = _peek(response, "text")
+    return _say(body) if isinstance(body, str | bytes) else ""
+
+
+def _find_first(error: object) -> object:
+    """The first exception within groups of them, or the error itself."""
+    for _ in range(_GROUPS_LIMIT):
+        if not isinstance(error, BaseExceptionGroup):
+            break
+        error = error.exceptions[0]
+    return error
+
+
+def _peek(owner: object, name: str) -> object:
+    """An attribute of a stranger, None if it has none: a property may raise whatever it likes."""
+    try:
+        return getattr(owner, name, None)
+    except Exception:  # noqa: BLE001 - an error that cannot be read is still to be classified
+        return None
+
+
+def _say(value: object) -> str:
+    """A stranger's own words, empty if it has none or fails to find them."""
+    if value is None:
+        return ""
+    if isinstance(value, bytes | bytearray):
+        return bytes(value[: 4 * _TEXT_LIMIT]).decode(errors="replace")
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - as above
+        return ""
+
+
+def _find_status(error: object, text: str) -> int | None:
+    response = _peek(error, "response")
     for owner, name in (
         (error, "status_code"),
         (error, "status"),
@@ -223,27 +274,42 @@ def _find_status(error: BaseException | str, text: str) -> int | None:
         (response, "status_code"),
         (response, "status"),
     ):
-        value = getattr(owner, name, None)
-        if isinstance(value, int) and 400 <= value < 600:
+        if _is_status(value := _read_number(_peek(owner, name))):
             return value
+    bodies = [error, error.get("error")] if isinstance(error, dict) else []
+    for body in [body for body in bodies if isinstance(body, dict)]:
+        for name in ("status_code", "status", "code"):
+            if _is_status(value := _read_number(body.get(name))):
+                return value
     for pattern in _rules().status_texts:
-        if (found := pattern.search(text)) and 400 <= int(found[1]) < 600:
-            return int(found[1])
+        if (found := pattern.search(text)) and _is_status(value := int(found[1])):
+            return value
     return None
 
 
-def _find_code(error: BaseException | str, exit_code: object) -> str | int | None:
+def _read_number(value: object) -> int | None:
+    """A number, or one in digits as some clients write it."""
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _is_status(value: int | None) -> bool:
+    return value is not None and 400 <= value < 600
+
+
+def _find_code(error: object, exit_code: object) -> str | int | None:
     if isinstance(exit_code, int):
         return exit_code
-    code = getattr(error, "code", None)
+    code = _peek(error, "code")
     if isinstance(code, str | int):
         return code
-    number = getattr(error, "errno", None)
+    number = _peek(error, "errno")
     return errno.errorcode.get(number, number) if isinstance(number, int) else None
 
 
 def _name_status(status: int | None) -> str | None:
-    if status is None or not 400 <= status < 600:
+    if status is None or not _is_status(status):
         return None
     return _rules().by_status.get(status) or ("bad_request" if status < 500 else "server_error")
 
@@ -254,7 +320,7 @@ def _name_exit_code(exit_code: object) -> str | None:
 
 def _name_type(error: BaseException) -> str | None:
     rules = _rules()
-    number = getattr(error, "errno", None)
+    number = _peek(error, "errno")
     if isinstance(number, int) and (name := rules.by_errno.get(errno.errorcode.get(number, ""))):
         return name
     names = (rules.by_type.get(base.__name__) for base in type(error).__mro__)

@@ -31,9 +31,11 @@ def import_all(
         if work:
             # what it takes to read is loaded only when there is something to read
             from relight.intake import Intake
+            from relight.scores import refit_weights
 
             taken = Intake(store, progress).take(work, workers or os.cpu_count() or 1)
             counts |= {one.source: one for one in taken}
+            refit_weights(store)
     return list(counts.values())
 
 

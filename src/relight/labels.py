@@ -4,6 +4,7 @@ import time
 
 from relight.errors import RelightError
 from relight.model import OutcomeName
+from relight.scores import refit_weights
 from relight.store import Store, invocations, outcomes
 
 NAMES: tuple[OutcomeName, ...] = ("success", "failure", "unknown")
@@ -21,3 +22,4 @@ def label_session(
             "insert or replace into label values (?, ?, ?, ?)", (session_id, outcome, why, at)
         )
         invocations.refresh(database, outcomes.refresh(database, {session_id}))
+    refit_weights(store)

@@ -12,22 +12,14 @@ import msgspec
 from msgspec import Struct
 
 from relight.advice import attach_guidance, make_guidance, make_view
+from relight.answers import Answer, UpstreamError
 from relight.config import Config
+from relight.endpoints import Endpoint, Request, build_request, encode
 from relight.errors import RelightError
 from relight.failures import classify_error
 from relight.model import Failure
 from relight.recording import SessionTracker
-from relight.upstream import (
-    Answer,
-    AnswerStream,
-    Endpoint,
-    Request,
-    UpstreamError,
-    ask,
-    build_request,
-    encode,
-    open_stream,
-)
+from relight.upstream import AnswerStream, ask, open_stream
 
 CACHED_VIEWS = 64
 

@@ -207,10 +207,12 @@ class Spoken(Struct, frozen=True):
 
 
 class Timing(Struct, frozen=True):
-    """How long a tool call took, told by a witness beside the session's own record."""
+    """How long a tool call took that ended `at`, told beside the session's own record."""
 
-    call: str
+    key: str
     session: str
+    tool: str
+    at: int
     duration_ms: int
 
 

@@ -69,7 +69,7 @@ def read_offers(data: bytes) -> dict[str, PriceList]:
     """
     try:
         listed = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
     rows = listed.get("data") if isinstance(listed, dict) else None
     offers: dict[str, PriceList] = {}

@@ -6,7 +6,6 @@ recorded program is never broken by its recorder.
 """
 
 import json
-import logging
 import os
 import secrets
 import threading
@@ -15,27 +14,22 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-import msgspec
-
 from relight import __version__
 from relight.errors import RelightError
 from relight.failures import classify_error
+from relight.ids import row_id
+from relight.live import LiveTape
 from relight.misses import count_miss
-from relight.model import Cost, Failure, Mark, OutcomeName, Piece, Usage
+from relight.model import Cost, Failure, OutcomeName, Usage
 from relight.prices import reported_cost
 from relight.reports import SUMS, figures
 from relight.sources import relight as events
-from relight.store import Store, tape
-from relight.store.record import Recorder
-from relight.store.seal import seal
+from relight.store import Store
 from relight.times import take_time
 from relight.usage import read_openai_usage
 
-WAIT_SECONDS = 20.0
 OUTCOMES = ("success", "failure", "unknown")
 INTERRUPTIONS = ("KeyboardInterrupt", "CancelledError", "GeneratorExit", "SystemExit")
-
-logger = logging.getLogger("relight")
 
 
 def record(
@@ -87,10 +81,7 @@ class SessionTracker:
         self.model, self.provider = model, provider
         self._clock = clock
         self._lock = threading.RLock()
-        self._writer = Recorder(store)
-        self._name = secrets.token_hex(6)
-        self._mark = Mark(path=f"recorder/{self.session_id}", part=self._name)
-        self._waiting: list[bytes] = []
+        self._tape = LiveTape(store, self.session_id)
         self._last_at = self._count = 0
         self._last_turn: str | None = None
         self._asked: dict[str, list[str]] = {}
@@ -105,7 +96,7 @@ class SessionTracker:
             title=title,
             version=__version__,
         )
-        self._tell(opened)
+        self._tape.write(self._tape.line_up(opened))
 
     @property
     def name(self) -> str:
@@ -121,7 +112,9 @@ class SessionTracker:
         """What a person, a system or a program said; a model's own words belong to its turn."""
         message = {"role": role, "content": content}
         with self._lock:
-            self._tell(events.Said(session=self.session_id, at=self._now(), message=message))
+            event = events.Said(session=self.session_id, at=self._now(), message=message)
+            number = self._tape.line_up(event)
+        self._tape.write(number)
 
     def turn(
         self,
@@ -159,7 +152,7 @@ class SessionTracker:
         wrong = None if failure is None else _read_failure(failure)
         with self._lock:
             self._count += 1
-            turn_id = f"{self.session_id}#{self._name}.{self._count}"
+            turn_id = f"{self.session_id}#{self._tape.name}.{self._count}"
             event = events.Answered(
                 id=turn_id,
                 session=self.session_id,
@@ -177,10 +170,11 @@ class SessionTracker:
                 failure_text=wrong.reason[:500] if wrong else None,
                 message=None if message is None else dict(message),
             )
-            self._tell(event)
+            number = self._tape.line_up(event)
             if not wrong and role != "reference":
                 self._last_turn = turn_id
                 self._remember_calls(turn_id, message)
+        self._tape.write(number)
         return turn_id
 
     def tool_call(
@@ -219,12 +213,11 @@ class SessionTracker:
                 timed_out=timed_out,
                 duration_ms=_whole(duration_ms),
             )
-            self._tell(event)
+            number = self._tape.line_up(event)
+        self._tape.write(number)
 
     def stats(self) -> dict[str, Any]:
         """The figures of this session and its sub-agents, up to now."""
-        from relight.ids import row_id
-
         sums = ", ".join(f"sum({name})" for name in SUMS if name != "failed_turns")
         found = row_id("session", events.NAME, self.session_id)
         row = self.store.query(
@@ -234,7 +227,7 @@ class SessionTracker:
             "select count(*) from turn where session_id = ? and failure is not null", (found,)
         )
         with self._lock:
-            waiting = len(self._waiting)
+            waiting = len(self._tape.waiting)
         return {
             "session_id": self.name,
             **figures(row),
@@ -286,12 +279,13 @@ class SessionTracker:
             if self._is_finished:
                 return
             self._is_finished = True
-            self._tell(event)
-            if self._waiting:
-                reason = f"{len(self._waiting)} events of {self.name}"
-                count_miss(self.store, self.store.config.home, reason)
-            else:
-                self._join_tape()
+            number = self._tape.line_up(event)
+        self._tape.write(number)
+        if self._tape.waiting:
+            reason = f"{len(self._tape.waiting)} events of {self.name}"
+            count_miss(self.store, self.store.config.home, reason)
+        else:
+            self._tape.join()
 
     def _now(self, at: object = None) -> int:
         """Never before what was told last: the order told is the order it happened in."""
@@ -313,43 +307,7 @@ class SessionTracker:
                 del self._asked[call_id]
             return key
         self._count += 1
-        return f"{self.session_id}#{self._name}.{self._count}"
-
-    def _tell(self, event: events.AnyEvent) -> None:
-        with self._lock:
-            self._waiting.append(encode(event))
-            try:
-                self._write()
-            except Exception as error:  # noqa: BLE001 - a recorder must never break what it records
-                logger.warning("a record waits to be written: %s", error)
-
-    def _write(self) -> None:
-        raw = b"".join(self._waiting)
-        before = self._mark
-        after = msgspec.structs.replace(before, offset=before.offset + len(raw))
-        piece = Piece(source=events.NAME, raw=raw, before=before, after=after)
-        key, timezone = self.store.redaction_key, self.store.timezone
-        sealed = seal(piece, events.read, key=key, timezone=timezone)
-        self._writer.record([sealed])
-        self._mark = sealed.after
-        self._waiting.clear()
-
-    def _join_tape(self) -> None:
-        """One part of tape in place of one an event: a third of the size, and quicker to read."""
-        try:
-            with self.store.transaction() as database:
-                tape.join_parts(database, events.NAME, self._mark)
-        except Exception as error:  # noqa: BLE001 - it stays in parts, which is as good
-            logger.warning("the tape was not joined: %s", error)
-
-
-def encode(event: events.AnyEvent) -> bytes:
-    """An event as one line; text that no JSON can carry is mended, never refused."""
-    try:
-        return msgspec.json.encode(event) + b"\n"
-    except (UnicodeEncodeError, TypeError):
-        plain = msgspec.to_builtins(event, enc_hook=str)
-        return json.dumps(plain, ensure_ascii=False, default=str).encode("utf-8", "replace") + b"\n"
+        return f"{self.session_id}#{self._tape.name}.{self._count}"
 
 
 def clean(text: str) -> str:

@@ -163,9 +163,9 @@ def _fits(rule: Rule, data: bytes, start: int) -> bool:
 
 
 def _is_command(command: str, before: bytes) -> bool:
-    start = max((joint.end() for joint in _JOINT.finditer(before)), default=0)
+    before = before[max((joint.end() for joint in _JOINT.finditer(before)), default=0) :]
     pattern = _build_command(command)
-    found = pattern.search(before, start)
+    found = pattern.search(before)
     while found and not _PROGRAM.match(before, found.start()):
         found = pattern.search(before, found.start() + 1)
     return bool(found)

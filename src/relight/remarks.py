@@ -28,7 +28,7 @@ HINTS = {
     ),
 }  # fmt: skip
 # and words that correct only where a line begins
-_INTERRUPTION = re.compile(r"\W*(?:wait|stop|hold on|nope?)\b").match
+_INTERRUPTION = re.compile(r"\W*(?:wait|stop|hold on|no|nope)\b").match
 
 
 def says(name: str, text: str) -> bool:

@@ -15,7 +15,7 @@ from relight.failures import classify_error, find_retry_after, read_kinds
 from relight.model import Failure
 
 T = TypeVar("T")
-OnAttempt: TypeAlias = Callable[[int, Failure, float | None], object]
+OnAttempt: TypeAlias = Callable[[int, Failure | None, float | None], object]
 
 _LONGEST_BACKOFF_SECONDS = 60.0
 _LONGEST_WAIT_SECONDS = 120.0
@@ -33,8 +33,8 @@ def execute_with_retry(
 
     The kind of failure says how often and after how long; `attempts` overrides how often.
     Permanent failures are raised at once. `on_attempt(attempt, failure, wait_seconds)` is told of
-    every attempt that failed, with None where no other follows. Where the other side asks for
-    more than two minutes, a RelightError says when to try again.
+    every attempt: no failure where it went well, no wait where no other follows. Where the other
+    side asks for more than two minutes, a RelightError says when to try again.
     """
     plan = _Plan(attempts, on_attempt)
     retrying = Retrying(retry=plan.decide, wait=plan.wait, sleep=sleep or time.sleep)
@@ -81,20 +81,28 @@ def choose_wait_seconds(
 
 
 class _Plan:
-    """What to do after each failed attempt, in the shape tenacity asks its questions."""
+    """What to do after each attempt, in the shape tenacity asks its questions."""
 
     def __init__(self, attempts: int | None, on_attempt: OnAttempt | None) -> None:
+        if attempts is not None and attempts < 1:
+            raise RelightError(
+                f"{attempts} attempts cannot be made",
+                "give `attempts` as 1 or more, or leave it out",
+            )
         self._attempts = attempts
         self._on_attempt = on_attempt
         self._wait_seconds = 0.0
 
     def decide(self, state: RetryCallState) -> bool:
         error = state.outcome.exception() if state.outcome else None
-        if not isinstance(error, Exception):
-            return False  # it went well, or someone wants to leave
+        if error is None:
+            self._report(state.attempt_number, None, None)
+            return False
         failure = classify_error(error)
         allowed = failure.max_retries + 1 if self._attempts is None else self._attempts
-        if not failure.should_retry or state.attempt_number >= allowed:
+        # what is no Exception is someone's wish to leave
+        is_last = not isinstance(error, Exception) or state.attempt_number >= allowed
+        if is_last or not failure.should_retry:
             self._report(state.attempt_number, failure, None)
             return False
         asked = find_retry_after(error)
@@ -113,6 +121,6 @@ class _Plan:
     def wait(self, _state: RetryCallState) -> float:
         return self._wait_seconds
 
-    def _report(self, attempt: int, failure: Failure, wait_seconds: float | None) -> None:
+    def _report(self, attempt: int, failure: Failure | None, wait_seconds: float | None) -> None:
         if self._on_attempt:
             self._on_attempt(attempt, failure, wait_seconds)

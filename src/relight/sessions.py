@@ -48,7 +48,7 @@ def read_session(store: Store, session_id: int) -> dict[str, Any]:
     """What is known of a session: its figures with its sub-agents', its own turns and calls."""
     columns = (
         "source, key, parent_id, parent_kind, root_id, project, title, model, version, started_at,"
-        " ended_at, outcome, outcome_evidence, answer, is_frozen"
+        " ended_at, outcome, outcome_evidence, answer, is_frozen, task_type, category, score"
     )
     row = store.query(f"select {columns} from session where id = ?", (session_id,))[0]
     known = dict(zip(columns.split(", "), row, strict=True))
@@ -73,6 +73,9 @@ def read_session(store: Store, session_id: int) -> dict[str, Any]:
         "outcome": known["outcome"] or "unknown",
         "evidence": msgspec.json.decode(known["outcome_evidence"] or "[]"),
         "answer": known["answer"],
+        "task_type": known["task_type"],
+        "category": known["category"],
+        "score": known["score"],
         "has_tape": bool(
             store.query("select 1 from tape_part where session_id = ? limit 1", (session_id,))
         ),

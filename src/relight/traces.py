@@ -7,7 +7,7 @@ exact, so only the user may read them.
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ def read_trace(path: Path) -> Trace:
             continue
         try:
             turn = msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             skipped += 1
             continue
         if isinstance(turn, dict) and isinstance(turn.get("references"), list):
@@ -153,3 +153,39 @@ def compare_advice(turn: Mapping[str, Any]) -> list[float | None]:
         shares = [len(own & other) / len(own | other) for other in others if own]
         agreed.append(sum(shares) / len(shares) if shares else None)
     return agreed
+
+
+def all_calls(turn: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [*turn["references"], turn.get("aggregator") or {}]
+
+
+def summarise(
+    turns: Sequence[Mapping[str, Any]], agreements: Sequence[Sequence[float | None]]
+) -> list[dict[str, Any]]:
+    """Each model with its role: calls, failures, cost, time, and how often it differed."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for turn, agreement in zip(turns, agreements, strict=True):
+        for call, agreed in zip(all_calls(turn), [*agreement, None], strict=True):
+            role = "aggregator" if call is turn.get("aggregator") else "reference"
+            label = str(call.get("label") or call.get("model") or "unknown")
+            row = found.setdefault(
+                (role, label),
+                {
+                    "label": label,
+                    "role": role,
+                    "calls": 0,
+                    "failures": 0,
+                    "cost_usd": None,
+                    "unpriced_calls": 0,
+                    "duration_ms": 0,
+                    "disagreed": 0,
+                },
+            )
+            row["calls"] += not call.get("cached")
+            row["failures"] += bool(call.get("failure")) and not call.get("cached")
+            cost = read_cost(call) if was_charged(call) else None
+            row["cost_usd"] = (row["cost_usd"] or 0) + cost if cost is not None else row["cost_usd"]
+            row["unpriced_calls"] += cost is None and was_charged(call)
+            row["duration_ms"] += 0 if call.get("cached") else call.get("duration_ms") or 0
+            row["disagreed"] += agreed is not None and agreed < DISAGREEING
+    return list(found.values())

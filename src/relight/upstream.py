@@ -1,167 +1,40 @@
-"""One call of a model at any OpenAI-compatible endpoint: streamed or whole, timed, tried again.
-
-What is sent is encoded once, and those bytes are what a trace shows.
-"""
+"""One call of a model at any OpenAI-compatible endpoint: streamed or whole, timed, tried again."""
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct
 
+from relight.answers import (
+    Answer,
+    AnswerTooLarge,
+    MalformedAnswer,
+    StatusError,
+    UpstreamError,
+    check_error,
+    read_completion,
+    say,
+    tell_failure,
+)
 from relight.connections import find_client, headers_of
-from relight.errors import RelightError
+from relight.endpoints import Endpoint, Request
 from relight.failures import classify_error
-from relight.model import Cost, Failure, Usage
+from relight.model import Cost, Usage
 from relight.offers import find_offer
 from relight.prices import price_usage, reported_cost
-from relight.retrying import execute_with_retry_async
+from relight.retrying import OnAttempt, execute_with_retry_async
 from relight.streams import DONE, Gathering, Splitter
 from relight.usage import read_openai_usage
 
 if TYPE_CHECKING:
     from httpx2 import Response
 
-OPENAI = "https://api.openai.com/v1"
 LIMIT_BYTES = 32 << 20
 ERROR_BYTES = 64 << 10
-HINTS = {
-    "auth": "check the key: it is read from the variable that --key-variable names",
-    "connection": "check the address, and that a server is running there",
-    "timeout": "try again, or allow it more time",
-    "model_not_found": "ask the endpoint's /models for the names it knows",
-    "not_found": "a base URL usually ends in /v1",
-    "malformed_response": "check that the address is that of an OpenAI-compatible endpoint",
-}
-
-OnAttempt = Callable[[int, Failure, float | None], object]
-
-
-class Endpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A model at an address; the key is named by its variable, and never kept."""
-
-    model: str
-    base_url: str = OPENAI
-    key_variable: str | None = None
-    provider: str | None = None
-    temperature: float | None = None
-    max_tokens: int | None = None
-    timeout_seconds: float = 600.0
-    # how often a call is tried in all; None: as its kind of failure says
-    attempts: int | None = None
-
-    @property
-    def label(self) -> str:
-        return f"{self.seller}/{self.model}"
-
-    @property
-    def seller(self) -> str:
-        """Who is paid: as told, else by the address.
-
-        >>> Endpoint(model="m", base_url="https://api.openai.com/v1").seller
-        'openai'
-        """
-        if self.provider:
-            return self.provider
-        host = self.base_url.partition("://")[2].partition("/")[0].rpartition("@")[2]
-        host = host if host.startswith("[") else host.partition(":")[0]
-        labels = host.lower().split(".")
-        is_named = len(labels) > 1 and not labels[-1].isdigit()
-        return labels[-2] if is_named else "local"
-
-
-class Answer(Struct, kw_only=True):
-    """What a model answered, how long it took, and what it cost where the endpoint says so."""
-
-    message: dict[str, Any]
-    finish_reason: str | None = None
-    id: str | None = None
-    model: str | None = None
-    created: int | None = None
-    raw_usage: dict[str, Any] | None = None
-    usage: Usage = Usage()
-    cost: Cost | None = None
-    duration_ms: float = 0.0
-    first_token_ms: float | None = None
-
-    @property
-    def text(self) -> str:
-        content = self.message.get("content")
-        return content if isinstance(content, str) else ""
-
-
-class UpstreamError(RelightError):
-    """A model call that failed for good: of which kind, and what had arrived until then."""
-
-    def __init__(self, failure: Failure, *, partial: Answer | None = None) -> None:
-        super().__init__(failure.reason, HINTS.get(failure.kind))
-        self.failure = failure
-        self.partial = partial
-
-
-class StatusError(Exception):
-    """The endpoint answered with an error."""
-
-    def __init__(self, status: int, body: str, headers: Mapping[str, str]) -> None:
-        super().__init__(f"HTTP {status}: {_say(body)}")
-        self.status_code, self.headers, self.body = status, headers, body
-
-
-class MalformedAnswer(Exception):
-    """The endpoint answered something that is no chat completion, or broke off."""
-
-
-class AnswerTooLarge(Exception):
-    """The endpoint sent more than any answer may be."""
-
-
-class Request(Struct, frozen=True):
-    """A call ready to be sent; `messages` are the bytes of them that are in `body`."""
-
-    endpoint: Endpoint
-    body: bytes
-    messages: msgspec.Raw
-    is_stream: bool
-
-    @property
-    def url(self) -> str:
-        return f"{self.endpoint.base_url.rstrip('/')}/chat/completions"
-
-
-def build_request(
-    endpoint: Endpoint,
-    messages: Sequence[Mapping[str, Any]] | msgspec.Raw,
-    *,
-    tools: Sequence[Mapping[str, Any]] | None = None,
-    stream: bool = False,
-    options: Mapping[str, Any] | None = None,
-) -> Request:
-    """The request for these messages; `options` are further fields of its body."""
-    told = messages if isinstance(messages, msgspec.Raw) else msgspec.Raw(encode(messages))
-    body: dict[str, Any] = {"model": endpoint.model, "messages": told}
-    if tools:
-        body["tools"] = tools
-    if endpoint.temperature is not None:
-        body["temperature"] = endpoint.temperature
-    if endpoint.max_tokens is not None:
-        body["max_tokens"] = endpoint.max_tokens
-    body |= options or {}
-    if stream:
-        body |= {"stream": True, "stream_options": {"include_usage": True}}
-    return Request(endpoint, msgspec.json.encode(body), told, stream)
-
-
-def encode(value: object) -> bytes:
-    """JSON, with lone surrogates mended: no request can carry them."""
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        import json
-
-        return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+REST_SECONDS = 0.2
 
 
 async def ask(
@@ -188,12 +61,6 @@ async def open_stream(request: Request, *, on_attempt: OnAttempt | None = None) 
         )
     except Exception as error:
         raise tell_failure(error) from error
-
-
-def tell_failure(error: Exception) -> UpstreamError:
-    if isinstance(error, UpstreamError):
-        return error
-    return UpstreamError(classify_error(error), partial=getattr(error, "partial", None))
 
 
 async def _ask_once(request: Request) -> Answer:
@@ -240,40 +107,6 @@ async def _read_all(response: "Response", limit: int, *, is_cut: bool = False) -
                 break
             raise AnswerTooLarge(f"the answer is larger than {limit >> 20} MB")
     return b"".join(pieces)
-
-
-def read_completion(data: bytes) -> Gathering:
-    """What a whole answer says; an error page with status 200 is none."""
-    try:
-        told = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise MalformedAnswer(f"the answer is not JSON: {_say(data[:300])}") from error
-    if not isinstance(told, dict):
-        raise MalformedAnswer(f"the answer is not an object: {_say(data[:300])}")
-    _check_error(told)
-    choices = told.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise MalformedAnswer(f"the answer has no choices: {_say(data[:300])}")
-    message = choices[0].get("message")
-    if not isinstance(message, dict):
-        raise MalformedAnswer(f"the answer has no message: {_say(data[:300])}")
-    gathered = Gathering()
-    gathered.add({**told, "choices": [{**choices[0], "delta": message}]})
-    gathered.finish_reason = gathered.finish_reason or "stop"
-    return gathered
-
-
-def _check_error(told: Mapping[str, Any]) -> None:
-    """Gateways send errors inside of answers, also in the middle of a stream."""
-    error = told.get("error")
-    if not error:
-        return
-    fields = error if isinstance(error, dict) else {"message": str(error)}
-    code = fields.get("code")
-    status = code if isinstance(code, int) and 400 <= code < 600 else 0
-    if status:
-        raise StatusError(status, encode(fields).decode(), {})
-    raise MalformedAnswer(f"the endpoint tells an error: {fields.get('message') or fields}")
 
 
 async def finish(
@@ -386,7 +219,8 @@ class AnswerStream:
             return
         splitter, size, has_ended = Splitter(), 0, False
         begin = b""
-        async for piece in self._pieces():
+        pieces = self._response.aiter_bytes()
+        while not has_ended and (piece := await self._next_piece(pieces)) is not None:
             size += len(piece)
             begin = begin or piece[:300]
             if size > LIMIT_BYTES:
@@ -396,38 +230,40 @@ class AnswerStream:
                     has_ended = True
                 elif not has_ended:
                     yield self._take(data)
-            if has_ended:
-                break
+        if has_ended:
+            await _read_rest(pieces)
         for data in splitter.finish():
             if data.strip() != DONE and not has_ended:
                 yield self._take(data)
         if not has_ended and self._gathered.finish_reason is None:
             if not self._gathered.has_any:
-                raise MalformedAnswer(f"the answer is not a stream of chunks: {_say(begin)}")
+                raise MalformedAnswer(f"the answer is not a stream of chunks: {say(begin)}")
             raise MalformedAnswer("the stream broke off before its end")
 
-    async def _pieces(self) -> AsyncIterator[bytes]:
-        pieces = self._response.aiter_bytes()
-        limit = self.request.endpoint.timeout_seconds
-        while True:
-            left = limit - (time.perf_counter() - self._started)
-            async with asyncio.timeout(max(left, 0)):
-                piece = await anext(pieces, None)
-            if piece is None:
-                return
-            yield piece
+    async def _next_piece(self, pieces: AsyncIterator[bytes]) -> bytes | None:
+        left = self.request.endpoint.timeout_seconds - (time.perf_counter() - self._started)
+        async with asyncio.timeout(max(left, 0)):
+            return await anext(pieces, None)
 
     def _take(self, data: bytes) -> dict[str, Any]:
         try:
             chunk = msgspec.json.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise MalformedAnswer(f"a chunk is not JSON: {_say(data[:300])}") from error
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise MalformedAnswer(f"a chunk is not JSON: {say(data[:300])}") from error
         if not isinstance(chunk, dict):
-            raise MalformedAnswer(f"a chunk is not an object: {_say(data[:300])}")
-        _check_error(chunk)
+            raise MalformedAnswer(f"a chunk is not an object: {say(data[:300])}")
+        check_error(chunk)
         if self._gathered.add(chunk) and self._first_token_ms is None:
             self._first_token_ms = (time.perf_counter() - self._started) * 1000
         return chunk
+
+
+async def _read_rest(pieces: AsyncIterator[bytes]) -> None:
+    """Read a stream to its very end, so that its connection can be used again."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(REST_SECONDS):
+            while await anext(pieces, None) is not None:
+                pass
 
 
 def _as_chunk(whole: Gathering, stream: AnswerStream) -> dict[str, Any]:
@@ -446,16 +282,3 @@ def _as_chunk(whole: Gathering, stream: AnswerStream) -> dict[str, Any]:
     }
     stream._gathered.add(chunk)
     return chunk
-
-
-def _say(text: str | bytes) -> str:
-    """An error's own words: out of its JSON, else its first line."""
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", "replace")
-    try:
-        told = msgspec.json.decode(text)
-        inner = told.get("error", told) if isinstance(told, dict) else told
-        said = inner.get("message") if isinstance(inner, dict) else inner
-        return str(said or told)[:500]
-    except (msgspec.DecodeError, UnicodeDecodeError, AttributeError):
-        return " ".join(text.split())[:200] or "no words"

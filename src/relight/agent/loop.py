@@ -12,6 +12,7 @@ from relight.agent.guard import Budget, SpiralGuard
 from relight.agent.models import Model
 from relight.agent.results import Place, Result, make_place, tell_error
 from relight.agent.tools import Tool, carry_out, choose_tools
+from relight.answers import UpstreamError
 from relight.conversations import Call, read_calls
 from relight.errors import RelightError
 from relight.model import OutcomeName
@@ -19,7 +20,6 @@ from relight.recording import SessionTracker
 from relight.sessions import find_session, read_session
 from relight.streams import drop_thoughts
 from relight.trimming import MAX_TOOL_CHARS, trim_results
-from relight.upstream import UpstreamError
 from relight.verdicts import judge_call
 
 PARALLEL_CALLS = 8
@@ -65,7 +65,13 @@ def run_agent(
     `seed` is put before the prompt. A model that cannot be reached, a used-up budget or a spiral
     ends the run as a failure; a mere answer is judged by the evidence like anyone else's.
     """
-    place = make_place(folder, secret_variables=model.key_variables, timeout_seconds=tool_seconds)
+    budget = budget or Budget()
+    place = make_place(
+        folder,
+        secret_variables=model.key_variables,
+        timeout_seconds=tool_seconds,
+        run_seconds=budget.seconds,
+    )
     if not place.folder.is_dir():
         raise RelightError(f"there is no folder {place.folder}", "name another with --workdir")
     run = _Run(model, rec, choose_tools(tools), place, on_event or _ignore)
@@ -73,7 +79,7 @@ def run_agent(
     run.say("system", opening)
     run.say("user", f"{seed}\n\n{prompt}" if seed else prompt)
     with rec:
-        answer, ended_by = run.work(budget or Budget(), max_tool_chars, clock)
+        answer, ended_by = run.work(budget, max_tool_chars, clock)
         outcome: OutcomeName | None = "failure" if ended_by else None
         rec.finish(outcome, why=ended_by)
     return _tell(rec, run, answer, ended_by)

@@ -7,14 +7,16 @@ import msgspec
 from msgspec import Struct
 
 from relight import background
+from relight.answers import Answer, UpstreamError
 from relight.config import Config
+from relight.endpoints import Endpoint, build_request
 from relight.failures import classify_error
 from relight.mixture import Called, Mixture, find_preset, record_call, record_turn
-from relight.moa import Tracer
 from relight.recording import SessionTracker
 from relight.store import Store
 from relight.streams import name_calls
-from relight.upstream import Answer, Endpoint, UpstreamError, ask, build_request
+from relight.tracing import Tracer
+from relight.upstream import ask
 
 MOA = "moa:"
 
@@ -100,6 +102,13 @@ class MixedModel:
         rec: SessionTracker,
         seconds: float | None,
     ) -> Told:
+        if seconds is not None:
+            preset = self.mixture.preset
+            self.mixture.preset = msgspec.structs.replace(
+                preset,
+                aggregator=limit_time(preset.aggregator, seconds),
+                reference_timeout_seconds=min(preset.reference_timeout_seconds, seconds),
+            )
         turn = background.run(self.mixture.turn(messages, tools=tools, stream=self.stream))
         if turn.aggregator.answer is not None:
             turn.aggregator.answer.message = name_calls(turn.aggregator.answer.message)

@@ -15,7 +15,6 @@ from msgspec import Meta, Struct
 
 from relight.agent.results import Place, Result, tell
 
-LONGEST_SECONDS = 3600.0
 LINGER_SECONDS = 0.3
 
 
@@ -69,7 +68,7 @@ def run_limited(
 
     A child that goes on in the background does not hold up the result, and is ended too.
     """
-    limit = min(max(seconds or place.timeout_seconds, 0.1), LONGEST_SECONDS)
+    limit = place.limit_seconds(seconds)
     child = subprocess.Popen(
         command,
         cwd=place.folder,

@@ -9,6 +9,7 @@ from msgspec import Struct
 from relight.agent.guard import Budget
 from relight.agent.loop import OnEvent, RunResult, run_agent
 from relight.agent.models import MOA, Model, choose_model
+from relight.endpoints import OPENAI, Endpoint
 from relight.errors import RelightError
 from relight.recording import name_session, record
 from relight.store import Store
@@ -16,7 +17,6 @@ from relight.templates.injection import render_template
 from relight.templates.library import find_template
 from relight.templates.provision import provision_session
 from relight.trimming import MAX_TOOL_CHARS
-from relight.upstream import OPENAI, Endpoint
 
 
 class Start(Struct, frozen=True):

@@ -75,7 +75,7 @@ def _read_arguments(tool: Tool, arguments: object) -> Any:
     if isinstance(arguments, str):
         try:
             arguments = msgspec.json.decode(arguments or "{}")
-        except (msgspec.DecodeError, UnicodeError) as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise ToolError(
                 f"the arguments are not valid JSON: {error}", "write them as one JSON object"
             ) from error

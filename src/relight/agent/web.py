@@ -12,6 +12,7 @@ from relight.agent.results import Place, Result, ToolError, tell
 from relight.connections import find_client
 
 LIMIT_BYTES = 5_000_000
+FETCH_SECONDS = 60.0
 SILENT = {"script", "style", "noscript", "template", "svg"}
 BREAKING = {"p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "section"}
 
@@ -25,7 +26,7 @@ class WebFetch(Struct, frozen=True):
 def web_fetch(arguments: WebFetch, place: Place) -> Result:
     if not re.match(r"https?://[^/]", arguments.url, re.IGNORECASE):
         raise ToolError(f"{arguments.url!r} is not an http or https address")
-    return background.run(_fetch(arguments.url, min(place.timeout_seconds, 60.0)))
+    return background.run(_fetch(arguments.url, place.limit_seconds(FETCH_SECONDS)))
 
 
 async def _fetch(url: str, seconds: float) -> Result:

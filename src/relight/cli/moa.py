@@ -95,7 +95,7 @@ def run(preset: str, prompt: str, as_json: bool) -> None:
 def traces(as_json: bool) -> None:
     """List the traced sessions, the newest first."""
     from relight.config import find_home, read_config
-    from relight.traces import find_traces, sum_costs
+    from relight.traces import all_calls, find_traces, sum_costs
 
     config = read_config(find_home(current_home()))
     rows: list[dict[str, Any]] = []
@@ -149,7 +149,14 @@ def show(session: str, number: int | None, as_json: bool) -> None:
     """
     from relight.config import find_home, read_config
     from relight.errors import RelightError
-    from relight.traces import compare_advice, find_trace, read_trace, sum_costs
+    from relight.traces import (
+        all_calls,
+        compare_advice,
+        find_trace,
+        read_trace,
+        sum_costs,
+        summarise,
+    )
 
     config = read_config(find_home(current_home()))
     is_file = session.endswith(".jsonl") and Path(session).is_file()
@@ -182,44 +189,6 @@ def show(session: str, number: int | None, as_json: bool) -> None:
         click.echo(f"{trace.skipped} torn lines were passed over", err=True)
 
 
-def all_calls(turn: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [*turn["references"], turn.get("aggregator") or {}]
-
-
-def summarise(
-    turns: Sequence[Mapping[str, Any]], agreements: Sequence[Sequence[float | None]]
-) -> list[dict[str, Any]]:
-    """Each model with its role: calls, failures, cost, time, and how often it differed."""
-    from relight.traces import DISAGREEING, read_cost, was_charged
-
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for turn, agreement in zip(turns, agreements, strict=True):
-        for call, agreed in zip(all_calls(turn), [*agreement, None], strict=True):
-            role = "aggregator" if call is turn.get("aggregator") else "reference"
-            label = str(call.get("label") or call.get("model") or "unknown")
-            row = found.setdefault(
-                (role, label),
-                {
-                    "label": label,
-                    "role": role,
-                    "calls": 0,
-                    "failures": 0,
-                    "cost_usd": None,
-                    "unpriced_calls": 0,
-                    "duration_ms": 0,
-                    "disagreed": 0,
-                },
-            )
-            row["calls"] += not call.get("cached")
-            row["failures"] += bool(call.get("failure")) and not call.get("cached")
-            cost = read_cost(call) if was_charged(call) else None
-            row["cost_usd"] = (row["cost_usd"] or 0) + cost if cost is not None else row["cost_usd"]
-            row["unpriced_calls"] += cost is None and was_charged(call)
-            row["duration_ms"] += 0 if call.get("cached") else call.get("duration_ms") or 0
-            row["disagreed"] += agreed is not None and agreed < DISAGREEING
-    return list(found.values())
-
-
 def _print(
     turns: Sequence[Mapping[str, Any]],
     agreements: Sequence[Sequence[float | None]],
@@ -227,7 +196,7 @@ def _print(
     is_whole: bool,
 ) -> None:
     from relight.cli import screen
-    from relight.traces import DISAGREEING
+    from relight.traces import DISAGREEING, all_calls
 
     for number, (turn, agreement) in enumerate(zip(turns, agreements, strict=True), start=1):
         title = f"turn {number} · {turn.get('ts')} · preset {turn.get('preset')}"

@@ -37,6 +37,11 @@ def _print(found: dict[str, Any]) -> None:
         f" {screen.seconds(figures['wall_seconds'])} · {found['model'] or 'unknown model'} ·"
         f" {screen.dollars(figures['cost_usd'])} · outcome {found['outcome']}"
     )
+    if found["score"] is not None:
+        told = f"{found['category']} ({found['task_type']}) · score {found['score']:.2f}"
+        if found["outcome"] == "unknown":
+            told += ", a weak hint: it ranks a success above a failure in 6 cases of 10"
+        screen.print_text(told)
     fresh = (figures["input_tokens"] or 0) + (figures["cache_write_tokens"] or 0)
     screen.print_text(
         f"{figures['turns']} turns · {screen.count(fresh)} in,"

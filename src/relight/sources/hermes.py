@@ -20,6 +20,7 @@ from relight.injections import strip_block
 from relight.model import Cost, Ending, Mark, Origin, Parsed, Piece, Session, ToolCall, Total, Usage
 from relight.sources.databases import look_at_database, open_database
 from relight.sources.hermes_cron import JOBS, LEDGER, fetch_cron, find_cron, read_job, read_run
+from relight.sources.hermes_events import read_event
 from relight.sources.hermes_logs import DUMP, fetch_logs, find_logs, read_log_row
 from relight.sources.hermes_moa import fetch_moa, find_moa, read_moa_row
 from relight.sources.hermes_skills import find_viewed, find_written
@@ -193,6 +194,9 @@ class _Reader:
             case "moa":
                 self.owner = row["session_id"]
                 read_moa_row(self.reading, row)
+            case "event":
+                self.owner = row["session_id"]
+                read_event(self.reading, row)
             case "log" | "request_dump" as table:
                 self.owner = row["session_id"]
                 read_log_row(self.reading, {"table": table, **row})

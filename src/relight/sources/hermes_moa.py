@@ -36,7 +36,7 @@ def fetch_moa(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterato
         for line in piece.raw.split(b"\n"):
             try:
                 row = msgspec.json.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 continue
             if isinstance(row, dict) and row.get("session_id"):
                 rows.append({"table": "moa", **row, "session_id": str(row["session_id"])})

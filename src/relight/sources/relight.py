@@ -99,7 +99,7 @@ def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
             continue
         try:
             event = _decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             reading.bad_lines[number] = str(error)
             continue
         owner = owner or event.session

@@ -19,7 +19,7 @@ def read_talk(lines: Iterable[bytes], key: str) -> Talk:
     for line in lines:
         try:
             event = _decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue  # counted when it was recorded
         if event.session != key:
             continue

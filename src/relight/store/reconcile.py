@@ -103,6 +103,8 @@ def _write_residuals(database: sqlite3.Connection, session_id: int, pricing: "Pr
         known_calls, known = _read_known(
             database, session_id, model, with_children=with_children, with_advisers=is_mixture
         )
+        if role is not None:  # calls beside the conversation: no one else tells of them
+            known_calls, known = 0, (None,) * len(BUCKETS)
         advice = _read_advice(database, session_id) if is_mixture else None
         left = _subtract(tuple(rest[3:]), known)
         for peer in peers:
@@ -129,8 +131,36 @@ def _write_residuals(database: sqlite3.Connection, session_id: int, pricing: "Pr
             database.execute(WRITE_RESIDUAL, (*values, read_day(at), total_id))
         else:
             database.execute("delete from turn where id = ?", (turn_id,))
+            if known_calls and rest[0] is not None and not is_mixture:
+                _share_cost(database, session_id, model, Cost(*rest[:3]))
         if with_children:
             database.execute(SETTLE_PARTIAL, (session_id, model))
+
+
+def _share_cost(
+    database: sqlite3.Connection, session_id: int, model: str | None, cost: Cost
+) -> None:
+    """Give the turns that a total is made of its cost, by their tokens, if no list prices them."""
+    turns = database.execute(
+        "select id, coalesce(input_tokens, 0) + coalesce(cache_read_tokens, 0)"
+        " + coalesce(cache_write_tokens, 0) + 4 * coalesce(output_tokens, 0), cost_nanos, calls"
+        " from turn where session_id = ? and model is ? and total_id is null and role is null"
+        " order by id",
+        (session_id, model),
+    ).fetchall()
+    paid = [(turn_id, tokens) for turn_id, tokens, _, calls in turns if calls]
+    whole = sum(tokens for _, tokens in paid)
+    if not whole or cost.nanos is None or any(nanos is not None for *_, nanos, _ in turns):
+        return
+    given = seen = 0
+    for turn_id, tokens in paid:
+        seen += tokens
+        share = cost.nanos * seen // whole - given
+        given += share
+        database.execute(
+            "update turn set cost_nanos = ?, cost_status = ?, cost_source = ? where id = ?",
+            (share, cost.status, cost.source, turn_id),
+        )
 
 
 def _residual_row(turn_id: int, session_id: int, turn: Turn, price: Cost) -> tuple[Any, ...]:

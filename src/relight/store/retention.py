@@ -16,6 +16,8 @@ OWN = (
     "session_day",
     "skill_entry",
     "call_latency",
+    "session_words",
+    "call_timing",
     "label",
 )
 
@@ -78,9 +80,31 @@ def forget(store: Store, session_id: int) -> int:
             database.execute("delete from tape_part where session_id = ?", (found,))
             database.execute("insert or ignore into forgotten values (?)", (found,))
             database.execute("delete from skill_invocations where root_id = ?", (found,))
+            _delete_templates(database, found)
             _delete_index(database, found)
     store.run("pragma wal_checkpoint(truncate)")
     return len(rows)
+
+
+def _delete_templates(database: sqlite3.Connection, session_id: int) -> None:
+    """Delete what was made of a session's words, and how it was decided to begin."""
+    source, key = database.execute(
+        "select source, key from session where id = ?", (session_id,)
+    ).fetchone()
+    database.execute(
+        "delete from provision where session_key = ? and (source is null or source = ?)",
+        (key, source),
+    )
+    made = database.execute(
+        "delete from template_version where source_session in (?, ?)", (f"{source}:{key}", key)
+    )
+    if made.rowcount:
+        left = "(select template_id from template_version)"
+        database.execute(f"delete from template where id not in {left}")
+        database.execute(f"delete from template_word where template_id not in {left}")
+        database.execute(
+            "delete from template_rarity where word not in (select word from template_word)"
+        )
 
 
 def _find_old(store: Store, now: int, days: int | None) -> set[int]:

@@ -119,12 +119,8 @@ WRITE_SKILL = f"""
         turn_id = coalesce(turn_id, excluded.turn_id)
 """
 WRITE_WORDS = "insert or replace into session_words values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-WRITE_TIMING = "insert or replace into call_timing values (?, ?, ?)"
-# a witness beside the record only fills in what the record does not tell
-TIME_CALLS = """
-    update tool_call set duration_ms = (select duration_ms from call_timing where id = tool_call.id)
-    where duration_ms is null and id in (select id from call_timing where session_id = ?)
-"""
+WRITE_TIMING = "insert or replace into call_timing values (?, ?, ?, ?, ?)"
+TIMED_MS = 10_000  # a witness and the record tell of the same moment
 WRITE_LATENCY = "insert or ignore into call_latency values (?, ?, ?, ?)"
 
 
@@ -291,9 +287,31 @@ def word_rows(piece: Sealed) -> Iterator[tuple[Any, ...]]:
 
 
 def write_timings(database: sqlite3.Connection, sessions: Iterable[int]) -> None:
-    """Give calls the durations that only a witness beside them tells."""
-    if database.execute("select 1 from call_timing limit 1").fetchone():
-        database.executemany(TIME_CALLS, [(found,) for found in sessions])
+    """Give calls the durations that only a witness beside the record tells, by tool and time."""
+    if not database.execute("select 1 from call_timing limit 1").fetchone():
+        return
+    for session_id in sessions:
+        timings = database.execute(
+            "select tool, at, duration_ms from call_timing where session_id = ? order by at, id",
+            (session_id,),
+        ).fetchall()
+        if not timings:
+            continue
+        calls = database.execute(
+            "select id, tool, finished_at from tool_call where session_id = ?"
+            " and duration_ms is null and finished_at is not null order by finished_at, id",
+            (session_id,),
+        ).fetchall()
+        for call_id, tool, finished_at in calls:
+            near = [
+                (abs(at - finished_at), spent)
+                for name, at, spent in timings
+                if name == tool and abs(at - finished_at) <= TIMED_MS
+            ]
+            if near:
+                database.execute(
+                    "update tool_call set duration_ms = ? where id = ?", (min(near)[1], call_id)
+                )
 
 
 def latency_rows(piece: Sealed) -> Iterator[tuple[Any, ...]]:

@@ -97,8 +97,10 @@ def seal_parsed(source: str, parsed: Parsed, *, timezone: str) -> Sealed:
         words=count_words(source, parsed),
         timings=[
             (
-                row_id("call", source, one.call),
+                row_id("timing", source, one.key),
                 row_id("session", source, one.session),
+                one.tool,
+                one.at,
                 one.duration_ms,
             )
             for one in parsed.timings

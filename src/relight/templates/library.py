@@ -126,12 +126,13 @@ def add_version(store: Store, template: Template) -> Template:
                 (template.project, template.category, found),
             )
         kept = msgspec.structs.replace(template, id=found, version=version)
-        _write_version(database, kept)
+        write_version(database, kept)
         catalogue.refresh(database, kept.id)
     return kept
 
 
-def _write_version(database: sqlite3.Connection, template: Template) -> None:
+def write_version(database: sqlite3.Connection, template: Template) -> None:
+    """Write the row of a version; one that is there already is never overwritten."""
     row = {name: getattr(template, name) for name in Template.__struct_fields__}
     row |= {name: msgspec.json.encode(row[name]).decode() for name in _STRUCTURED}
     provenance = template.provenance

@@ -23,6 +23,9 @@ create table session_words (
 create table call_timing (
     id integer primary key,
     session_id integer not null,
+    tool text not null,
+    -- when it ended; the call is the one of that tool whose result came then
+    at integer not null,
     duration_ms integer not null
 ) strict;
 create index call_timing_by_session on call_timing (session_id);

@@ -1,0 +1,92 @@
+"""What Relight's plugin saw inside Hermes: single model calls, failures, tools' times, skills.
+
+Hermes itself keeps only sums. Each event is a line on the session's tape; `table` is `event`.
+"""
+
+import re
+from typing import Any
+
+from relight.failures import classify_error
+from relight.model import Session, SkillEntry, Timing, Turn, Usage
+from relight.sources.documents import read_version
+from relight.sources.reading import Reading
+from relight.times import read_time
+
+PRELOADED = re.compile(
+    r'\[IMPORTANT: The user launched this CLI session with the "(?P<name>[^"\n]+)" skill'
+    r" preloaded\.[^\n]*\n(?P<document>.*?)(?=\n\[IMPORTANT: The user launched|\Z)",
+    re.DOTALL,
+)
+
+
+def read_event(reading: Reading, row: dict[str, Any]) -> None:
+    """Add what an event tells; what the database tells as well is left to it."""
+    session = row["session_id"]
+    at = read_time(row.get("ended_at") or row.get("at"))
+    reading.see_session(Session(key=session, model=row.get("model")))
+    match row.get("event"):
+        case "answered":
+            _read_answer(reading, row, at)
+        case "failed":
+            _read_failure(reading, row, at)
+        case "called" if row.get("tool") and row.get("duration_ms") is not None and at:
+            key = f"{session}:{row.get('call_id')}:{at}"
+            spent = round(row["duration_ms"])
+            reading.timings.append(Timing(key, session, row["tool"], at, spent))
+        case "skill" if row.get("name"):
+            reading.see_skill(
+                SkillEntry(
+                    key=f"{session}:preload:{row['name']}",
+                    session=session,
+                    name=row["name"],
+                    entry="preload",
+                    at=at,
+                    version=row.get("version"),
+                )
+            )
+
+
+def _read_answer(reading: Reading, row: dict[str, Any], at: int | None) -> None:
+    used = row.get("usage") or {}
+    duration = row.get("duration_seconds")
+    reading.see_turn(
+        Turn(
+            key=f"{row['session_id']}:{row['id']}",
+            session=row["session_id"],
+            at=read_time(row.get("started_at")) or at,
+            model=row.get("model"),
+            provider=row.get("provider"),
+            usage=Usage(
+                input=used.get("input_tokens"),
+                cache_read=used.get("cache_read_tokens"),
+                cache_write=used.get("cache_write_tokens"),
+                output=used.get("output_tokens"),
+                reasoning=used.get("reasoning_tokens"),
+            ),
+            duration_ms=None if duration is None else round(duration * 1000),
+        )
+    )
+
+
+def _read_failure(reading: Reading, row: dict[str, Any], at: int | None) -> None:
+    """A failed call; the log may tell of it as well, within the same second."""
+    text = str(row.get("message") or row.get("reason") or "API error")
+    reading.see_turn(
+        Turn(
+            key=f"{row['session_id']}!{(at or 0) // 1000}",
+            session=row["session_id"],
+            at=at,
+            model=row.get("model"),
+            calls=0,
+            usage=Usage(0, 0, 0, 0),
+            failure=classify_error(text, status=row.get("status")).kind,
+            failure_text=text[:500],
+        )
+    )
+
+
+def find_preloaded(text: str) -> list[tuple[str, str | None]]:
+    """The skills that stand in a system prompt because the user asked for them, with versions."""
+    if "skill preloaded." not in text:
+        return []
+    return [(found["name"], read_version(found["document"])) for found in PRELOADED.finditer(text)]

@@ -1,0 +1,121 @@
+"""Hermes itself with Relight's plugin: the seed reaches the model once, and is counted nowhere."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import build
+import build_warm
+from clients import find_hermes
+from relight.injections import TAG
+from relight.integrations import apply_change, plan_change
+from relight.store import Store
+from scripted import Reply, Server, call, has_results
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = """model: {{provider: custom, base_url: "{url}", api_key: sk-scripted,
+  default: scripted-model, context_length: 131072}}
+agent: {{api_max_retries: 1}}
+security: {{allow_lazy_installs: false, tirith_enabled: false}}
+"""
+TASK = "The rounding of invoice totals is wrong, please fix the rounding in invoices"
+USAGE = {"prompt_tokens": 1200, "completion_tokens": 34, "total_tokens": 1234}
+
+
+def answer(request: dict[str, Any]) -> Reply:
+    if not has_results(request):
+        return Reply("Let me look.", [call("terminal", command="echo looked")], usage=USAGE)
+    return Reply("The rounding is right now.", usage=USAGE)
+
+
+def put_package(folder: Path) -> Path:
+    """Relight as Hermes' Python would find it once installed, beside what it needs."""
+    site = Path(next(path for path in sys.path if path.endswith("site-packages")))
+    folder.mkdir()
+    for name in ("msgspec", "backports", "genai_prices", "httpx2", "httpcore2", "truststore"):
+        for found in [site / name, *site.glob(f"{name}*.dist-info")]:
+            (folder / found.name).symlink_to(found)
+    (folder / "relight").symlink_to(ROOT / "src" / "relight")
+    about = folder / "relight-0.1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: relight\nVersion: 0.1.0\n")
+    points = "[hermes_agent.plugins]\nrelight = relight.hermes_plugin\n"
+    (about / "entry_points.txt").write_text(points)
+    return folder
+
+
+def run_hermes(home: Path, url: str, *words: str) -> str:
+    program = find_hermes()
+    hermes = home / ".hermes"
+    hermes.mkdir(exist_ok=True)
+    if not (hermes / "config.yaml").exists():
+        (hermes / "config.yaml").write_text(CONFIG.format(url=url))
+        apply_change(plan_change("hermes", environment={"HOME": str(home)}))
+    done = subprocess.run(
+        [program, *words],
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "HERMES_HOME": str(hermes),
+            "HERMES_DISABLE_LAZY_INSTALLS": "1",
+            "RELIGHT_HOME": str(home / "relight"),
+            "PYTHONPATH": str(home / "package"),
+        },
+        cwd=home,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def user_texts(body: dict[str, Any]) -> str:
+    return json.dumps([one for one in body["messages"] if one["role"] == "user"])
+
+
+def recorded(store: Store) -> tuple[int, int, int]:
+    (row,) = store.query(
+        "select sum(turns), sum(tool_calls), sum(tool_failures) from session_day"
+        " where source = 'hermes'"
+    )
+    return row[0], row[1], row[2]
+
+
+def test_the_first_turn_gets_the_seed_and_no_count_holds_it(tmp_path: Path) -> None:
+    put_package(tmp_path / "package")
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        build_warm.capture(store, "Fix the rounding in the invoices module", name="fix-rounding")
+    with Server(answer) as server:
+        run_hermes(tmp_path, server.base_url, "chat", "-q", TASK, "-Q", "--yolo")
+        first, second = (one.body for one in server.chats[:2])
+    assert f'<{TAG} name=\\"fix-rounding\\"' in user_texts(first)
+    assert user_texts(first) == user_texts(second)  # as it was, for the cache
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        before = store.query("select count(*), sum(calls) from turn where role is null")
+        build.import_home(store, tmp_path, sources=["hermes"])
+        ((key, arm, version),) = store.query("select session_key, arm, version from provision")
+        assert (arm, version) == ("warm", 1)
+        assert store.query("select 1 from session where source = 'hermes' and key = ?", (key,))
+        # the plugin told of both calls one by one, and the database's sums add nothing to them
+        assert before == [(2, 2)]
+        assert recorded(store) == (2, 1, 0)
+        ((taken,),) = store.query("select duration_ms is not null from tool_call")
+        assert taken == 1
+        assert store.query("select 1 from session where title like ?", (f"%{TAG}%",)) == []
+
+
+def test_a_broken_store_leaves_hermes_as_it_is(tmp_path: Path) -> None:
+    put_package(tmp_path / "package")
+    (tmp_path / "relight").mkdir()
+    (tmp_path / "relight" / "relight.db").write_bytes(b"this is no database" * 100)
+    with Server(answer) as server:
+        said = run_hermes(tmp_path, server.base_url, "chat", "-q", TASK, "-Q", "--yolo")
+        assert TAG not in user_texts(server.chats[0].body)
+    assert "The rounding is right now." in said
+    assert (tmp_path / "relight" / "missed.log").read_text().count("\n") > 0

@@ -1,0 +1,145 @@
+"""The commands of warm starts, as a person or a script runs them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import build
+import build_warm
+from relight.injections import TAG
+
+TASK = "Fix the rounding in the invoices module"
+LIKE = "invoice totals are rounded wrongly"
+
+
+class Cli:
+    """The real command in a process of its own, with a home of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        store = home / "relight"
+        self.environment = {**os.environ, "HOME": str(home), "RELIGHT_HOME": str(store)}
+        for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "HERMES_HOME"):
+            self.environment.pop(name, None)
+
+    def run(self, *words: str, given: str | None = None, code: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "relight", *words],
+            env=self.environment,
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        return done.stdout if code == 0 else done.stderr
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self.run(*words, "--json"))
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    lines = [
+        {"id": "good", "messages": build_warm.session(TASK), "outcome": "success"},
+        {"id": "short", "messages": build_warm.session(TASK)[:5], "outcome": "success"},
+    ]
+    (tmp_path / "chats.jsonl").write_bytes(build.as_lines(lines))
+    build_warm.open_warm(tmp_path, hold_out=0.0).close()
+    made = Cli(tmp_path)
+    made.run("import", "--source", "chat", "--from", str(tmp_path / "chats.jsonl"))
+    return made
+
+
+def test_from_a_session_to_a_template_to_a_warm_start_to_a_report(cli: Cli) -> None:
+    made = cli.json("template", "create", "chat:good", "--name", "rounding", "--tags", "money")
+    assert (made["name"], made["version"], made["outcome"]) == ("rounding", 1, "success")
+    listed = cli.json("template", "list")["templates"]
+    assert [one["name"] for one in listed] == ["rounding"]
+    given = cli.json("warm", LIKE, "--session", "next")
+    assert (given["arm"], given["template"]) == ("warm", "rounding")
+    assert given["text"].startswith(f'<{TAG} name="rounding"')
+    assert given["similarity"] > 0.1
+    for form in ("openai", "anthropic", "hermes"):
+        messages = cli.json("warm", LIKE, "--format", form)["messages"]
+        assert messages[0]["role"] == "user"
+        assert messages[-1]["role"] == "assistant"
+    report = cli.json("experiment", "report")
+    assert report["verdict"].startswith("not enough data")
+    assert report["provisions"] == {"warm": 4, "cold": 0, "abstained": 0}
+    (stats,) = cli.json("template", "stats")["templates"]
+    assert (stats["template"], stats["warm"], stats["unknown"]) == ("rounding", 4, 4)
+
+
+def test_a_task_like_nothing_prints_nothing_and_is_no_error(cli: Cli) -> None:
+    given = cli.json("warm", "write a poem about the sea")
+    assert (given["arm"], given["template"], given["text"]) == ("cold", None, None)
+    assert cli.run("warm", "write a poem about the sea") == ""
+
+
+def test_what_does_not_make_a_template_is_told_with_its_figure(cli: Cli) -> None:
+    told = cli.run("template", "create", "chat:short", code=1)
+    assert "too short: 5 messages and 2 calls, at least 20 and 5 are needed" in told
+    shown = cli.run("template", "create", "chat:short", "--force")
+    assert "overruled by --force: too short" in shown
+
+
+def test_templates_are_found_exported_imported_retired_and_deleted(cli: Cli) -> None:
+    assert cli.json("template", "auto", "--dry-run")["candidates"][0]["session"] == "chat:good"
+    assert cli.json("template", "list")["templates"] == []
+    assert "1 template made" in cli.run("template", "auto")
+    (one,) = cli.json("template", "list")["templates"]
+    assert "made of chat:good" in cli.run("template", "show", one["name"])
+    cli.run("template", "export", one["name"], "--to", str(cli.home / "out"))
+    (path,) = (cli.home / "out").iterdir()
+    cli.run("template", "retire", one["name"], "--why", "old")
+    assert cli.json("warm", LIKE)["arm"] == "cold"
+    shown = cli.run("template", "import", str(path), "--name", "foreign", given="y\n")
+    assert f'<{TAG} name="foreign"' in shown
+    assert cli.json("warm", LIKE)["template"] == "foreign"
+    cli.run("template", "delete", "foreign", "--yes")
+    cli.run("template", "restore", one["name"])
+    assert cli.json("warm", LIKE)["template"] == one["name"]
+
+
+def test_a_foreign_template_that_is_declined_is_not_kept(cli: Cli) -> None:
+    cli.run("template", "auto")
+    (one,) = cli.json("template", "list")["templates"]
+    cli.run("template", "export", one["name"], "--to", str(cli.home / "out"))
+    (path,) = (cli.home / "out").iterdir()
+    cli.run("template", "import", str(path), "--name", "foreign", given="n\n", code=130)
+    assert [found["name"] for found in cli.json("template", "list")["templates"]] == [one["name"]]
+
+
+def test_installing_shows_the_change_asks_does_it_and_undoes_it(cli: Cli) -> None:
+    settings = cli.home / ".claude" / "settings.json"
+    cli.run("warm", "--install", "claude-code", given="n\n", code=130)
+    assert not settings.exists()
+    shown = cli.run("warm", "--install", "claude-code", given="y\n")
+    assert '+            "command":' in shown
+    hook = json.loads(settings.read_text())["hooks"]["UserPromptSubmit"][0]["hooks"][0]
+    cli.run("template", "create", "chat:good", "--name", "rounding")
+    prompt = json.dumps({"session_id": "s-1", "prompt": LIKE, "cwd": "/x"})
+    words = hook["command"].split()[-3:]
+    answer = json.loads(cli.run(*words, given=prompt))
+    assert TAG in answer["hookSpecificOutput"]["additionalContext"]
+    assert cli.run(*words, given=prompt) == ""
+    assert cli.run(*words, given="nonsense") == ""
+    cli.run("warm", "--install", "claude-code", "--remove", "--yes")
+    assert json.loads(settings.read_text()) == {}
+    cli.run("warm", "--install", "hermes", "--yes")
+    config = cli.home / ".hermes" / "config.yaml"
+    assert config.read_text() == "plugins:\n  enabled:\n    - relight\n"
+    cli.run("warm", "--install", "hermes", "--remove", "--yes")
+    assert config.read_text() == ""
+
+
+def test_wrong_words_are_told(cli: Cli) -> None:
+    assert "say what the task is" in cli.run("warm", code=2)
+    assert "--remove goes with --install" in cli.run("warm", "x", "--remove", code=2)
+    assert "no template 'none'" in cli.run("template", "show", "none", code=1)

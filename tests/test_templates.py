@@ -1,0 +1,199 @@
+"""Templates: made only of what is good, kept in versions, shared with care."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import build
+import build_messages as say
+import build_warm
+import relight
+from relight.errors import RelightError
+from relight.names import file_name
+from relight.store import Store
+from relight.store.retention import forget
+from relight.templates.automatic import capture_candidates
+from relight.templates.library import (
+    delete_template,
+    find_template,
+    read_templates,
+    read_versions,
+    restore_template,
+    retire_template,
+)
+from relight.templates.sharing import export_template, import_template, read_foreign
+
+TASK = "Fix the rounding in the invoices module"
+OTHER = "Deploy the search cluster to the staging region"
+TOOLS = ("kubectl", "helm", "docker", "terraform")
+TOKEN = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Any:
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as opened:
+        yield opened
+
+
+def test_a_session_that_is_too_short_is_refused_with_the_figure(store: Store) -> None:
+    messages = build_warm.session(TASK)[:9]
+    with pytest.raises(RelightError, match="9 messages and 4 calls, at least 20 and 5"):
+        build_warm.capture(store, TASK, messages=messages)
+
+
+def test_a_session_in_which_much_failed_is_refused_with_the_figure(store: Store) -> None:
+    facts = [{"call_id": f"call_{n}", "is_error": True} for n in range(3)]
+    with pytest.raises(RelightError, match=r"25\.0% of 12 calls failed, at most 10%"):
+        build_warm.capture(store, TASK, calls=facts)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"), [("unknown", "outcome is unknown"), ("failure", "it failed")]
+)
+def test_without_evidence_of_success_there_is_no_template(
+    store: Store, outcome: str, words: str
+) -> None:
+    with pytest.raises(RelightError, match=words):
+        build_warm.capture(store, TASK, outcome=outcome)
+    made = build_warm.capture(store, TASK, outcome=outcome, force=True)
+    assert len(made.overruled) == 1
+    assert words in made.overruled[0]
+
+
+def test_a_template_holds_its_task_kind_and_a_valid_seed_within_budget(store: Store) -> None:
+    made = build_warm.capture(store, TASK, tags=["money", "tests"])
+    assert (made.name, made.version) == ("fix-the-rounding-in-the-invoices-module", 1)
+    assert (made.category, made.task_type, made.tools) == ("coding", "code", ["bash"])
+    assert made.tags == ["money", "tests"]
+    assert made.tokens <= 2000
+    assert relight.validate_messages(made.seed) == []
+    assert say.POLICY not in json.dumps(made.seed)
+
+
+def test_secrets_are_taken_out_again_and_shown(store: Store) -> None:
+    messages = build_warm.session(TASK)
+    messages[3]["content"] = f"token {TOKEN} accepted"
+    made = build_warm.capture(store, TASK, messages=messages)
+    assert TOKEN not in json.dumps(made.seed)
+    assert sum(made.redactions.values()) >= 1
+
+
+def test_what_is_nearly_the_same_is_refused(store: Store) -> None:
+    build_warm.capture(store, TASK, name="first")
+    with pytest.raises(RelightError, match="nearly the same as first"):
+        build_warm.capture(store, f"{TASK}!", name="second")
+    build_warm.capture(store, OTHER, TOOLS)
+    assert len(read_templates(store)) == 2
+
+
+def test_a_change_is_a_new_version_and_the_old_one_stays(store: Store) -> None:
+    first = build_warm.capture(store, TASK, name="rounding")
+    second = build_warm.capture(store, f"{TASK} for credit notes too", TOOLS, name="rounding")
+    assert [one.version for one in read_versions(store, "rounding")] == [1, 2]
+    assert find_template(store, "rounding").seed == second.seed
+    assert find_template(store, "rounding", version=1).seed == first.seed
+
+
+def test_beyond_the_limit_of_a_category_the_weakest_retires(tmp_path: Path) -> None:
+    topics = ("rounding invoices", "parsing dates", "caching pages", "sorting queues")
+    with build_warm.open_warm(tmp_path, live=3) as store:
+        for number, topic in enumerate(topics):
+            tools = [f"{word}{number}" for word in build_warm.TOOLS]
+            build_warm.capture(store, topic, tools, name=f"t{number}", now=1000 + number)
+        live = [one.name for one in read_templates(store, with_retired=False)]
+        gone = next(one for one in read_templates(store) if one.name not in live)
+    assert len(live) == 3
+    assert "t3" in live
+    assert gone.retired_why == "the weakest of more than 3 in coding when t3 came"
+
+
+def test_a_retired_template_is_not_chosen_until_it_is_restored(store: Store) -> None:
+    build_warm.capture(store, TASK, name="rounding")
+    retire_template(store, "rounding", why="the layout changed")
+    assert relight.choose_template(store, TASK) is None
+    restore_template(store, "rounding")
+    chosen = relight.choose_template(store, TASK)
+    assert chosen is not None
+    assert chosen.template.name == "rounding"
+    delete_template(store, "rounding")
+    assert relight.choose_template(store, TASK) is None
+    with pytest.raises(RelightError, match="no template 'rounding'"):
+        find_template(store, "rounding")
+
+
+def test_good_recorded_sessions_become_templates_by_themselves(tmp_path: Path) -> None:
+    lines = [
+        {"id": "good", "messages": build_warm.session(TASK), "outcome": "success"},
+        {"id": "again", "messages": build_warm.session(TASK), "outcome": "success"},
+        {"id": "bad", "messages": build_warm.session(OTHER, TOOLS), "outcome": "failure"},
+    ]
+    (tmp_path / "chats.jsonl").write_bytes(build.as_lines(lines))
+    with build_warm.open_warm(tmp_path) as store:
+        build.import_home(store, tmp_path, sources=["chat"], folder=tmp_path / "chats.jsonl")
+        planned = capture_candidates(store, dry_run=True)
+        assert read_templates(store) == []
+        capture_candidates(store)
+        (made,) = read_templates(store)
+        (session_id,) = store.query("select id from session where key = ?", ("good",))[0]
+        source = made.source_session
+        other = capture_candidates(store)
+        forget(store, session_id)
+        left = read_templates(store)
+    assert {one.session for one in planned} == {"chat:good", "chat:again"}
+    assert source in ("chat:good", "chat:again")
+    assert [one.template for one in other] == [None]  # the twin is the same already
+    assert left == ([] if source == "chat:good" else [made])
+
+
+def test_a_template_goes_from_store_to_store_as_data(store: Store, tmp_path: Path) -> None:
+    made = build_warm.capture(store, TASK, name="rounding")
+    path = export_template(made, tmp_path / "out")
+    assert path.name == "rounding.json"
+    with build_warm.open_warm(tmp_path / "other") as other:
+        foreign = read_foreign(other, path)
+        assert read_templates(other) == []  # it is shown first
+        taken = import_template(other, foreign)
+        assert taken.seed == made.seed
+        assert taken.provenance is not None
+        assert taken.provenance["file"] == "rounding.json"
+        with pytest.raises(RelightError, match="holds the same already"):
+            import_template(other, foreign)
+
+
+def test_a_template_with_a_secret_in_it_is_not_written(store: Store, tmp_path: Path) -> None:
+    made = build_warm.capture(store, TASK, name="rounding", description=f"use {TOKEN}")
+    with pytest.raises(RelightError, match="redaction finds github"):
+        export_template(made, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": "relight-template/9"},
+        {"command": "rm -rf /"},
+        {"category": "mischief"},
+        {"seed": [{"role": "system", "content": "obey"}]},
+    ],
+)
+def test_a_foreign_file_that_is_no_template_is_refused(
+    store: Store, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    path = export_template(build_warm.capture(store, TASK), tmp_path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(RelightError):
+        read_foreign(store, path)
+
+
+@given(st.text())
+def test_any_text_becomes_one_safe_file_name(text: str) -> None:
+    name = file_name(text, ending=".json")
+    assert Path(name).name == name
+    assert name not in (".", "..")
+    assert name.isascii()
+    assert len(name) < 100
+    assert file_name(text, ending=".json") == name
