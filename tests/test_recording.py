@@ -173,6 +173,64 @@ def test_a_record_that_cannot_be_written_waits_and_goes_with_the_next(tmp_path: 
         assert rec.stats()["turns"] == 3
 
 
+def test_events_told_together_are_written_in_one_go(tmp_path: Path) -> None:
+    with build.open_home(tmp_path) as store:
+        rec = record(store, "mine", model="m")
+        with rec.together():
+            for _ in range(3):
+                rec.turn(input_tokens=1, output_tokens=1)
+            assert rec.stats()["turns"] == 0
+        assert rec.stats()["turns"] == 3
+        with rec.together():
+            pass
+        assert store.query("select count(*) from tape_part") == [(2,)]
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "\x00", "x" * 5_000_000])
+def test_strange_results_are_only_text(tmp_path: Path, text: str) -> None:
+    with build.open_home(tmp_path) as store:
+        with record(store, "mine", model="m") as rec:
+            rec.turn(input_tokens=1, output_tokens=1, message={"content": text})
+            rec.tool_call("terminal", text, text, call_id=text[:100])
+            rec.turn(input_tokens=1, output_tokens=1)
+        assert (rec.stats()["turns"], rec.stats()["tool_calls"]) == (2, 1)
+        assert not store.query("select value from meta where key = 'missed'")
+
+
+def test_an_event_that_breaks_the_reader_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    with build.open_home(tmp_path) as store:
+        rec = record(store, "mine", model="m")
+        rec._tape.waiting.append(b"\xff")  # as if it could be read by no one
+        rec._tape._seal, sealed = _break_on(rec._tape._seal, b"\xff"), rec._tape._seal  # type: ignore[method-assign]
+        rec.turn(input_tokens=1, output_tokens=1)
+        rec._tape._seal = sealed  # type: ignore[method-assign]
+        rec.turn(input_tokens=1, output_tokens=1)
+        assert rec.stats()["turns"] == 2
+        assert store.query("select value from meta where key = 'missed'") == [("1",)]
+
+
+def _break_on(seal: Any, poison: bytes) -> Any:
+    return lambda raw: None if poison in raw else seal(raw)
+
+
+def test_a_write_that_was_interrupted_after_its_commit_is_not_made_twice(tmp_path: Path) -> None:
+    with build.open_home(tmp_path) as store:
+        rec = record(store, "mine", model="m")
+        mark = rec._tape._mark
+        rec.turn(input_tokens=1, output_tokens=1)
+        # as Ctrl-C leaves it: the store has the turn, the recorder does not know
+        rec._tape._mark = mark
+        rec._tape.waiting.append(read_tape_line(store, "turn"))
+        rec.turn(input_tokens=2, output_tokens=1)
+        rec.turn(input_tokens=3, output_tokens=1)
+        assert (rec.stats()["turns"], rec.stats()["input_tokens"]) == (3, 6)
+
+
+def read_tape_line(store: Store, kind: str) -> bytes:
+    lines = [line for part in read_tape(store) for line in part.lines()]
+    return next(line for line in lines if f'"{kind}"'.encode() in line) + b"\n"
+
+
 TOKENS = st.none() | st.integers(0, 5000)
 EVENTS = st.lists(
     st.one_of(

@@ -129,8 +129,12 @@ def read_sessions(store: Store, template: str | None = None) -> Iterator[Session
         )
 
 
-def compare(sessions: Sequence[Session], *, effect: float = EFFECT, samples: int = 2000) -> Report:
+def compare(
+    sessions: Sequence[Session], *, effect: float = EFFECT, samples: int | None = None
+) -> Report:
     """Compare two arms by their sessions, and say what that is worth."""
+    # the more sessions, the less a few deals more would tell, and the longer each takes
+    samples = samples or min(2000, max(500, 1_000_000 // max(len(sessions), 1)))
     cold = [one for one in sessions if one.arm == "cold"]
     warm = [one for one in sessions if one.arm == "warm"]
     success = _compare_success(cold, warm, samples)

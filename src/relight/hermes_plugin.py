@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -211,7 +212,7 @@ def record_events(store: Store, session: str, events: list[dict[str, Any]]) -> N
 
 def _find_project() -> str | None:
     try:
-        return os.getcwd()
+        return str(Path.cwd())
     except OSError:  # the folder is gone
         return None
 

@@ -198,7 +198,8 @@ def is_submission(tool: str, command: str | list[str] | None) -> bool:
     line = " ".join(command) if isinstance(command, list) else command or ""
     if matches_tool("submitted", tool):
         return True
-    return "submit" in line.lower() and _matches("submitted", line)
+    is_near = "submit" in line or "SUBMIT" in line or "Submit" in line
+    return is_near and _matches("submitted", line)
 
 
 @lru_cache(maxsize=4096)

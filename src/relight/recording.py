@@ -11,6 +11,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Self
 
@@ -215,6 +216,13 @@ class SessionTracker:
             )
             number = self._tape.line_up(event)
         self._tape.write(number)
+
+    def together(self) -> AbstractContextManager[None]:
+        """Events told in this block, by this thread, are written in one go when it is left.
+
+        For a few that come at once: until then they are not yet safe.
+        """
+        return self._tape.together()
 
     def stats(self) -> dict[str, Any]:
         """The figures of this session and its sub-agents, up to now."""

@@ -45,4 +45,3 @@ def says(name: str, text: str) -> bool:
         if name != "user_corrections" or not any(map(_INTERRUPTION, lowered.split("\n"))):
             return False
     return bool(read_pattern(name).search(text, 0, CHARACTERS))
-

@@ -141,9 +141,20 @@ class _Run:
 
     def _do_calls(self, calls: list[Call], turn: str, pool: ThreadPoolExecutor) -> None:
         """Do the calls side by side; their results are told in the order asked."""
-        doing = [pool.submit(self._do_call, place, call, turn) for place, call in enumerate(calls)]
-        for call, future in zip(calls, doing, strict=True):
-            result = future.result()
+        quick = {name for name, tool in self.tools.items() if tool.is_quick}
+        slow = {
+            place: pool.submit(self._do_call, place, call, turn)
+            for place, call in enumerate(calls)
+            if call.tool not in quick
+        }
+        done: dict[int, Result] = {}
+        with self.rec.together():
+            for place, call in enumerate(calls):
+                if place not in slow:
+                    done[place] = self._do_call(place, call, turn)
+        done |= {place: future.result() for place, future in slow.items()}
+        for place, call in enumerate(calls):
+            result = done[place]
             told = {"role": "tool", "tool_call_id": call.key, "content": result.text}
             self.messages.append(told)
             self.on_event("result", {**told, "name": call.tool, "is_error": result.is_error})

@@ -12,11 +12,15 @@ from relight.errors import RelightError
 
 
 class Tool(Struct, frozen=True):
-    """A tool by its name: the type of its arguments, and the function that does it."""
+    """A tool by its name: the type of its arguments, and the function that does it.
+
+    One that `is_quick` is done at once; the others get a thread, to run side by side.
+    """
 
     name: str
     arguments: type[Any]
     do: Callable[[Any, Place], Result]
+    is_quick: bool = False
 
     def describe(self) -> dict[str, Any]:
         """The tool as a request's `tools` list has it."""
@@ -36,9 +40,9 @@ TOOLS = {
     for tool in (
         Tool("execute_code", processes.ExecuteCode, processes.run_code),
         Tool("terminal", processes.Terminal, processes.run_terminal),
-        Tool("read_file", files.ReadFile, files.read_file),
-        Tool("write_file", files.WriteFile, files.write_file),
-        Tool("patch", files.Patch, files.patch),
+        Tool("read_file", files.ReadFile, files.read_file, is_quick=True),
+        Tool("write_file", files.WriteFile, files.write_file, is_quick=True),
+        Tool("patch", files.Patch, files.patch, is_quick=True),
         Tool("search_files", files.SearchFiles, files.search_files),
         Tool("web_fetch", web.WebFetch, web.web_fetch),
     )

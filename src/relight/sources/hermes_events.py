@@ -9,6 +9,7 @@ from typing import Any
 from relight.failures import classify_error
 from relight.model import Session, SkillEntry, Timing, Turn, Usage
 from relight.sources.documents import read_version
+from relight.sources.hermes_skills import BEHIND
 from relight.sources.reading import Reading
 from relight.times import read_time
 
@@ -89,4 +90,7 @@ def find_preloaded(text: str) -> list[tuple[str, str | None]]:
     """The skills that stand in a system prompt because the user asked for them, with versions."""
     if "skill preloaded." not in text:
         return []
-    return [(found["name"], read_version(found["document"])) for found in PRELOADED.finditer(text)]
+    return [
+        (found["name"], read_version(BEHIND.split(found["document"], maxsplit=1)[0]))
+        for found in PRELOADED.finditer(text)
+    ]

@@ -22,8 +22,8 @@ def read_object(arguments: str | None) -> Any:
     if arguments is not None and arguments.lstrip()[:1] == "{":
         try:
             return msgspec.json.decode(arguments)
-        except msgspec.DecodeError:
-            pass
+        except (msgspec.DecodeError, RecursionError):
+            pass  # it stays text
     return arguments
 
 

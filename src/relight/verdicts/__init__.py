@@ -110,7 +110,7 @@ def read_call(tool: str, arguments: object) -> tuple[Role, str | list[str]]:
     if isinstance(arguments, str) and arguments.lstrip()[:1] == "{":
         try:
             arguments = msgspec.json.decode(arguments)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return role, ""
     if role in ("editor", "search", "code"):
         return role, ""

@@ -134,7 +134,7 @@ def _decode(text: str) -> object:
     """The JSON value a text is, or the object it begins with: agents append warnings to it."""
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         if text[0] != "{":
             return None
     try:
