@@ -119,6 +119,8 @@ _decode = msgspec.json.Decoder(Line).decode
 
 def decode_line(line: bytes) -> Line:
     return decode_mended(_decode, line)
+
+
 CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
 # what the client itself puts in front of a person's words
 HARNESS = ("<", "# AGENTS.md")

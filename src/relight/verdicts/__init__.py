@@ -10,13 +10,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal
 
-import msgspec
-
 from relight.commands import split_stages
 from relight.model import Verdict
 from relight.verdicts.exits import OK, judge_output, tell_error, tell_negative
 from relight.verdicts.outputs import find_tests, make_output
-from relight.verdicts.results import Seen, read_result
+from relight.verdicts.results import Seen, decode, read_flag, read_number, read_result, say
 from relight.verdicts.rules import read_rules
 
 _UNKNOWN = Verdict("unknown", None, "the call has no result")
@@ -31,11 +29,14 @@ def judge_call(
     arguments: object,
     result: object,
     *,
-    is_error: bool | None = None,
-    exit_code: int | None = None,
-    timed_out: bool | None = None,
+    is_error: bool | str | None = None,
+    exit_code: int | str | None = None,
+    timed_out: bool | str | None = None,
 ) -> Verdict:
     """What became of a tool call, with the evidence that decided.
+
+    Agents write what they like, numbers and flags as strings among it: whatever the arguments
+    and the result are, there is a verdict.
 
     `negative` means it did what it was asked and the answer was no: an empty grep, a failing
     test suite, lint findings. It is no failure of the call.
@@ -46,6 +47,8 @@ def judge_call(
     'negative'
     """
     seen = read_result(result)
+    is_error, timed_out = read_flag(is_error), read_flag(timed_out)
+    exit_code = read_number(exit_code)
     code = seen.exit_code if exit_code is None else exit_code
     if timed_out or (seen.timeout and code != 0):
         return tell_error("timeout", seen.timeout or "timed out")
@@ -72,7 +75,7 @@ def judge_fields(fields: Mapping[str, Any], depth: int = 0) -> Verdict | None:
         if (said := _read_complaint(fields.get(name))) is not None:
             return tell_error(None, said)
     for name in names.successes:
-        if fields.get(name) is False:
+        if name in fields and read_flag(fields[name]) is False:
             return tell_error(None, _read_message(fields) or f"{name}: false")
     for name in names.statuses:
         if _is_bad_status(fields.get(name), fields):
@@ -101,30 +104,29 @@ def find_test_outcome(
         return None
     output = make_output(split_stages(command), read_result(result).text)
     found = None if output.is_reader else find_tests(output)
-    return None if found is None else "passed" if found[0] == "passed" else "failed"
+    if found is None or found[0] == "none":
+        return None
+    return "passed" if found[0] == "passed" else "failed"
 
 
 def read_call(tool: str, arguments: object) -> tuple[Role, str | list[str]]:
     """What a tool is for, and the command it was given if it is a shell."""
-    role = _read_role(tool)
+    role = _read_role(tool) if isinstance(tool, str) else "other"
     if isinstance(arguments, str) and arguments.lstrip()[:1] == "{":
-        try:
-            arguments = msgspec.json.decode(arguments)
-        except (msgspec.DecodeError, RecursionError):
-            return role, ""
+        arguments = decode(arguments)
     if role in ("editor", "search", "code"):
         return role, ""
     if isinstance(arguments, Mapping):
         for name in read_rules().tools.commands:
             command = arguments.get(name)
             if isinstance(command, list):
-                return "shell", [str(word) for word in command]
+                return "shell", [say(word) for word in command]
             if isinstance(command, str) and (role == "shell" or len(command.split()) > 1):
                 return "shell", command
     elif role == "shell" and isinstance(arguments, str):
         return role, arguments
     elif role == "shell" and isinstance(arguments, list):
-        return role, [str(word) for word in arguments]
+        return role, [say(word) for word in arguments]
     return role, ""
 
 
@@ -187,9 +189,9 @@ def _read_complaint(value: object) -> str | None:
     if isinstance(value, str):
         return None if value.strip().lower() in _EMPTY else value
     if isinstance(value, Mapping):
-        return (_read_message(value) or str(dict(value))) if value else None
+        return (_read_message(value) or say(dict(value))) if value else None
     if isinstance(value, list):
-        return (_read_complaint(value[0]) or str(value[0])) if value else None
+        return (_read_complaint(value[0]) or say(value[0])) if value else None
     return "error: true" if value is True else None
 
 
@@ -210,7 +212,7 @@ def _is_bad_status(value: object, fields: Mapping[str, Any]) -> bool:
     if word in names.error_words:
         return True
     return word in names.weak_error_words and not any(
-        name == "id" or name.endswith(("_id", "Id")) for name in fields
+        name == "id" or say(name).endswith(("_id", "Id")) for name in fields
     )
 
 

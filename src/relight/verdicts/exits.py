@@ -31,6 +31,7 @@ _SIGPIPE = (141, -13)
 _INTERPRETERS = frozenset(("python", "node", "ruby", "perl", "php", "Rscript", "bash", "sh"))
 OK = Verdict("ok", None, "the result tells of no failure")
 _OK_ZERO = Verdict("ok", None, "exit code 0")
+_OK_PARTLY = Verdict("ok", None, "something was found, though not everywhere")
 _OK_TEXT = Verdict("ok", None, "nothing in the output tells of a failure")
 
 
@@ -84,8 +85,8 @@ def _judge_zero(output: Output, *, is_told: bool) -> Verdict:
     if not bad:
         return good
     if tests := find_tests(output):
-        word = "failed" if tests[0] == "failed" else "ran"
-        return Verdict("ok", None, f"exit code 0, of the last stage only; tests {word}")
+        said = {"failed": "tests failed", "none": "no tests ran"}.get(tests[0], "tests ran")
+        return Verdict("ok", None, f"exit code 0, of the last stage only; {said}")
     return tell_error(None, bad, is_command=True)
 
 
@@ -97,7 +98,7 @@ def _is_shown(output: Output) -> bool:
     rules, last = read_rules(), output.stages[-1]
     if rules.is_reader(last) and not last.is_piped:
         return True
-    return any(rules.find_row(rules.linters, stage) for stage in output.stages)
+    return any(rules.find_linter(stage) for stage in output.stages)
 
 
 def _judge_nonzero(output: Output, code: int, *, is_told: bool) -> Verdict:
@@ -141,9 +142,11 @@ def _judge_unknown(output: Output) -> Verdict:
         row = _find_row_of(output)
         if row and row.may_complain:
             return tell_negative(row.kind, complaint)
+        if verdict := _judge_findings(output, is_complaining=True):
+            return verdict
         tests = None if output.is_reader else find_tests(output)
-        if tests and tests[0] == "failed":
-            return tell_negative("tests_failed", tests[1])
+        if tests and tests[0] in ("failed", "none"):
+            return _tell_tests(*tests)
         return tell_error(None, complaint, is_command=True)
     code = infer_code(output)
     if code is not None:
@@ -154,11 +157,8 @@ def _judge_unknown(output: Output) -> Verdict:
         return _judge_reader(output)
     is_runner = _is_runner(output)
     if tests := find_tests(output, is_runner=is_runner):
-        what, line = tests
-        if what == "failed":
-            return tell_negative("tests_failed", line)
-        if what == "broken":
-            return tell_error(None, line, is_command=True)
+        if tests[0] in ("failed", "none", "broken"):
+            return _tell_tests(*tests)
     raised = find_exception(output)
     if tests and not (raised and raised.is_last):
         return Verdict("ok", None, "the tests passed", _clip(tests[1]))
@@ -171,6 +171,13 @@ def _judge_unknown(output: Output) -> Verdict:
     if bad := find_bad_line(output, is_sure=False):
         return tell_error(None, bad, is_command=True)
     return _OK_TEXT
+
+
+def _tell_tests(what: str, line: str) -> Verdict:
+    """The verdict of a test run that did not pass."""
+    if what == "broken":
+        return tell_error(None, line, is_command=True)
+    return tell_negative("no_tests" if what == "none" else "tests_failed", line)
 
 
 def _judge_reader(output: Output) -> Verdict:
@@ -204,6 +211,8 @@ def _judge_answer(
             continue
         if not output.is_reader and find_bad_line(output, is_sure=True):
             return None
+        if (code == 123 or stage.program == "find") and output.has_output:
+            return _OK_PARTLY
         shown = find_last_line(output) if row.kind == "difference" else ""
         return tell_negative(row.kind, trouble or shown)
     return None
@@ -216,30 +225,40 @@ def _judge_tests(
     if output.is_reader:
         return None
     tests = find_tests(output, is_runner=_is_runner(output))
-    if tests and tests[0] == "broken":
-        return tell_error(None, tests[1], is_command=True)
-    if tests and tests[0] == "failed":
-        return tell_negative("tests_failed", tests[1])
+    if tests and tests[0] != "passed":
+        return _tell_tests(*tests)
     if raised and _is_failed_check(raised):
         return tell_negative("tests_failed", raised.line)
-    if raised or trouble:
+    if raised:
         return None
     rules, last = read_rules(), find_last_line(output)
-    if any(code in _codes_of(rules.find_row(rules.linters, each)) for each in output.deciders):
-        return tell_negative("lint_findings", last)
     for stage in output.deciders:
-        if code in _codes_of(_find_runner(stage)) or (code == 1 and _is_check(stage)):
+        row = rules.find_linter(stage)
+        if row is None or code not in row.codes or (trouble and not row.may_complain):
+            continue
+        found = rules.findings[row].search(output.text) if row.needs_findings else None
+        if found or not row.needs_findings:
+            return tell_negative("lint_findings", found[0].strip() if found else last)
+    if trouble:
+        return None
+    for stage in output.deciders:
+        runner = _find_runner(stage)
+        if runner and code in runner.none_codes:
+            return tell_negative("no_tests", last)
+        if (runner and code in runner.codes) or (code == 1 and _is_check(stage)):
             if find_bad_line(output, is_sure=False):
                 return None
             return tell_negative("tests_failed", last)
     return None
 
 
-def _judge_findings(output: Output) -> Verdict | None:
+def _judge_findings(output: Output, *, is_complaining: bool = False) -> Verdict | None:
     rules = read_rules()
     for stage in output.deciders:
-        row = rules.find_row(rules.linters, stage)
-        if row and (found := rules.findings[row].search(output.text)):
+        row = rules.find_linter(stage)
+        if row is None or (is_complaining and not row.may_complain):
+            continue
+        if found := rules.findings[row].search(output.text):
             return tell_negative("lint_findings", found[0].strip())
     return None
 
@@ -286,10 +305,6 @@ def _find_runner(stage: Stage) -> Answer | None:
 
 def _is_runner(output: Output) -> bool:
     return any(_find_runner(stage) for stage in output.stages)
-
-
-def _codes_of(row: Answer | None) -> tuple[int, ...]:
-    return row.codes if row else ()
 
 
 def _is_check(stage: Stage) -> bool:

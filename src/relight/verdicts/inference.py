@@ -22,7 +22,7 @@ def infer_code(output: Output) -> int | None:
     last = deciders[-1]
     if last.program in ("exit", "return", "false"):
         code = "1" if last.program == "false" else last.action
-        return int(code) if code.isdigit() else None
+        return int(code) if code.isdecimal() and len(code) < 4 else None
     zero, piped = rules.programs.zero, rules.programs.zero_piped
     if len(deciders) > 1 and last.program == "echo" and not last.hides_output:
         said = " ".join(word for word in last.words[1:] if not word.startswith("-"))

@@ -11,12 +11,14 @@ from relight.verdicts.rules import Line, read_rules
 
 _TAIL = 3000
 _END = 600
+_LINE = re.compile(r"[^\s][^\n]*+")
 _MESSAGE = re.compile(r"\n(?:\S*/)?([\w.+\[-]+(?: error)?)(?:\[\d+\])?: ([^\n]+)")
 _EXCEPTION = re.compile(r"\n((?:[A-Za-z_][\w.]*\.)?[A-Z_a-z]\w*)(?:: ([^\n]*))?(?=\n|\Z)")
 _FRAME = re.compile(r'\n\s+File "([^"\n]+)", line \d+')
 _CUT = re.compile(r"\nTraceback \(most recent call last\):(?:\n[ \t][^\n]*)*+")
 _SYNTAX = re.compile(r"\n(?:Syntax|Indentation|Tab)Error: [^\n]*")
-_BAD_WORDS = ("ail", "AIL", "rror", "RROR", "not ok", "no tests ran")
+_BAD_WORDS = ("ail", "AIL", "rror", "RROR", "not ok")
+_NONE_WORDS = ("no tests ran", "NO TESTS RAN", "deselected", "Ran 0 tests")
 _PRINTED = re.compile(r"\$\?|\$\{?PIPESTATUS[^}\s]*\}?")
 
 
@@ -39,11 +41,9 @@ class Output(msgspec.Struct, frozen=True):
     @property
     def has_output(self) -> bool:
         """Whether there is anything but white space and remarks of no weight."""
-        text = self.text
-        if text.isspace() or len(text) > _TAIL:
-            return not text.isspace()
         harmless = read_rules().harmless
-        return not all(harmless.match(line) for line in text.split("\n") if line.strip())
+        lines = (found[0] for found in _LINE.finditer(self.text))
+        return any(not harmless.match(line) for line in lines)
 
 
 class Raised(msgspec.Struct, frozen=True):
@@ -146,19 +146,23 @@ def find_exception(output: Output) -> Raised | None:
 
 def find_tests(
     output: Output, *, is_runner: bool = False
-) -> tuple[Literal["passed", "failed", "broken"], str] | None:
+) -> tuple[Literal["passed", "failed", "broken", "none"], str] | None:
     """What the summary of a test run says, with its line; None if there is no summary.
 
-    `broken`: a runner that could not run them.
+    `broken`: a runner that could not run them; `none`: one that found none to run.
     """
     text, rules = output.tail, read_rules()
-    failed = None
+    failed = none = None
     if any(word in text for word in _BAD_WORDS):
         failed = next(reversed(list(rules.failed_tests.finditer(text))), None)
-    if (failed or is_runner) and (found := rules.broken_tests.search(text)):
+    if not failed and any(word in text for word in _NONE_WORDS):
+        none = rules.no_tests.search(text)
+    if (failed or none or is_runner) and (found := rules.broken_tests.search(text)):
         return "broken", _line_at(text, found.start() + 1)
     if failed:
         return "failed", _line_at(text, failed.start() + 1)
+    if none:
+        return "none", _line_at(text, none.start() + 1)
     if found := rules.passed_tests.search(text):
         return "passed", _line_at(text, found.start() + 1)
     return None

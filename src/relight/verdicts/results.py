@@ -17,6 +17,9 @@ from relight.verdicts.rules import Rules, read_rules
 _EDGE = 400
 _NOTE = 100
 _DEPTH_LIMIT = 4
+_NUMBER = re.compile(r"\s*-?[0-9]{1,9}\s*")
+_NUMBER_LIMIT = 10**9
+_FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _COLOUR = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
 _HALF = re.compile(r'\A\{\s*"(?:output|stdout|content|result|text)":\s*"')
 _ERROR_TAGS = ("<tool_use_error>", "<error>")
@@ -44,16 +47,48 @@ def read_result(result: object, depth: int = 0) -> Seen:
         return _read_fields(result, depth)
     if isinstance(result, Sequence) and not isinstance(result, bytes | bytearray):
         return _read_blocks(result, depth)
-    return Seen() if result is None else Seen(str(result), str(result))
+    return Seen() if result is None else Seen(say(result), say(result))
 
 
 def find_number(fields: Mapping[str, Any], names: Sequence[str]) -> int | None:
     """The first whole number under one of several names."""
     for name in names:
-        value = fields.get(name)
-        if isinstance(value, int) and not isinstance(value, bool):
+        if name in fields and (value := read_number(fields[name])) is not None:
             return value
     return None
+
+
+def read_number(value: object) -> int | None:
+    """A whole number, or the digits of one: an exit code, so none of ten digits."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return int(value)
+    is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not is_whole:
+        return None
+    return int(value) if abs(value) < _NUMBER_LIMIT else None
+
+
+def read_flag(value: object) -> bool | None:
+    """Yes or no, be it a word in a string; None if it is neither."""
+    if isinstance(value, bool) or value is None:
+        return value
+    return _FLAGS.get(value.strip().lower()) if isinstance(value, str) else None
+
+
+def decode(text: str) -> object:
+    """The JSON value a text is; None if it is none, or one too deep to be read."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return None
+
+
+def say(value: object) -> str:
+    """The words of any value, even one that is too deep or too large for `str`."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - whatever a result holds, it is judged
+        return f"<{type(value).__name__}>"
 
 
 def _read_text(text: str, depth: int) -> Seen:
@@ -132,11 +167,9 @@ def _find_timeout(head: str, tail: str, rules: Rules) -> str | None:
 
 def _decode(text: str) -> object:
     """The JSON value a text is, or the object it begins with: agents append warnings to it."""
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        if text[0] != "{":
-            return None
+    value = decode(text)
+    if value is not None or text[0] != "{":
+        return value
     try:
         return json.JSONDecoder(strict=False).raw_decode(text)[0]
     except (ValueError, RecursionError):
@@ -153,8 +186,9 @@ def _read_fields(fields: Mapping[str, Any], depth: int) -> Seen:
         nested = fields.get(name)
         if exit_code is None and isinstance(nested, Mapping):
             exit_code = find_number(nested, names.exit_codes)
-    flag = next((v for v in (fields.get("isError"), fields.get("is_error")) if v is not None), None)
-    timeout = next((name for name in names.timeout_flags if fields.get(name) is True), None)
+    flag = read_flag(fields.get("isError"))
+    flag = read_flag(fields.get("is_error")) if flag is None else flag
+    timeout = next((name for name in names.timeout_flags if read_flag(fields.get(name))), None)
     parts: list[str] = []
     for name in names.texts:
         value = fields.get(name)
@@ -170,8 +204,7 @@ def _read_fields(fields: Mapping[str, Any], depth: int) -> Seen:
         elif isinstance(value, list):
             parts.append(_join_blocks(value))
     text = "\n".join(part for part in parts if part)
-    is_error = flag if isinstance(flag, bool) else None
-    return Seen(text, text, fields, exit_code, is_error, timeout, True)
+    return Seen(text, text, fields, exit_code, flag, timeout, True)
 
 
 def _read_blocks(blocks: Sequence[object], depth: int) -> Seen:
@@ -189,4 +222,4 @@ def _join_blocks(blocks: Sequence[object]) -> str:
 
 
 def _first_int(groups: Sequence[str | None]) -> int | None:
-    return next((int(group) for group in groups if group is not None), None)
+    return next((read_number(group) for group in groups if group is not None), None)

@@ -20,6 +20,9 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pattern: str = ""
     findings: str = ""
     may_complain: bool = False
+    none_codes: tuple[int, ...] = ()
+    scripts: str = ""
+    needs_findings: bool = False
 
 
 class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,6 +95,7 @@ class Programs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     passed_tests: tuple[str, ...]
     failed_tests: tuple[str, ...]
     broken_tests: tuple[str, ...]
+    no_tests: tuple[str, ...]
     help_options: frozenset[str]
 
 
@@ -140,10 +144,12 @@ class Rules:
         self.passed_tests = at_lines(programs.passed_tests)
         self.failed_tests = at_lines(programs.failed_tests)
         self.broken_tests = at_lines(programs.broken_tests)
+        self.no_tests = at_lines(programs.no_tests)
         self.answers = by_program(table.answer)
         self.runners = by_program(table.runner)
         self.linters = by_program(table.linter)
         self.findings = {row: at_lines([row.findings]) for row in table.linter}
+        self.scripts = {row: re.compile(row.scripts) for row in table.linter if row.scripts}
         self.patterns = {row: re.compile(row.pattern, re.MULTILINE) for row in table.answer}
         self.lines = [
             (row, re.compile(join(row.patterns)) if row.is_first else at_lines(row.patterns))
@@ -153,6 +159,14 @@ class Rules:
     def find_row(self, rows: dict[str, Answer], stage: Stage) -> Answer | None:
         """The row of a stage: of its program with its action (`git grep`), else of the program."""
         return rows.get(f"{stage.program} {stage.action}") or rows.get(stage.program)
+
+    def find_linter(self, stage: Stage) -> Answer | None:
+        """The row of a checker, or of what runs one by the name of a script: `npm run lint`."""
+        row = self.find_row(self.linters, stage)
+        if row is None or not row.scripts:
+            return row
+        script = self.scripts[row]
+        return row if any(script.fullmatch(word) for word in stage.words[1:]) else None
 
     def is_reader(self, stage: Stage) -> bool:
         """Whether a stage only shows what others wrote, so that its output proves nothing."""
