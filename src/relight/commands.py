@@ -38,7 +38,8 @@ class Stage(Struct, frozen=True):
 _SUBSTITUTION = r"\$\((?:[^()]++|\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\))*+\)"
 _TOKEN = re.compile(
     rf"""(?:[ \t\r]|\\\n)*+(?:
-    (?P<comment>\#[^\n]*+)
+    (?P<plain>[^\s;&|<>()'"`\\$\#][^\s;&|<>()'"`\\$]*+(?=[\s;&|()]|\Z))
+  | (?P<comment>\#[^\n]*+)
   | (?P<newline>\n)
   | \d*<<-?[ \t]*+(?!<)['"\\]?(?P<heredoc>[\w.+!-]++)['"]?
   | (?P<redirect>\d*(?:<<<|>>|>\||<>|[<>]&(?:\d+-?|-)?|[<>](?!\())|&>>?)
@@ -166,8 +167,11 @@ def _split(text: str, depth: int) -> Iterable[Stage]:
     position, end = 0, len(text)
     while position < end and (found := match(text, position)):
         position = found.end()
-        kind, token = found.lastgroup, found[found.lastgroup or 0]
-        if kind == "word" or kind == "other":
+        kind = found.lastgroup
+        token = found[kind or 0]
+        if kind == "plain" and not redirect:  # most words are
+            words.append(token)
+        elif kind == "plain" or kind == "word" or kind == "other":
             word = _unquote(token)
             if redirect:
                 _redirect(outputs, redirect, word)

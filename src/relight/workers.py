@@ -4,6 +4,7 @@ Plain child processes with pipes: when the parent dies, however it dies, a child
 its input and goes too.
 """
 
+import gc
 import os
 import queue
 import subprocess
@@ -117,6 +118,8 @@ class Workers:
 def serve(function: Callable[[bytes], bytes]) -> None:
     """Answer messages from standard input on standard output, until the input ends."""
     source, target = sys.stdin.buffer, sys.stdout.buffer
+    # values are frozen and hold no circles: looking for circles in them would find nothing
+    gc.disable()
     try:
         while (message := read_message(source)) is not None:
             write_message(target, function(message))

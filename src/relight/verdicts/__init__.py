@@ -72,13 +72,13 @@ def judge_fields(fields: Mapping[str, Any], depth: int = 0) -> Verdict | None:
     """The verdict that the fields of a JSON result give; None if they tell of no failure."""
     names = read_rules().fields
     for name in names.errors:
-        if (said := _read_complaint(fields.get(name))) is not None:
+        if name in fields and (said := _read_complaint(fields[name])) is not None:
             return tell_error(None, said)
     for name in names.successes:
         if name in fields and read_flag(fields[name]) is False:
             return tell_error(None, _read_message(fields) or f"{name}: false")
     for name in names.statuses:
-        if _is_bad_status(fields.get(name), fields):
+        if name in fields and _is_bad_status(fields[name], fields):
             said = _read_message(fields)
             return tell_error(None, f"{name}: {fields[name]}" + (f", {said}" if said else ""))
     if depth:
@@ -109,7 +109,7 @@ def find_test_outcome(
     return "passed" if found[0] == "passed" else "failed"
 
 
-def read_call(tool: str, arguments: object) -> tuple[Role, str | list[str]]:
+def read_call(tool: object, arguments: object) -> tuple[Role, str | list[str]]:
     """What a tool is for, and the command it was given if it is a shell."""
     role = _read_role(tool) if isinstance(tool, str) else "other"
     if isinstance(arguments, str) and arguments.lstrip()[:1] == "{":

@@ -155,10 +155,9 @@ def _judge_unknown(output: Output) -> Verdict:
         return _judge_nonzero(output, code, is_told=False)
     if output.is_reader:
         return _judge_reader(output)
-    is_runner = _is_runner(output)
-    if tests := find_tests(output, is_runner=is_runner):
-        if tests[0] in ("failed", "none", "broken"):
-            return _tell_tests(*tests)
+    tests = find_tests(output, is_runner=_is_runner(output))
+    if tests and tests[0] != "passed":
+        return _tell_tests(*tests)
     raised = find_exception(output)
     if tests and not (raised and raised.is_last):
         return Verdict("ok", None, "the tests passed", _clip(tests[1]))

@@ -60,12 +60,11 @@ def find_number(fields: Mapping[str, Any], names: Sequence[str]) -> int | None:
 
 def read_number(value: object) -> int | None:
     """A whole number, or the digits of one: an exit code, so none of ten digits."""
-    if isinstance(value, str) and _NUMBER.fullmatch(value):
-        return int(value)
-    is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    if isinstance(value, bool) or not is_whole:
+    if isinstance(value, str):
+        return int(value) if _NUMBER.fullmatch(value) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value) if abs(value) < _NUMBER_LIMIT else None
+    return int(value) if abs(value) < _NUMBER_LIMIT and value == int(value) else None
 
 
 def read_flag(value: object) -> bool | None:
@@ -188,10 +187,13 @@ def _read_fields(fields: Mapping[str, Any], depth: int) -> Seen:
             exit_code = find_number(nested, names.exit_codes)
     flag = read_flag(fields.get("isError"))
     flag = read_flag(fields.get("is_error")) if flag is None else flag
-    timeout = next((name for name in names.timeout_flags if read_flag(fields.get(name))), None)
+    flags = (name for name in names.timeout_flags if name in fields and read_flag(fields[name]))
+    timeout = next(flags, None)
     parts: list[str] = []
     for name in names.texts:
-        value = fields.get(name)
+        if name not in fields:
+            continue
+        value = fields[name]
         if isinstance(value, str):
             if not value:
                 continue
