@@ -66,6 +66,22 @@ def test_a_wrapper_is_looked_through(command: str, program: str, words: tuple[st
     assert (stage.program, stage.words) == (program, words)
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("echo a#b # c", ("echo", "a#b")),
+        ("echo a2>f b", ("echo", "a2", "b")),
+        ("echo a 2>f b", ("echo", "a", "b")),
+        ("echo a'b c'd $x`y`", ("echo", "ab cd", "$x`y`")),
+        ("echo >f a", ("echo", "a")),
+        ("echo\ta\\\n b", ("echo", "a", "b")),
+    ],
+)
+def test_a_word_ends_where_a_shell_ends_it(command: str, words: tuple[str, ...]) -> None:
+    (stage,) = split_stages(command)
+    assert stage.words == words
+
+
 def test_xargs_shows_the_program_it_runs() -> None:
     assert read_programs("find . -name '*.c' | xargs -n 1 grep -l main") == ["find", "grep"]
 

@@ -134,6 +134,44 @@ def test_what_only_an_exit_code_could_tell_is_unknown_without_it() -> None:
     assert judge_call("bash", {"command": "grep -q spam a.py"}, "").label == "unknown"
 
 
+@pytest.mark.parametrize(
+    ("command", "output", "exit_code", "kind"),
+    [
+        (
+            "psql",
+            'psql: error: connection to server on socket "/s" failed: No such file or directory\n',
+            2,
+            "connection",
+        ),
+        (
+            "kubectl get po",
+            "The connection to the server x:8080 was refused - did\n",
+            1,
+            "connection",
+        ),
+        ("mkdocs build --strict", "Aborted with 1 warnings in strict mode!\n", 1, "lint_findings"),
+        ("make lint", "a.py:1:8: F401 unused\nmake: *** [lint] Error 1\n", 2, "lint_findings"),
+        ("./crash", "Aborted (core dumped)\n", 1, "crashed"),
+        ("pytest", "", 5, "no_tests"),
+        ("pytest", "collected 0 items\n=== no tests ran in 0.1s ===\n", None, "no_tests"),
+        ("pytest -k x", "=== 3 deselected in 0.1s ===\n", 5, "no_tests"),
+        ("python -m unittest", "Ran 0 tests in 0.0s\n\nNO TESTS RAN\n", 5, "no_tests"),
+        ("find / -name x", "find: '/root': Permission denied\n", 1, "no_match"),
+        ("find / -name x", "find: '/root': Permission denied\n" * 99 + "/etc/x\n", 1, None),
+    ],
+)
+def test_the_kind_is_what_happened(
+    command: str, output: str, exit_code: int | None, kind: str | None
+) -> None:
+    assert judge_call("bash", {"command": command}, output, exit_code=exit_code).kind == kind
+
+
+def test_a_find_that_could_not_look_everywhere_did_find_something() -> None:
+    output = "find: '/root': Permission denied\n/etc/x\n"
+    verdict = judge_call("bash", {"command": "find / -name x"}, output, exit_code=1)
+    assert (verdict.label, verdict.reason) == ("ok", "something was found, though not everywhere")
+
+
 def test_a_missing_command_is_an_error_even_with_exit_code_0() -> None:
     verdict = judge_call(
         "bash", {"command": "foo; ls"}, "bash: foo: command not found\na.py\n", exit_code=0
@@ -224,6 +262,91 @@ def test_the_outcome_of_tests_is_told_though_a_pipe_hides_it() -> None:
     assert find_test_outcome("bash", command, "== 3 passed in 0.1s ==\n") == "passed"
     assert find_test_outcome("bash", {"command": "cat log"}, PYTEST_FAILED) is None
     assert find_test_outcome("bash", {"command": "ls"}, "a.py\n") is None
+
+
+@pytest.mark.parametrize("shape", SHAPES["tests"])
+def test_every_runner_says_how_its_tests_went(shape: dict[str, Any]) -> None:
+    command = {"command": shape["command"]}
+    assert find_test_outcome("bash", command, shape["output"]) == shape.get("outcome")
+
+
+DEEP = ["[" * 3000, "[" * 3000 + "]" * 3000, '{"a":' * 3000, '{"a":' * 3000 + "1" + "}" * 3000]
+
+
+@pytest.mark.parametrize("text", DEEP, ids=["list", "closed list", "object", "closed object"])
+def test_json_too_deep_to_be_read_is_text(text: str) -> None:
+    for tool in ("bash", "lookup", "Grep", "execute_code"):
+        assert judge_call(tool, {"command": "cat x.json"}, text).label == "ok"
+        assert judge_call(tool, text, "fine").label == "ok"
+        assert find_test_outcome(tool, text, text) is None
+
+
+def test_numbers_and_flags_may_be_text() -> None:
+    grep = {"command": "grep x y"}
+    assert judge_call("bash", grep, "", exit_code="1").label == "negative"
+    assert judge_call("bash", grep, '{"output":"","exit_code":"1"}').label == "negative"
+    assert judge_call("bash", {"command": "ls"}, {"exit_code": "3"}).label == "error"
+    assert judge_call("lookup", {}, "fine", is_error="false").label == "ok"
+    assert judge_call("lookup", {}, "fine", is_error="true").label == "error"
+    assert judge_call("lookup", {}, '{"success":"false"}').label == "error"
+    assert judge_call("lookup", {}, '{"success":"true","isError":"false"}').label == "ok"
+    assert judge_call("lookup", {}, {"isError": "True", "text": "x"}).label == "error"
+    assert judge_call("bash", grep, "x", timed_out="true").kind == "timeout"
+    assert judge_call("bash", grep, "x", exit_code="soon").label == "ok"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *[None, 7, b"bash", ["bash"], {"name": "bash"}, float("nan"), 10**5000, "\ud800"],
+        *[{1: 2}, {"exit_code": 10**5000}, {"error": {"a": 10**5000}}, {"error": [10**5000]}],
+        *[{"status": "failed", 3: 4}, {"command": [10**5000, None]}, {"command": "exit ²"}],
+        *["Exit code: " + "9" * 5000, '{"a": "\ud800"}', '{"exit_code": ' + "9" * 5000 + "}"],
+    ],
+    ids=lambda odd: type(odd).__name__,
+)
+def test_nothing_is_too_odd_to_be_judged(odd: Any) -> None:
+    judge_call(odd, odd, odd)
+    judge_call(odd, {"command": "ls"}, odd, is_error=odd, exit_code=odd, timed_out=odd)
+    for tool in ("bash", "Read", "execute_code", "Grep", "lookup"):
+        assert judge_call(tool, odd, odd).label in ("ok", "negative", "error", "unknown")
+        find_test_outcome(tool, odd, odd)
+
+
+any_text = st.text(st.characters(codec=None)) | st.sampled_from(
+    [
+        *DEEP,
+        *[
+            "Exit code: 1\n",
+            "<output>",
+            "\n[exited with code ",
+            "Traceback (most recent call last):",
+        ],
+        *["bash: x: command not found", "find: ", "1 failed in 1s", "exit ³", "$(", "<<E\n", "٣"],
+    ]
+)
+any_value = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | any_text,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            any_text
+            | st.sampled_from(["command", "output", "exit_code", "error", "success", "status"])
+            | st.sampled_from(["results", "result", "content", "text", "metadata", "isError"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.sampled_from(["bash", "Read", "python", "Grep", "lookup", ""]), any_value, any_value)
+def test_nothing_in_a_call_makes_judging_fail(tool: str, arguments: Any, result: Any) -> None:
+    for call in [(arguments, result), (json.dumps(arguments), json.dumps(result))]:
+        verdict = judge_call(tool, *call)
+        assert (verdict.kind is None) == (verdict.label in ("ok", "unknown"))
+        assert find_test_outcome(tool, *call) in ("passed", "failed", None)
 
 
 @given(

@@ -1,8 +1,10 @@
 """Row ids that any process, reading in any order, computes alike."""
 
+from functools import lru_cache
 from hashlib import blake2b
 
 
+@lru_cache(maxsize=4096)
 def row_id(kind: str, *names: str) -> int:
     """A 64-bit id from the source's own names: no look-up, no order, no coordination.
 

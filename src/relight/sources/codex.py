@@ -21,9 +21,11 @@ from relight.sources.reading import (
     Count,
     Reading,
     decode_mended,
+    earliest,
     exclusive_usage,
     first_line,
     last_words,
+    latest,
 )
 from relight.times import read_time, uuid7_time
 
@@ -160,8 +162,14 @@ class _Reader:
     def __init__(self, state: _State) -> None:
         self.state = state
         self.reading = Reading(state.open_calls)
+        # of the file's own records, told to its session once
+        self.first_at: int | None = None
+        self.last_at: int | None = None
 
     def finish(self) -> Parsed:
+        if self.state.session is not None:
+            self._see(self.first_at)
+            self._see(self.last_at)
         self.state.open_calls = list(self.reading.open_calls.values())
         return self.reading.finish(self.state.session, msgspec.json.encode(self.state))
 
@@ -179,7 +187,7 @@ class _Reader:
             self._read_token_count(payload.info, at)
         if state.is_replay:
             return
-        self._see(at)
+        self.first_at, self.last_at = earliest(self.first_at, at), latest(self.last_at, at)
         if kind == "token_usage_record" and payload.usage:
             state.has_records = True
             self._read_response(payload.response_id, payload.usage, at)
