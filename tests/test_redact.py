@@ -174,6 +174,12 @@ def test_only_the_bytes_of_the_secret_are_replaced(text: str) -> None:
     assert re.fullmatch(r"\[redacted:[a-z]+:[0-9a-f]{8}\]", cut(redacted, head, tail))
 
 
+@pytest.mark.parametrize("before", ["x -p ", "curl -u me:${X}", "cookie: sid=<a>; x=", " -u a:"])
+def test_what_only_looks_like_a_secret_hides_none(before: str) -> None:
+    assert list_rules(fill(before + "sk-ant-api03-{a93}AA")) == ["anthropic"]
+    assert list_rules(fill(before + "api_key={a20}")) == ["assigned"]
+
+
 def test_every_session_of_a_cookie_is_taken_out() -> None:
     text = fill("Cookie: sid={a20}; theme=dark; auth_ticket={a20}")
     redacted = redact_text(text, key=KEY)

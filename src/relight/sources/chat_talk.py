@@ -6,6 +6,7 @@ import msgspec
 
 from relight.injections import skip_injected
 from relight.sources import chat
+from relight.sources.reading import BAD_LINE
 from relight.sources.talk import Talk
 
 
@@ -17,7 +18,7 @@ def read_talk(lines: Iterable[bytes], key: str) -> Talk:
             if chat.name_line(data) != key:
                 continue
             line = msgspec.json.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except BAD_LINE:
             continue  # counted when it was recorded
         listed = line["messages"] if isinstance(line, dict) else line
         known = line.get("calls") if isinstance(line, dict) else None

@@ -13,81 +13,16 @@ from msgspec import Raw, Struct
 
 from relight.injections import strip_block
 from relight.model import Ending, Origin, Parsed, Session, ToolCall, Total, Turn, Usage
+from relight.sources.claude_lines import Line, LineUsage, Message, ModelUsage, decode_line
 from relight.sources.claude_skills import SkillWatch, Watched
 from relight.sources.files import find_files
-from relight.sources.reading import BAD_LINE, Count, Reading, decode_mended, first_line, last_words
+from relight.sources.reading import BAD_LINE, Reading, first_line, last_words
 from relight.times import read_time
 
 NAME = "claude-code"
 SIDECHAINS_KEPT = 32
 # what the client writes down of commands it runs by itself
 COMMANDS = ("<command-", "<local-command")
-
-
-class _CacheCreation(Struct):
-    ephemeral_1h_input_tokens: Count = 0
-
-
-class _OutputDetails(Struct):
-    thinking_tokens: Count | None = None
-
-
-class _Usage(Struct):
-    input_tokens: Count = 0
-    cache_read_input_tokens: Count | None = 0
-    cache_creation_input_tokens: Count | None = 0
-    output_tokens: Count = 0
-    cache_creation: _CacheCreation | None = None
-    output_tokens_details: _OutputDetails | None = None
-
-
-class _Block(Struct):
-    type: str = ""
-    id: str = ""
-    name: str = ""
-    input: Raw = Raw(b"")
-    text: str = ""
-    tool_use_id: str = ""
-    is_error: bool | None = None
-    content: Raw = Raw(b"")
-
-
-class _Message(Struct):
-    id: str | None = None
-    model: str | None = None
-    content: str | list[_Block] | None = None
-    stop_reason: str | None = None
-    usage: _Usage | None = None
-
-
-class _ModelUsage(Struct):
-    inputTokens: Count = 0
-    outputTokens: Count = 0
-    thinkingTokens: Count | None = None
-    cacheReadInputTokens: Count = 0
-    cacheCreationInputTokens: Count = 0
-    cacheCreationEphemeral1hInputTokens: Count | None = None
-
-
-class Line(Struct):
-    type: str = ""
-    sessionId: str | None = None
-    timestamp: str | None = None
-    uuid: str | None = None
-    parentUuid: str | None = None
-    isSidechain: bool = False
-    agentId: str | None = None
-    isMeta: bool | None = None
-    isCompactSummary: bool | None = None
-    cwd: str | None = None
-    version: str | None = None
-    message: _Message | None = None
-    requestId: str | None = None
-    isApiErrorMessage: bool | None = None
-    apiErrorStatus: int | None = None
-    attributionSkill: str | None = None
-    sourceToolUseID: str | None = None
-    modelUsage: dict[str, _ModelUsage] | None = None
 
 
 class _State(Struct):
@@ -98,13 +33,6 @@ class _State(Struct):
     sidechains: dict[str, str] = {}
     open_calls: list[ToolCall] = []
     skills: Watched = msgspec.field(default_factory=Watched)
-
-
-_decode = msgspec.json.Decoder(Line).decode
-
-
-def decode_line(line: bytes) -> Line:
-    return decode_mended(_decode, line)
 
 
 def find(environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin]:
@@ -202,7 +130,7 @@ class _Reader:
         )
         return key
 
-    def _read_response(self, line: Line, message: _Message, session: str, at: int | None) -> None:
+    def _read_response(self, line: Line, message: Message, session: str, at: int | None) -> None:
         if message.model == "<synthetic>":
             if line.isApiErrorMessage:
                 self._read_api_error(line, message, session, at)
@@ -246,7 +174,7 @@ class _Reader:
                     )
                 )
 
-    def _read_api_error(self, line: Line, message: _Message, session: str, at: int | None) -> None:
+    def _read_api_error(self, line: Line, message: Message, session: str, at: int | None) -> None:
         from relight.failures import classify_error
 
         text = _message_text(message) or "API error"
@@ -263,7 +191,7 @@ class _Reader:
             )
         )
 
-    def _hear_person(self, message: _Message, session: str) -> None:
+    def _hear_person(self, message: Message, session: str) -> None:
         text = message.content
         if isinstance(text, list):
             if all(block.type == "tool_result" for block in text):
@@ -277,7 +205,7 @@ class _Reader:
         self.reading.hear(session, "assistant", text, is_new=self.state.last_answer != name)
         self.state.last_answer = name
 
-    def _read_results(self, message: _Message, session: str, at: int | None) -> None:
+    def _read_results(self, message: Message, session: str, at: int | None) -> None:
         for block in message.content if isinstance(message.content, list) else ():
             if block.type == "tool_result":
                 self.reading.hear(session, "tool")
@@ -290,7 +218,7 @@ class _Reader:
                 if self.state.skills.loading:
                     self.skills.see_result(block.tool_use_id, is_error=block.is_error)
 
-    def _read_totals(self, session: str, usage: dict[str, _ModelUsage]) -> None:
+    def _read_totals(self, session: str, usage: dict[str, ModelUsage]) -> None:
         """`cost-state`: cumulative for the session with its sub-agents, and inherited by forks."""
         for name, used in usage.items():
             model = name.removesuffix("[1m]")
@@ -328,7 +256,7 @@ def name_session(line: Line, chains: dict[str, str]) -> str:
     return f"{parent}/{name}"
 
 
-def _read_usage(usage: _Usage) -> Usage:
+def _read_usage(usage: LineUsage) -> Usage:
     hour = usage.cache_creation.ephemeral_1h_input_tokens if usage.cache_creation else None
     details = usage.output_tokens_details
     return Usage(
@@ -384,7 +312,7 @@ def _answer(line: Line) -> str | None:
     return last_words(_message_text(line.message))
 
 
-def _own_text(message: _Message) -> str | None:
+def _own_text(message: Message) -> str | None:
     """A message's text, unless it brings results of calls."""
     content = message.content
     if isinstance(content, list):
@@ -392,7 +320,7 @@ def _own_text(message: _Message) -> str | None:
     return content
 
 
-def _message_text(message: _Message) -> str | None:
+def _message_text(message: Message) -> str | None:
     if isinstance(message.content, list):
         return next((block.text for block in message.content if block.text), None)
     return message.content

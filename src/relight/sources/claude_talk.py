@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-import msgspec
-
 from relight.sources import claude_code
+from relight.sources.claude_lines import Line, decode_line
+from relight.sources.reading import BAD_LINE
 from relight.sources.talk import Talk, TalkWriter
 
 
@@ -14,8 +14,8 @@ def read_talk(lines: Iterable[bytes], key: str) -> Talk:
     chains: dict[str, str] = {}
     for data in lines:
         try:
-            line = claude_code.decode_line(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            line = decode_line(data)
+        except BAD_LINE:
             continue  # counted when it was recorded
         if line.message is None or not line.sessionId:
             continue
@@ -24,7 +24,7 @@ def read_talk(lines: Iterable[bytes], key: str) -> Talk:
     return writer.finish()
 
 
-def _write_line(writer: TalkWriter, line: "claude_code.Line") -> None:
+def _write_line(writer: TalkWriter, line: Line) -> None:
     message = line.message
     if message is None or line.isMeta or line.isCompactSummary or line.isApiErrorMessage:
         return

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable
 
-import msgspec
-
 from relight.sources import codex
+from relight.sources.reading import BAD_LINE
 from relight.sources.talk import Talk, TalkWriter
 
 
@@ -14,7 +13,7 @@ def read_talk(lines: Iterable[bytes], key: str) -> Talk:
     for data in lines:
         try:
             line = codex.decode_line(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except BAD_LINE:
             continue  # counted when it was recorded
         payload = line.payload
         if payload is None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from relight.sources.reading import BAD_LINE
 from relight.sources.talk import Talk, TalkWriter
 
 
@@ -18,7 +19,7 @@ def read_talk(lines: Iterable[bytes], key: str) -> Talk:
     for data in lines:
         try:
             row = msgspec.json.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except BAD_LINE:
             continue  # counted when it was recorded
         if isinstance(row, dict) and row.get("table") == "messages":
             rows.setdefault(row.get("id"), {}).update(row)
