@@ -125,7 +125,7 @@ def test_a_folder_that_may_not_be_looked_into_is_told_and_the_rest_is_read(tmp_p
     found = files.look_at(path)
     assert found is not None
     with build.open_home(tmp_path) as store:
-        (claude,) = Intake(store).take([shut, Work("claude-code", found, None)], 1)
+        (claude,) = Intake(store).take([shut, Work("claude-code", found, None)])
         assert (claude.unreadable, claude.sessions_new) == (1, 1)
         assert store.query("select reason from unreadable") == [("Permission denied",)]
 

@@ -180,6 +180,11 @@ def test_what_only_looks_like_a_secret_hides_none(before: str) -> None:
     assert list_rules(fill(before + "api_key={a20}")) == ["assigned"]
 
 
+def test_a_header_told_twice_is_found() -> None:
+    text = "Authorization: Bearer Authorization: Bearer {a24}"
+    assert list_rules(fill(text)) == ["header"]
+
+
 def test_every_session_of_a_cookie_is_taken_out() -> None:
     text = fill("Cookie: sid={a20}; theme=dark; auth_ticket={a20}")
     redacted = redact_text(text, key=KEY)

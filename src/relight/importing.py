@@ -2,13 +2,16 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from relight.model import Imported, Work
-from relight.sources import SOURCES, find_source
+from relight.sources import SOURCES, find_fetch, find_source
 from relight.store import Store
 from relight.store.marks import read_marks, read_seen
+
+# below this much new text, starting worker processes costs more than they save
+POOL_BYTES = 12 << 20
 
 Progress = Callable[[int, int], None]
 
@@ -29,14 +32,29 @@ def import_all(
     with hold_import(store, on_wait):
         work = [one for name in counts for one in find_work(store, name, folder, environment)]
         if work:
-            # what it takes to read is loaded only when there is something to read
-            from relight.intake import Intake
-            from relight.scores import refit_weights
-
-            taken = Intake(store, progress).take(work, workers or os.cpu_count() or 1)
+            taken = _take(store, work, progress, workers or os.cpu_count() or 1)
             counts |= {one.source: one for one in taken}
-            refit_weights(store)
     return list(counts.values())
+
+
+def _take(
+    store: Store, work: list[Work], progress: Progress | None, workers: int
+) -> list[Imported]:
+    """Read and record; what that takes is loaded only when there is something to read."""
+    size = sum(one.new_bytes for one in work if not find_fetch(one.source))
+    pool = None
+    if workers > 1 and size > POOL_BYTES:
+        from relight.workers import Workers
+
+        # they load what they need while this process loads its own
+        pool = Workers(workers, "relight.sealing:answer_task")
+    with pool or nullcontext():
+        from relight.intake import Intake
+        from relight.scores import refit_weights
+
+        taken = Intake(store, progress).take(work, pool)
+        refit_weights(store)
+    return taken
 
 
 @contextmanager

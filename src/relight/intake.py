@@ -1,6 +1,7 @@
 """Taking files in: sealed by worker processes when there is much, recorded as they come."""
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,8 +14,9 @@ from relight.store.marks import read_marks
 from relight.store.record import Recorder
 from relight.store.seal import Sealed, seal
 
-# below this much new text, starting worker processes costs more than they save
-POOL_BYTES = 12 << 20
+if TYPE_CHECKING:
+    from relight.workers import Workers
+
 # how much is written in one transaction: the more, the fewer pages are written twice; the less,
 # the less is left to write when the workers are done
 COMMIT_BYTES = (8 << 20, 48 << 20)
@@ -34,20 +36,22 @@ class Intake:
         self.total = self.done = 0
         self.seen: set[int] = set()
 
-    def take(self, work: list[Work], workers: int) -> list[Imported]:
+    def take(self, work: list[Work], pool: "Workers | None" = None) -> list[Imported]:
         """Read, seal and record these files; gives what was taken from each source."""
-        self.total = sum(map(new_bytes, work))
+        self.total = sum(one.new_bytes for one in work)
         for one in work:
             self.counts.setdefault(one.source, Imported(one.source)).files += 1
         databases = [one for one in work if find_fetch(one.source)]
         files = [one for one in work if not find_fetch(one.source)]
         for one in databases:
             self._import_database(one)
+        # the largest first: their pieces follow one another, and should not be what is left
+        files.sort(key=lambda one: one.new_bytes, reverse=True)
         tasks = [self._task(group) for group in group_work(files)]
-        if workers > 1 and sum(map(new_bytes, files)) > POOL_BYTES:
-            self._seal_apart(tasks, workers)
-        else:
+        if pool is None:
             self._seal_here(tasks)
+        else:
+            self._seal_apart(tasks, pool)
         return list(self.counts.values())
 
     def _task(self, work: list[Work]) -> Task:
@@ -60,25 +64,22 @@ class Intake:
             self._record(answer.sealed)
             tasks += [self._task(group) for group in group_work(answer.left)]
 
-    def _seal_apart(self, tasks: list[Task], workers: int) -> None:
+    def _seal_apart(self, tasks: list[Task], pool: "Workers") -> None:
         """Seal in worker processes; this one prices and writes meanwhile."""
-        from relight.workers import Workers
-
         encode, decode = msgspec.msgpack.encode, msgspec.msgpack.Decoder(Answer).decode
         least, most = COMMIT_BYTES
         enough = min(max(self.total // COMMITS, least), most)
         pending: list[Sealed] = []
-        with Workers(workers, "relight.sealing:answer_task") as pool:
-            for message in pool.answers(map(encode, tasks)):
-                answer = decode(message)
-                for group in group_work(answer.left):
-                    pool.ask(encode(self._task(group)))
-                pending += answer.sealed
-                self._tell(answer.sealed)
-                if sum(piece.raw_bytes for piece in pending) >= enough:
-                    self._record(pending)
-                    pending = []
-            self._record(pending)
+        for message in pool.answers(map(encode, tasks)):
+            answer = decode(message)
+            for group in group_work(answer.left):
+                pool.ask(encode(self._task(group)))
+            pending += answer.sealed
+            self._tell(answer.sealed)
+            if sum(piece.raw_bytes for piece in pending) >= enough:
+                self._record(pending)
+                pending = []
+        self._record(pending)
 
     def _import_database(self, work: Work) -> None:
         source, fetch = find_source(work.source), find_fetch(work.source)
@@ -122,16 +123,12 @@ def group_work(work: Iterable[Work]) -> Iterator[list[Work]]:
     size = 0
     for one in work:
         group.append(one)
-        size += new_bytes(one)
+        size += one.new_bytes
         if size >= CHUNK_BYTES:
             yield group
             group, size = [], 0
     if group:
         yield group
-
-
-def new_bytes(work: Work) -> int:
-    return max(work.origin.size - (work.mark.offset if work.mark else 0), 0)
 
 
 def _ignore(done: int, total: int) -> None:

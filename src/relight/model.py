@@ -298,6 +298,11 @@ class Work(Struct, frozen=True):
     origin: Origin
     mark: Mark | None
 
+    @property
+    def new_bytes(self) -> int:
+        """How much of the file has not been read yet."""
+        return max(self.origin.size - (self.mark.offset if self.mark else 0), 0)
+
 
 class Imported(Struct):
     """What an import found and took from one source."""

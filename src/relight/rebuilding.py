@@ -8,8 +8,7 @@ from itertools import islice
 import msgspec
 from msgspec import Struct
 
-from relight.importing import hold_import
-from relight.intake import POOL_BYTES
+from relight.importing import POOL_BYTES, hold_import
 from relight.model import Cost, Mark, Usage
 from relight.redact import redact
 from relight.sources import find_source
