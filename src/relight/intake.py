@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 # how much is written in one transaction: the more, the fewer pages are written twice; the less,
 # the less is left to write when the workers are done
-COMMIT_BYTES = (8 << 20, 48 << 20)
-COMMITS = 10
+COMMIT_BYTES = (5 << 20, 48 << 20)
+COMMITS = 20
 
 Progress = Callable[[int, int], None]
 

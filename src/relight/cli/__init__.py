@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn, TextIO
 
@@ -110,7 +111,14 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             raise
         _let_go(sys.stdout)
         code = _tell(str(error), "check the path, its permissions and the space on its disk")
-    sys.exit(code if isinstance(code, int) else 0)
+    status = code if isinstance(code, int) else 0
+    if arguments is None:
+        # all is written and closed: taking the interpreter apart would only cost time
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def _tell(message: str, hint: str | None) -> int:

@@ -145,8 +145,8 @@ def connect(path: Path, *, wait_seconds: float = BUSY_SECONDS) -> sqlite3.Connec
     connection.execute("pragma journal_mode = wal")
     connection.execute("pragma synchronous = normal")
     connection.execute("pragma cache_size = -24000")
-    # a checkpoint waits for the disk: one for 64 MB, not for each 4
-    connection.execute("pragma wal_autocheckpoint = 16000")
+    # a checkpoint waits for the disk: one for 12 MB, not for each 4
+    connection.execute("pragma wal_autocheckpoint = 3000")
     connection.execute("pragma temp_store = memory")
     return connection
 
