@@ -119,6 +119,17 @@ def test_hermes_rows_that_were_rewound_are_gone_and_compacted_ones_stay(tmp_path
     assert talk.messages[-1]["content"] == "And now?"
 
 
+def test_a_chat_line_that_had_to_be_mended_is_found_again_as_messages(tmp_path: Path) -> None:
+    line = rb'[{"role": "user", "content": "half \ud83d a smile"}]'
+    path = tmp_path / "chats.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + line + b"\n")
+    with build.open_home(tmp_path) as store:
+        import_all(store, sources=["chat"], folder=path)
+        ((key,),) = store.query("select key from session")
+        talk = read(store, key)
+    assert talk.messages == [{"role": "user", "content": "half \ufffd a smile"}]
+
+
 def test_every_recorded_session_has_the_kind_and_score_of_its_messages(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         import_all(store, environment=write_demo(tmp_path / "demo", now=NOW), workers=1)

@@ -17,12 +17,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from relight.complaints import TEXT_LIMIT, describe, find_first, peek, read_number, say
 from relight.model import Failure
 
-_TEXT_LIMIT = 4000
-_CAUSES_LIMIT = 3
-_GROUPS_LIMIT = 9
-_DIGITS = re.compile(r"\s*[0-9]{1,9}\s*")
 _LONGEST_ASKED_SECONDS = 365 * 86400.0  # a date so far off is no date
 
 
@@ -102,12 +99,12 @@ def classify_error(
     'permanent'
     """
     rules = _rules()
-    error = _find_first(error)
-    text = _describe(error)
-    code = _read_number(status)
+    error = find_first(error)
+    text = describe(error)
+    code = read_number(status)
     if code is None:
         code = _find_status(error, text)
-    exit_code = _peek(error, "returncode")
+    exit_code = peek(error, "returncode")
     name = (
         _name_status(code)
         or _name_exit_code(exit_code)
@@ -135,7 +132,7 @@ def classify_error(
 @lru_cache(maxsize=4096)
 def find_kind(text: str, *, is_tool: bool = False) -> str | None:
     """The kind of failure a text tells of; with `is_tool` only of those tools have."""
-    text = text[:_TEXT_LIMIT]
+    text = text[:TEXT_LIMIT]
     for row, pattern in _rules().texts:
         if (row.is_tool or not is_tool) and pattern.search(text):
             return row.name
@@ -159,18 +156,18 @@ def find_failure_phrase(text: str) -> str | None:
 
 def find_retry_after(error: object, *, now: float | None = None) -> float | None:
     """The seconds that the other side asked to wait, from its headers or its words."""
-    error = _find_first(error)
-    headers = _peek(_peek(error, "response"), "headers")
+    error = find_first(error)
+    headers = peek(peek(error, "response"), "headers")
     if headers is None:
-        headers = _peek(error, "headers")
+        headers = peek(error, "headers")
     asked = _read_headers(headers, now) if isinstance(headers, Mapping) else None
     if asked is None:
-        asked = _read_words(_describe(error))
+        asked = _read_words(describe(error))
     return None if asked is None else min(asked, _LONGEST_ASKED_SECONDS)
 
 
 def _read_headers(headers: Mapping[Any, Any], now: float | None) -> float | None:
-    told = {_say(name).lower(): _say(value).strip() for name, value in headers.items()}
+    told = {say(name).lower(): say(value).strip() for name, value in headers.items()}
     if (seconds := _read_seconds(told.get("retry-after-ms"))) is not None:
         return seconds / 1000
     after = told.get("retry-after")
@@ -207,65 +204,8 @@ def _read_date(text: str) -> float | None:
         return None
 
 
-def _describe(error: object) -> str:
-    """Everything an error says: its message, its body, its output, and its causes."""
-    if not isinstance(error, BaseException):
-        return _say(error)[:_TEXT_LIMIT]
-    parts = [_say(error)]
-    body = _peek(error, "body")
-    if not callable(body):
-        parts.append(_say(body))
-    parts.append(_read_body(_peek(error, "response")))
-    for name in ("code", "type", "stderr", "output"):
-        value = _peek(error, name)
-        if isinstance(value, str | bytes):
-            parts.append(_say(value))
-    cause = error.__cause__ or error.__context__
-    for _ in range(_CAUSES_LIMIT):
-        if cause is None:
-            break
-        parts.append(f"{type(cause).__name__}: {_say(cause)}")
-        cause = cause.__cause__ or cause.__context__
-    return "\n".join(part for part in parts if part)[:_TEXT_LIMIT]
-
-
-def _read_body(response: object) -> str:
-    """The text of a response, as far as it was read: one of httpx raises if it was not."""
-    body = _peek(response, "text")
-    return _say(body) if isinstance(body, str | bytes) else ""
-
-
-def _find_first(error: object) -> object:
-    """The first exception within groups of them, or the error itself."""
-    for _ in range(_GROUPS_LIMIT):
-        if not isinstance(error, BaseExceptionGroup):
-            break
-        error = error.exceptions[0]
-    return error
-
-
-def _peek(owner: object, name: str) -> object:
-    """An attribute of a stranger, None if it has none: a property may raise whatever it likes."""
-    try:
-        return getattr(owner, name, None)
-    except Exception:  # noqa: BLE001 - an error that cannot be read is still to be classified
-        return None
-
-
-def _say(value: object) -> str:
-    """A stranger's own words, empty if it has none or fails to find them."""
-    if value is None:
-        return ""
-    if isinstance(value, bytes | bytearray):
-        return bytes(value[: 4 * _TEXT_LIMIT]).decode(errors="replace")
-    try:
-        return str(value)
-    except Exception:  # noqa: BLE001 - as above
-        return ""
-
-
 def _find_status(error: object, text: str) -> int | None:
-    response = _peek(error, "response")
+    response = peek(error, "response")
     for owner, name in (
         (error, "status_code"),
         (error, "status"),
@@ -274,24 +214,17 @@ def _find_status(error: object, text: str) -> int | None:
         (response, "status_code"),
         (response, "status"),
     ):
-        if _is_status(value := _read_number(_peek(owner, name))):
+        if _is_status(value := read_number(peek(owner, name))):
             return value
     bodies = [error, error.get("error")] if isinstance(error, dict) else []
     for body in [body for body in bodies if isinstance(body, dict)]:
         for name in ("status_code", "status", "code"):
-            if _is_status(value := _read_number(body.get(name))):
+            if _is_status(value := read_number(body.get(name))):
                 return value
     for pattern in _rules().status_texts:
         if (found := pattern.search(text)) and _is_status(value := int(found[1])):
             return value
     return None
-
-
-def _read_number(value: object) -> int | None:
-    """A number, or one in digits as some clients write it."""
-    if isinstance(value, str) and _DIGITS.fullmatch(value):
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _is_status(value: int | None) -> bool:
@@ -301,10 +234,10 @@ def _is_status(value: int | None) -> bool:
 def _find_code(error: object, exit_code: object) -> str | int | None:
     if isinstance(exit_code, int):
         return exit_code
-    code = _peek(error, "code")
+    code = peek(error, "code")
     if isinstance(code, str | int):
         return code
-    number = _peek(error, "errno")
+    number = peek(error, "errno")
     return errno.errorcode.get(number, number) if isinstance(number, int) else None
 
 
@@ -320,7 +253,7 @@ def _name_exit_code(exit_code: object) -> str | None:
 
 def _name_type(error: BaseException) -> str | None:
     rules = _rules()
-    number = _peek(error, "errno")
+    number = peek(error, "errno")
     if isinstance(number, int) and (name := rules.by_errno.get(errno.errorcode.get(number, ""))):
         return name
     names = (rules.by_type.get(base.__name__) for base in type(error).__mro__)

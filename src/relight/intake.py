@@ -17,10 +17,10 @@ from relight.store.seal import Sealed, seal
 if TYPE_CHECKING:
     from relight.workers import Workers
 
-# how much is written in one transaction: the more, the fewer pages are written twice; the less,
-# the less is left to write when the workers are done
-COMMIT_BYTES = (5 << 20, 48 << 20)
-COMMITS = 20
+# how much is written in one transaction: the more, the fewer pages are written twice. As the end
+# nears it is a share of what remains, so that little is left to write when the workers are done.
+COMMIT_BYTES = (4 << 20, 48 << 20)
+COMMIT_SHARE = 8
 
 Progress = Callable[[int, int], None]
 
@@ -68,7 +68,6 @@ class Intake:
         """Seal in worker processes; this one prices and writes meanwhile."""
         encode, decode = msgspec.msgpack.encode, msgspec.msgpack.Decoder(Answer).decode
         least, most = COMMIT_BYTES
-        enough = min(max(self.total // COMMITS, least), most)
         pending: list[Sealed] = []
         for message in pool.answers(map(encode, tasks)):
             answer = decode(message)
@@ -76,6 +75,7 @@ class Intake:
                 pool.ask(encode(self._task(group)))
             pending += answer.sealed
             self._tell(answer.sealed)
+            enough = min(max((self.total - self.done) // COMMIT_SHARE, least), most)
             if sum(piece.raw_bytes for piece in pending) >= enough:
                 self._record(pending)
                 pending = []

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from relight.injections import find_injected, strip_block
 from relight.model import (
@@ -26,81 +25,23 @@ from relight.model import (
     Turn,
     Usage,
 )
-from relight.sources.files import BOM, find_files, read_piece
+from relight.sources.chat_lines import (
+    ChatMessage,
+    ChatSession,
+    content_text,
+    decode_session,
+    read_usage,
+)
+from relight.sources.files import find_files, read_piece
 from relight.sources.reading import (
     BAD_LINE,
-    Count,
     Reading,
-    decode_mended,
-    exclusive_usage,
     first_line,
     last_words,
 )
 from relight.times import read_time
 
 NAME = "chat"
-
-
-class _PromptDetails(Struct):
-    cached_tokens: Count | None = None
-
-
-class _CompletionDetails(Struct):
-    reasoning_tokens: Count | None = None
-
-
-class _Usage(Struct):
-    prompt_tokens: Count | None = None
-    completion_tokens: Count | None = None
-    input_tokens: Count | None = None
-    output_tokens: Count | None = None
-    prompt_tokens_details: _PromptDetails | None = None
-    completion_tokens_details: _CompletionDetails | None = None
-
-
-class _Function(Struct):
-    name: str = ""
-    arguments: Any = None
-
-
-class _Call(Struct):
-    id: str = ""
-    function: _Function = msgspec.field(default_factory=_Function)
-
-
-class _Message(Struct):
-    role: str = ""
-    content: Any = None
-    tool_calls: list[_Call] | None = None
-    tool_call_id: str | None = None
-    name: str | None = None
-    model: str | None = None
-    usage: _Usage | None = None
-    timestamp: Any = None
-
-
-class _Known(Struct):
-    """What is known of a call beside its text."""
-
-    call_id: str
-    exit_code: int | None = None
-    timed_out: bool | None = None
-    is_error: bool | None = None
-
-
-class _Session(Struct):
-    messages: list[_Message]
-    id: str | int | None = None
-    model: str | None = None
-    provider: str | None = None
-    started_at: Any = None
-    project: str | None = None
-    usage: _Usage | None = None
-    calls: list[_Known] | None = None
-    outcome: Any = None
-
-
-_decode = msgspec.json.Decoder(list[_Message] | _Session).decode
 
 
 def find(environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin]:
@@ -141,33 +82,26 @@ def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
         if not line or line.isspace():
             continue
         try:
-            decoded = decode_mended(_decode, line.removeprefix(BOM))
+            session = decode_session(line)
         except BAD_LINE as error:
             reading.bad_lines[number] = str(error) or type(error).__name__
             continue
-        session = decoded if isinstance(decoded, _Session) else _Session(messages=decoded)
         key = name_session(session)
         owner = owner or key
         _read_session(reading, key, session, origin)
     return reading.finish(owner, b"")
 
 
-def name_line(line: bytes) -> str:
-    """The key of the session that a line holds: its id, else a name made of its content."""
-    decoded = _decode(line)
-    session = decoded if isinstance(decoded, _Session) else _Session(messages=decoded)
-    return name_session(session)
-
-
-def name_session(session: _Session) -> str:
+def name_session(session: ChatSession) -> str:
+    """A session's key: its id, else a name made of its content."""
     return str(session.id) if session.id is not None else _content_name(session)
 
 
-def _content_name(session: _Session) -> str:
+def _content_name(session: ChatSession) -> str:
     return blake2b(msgspec.json.encode(session.messages), digest_size=8).hexdigest()
 
 
-def _read_session(reading: Reading, key: str, session: _Session, origin: Origin) -> None:
+def _read_session(reading: Reading, key: str, session: ChatSession, origin: Origin) -> None:
     # without a time of its own a session is dated by its file: the best witness there is
     started_at = read_time(session.started_at) or origin.modified_ns // 1_000_000
     at = started_at
@@ -206,7 +140,7 @@ def _read_session(reading: Reading, key: str, session: _Session, origin: Origin)
                 model=session.model,
                 provider=session.provider,
                 calls=max(answers, 1),
-                usage=_read_usage(session.usage),
+                usage=read_usage(session.usage),
                 usage_status="reconciled",
             )
         )
@@ -226,13 +160,13 @@ def _read_session(reading: Reading, key: str, session: _Session, origin: Origin)
     )
 
 
-def _own_messages(session: _Session) -> list[_Message]:
+def _own_messages(session: ChatSession) -> list[ChatMessage]:
     """The messages without an example that Relight put before them: it is no work of theirs."""
     injected = find_injected((one.role, one.content) for one in session.messages)
     return [one for one, is_not in zip(session.messages, injected, strict=True) if not is_not]
 
 
-def _ending(message: _Message) -> Ending | None:
+def _ending(message: ChatMessage) -> Ending | None:
     match message.role:
         case "assistant":
             if message.tool_calls:
@@ -253,7 +187,12 @@ def _told_outcome(outcome: Any) -> OutcomeName | None:
 
 
 def _read_answer(
-    reading: Reading, turn: str, key: str, session: _Session, message: _Message, at: int | None
+    reading: Reading,
+    turn: str,
+    key: str,
+    session: ChatSession,
+    message: ChatMessage,
+    at: int | None,
 ) -> None:
     if session.usage is None:
         reading.see_turn(
@@ -263,7 +202,7 @@ def _read_answer(
                 at=at,
                 model=message.model or session.model,
                 provider=session.provider,
-                usage=_read_usage(message.usage) if message.usage else Usage(),
+                usage=read_usage(message.usage) if message.usage else Usage(),
                 usage_status="final" if message.usage else "partial",
             )
         )
@@ -283,21 +222,3 @@ def _read_answer(
                 arguments=arguments,
             )
         )
-
-
-def _read_usage(usage: _Usage) -> Usage:
-    prompt = usage.prompt_tokens if usage.prompt_tokens is not None else usage.input_tokens
-    output = usage.completion_tokens if usage.completion_tokens is not None else usage.output_tokens
-    cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None
-    details = usage.completion_tokens_details
-    return exclusive_usage(
-        prompt, cached, output, reasoning=details.reasoning_tokens if details else None
-    )
-
-
-def content_text(content: Any) -> str | None:
-    """The text of a message's content, which is a string or a list of parts."""
-    if isinstance(content, list):
-        texts = [part.get("text") for part in content if isinstance(part, dict)]
-        return "\n".join(text for text in texts if isinstance(text, str)) or None
-    return content if isinstance(content, str) else None

@@ -5,8 +5,10 @@ from collections.abc import Iterable
 import msgspec
 
 from relight.injections import skip_injected
-from relight.sources import chat
-from relight.sources.reading import BAD_LINE
+from relight.sources.chat import name_session
+from relight.sources.chat_lines import decode_session
+from relight.sources.files import BOM
+from relight.sources.reading import BAD_LINE, decode_mended
 from relight.sources.talk import Talk
 
 
@@ -15,9 +17,9 @@ def read_talk(lines: Iterable[bytes], key: str) -> Talk:
     talk = Talk([])
     for data in lines:
         try:
-            if chat.name_line(data) != key:
+            if name_session(decode_session(data)) != key:
                 continue
-            line = msgspec.json.decode(data)
+            line = decode_mended(msgspec.json.decode, data.removeprefix(BOM))
         except BAD_LINE:
             continue  # counted when it was recorded
         listed = line["messages"] if isinstance(line, dict) else line

@@ -14,13 +14,22 @@ from msgspec import Struct
 
 from relight.injections import strip_block
 from relight.model import Ending, Origin, Parsed, Session, ToolCall, Turn, Usage
+from relight.sources.codex_lines import (
+    CALLS,
+    HARNESS,
+    RESULTS,
+    Info,
+    LineUsage,
+    Payload,
+    as_text,
+    decode_line,
+    find_arguments,
+)
 from relight.sources.codex_skills import find_read, find_written
 from relight.sources.files import find_files
 from relight.sources.reading import (
     BAD_LINE,
-    Count,
     Reading,
-    decode_mended,
     earliest,
     exclusive_usage,
     first_line,
@@ -30,70 +39,6 @@ from relight.sources.reading import (
 from relight.times import read_time, uuid7_time
 
 NAME = "codex"
-
-
-class _Usage(Struct):
-    input_tokens: Count = 0
-    cached_input_tokens: Count | None = 0
-    cache_write_input_tokens: Count | None = 0
-    output_tokens: Count = 0
-    reasoning_output_tokens: Count | None = None
-    total_tokens: Count | None = None
-
-
-class _Info(Struct):
-    total_token_usage: _Usage | None = None
-    last_token_usage: _Usage | None = None
-
-
-class _Duration(Struct):
-    secs: int = 0
-    nanos: int = 0
-
-
-class _Item(Struct):
-    type: str = ""
-    id: str = ""
-    exit_code: int | None = None
-    duration: _Duration | None = None
-
-
-class _Content(Struct):
-    text: str | None = None
-
-
-class Payload(Struct):
-    type: str = ""
-    id: str | None = None
-    turn_id: str | None = None
-    cwd: str | None = None
-    cli_version: str | None = None
-    model_provider: str | None = None
-    source: Any = None
-    forked_from_id: str | None = None
-    model: str | None = None
-    info: _Info | None = None
-    response_id: str | None = None
-    usage: _Usage | None = None
-    name: str | None = None
-    arguments: str | None = None
-    input: Any = None
-    action: Any = None
-    call_id: str | None = None
-    output: Any = None
-    status: str | None = None
-    role: str | None = None
-    content: list[_Content] | None = None
-    message: str | None = None
-    item: _Item | None = None
-    duration_ms: int | None = None
-    reason: str | None = None
-
-
-class Line(Struct):
-    type: str = ""
-    timestamp: str | None = None
-    payload: Payload | None = None
 
 
 class _State(Struct):
@@ -109,24 +54,11 @@ class _State(Struct):
     provider: str | None = None
     project: str | None = None
     has_records: bool = False
-    last_total: _Usage | None = None
+    last_total: LineUsage | None = None
     responses: int = 0
     last_role: str | None = None
     asked: list[str] = []
     open_calls: list[ToolCall] = []
-
-
-_decode = msgspec.json.Decoder(Line).decode
-
-
-def decode_line(line: bytes) -> Line:
-    return decode_mended(_decode, line)
-
-
-CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
-# what the client itself puts in front of a person's words
-HARNESS = ("<", "# AGENTS.md")
-RESULTS = ("function_call_output", "custom_tool_call_output")
 
 
 def find(environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin]:
@@ -245,7 +177,7 @@ class _Reader:
         if self.state.is_fork and began_at is not None and self.state.born_at is not None:
             self.state.is_replay = began_at < self.state.born_at
 
-    def _read_token_count(self, info: _Info | None, at: int | None) -> None:
+    def _read_token_count(self, info: Info | None, at: int | None) -> None:
         state = self.state
         if info is None or info.total_token_usage is None:
             return
@@ -254,7 +186,7 @@ class _Reader:
         if not is_repeat and not state.has_records and not state.is_replay:
             self._read_response(None, info.last_token_usage or info.total_token_usage, at)
 
-    def _read_response(self, response_id: str | None, used: _Usage, at: int | None) -> None:
+    def _read_response(self, response_id: str | None, used: LineUsage, at: int | None) -> None:
         state, reading = self.state, self.reading
         state.responses += 1
         key = response_id or f"{state.session}#{state.responses}"
@@ -312,9 +244,6 @@ class _Reader:
 
     def _read_call(self, payload: Payload, at: int | None) -> None:
         key = payload.call_id or payload.id or f"{self.state.session}@{at}"
-        arguments = payload.arguments
-        if arguments is None:
-            arguments = as_text(payload.input if payload.input is not None else payload.action)
         self._see(at, ending="call")
         self._hear("assistant")
         self.reading.open_call(
@@ -323,7 +252,7 @@ class _Reader:
                 session=self.state.session or "",
                 tool=payload.name or payload.type.removesuffix("_call"),
                 at=at,
-                arguments=arguments,
+                arguments=find_arguments(payload),
             )
         )
         self.state.asked.append(key)
@@ -371,13 +300,3 @@ def _find_spawner(source: Any) -> str | None:
     except (KeyError, TypeError):
         return None
     return spawner if isinstance(spawner, str) else None
-
-
-def as_text(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        texts = [part.get("text") for part in value if isinstance(part, dict)]
-        if words := [text for text in texts if isinstance(text, str)]:
-            return "\n".join(words)
-    return msgspec.json.encode(value).decode()

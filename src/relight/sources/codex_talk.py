@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from relight.sources import codex
+from relight.sources import codex_lines
 from relight.sources.reading import BAD_LINE
 from relight.sources.talk import Talk, TalkWriter
 
@@ -12,7 +12,7 @@ def read_talk(lines: Iterable[bytes], key: str) -> Talk:
     writer = TalkWriter()
     for data in lines:
         try:
-            line = codex.decode_line(data)
+            line = codex_lines.decode_line(data)
         except BAD_LINE:
             continue  # counted when it was recorded
         payload = line.payload
@@ -25,18 +25,15 @@ def read_talk(lines: Iterable[bytes], key: str) -> Talk:
     return writer.finish()
 
 
-def _write_item(writer: TalkWriter, payload: "codex.Payload") -> None:
+def _write_item(writer: TalkWriter, payload: codex_lines.Payload) -> None:
     name = payload.call_id or payload.id or ""
-    if payload.type in codex.CALLS and name:
-        arguments = payload.arguments
-        if arguments is None:
-            given = payload.input if payload.input is not None else payload.action
-            arguments = codex.as_text(given)
-        writer.ask(name, payload.name or payload.type.removesuffix("_call"), arguments)
-    elif payload.type in codex.RESULTS and payload.call_id:
-        writer.tell(payload.call_id, codex.as_text(payload.output))
+    if payload.type in codex_lines.CALLS and name:
+        tool = payload.name or payload.type.removesuffix("_call")
+        writer.ask(name, tool, codex_lines.find_arguments(payload))
+    elif payload.type in codex_lines.RESULTS and payload.call_id:
+        writer.tell(payload.call_id, codex_lines.as_text(payload.output))
     elif payload.type == "message" and payload.role in ("user", "assistant"):
         texts = [part.text for part in payload.content or () if part.text]
         if payload.role == "user":
-            texts = [text for text in texts if not text.startswith(codex.HARNESS)]
+            texts = [text for text in texts if not text.startswith(codex_lines.HARNESS)]
         writer.say(payload.role, "\n".join(texts))

@@ -17,18 +17,18 @@ import msgspec
 
 from relight.errors import RelightError
 from relight.injections import strip_block
-from relight.model import Cost, Ending, Mark, Origin, Parsed, Piece, Session, ToolCall, Total, Usage
+from relight.model import Ending, Mark, Origin, Parsed, Piece, Session, ToolCall
 from relight.sources.databases import look_at_database, open_database
 from relight.sources.hermes_cron import JOBS, LEDGER, fetch_cron, find_cron, read_job, read_run
 from relight.sources.hermes_events import read_event
 from relight.sources.hermes_logs import DUMP, fetch_logs, find_logs, read_log_row
 from relight.sources.hermes_moa import fetch_moa, find_moa, read_moa_row
 from relight.sources.hermes_skills import find_viewed, find_written
-from relight.sources.reading import BAD_LINE, Count, Reading, first_line, last_words
+from relight.sources.hermes_totals import read_totals
+from relight.sources.reading import BAD_LINE, Reading, first_line, last_words
 from relight.times import read_time
 
 NAME = "hermes"
-USAGE = ("input", "output", "cache_read", "cache_write", "reasoning")
 SCRIPT_ERROR = re.compile(r"^## Script Error\n[^`]*(?:```\w*\n)?([^`]*)", re.MULTILINE)
 # the request's own bulk, repeated in every session; nothing is derived from it
 LEFT_OUT = {"system_prompt", "origin_json", "codex_reasoning_items", "codex_message_items"}
@@ -291,72 +291,3 @@ def _parent_kind(row: dict[str, Any]) -> Any:
     if row.get("source") == "subagent" or "_delegate_from" in str(row.get("model_config")):
         return "subagent"
     return "fork" if "_branched_from" in str(row.get("model_config")) else "compaction"
-
-
-def read_totals(session: dict[str, Any], usage: list[dict[str, Any]]) -> Iterator[Total]:
-    """A total for each model and task; calls beside the conversation only stand there.
-
-    Older versions have no such rows, and newer ones may not hold all of an old session: what
-    the session's own sums show beyond them is told as one more.
-    """
-    key = session["id"]
-    rest = {name: session.get(f"{name}_tokens") or 0 for name in USAGE}
-    calls = session.get("api_call_count") or 0
-    cost = session.get("estimated_cost_usd")
-    for row in usage:
-        names = [str(row.get(name) or "") for name in ("model", "billing_provider", "task")]
-        place = [str(row.get(name) or "") for name in ("billing_base_url", "billing_mode")]
-        yield Total(
-            key=":".join([key, *names, *place]),
-            session=key,
-            model=names[0] or None,
-            provider=names[1] or None,
-            role=names[2] or None,
-            at=read_time(row.get("first_seen") or session.get("started_at")),
-            calls=row.get("api_call_count") or 0,
-            usage=_read_usage(row),
-            cost=_read_cost(row),
-        )
-        if not names[2]:
-            rest = {name: rest[name] - (row.get(f"{name}_tokens") or 0) for name in USAGE}
-            calls -= row.get("api_call_count") or 0
-    if any(value > 0 for value in rest.values()):
-        remainder = {f"{name}_tokens": max(value, 0) for name, value in rest.items()}
-        yield Total(
-            key=f"{key}:session",
-            session=key,
-            model=session.get("model"),
-            provider=session.get("billing_provider"),
-            at=read_time(session.get("started_at")),
-            calls=max(calls, 0),
-            usage=_read_usage(remainder),
-            # the session's cost is for all of it, not for what its rows leave over
-            cost=_read_cost(session) if not usage and cost else None,
-        )
-
-
-def _read_usage(row: dict[str, Any]) -> Usage:
-    return Usage(
-        input=_count(row.get("input_tokens")),
-        cache_read=_count(row.get("cache_read_tokens")),
-        cache_write=_count(row.get("cache_write_tokens")),
-        output=_count(row.get("output_tokens")),
-        reasoning=row.get("reasoning_tokens") and _count(row["reasoning_tokens"]),
-    )
-
-
-def _count(value: object) -> int:
-    return msgspec.convert(value or 0, Count)
-
-
-def _read_cost(row: dict[str, Any]) -> Cost | None:
-    """What Hermes says it cost, where it says so: 0.0 with status `unknown` means no price."""
-    actual, estimated = row.get("actual_cost_usd"), row.get("estimated_cost_usd")
-    status = row.get("cost_status")
-    if actual:
-        return Cost(round(actual * 1e9), "reported", "source")
-    if status == "included":
-        return Cost(None, "included", "source")
-    if status in ("estimated", "actual") and estimated is not None:
-        return Cost(round(estimated * 1e9), "estimated", "source")
-    return None
