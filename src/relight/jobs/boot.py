@@ -1,0 +1,164 @@
+"""The files that have the system start the scheduler, and `import --watch`, at every boot."""
+
+import os
+import plistlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from relight.errors import RelightError
+
+SERVICES = {
+    "scheduler": ("Relight: run jobs when they are due", ["scheduler"]),
+    "import": ("Relight: read agents' sessions as they grow", ["import", "--watch"]),
+}
+KEYS = {
+    "systemd": "the file `environment` in Relight's folder, a line each",
+    "launchd": "EnvironmentVariables of these files",
+}
+# Told to stop, the scheduler alone hears it, and has this long to end what is running.
+SYSTEMD = """\
+[Unit]
+Description={description}
+
+[Service]
+ExecStart={command}
+Environment={path}
+EnvironmentFile=-{keys}
+Restart=on-failure
+RestartSec=5
+KillMode=mixed
+TimeoutStopSec=30min
+
+[Install]
+WantedBy=default.target
+"""
+
+
+class Unit(Struct, frozen=True):
+    """A file that says what the system is to start, and the name it goes by there."""
+
+    name: str
+    path: Path
+    text: str
+
+
+def find_kind() -> str:
+    """What starts programs on this system."""
+    if sys.platform == "darwin":
+        return "launchd"
+    if sys.platform.startswith("linux"):
+        return "systemd"
+    raise RelightError(
+        "Relight can install itself with systemd or launchd only",
+        "have the system run `relight scheduler --once` every minute",
+    )
+
+
+def find_units(
+    kind: str, *, home: Path, environment: Mapping[str, str] | None = None
+) -> list[Unit]:
+    """What would be written for this user, with this Python and this home."""
+    environment = os.environ if environment is None else environment
+    write = _write_systemd if kind == "systemd" else _write_launchd
+    return [write(name, home.absolute(), environment) for name in SERVICES]
+
+
+def _write_systemd(name: str, home: Path, environment: Mapping[str, str]) -> Unit:
+    description, words = SERVICES[name]
+    command = [sys.executable, "-m", "relight", "--home", str(home), *words]
+    settings = environment.get("XDG_CONFIG_HOME") or str(_user_home(environment) / ".config")
+    unit = f"relight-{name}.service"
+    text = SYSTEMD.format(
+        description=description,
+        command=" ".join(_quote(word).replace("$", "$$") for word in command),
+        path=_quote(f"PATH={environment.get('PATH', os.defpath)}"),
+        keys=str(home / "environment").replace("%", "%%"),
+    )
+    return Unit(unit, Path(settings) / "systemd" / "user" / unit, text)
+
+
+def _quote(word: str) -> str:
+    """A word as systemd reads it: whole, with nothing in it that stands for something else."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{escaped}"'
+
+
+def _write_launchd(name: str, home: Path, environment: Mapping[str, str]) -> Unit:
+    label = f"relight.{name}"
+    log = str(home / f"{name}.log")
+    settings = {
+        "Label": label,
+        "ProgramArguments": [
+            sys.executable,
+            *("-m", "relight", "--home", str(home)),
+            *SERVICES[name][1],
+        ],
+        "EnvironmentVariables": {"PATH": environment.get("PATH", os.defpath)},
+        "RunAtLoad": True,
+        "KeepAlive": {"SuccessfulExit": False},
+        "ProcessType": "Background",
+        "ExitTimeOut": 1800,
+        "StandardOutPath": log,
+        "StandardErrorPath": log,
+    }
+    folder = _user_home(environment) / "Library" / "LaunchAgents"
+    return Unit(label, folder / f"{label}.plist", plistlib.dumps(settings).decode())
+
+
+def _user_home(environment: Mapping[str, str]) -> Path:
+    return Path(environment["HOME"]) if environment.get("HOME") else Path.home()
+
+
+def install_units(kind: str, units: Sequence[Unit]) -> list[str]:
+    """Write the files and have the system start them; gives what was done, in lines."""
+    lines = []
+    for unit in units:
+        unit.path.parent.mkdir(parents=True, exist_ok=True)
+        unit.path.write_text(unit.text, encoding="utf-8")
+        lines.append(f"wrote {unit.path}")
+    lines += [_run(words) for words in _starting(kind, units)]
+    lines.append(f"keys that jobs need go into {KEYS[kind]}")
+    if kind == "systemd":
+        lines.append("to run also while you are not logged in: loginctl enable-linger")
+    return lines
+
+
+def remove_units(kind: str, units: Sequence[Unit]) -> list[str]:
+    """Have the system stop them, and take the files away; gives what was done, in lines."""
+    lines = [_run(words) for words in _ending(kind, units)]
+    for unit in units:
+        unit.path.unlink(missing_ok=True)
+        lines.append(f"removed {unit.path}")
+    if kind == "systemd":
+        lines.append(_run(["systemctl", "--user", "daemon-reload"]))
+    return lines
+
+
+def _starting(kind: str, units: Sequence[Unit]) -> list[list[str]]:
+    if kind == "systemd":
+        names = [unit.name for unit in units]
+        reload = ["systemctl", "--user", "daemon-reload"]
+        return [reload, ["systemctl", "--user", "enable", "--now", *names]]
+    return [["launchctl", "bootstrap", f"gui/{os.getuid()}", str(unit.path)] for unit in units]
+
+
+def _ending(kind: str, units: Sequence[Unit]) -> list[list[str]]:
+    if kind == "systemd":
+        return [["systemctl", "--user", "disable", "--now", *(unit.name for unit in units)]]
+    return [["launchctl", "bootout", f"gui/{os.getuid()}/{unit.name}"] for unit in units]
+
+
+def _run(words: Sequence[str]) -> str:
+    """Run a command of the system; where it cannot be, say so: the files are there all the same."""
+    told = " ".join(words)
+    if shutil.which(words[0]) is None:
+        return f"not done, {words[0]} is not here: {told}"
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return f"not done: {told}: {done.stderr.strip() or done.stdout.strip()}"
+    return f"done: {told}"

@@ -1,0 +1,234 @@
+"""When a job is due: what people write as a schedule, as slots in time. Pure: no clock in here."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import chain
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+
+from relight.errors import RelightError
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+UNIT_NAMES = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week"}
+DAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+WEEKDAYS = {word: number for number, day in enumerate(DAYS) for word in (day, day[:3])}
+# the days of schedules that name a time of day, as cron writes them
+EACH = {"daily": "*", "weekdays": "1-5", "weekends": "6,0"}
+MACROS = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+ORDINALS = {"1": "st", "2": "nd", "3": "rd"}
+SHORTEST_GRACE_MS, LONGEST_GRACE_MS = 120_000, 7_200_000
+LONGEST_PERIOD_SECONDS = 366 * 86400
+# how far back the last slot is looked for, in steps that keep the looking short
+WINDOWS_SECONDS = (120, 3600, 86400, 32 * 86400, 367 * 86400, 30 * 367 * 86400)
+HINT = (
+    'write "every 30m", "daily 07:00", "weekdays 08:30", "weekly mon 09:00", "monthly 1 09:00",'
+    ' a cron expression such as "*/15 9-17 * * mon-fri", or one time such as "2027-01-31 18:00"'
+)
+
+
+class Every(Struct, frozen=True):
+    """Again and again after the same span of real time, counted from `anchor`."""
+
+    period_ms: int
+    anchor: int
+    words: str
+
+    def slots(self, after: int) -> Iterator[int]:
+        """The slots later than a moment, in order."""
+        slot = self.anchor + max((after - self.anchor) // self.period_ms + 1, 1) * self.period_ms
+        while True:
+            yield slot
+            slot += self.period_ms
+
+
+class Once(Struct, frozen=True):
+    """One moment."""
+
+    at: int
+    words: str
+
+    def slots(self, after: int) -> Iterator[int]:
+        if self.at > after:
+            yield self.at
+
+
+class Cron(Struct, frozen=True):
+    """The minutes of a cron expression in a time zone, on clock changes as cron does it.
+
+    A job at a fixed time runs once a day whatever the clocks do: at the first moment after a gap,
+    at the first of two equal times. One that has `*` as its minutes or hours goes by real time.
+    """
+
+    expression: str
+    timezone: str
+    words: str
+
+    def slots(self, after: int) -> Iterator[int]:
+        from cronsim import CronSim
+
+        moment = datetime.fromtimestamp(after // 1000, UTC).astimezone(ZoneInfo(self.timezone))
+        found = CronSim(self.expression, moment)
+        last = after
+        for told in found:
+            real = told.astimezone(UTC).astimezone(told.tzinfo)
+            if told.replace(tzinfo=None) != real.replace(tzinfo=None):
+                # a day whose clock skips midnight was entered at a time that never was
+                is_due = real.minute in found.minutes and real.hour in found.hours
+                if not (is_due and real.month in found.months and found.match_day(real.date())):
+                    continue
+            # inside of a repeated hour, the first of two equal times may lie behind already
+            if (slot := int(real.timestamp()) * 1000) > last:
+                last = slot
+                yield slot
+
+
+Schedule = Every | Once | Cron
+
+
+def read_schedule(text: str, *, timezone: str, made_at: int) -> Schedule:
+    """The schedule that a text tells; `made_at` is where the count of `every …` begins."""
+    words = text.lower().split()
+    match words:
+        case ["every", *span]:
+            return _read_every(" ".join(span), made_at)
+        case [macro] if macro in MACROS:
+            return _read_cron(MACROS[macro], text, timezone)
+        case ["hourly"]:
+            return _read_cron(MACROS["@hourly"], text, timezone)
+        case [days, clock] if days in EACH:
+            return _read_cron(f"{_clock(clock, text)} * * {EACH[days]}", text, timezone)
+        case ["weekly", day, clock] if day in WEEKDAYS:
+            return _read_cron(f"{_clock(clock, text)} * * {WEEKDAYS[day]}", text, timezone)
+        case ["monthly", day, clock] if re.fullmatch(r"\d\d?|last", day):
+            day = "L" if day == "last" else day
+            return _read_cron(f"{_clock(clock, text)} {day} * *", text, timezone)
+        case [_, _, _, _, _]:
+            return _read_cron(" ".join(words), text, timezone)
+    return _read_once(text, timezone)
+
+
+def _read_every(span: str, made_at: int) -> Every:
+    """`30m`, `30minutes`, and `minute` alone."""
+    parts = re.fullmatch(r"(\d{0,8}) ?(s|m|h|d|w|sec|min|second|minute|hour|day|week)s?", span)
+    seconds = int(parts[1] or 1) * UNITS[parts[2][0]] if parts else 0
+    if not 0 < seconds <= LONGEST_PERIOD_SECONDS:
+        raise RelightError(f"a job cannot run every {span or '…'}", HINT)
+    return Every(seconds * 1000, made_at // 1000 * 1000, f"Every {tell_span(seconds)}")
+
+
+def _clock(text: str, schedule: str) -> str:
+    """`07:00` as the first two fields of a cron expression."""
+    clock = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", text)
+    if clock is None:
+        raise RelightError(f"{text!r} in the schedule {schedule!r} is not a time of day", HINT)
+    return f"{int(clock[2])} {int(clock[1])}"
+
+
+def _read_cron(expression: str, text: str, timezone: str) -> Cron:
+    from cronsim import CronSim, CronSimError
+
+    try:
+        told = CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC))
+        # it says 21th
+        words = re.sub(r"(?<!1)([123])th\b", lambda one: one[1] + ORDINALS[one[1]], told.explain())
+        next(told)
+    except CronSimError as error:
+        why = str(error).lower()
+        raise RelightError(f"the schedule {text!r} is not understood: {why}", HINT) from None
+    except StopIteration:
+        raise RelightError(f"the schedule {text!r} is never due", HINT) from None
+    return Cron(expression, timezone, words)
+
+
+def _read_once(text: str, timezone: str) -> Once:
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=ZoneInfo(timezone))
+        at = round(moment.timestamp()) * 1000
+    except (ValueError, OverflowError):
+        raise RelightError(f"the schedule {text!r} is not understood", HINT) from None
+    return Once(at, f"Once, at {tell_moment(at, timezone)}")
+
+
+def find_next(schedule: Schedule, after: int) -> int | None:
+    """The first slot later than a moment; None where there will be none."""
+    return next(schedule.slots(after), None)
+
+
+def find_last(schedule: Schedule, *, due: int, now: int) -> int:
+    """The last slot up to `now`, at least `due`, which is one."""
+    if isinstance(schedule, Every):
+        return max(due, now - (now - schedule.anchor) % schedule.period_ms)
+    for seconds in WINDOWS_SECONDS:
+        start = max(due, now - seconds * 1000)
+        last = start if start == due else None
+        for slot in schedule.slots(start):
+            if slot > now:
+                break
+            last = slot
+        if last is not None:
+            return last
+    return due
+
+
+def count_missed(schedule: Schedule, *, due: int, last: int, limit: int) -> int:
+    """How many slots from `due` on came before `last`; the count ends at `limit`."""
+    missed = 0
+    for slot in chain([due], schedule.slots(due)):
+        if slot >= last or missed == limit:
+            break
+        missed += 1
+    return missed
+
+
+def find_grace_ms(schedule: Schedule, slot: int) -> int:
+    """How late a slot may still be run: half the time to the next one, 2 minutes to 2 hours."""
+    following = find_next(schedule, slot)
+    if following is None:
+        return LONGEST_GRACE_MS
+    return min(max((following - slot) // 2, SHORTEST_GRACE_MS), LONGEST_GRACE_MS)
+
+
+def read_span(text: str) -> float:
+    """Seconds from `90`, `90s`, `10m`, `2h` or `1d`.
+
+    >>> read_span("10m")
+    600.0
+    """
+    span = re.fullmatch(r"(\d{1,8}(?:\.\d+)?)\s*([smhdw]?)", text.strip().lower())
+    if span is None or not float(span[1]):
+        raise RelightError(f"{text!r} is not a duration", "write 90s, 10m, 2h or 1d")
+    return float(span[1]) * UNITS[span[2] or "s"]
+
+
+def tell_span(seconds: int) -> str:
+    """A span of time in words.
+
+    >>> tell_span(1800), tell_span(3600), tell_span(5400)
+    ('30 minutes', 'hour', '90 minutes')
+    """
+    unit = next(key for key in ("w", "d", "h", "m", "s") if seconds % UNITS[key] == 0)
+    number = seconds // UNITS[unit]
+    return UNIT_NAMES[unit] if number == 1 else f"{number} {UNIT_NAMES[unit]}s"
+
+
+def tell_moment(at: int, timezone: str) -> str:
+    """A moment as a clock in a time zone shows it.
+
+    >>> tell_moment(1794712320000, "Europe/Berlin")
+    'Sun 2026-11-15 04:12 CET'
+    """
+    moment = datetime.fromtimestamp(at / 1000, UTC).astimezone(ZoneInfo(timezone))
+    seconds = ":%S" if moment.second else ""
+    return moment.strftime(f"%a %Y-%m-%d %H:%M{seconds} %Z")

@@ -1,0 +1,242 @@
+"""Programs run with limits on time and output, and ended with all their children.
+
+A program gets a process group of its own. When its time is over it is asked to end, so that an
+agent can write down what it did and end its tools; what is left after a moment is killed, also
+children that went into groups of their own.
+"""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+from msgspec import Struct
+
+LINGER_SECONDS = 0.3
+ENDING_SECONDS = 2.0
+OUTPUT_BYTES = 4 << 20
+# the variables that tell to which run of which home a process belongs
+MARKS = ("RELIGHT_HOME", "RELIGHT_RUN_ID")
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """What a program printed, and how it ended."""
+
+    output: str
+    errors: str
+    exit_code: int
+    timed_out: bool
+    # some of what it printed was too much, and left out of the middle
+    is_cut: bool
+    seconds: float
+
+
+def run_process(
+    command: Sequence[str],
+    *,
+    folder: Path,
+    seconds: float,
+    environment: Mapping[str, str] | None = None,
+    told: str | None = None,
+    output_bytes: int = OUTPUT_BYTES,
+    joins_errors: bool = False,
+    ending_seconds: float = ENDING_SECONDS,
+    ending_by: Callable[[Callable[[], None]], AbstractContextManager[object]] = nullcontext,
+) -> Ended:
+    """Run a program to its end, or end it when its time is over or this thread is interrupted.
+
+    `told` is its standard input; with `joins_errors` its errors are among its output. What it
+    leaves running in the background does not hold up the result, and is ended too. `ending_by` is
+    given a function that another thread may call to end it. A program that is not there raises
+    OSError.
+    """
+    started = time.monotonic()
+    child: subprocess.Popen[bytes] | None = None
+    kept: list[_Kept] = []
+    exit_code, timed_out = 0, False
+    try:
+        with _undisturbed():
+            child = subprocess.Popen(
+                list(command),
+                cwd=folder,
+                env=None if environment is None else dict(environment),
+                stdin=subprocess.DEVNULL if told is None else subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT if joins_errors else subprocess.PIPE,
+                start_new_session=True,
+            )
+            kept = [_Kept(one, output_bytes) for one in (child.stdout, child.stderr) if one]
+        if child.stdin is not None:
+            threading.Thread(target=_feed, args=(child.stdin, told), daemon=True).start()
+        with ending_by(partial(_kill_family, child.pid)):
+            child.wait(max(seconds, 0))
+        kept[0].linger()
+    except subprocess.TimeoutExpired:
+        timed_out = True
+    finally:
+        if child is not None:
+            exit_code = _end(child, environment or {}, ending_seconds=ending_seconds)
+        for one in kept:
+            one.close()
+    return Ended(
+        output=kept[0].text(),
+        errors="".join(one.text() for one in kept[1:]),
+        exit_code=exit_code,
+        timed_out=timed_out,
+        is_cut=any(one.is_cut for one in kept),
+        seconds=time.monotonic() - started,
+    )
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Put off being interrupted: a program that just starts would be left to itself for good."""
+    heard: list[int] = []
+
+    def hear(number: int, _: FrameType | None) -> None:
+        heard.append(number)
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        asked = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+        # the program inherits what is ignored, and must not be kept from hearing the rest
+        before = {one: signal.signal(one, hear) for one, does in asked.items() if callable(does)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for told in heard:
+            signal.raise_signal(told)
+
+
+def _feed(stream: IO[bytes], text: str) -> None:
+    with suppress(OSError), stream:
+        stream.write(text.encode("utf-8", "replace"))
+
+
+def _end(
+    child: "subprocess.Popen[bytes]", environment: Mapping[str, str], *, ending_seconds: float
+) -> int:
+    """End what is left of a program; one that has ended itself gets no time to tidy up."""
+    strays = set[int]()
+    if child.poll() is None:
+        strays = find_descendants(child.pid)
+        if ending_seconds:
+            _signal_group(child.pid, signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(ending_seconds)
+        strays |= find_descendants(child.pid) | find_marked(environment)
+    _signal_group(child.pid, KILL)
+    kill_all(strays)
+    return child.wait()
+
+
+def _kill_family(leader: int) -> None:
+    strays = find_descendants(leader)
+    _signal_group(leader, KILL)
+    kill_all(strays)
+
+
+def _signal_group(leader: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg"):
+            os.killpg(leader, number)
+        else:  # pragma: no cover - Windows has no groups of this kind
+            os.kill(leader, number)
+
+
+def kill_all(processes: Iterable[int]) -> None:
+    """Kill processes at once, as far as they are there."""
+    for process in processes:
+        with suppress(OSError):
+            os.kill(process, KILL)
+
+
+def find_marked(environment: Mapping[str, str]) -> set[int]:
+    """The processes that were given all of `MARKS` as here, however they left their parents.
+
+    A service that a program starts is nobody's child any more; what it was given it still has.
+    Only Linux tells that.
+    """
+    marks = {os.fsencode(f"{name}={environment.get(name)}") for name in MARKS}
+    if any(name not in environment for name in MARKS):
+        return set()
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if marks <= set(entry.read_bytes().split(b"\0")):
+                found.add(int(entry.parent.name))
+    return found - {os.getpid()}
+
+
+def find_descendants(process: int) -> set[int]:
+    """The children of a process and theirs, whatever group they are in; empty where unknown."""
+    parents: dict[int, int] = {}
+    if Path("/proc/self/stat").exists():
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with suppress(OSError, ValueError, IndexError):
+                    # the name before the parent's id is in brackets, and may hold anything
+                    fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
+                    parents[int(entry.name)] = int(fields[1])
+    else:
+        with suppress(OSError, subprocess.SubprocessError, ValueError):
+            listed = subprocess.run(
+                ["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, timeout=5
+            )
+            for line in listed.stdout.splitlines():
+                own, parent = line.split()
+                parents[int(own)] = int(parent)
+    found, front = set[int](), {process}
+    while front:
+        front = {own for own, parent in parents.items() if parent in front} - found
+        found |= front
+    return found
+
+
+class _Kept:
+    """The first and the last of what a stream gives, read in a thread however much it is."""
+
+    def __init__(self, stream: IO[bytes], limit: int) -> None:
+        self._stream = stream
+        self._half = limit // 2
+        self._head, self._tail, self._size = bytearray(), bytearray(), 0
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        with suppress(OSError, ValueError):
+            while piece := os.read(self._stream.fileno(), 65536):
+                self._size += len(piece)
+                room = self._half - len(self._head)
+                self._head += piece[:room]
+                self._tail += piece[room:]
+                if len(self._tail) > 2 * self._half:
+                    del self._tail[: -self._half]
+
+    def linger(self) -> None:
+        """Wait a moment for the end; a child that escaped may hold the other end for ever."""
+        self._reader.join(LINGER_SECONDS)
+
+    def close(self) -> None:
+        self.linger()
+        if not self._reader.is_alive():
+            self._stream.close()
+
+    @property
+    def is_cut(self) -> bool:
+        return self._size > len(self._head) + min(len(self._tail), self._half)
+
+    def text(self) -> str:
+        tail = self._tail[-self._half :]
+        note = f"\n… [truncated, {self._size} bytes total]\n".encode() if self.is_cut else b""
+        return (bytes(self._head) + note + bytes(tail)).decode("utf-8", "replace")

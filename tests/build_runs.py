@@ -1,0 +1,141 @@
+"""Builders for runs: a job and a run of it, and a program that leaves what Claude Code leaves."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from relight.ids import row_id
+from relight.jobs.execution import execute_run
+from relight.jobs.job import Job, Run, RunResult
+from relight.jobs.registry import add_job
+from relight.jobs.running import run_now
+from relight.store import Store
+
+# A stand-in for Claude Code: the same options, transcript and result, without a model. What it
+# does is told by marks in the prompt.
+CLAUDE = f"""#!{sys.executable}
+import json, os, sys, time, uuid
+from datetime import datetime, timezone
+from pathlib import Path
+words = sys.argv[1:]
+def option(name, other=None):
+    return words[words.index(name) + 1] if name in words else other
+prompt = sys.stdin.read()
+def find(word):
+    return f"<{{word}}>" in prompt
+session = option("--session-id", str(uuid.uuid4()))
+file = Path(os.environ["HOME"], ".claude", "projects", "-x", session + ".jsonl")
+file.parent.mkdir(parents=True, exist_ok=True)
+def write(kind, message, **fields):
+    now = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    line = {{"type": kind, "sessionId": session, "uuid": str(uuid.uuid4()), "timestamp": now,
+            "cwd": os.getcwd(), "version": "2.1.325", "isSidechain": False, "message": message}}
+    with file.open("a") as opened:
+        opened.write(json.dumps(line | fields) + "\\n")
+    time.sleep(0.01)  # no two lines of an agent have the same time
+usage = {{"input_tokens": 1000, "cache_read_input_tokens": 200, "output_tokens": 34}}
+def speak(name, *blocks, stop="end_turn"):
+    write("assistant", {{"id": name + session, "role": "assistant", "model": "claude-opus-4-6",
+        "content": list(blocks), "stop_reason": stop,
+        "usage": usage | {{"cache_creation_input_tokens": 0}}}}, requestId=name + session)
+def ask(tool, **arguments):
+    call = {{"type": "tool_use", "id": "toolu_1", "name": tool, "input": arguments}}
+    speak("msg_0", call, stop="tool_use")
+    done = {{"type": "tool_result", "tool_use_id": "toolu_1", "content": "done"}}
+    write("user", {{"role": "user", "content": [done]}})
+def fail(status, why):
+    print(json.dumps({{"type": "result", "subtype": "success", "is_error": True,
+        "api_error_status": status, "result": why, "session_id": session, "total_cost_usd": 0}}))
+    sys.exit(1)
+count = file.parent / "count"
+tries = len(count.read_text()) if count.exists() else 0
+count.write_text("x" * (tries + 1))
+if not find("without a session"):
+    write("user", {{"role": "user", "content": prompt}})
+if find("slow"):
+    (file.parent / "pid").write_text(str(os.getpid()))
+    time.sleep(60)
+if find("with a skill of its own"):
+    ask("Skill", skill="review")
+if find("broken once"):
+    ask("Read", file_path="x")
+if find("broken") or (find("broken once") and not tries):
+    fail(500, "API Error: 500 outage")
+if find("denied"):
+    fail(401, "API Error: 401 bad key")
+answer = "[SILENT]" if find("silent") else "" if find("empty") else "All is in its place."
+if find("failing"):
+    answer = "[SCRIPT_FAILED]: the backup did not run"
+if not find("without a session"):
+    speak("msg_1", {{"type": "text", "text": answer}})
+print(json.dumps({{"type": "result", "subtype": "success", "is_error": False, "result": answer,
+    "session_id": session, "total_cost_usd": 0.0059, "usage": usage,
+    "modelUsage": {{"claude-opus-4-6": {{}}}}}}))
+"""
+
+
+def write_program(folder: Path, name: str, text: str) -> Path:
+    path = folder / "bin" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def write_agent(home: Path) -> Path:
+    """The stand-in, as the program `claude`."""
+    return write_program(home, "claude", CLAUDE)
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """A home of its own for every agent."""
+    return {"PATH": os.environ["PATH"], "HOME": str(home), **more}
+
+
+def make_job(**fields: Any) -> Job:
+    given = {"name": "house", "schedule": "every 1h", "prompt": "Look after the house.", **fields}
+    return Job(**given)
+
+
+def make_run(job: Job, number: int = 1) -> Run:
+    key = f"{job.name}@{number}"
+    now = round(time.time() * 1000)
+    return Run(
+        id=row_id("run", "relight", key), key=key, job=job.name, scheduled_for=now, started_at=now
+    )
+
+
+def execute(store: Store, job: Job, *, home: Path, number: int = 1) -> RunResult:
+    """Do the work of a run alone, without a scheduler, and without waiting between attempts."""
+    return execute_run(
+        store,
+        job,
+        make_run(job, number),
+        config=store.config,
+        environment=environment(home),
+        sleep=lambda _: None,
+    )
+
+
+def run_job(store: Store, job: Job, *, home: Path) -> RunResult:
+    """Keep a job, run it at once and write down what came of it, as `relight job run` does."""
+    add_job(store, job, now=round(time.time() * 1000), replace=True)
+
+    def do(store: Store, job: Job, run: Run, **given: Any) -> RunResult:
+        return execute_run(
+            store, job, run, environment=environment(home), sleep=lambda _: None, **given
+        )
+
+    return run_now(store, job.name, holder="test", execute=do)[1]
+
+
+def read_answer(store: Store, result: RunResult) -> dict[str, Any]:
+    """The file of a run's answer: its facts, and below `answer` the answer."""
+    assert result.answer_file is not None
+    text = (store.config.home / result.answer_file).read_text()
+    _, head, answer = text.split("---\n", 2)
+    facts = dict(line.split(": ", 1) for line in head.splitlines())
+    return {name: json.loads(value) for name, value in facts.items()} | {"answer": answer.strip()}
