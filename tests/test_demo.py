@@ -2,20 +2,33 @@
 
 import json
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from relight.comparing import compare_models
 from relight.demo import PLANTED_SECRET, write_demo
+from relight.demo.facts import record_facts, write_settings
+from relight.experiments.pairs import read_paired_report
+from relight.experiments.register import find_experiment
+from relight.experiments.sessions import read_sessions
+from relight.failing import read_spirals
 from relight.importing import import_all
+from relight.ledger import read_jobs, read_runs
 from relight.model import Imported
+from relight.reports import Filter
 from relight.store import Store, open_store
 from relight.store.tape import read_tape
+from relight.templates.library import read_templates, read_versions
+from relight.traces import find_traces
 
 NOW = datetime(2026, 11, 18, 14, 3, 7, tzinfo=UTC)
 
@@ -79,7 +92,7 @@ def test_it_is_a_believable_month_whenever_it_is_told(tmp_path: Path, now: datet
         done = import_all(store, environment=environment)
         ((last,),) = store.query("select max(ended_at) from session")
         ((backwards,),) = store.query("select count(*) from session where ended_at < started_at")
-    assert 120 <= sum(one.sessions_new for one in done) <= 180
+    assert 230 <= sum(one.sessions_new for one in done) <= 310
     assert sum(one.unreadable for one in done) == 1
     assert last <= now.timestamp() * 1000
     assert backwards == 0
@@ -178,12 +191,9 @@ def test_what_a_fork_copied_counts_once(demo: Demo) -> None:
     assert shared > 3
 
 
-def test_one_session_ends_in_a_spiral(demo: Demo) -> None:
-    rows = demo.query(
-        "select count(*) from tool_call where label = 'error'"
-        " group by session_id, fingerprint having count(*) > 3"
-    )
-    assert rows == [(12,)]
+def test_two_sessions_went_round_in_circles(demo: Demo) -> None:
+    found = read_spirals(demo.store, Filter())
+    assert sorted(one["count"] for one in found if one["kind"] == "identical") == [7, 12]
 
 
 def test_there_is_something_of_every_verdict(demo: Demo) -> None:
@@ -233,3 +243,84 @@ def test_a_skill_runs_on_three_models_and_a_script_fails_unnoticed(demo: Demo) -
 def test_calls_beside_the_conversation_are_recorded(demo: Demo) -> None:
     ((count,),) = demo.query("select count(*) from turn where role = 'title_generation'")
     assert count > 3
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """The demo with what the invented developer did with Relight itself."""
+    folder = tmp_path_factory.mktemp("told")
+    write_settings(folder / "relight")
+    environment = write_demo(folder / "agents", now=NOW)
+    with open_store(folder / "relight") as store:
+        import_all(store, environment=environment)
+        record_facts(store, now=NOW)
+        yield store
+
+
+def test_a_cheaper_model_is_found_good_enough(told: Store) -> None:
+    found = compare_models(told, "ticket-triage")
+    assert len(found.models) == 3
+    assert found.verdict.startswith("gpt-5.1-codex-mini is good enough for ticket-triage")
+
+
+def test_templates_were_made_used_held_out_and_retired(told: Store) -> None:
+    states = {one.state for one in read_templates(told)}
+    assert states == {"live", "retired"}
+    assert max(len(read_versions(told, one.name)) for one in read_templates(told)) == 2
+    arms = [one.arm for one in read_sessions(told)]
+    assert min(arms.count("warm"), arms.count("cold")) >= 5
+
+
+def test_who_began_warm_failed_less_often(told: Store) -> None:
+    sums = {"warm": [0, 0], "cold": [0, 0]}
+    for one in read_sessions(told):
+        sums[one.arm][0] += one.failures
+        sums[one.arm][1] += one.calls
+    rates = {arm: failures / calls for arm, (failures, calls) in sums.items()}
+    assert rates["warm"] < rates["cold"]
+
+
+def test_an_experiment_has_a_result_that_its_runs_bear_out(told: Store) -> None:
+    found = read_paired_report(told, find_experiment(told, "warm-or-cold"))
+    assert found.pairs == {"planned": 9, "done": 8, "skipped": 1}
+    assert found.verdict.startswith("no difference found between warm and cold: task success +")
+    assert found.measures["calls_per_run"].pairs == 8
+    assert all(one["session"] for one in found.runs if one["status"] == "done")
+    assert found.cost_usd["warm"] is not None
+
+
+def test_a_job_of_our_own_ran_every_morning(told: Store) -> None:
+    (job,) = [job for job in read_jobs(told) if job["job"] == "release-watch"]
+    runs = read_runs(told, "release-watch")
+    assert len(runs) == 19
+    assert {run["outcome"] for run in runs} == {"success", "failure"}
+    assert all(Path(run["answer_file"]).is_file() and run["session_id"] for run in runs)
+    assert job["next_run_at"] > NOW.isoformat()
+    # its scheduler began them, at its time, and nobody else
+    assert all(run["scheduled_for"] and run["note"] is None for run in runs)
+
+
+def test_no_folder_of_this_machine_is_in_the_demo(told: Store) -> None:
+    projects = {project for (project,) in told.query("select distinct project from session")}
+    assert str(Path.cwd()) not in projects
+
+
+def test_a_mixture_was_asked_and_traced(told: Store) -> None:
+    (trace,) = find_traces(told.config.trace_folder)
+    assert [len(turn["references"]) for turn in trace.turns] == [3, 3]
+    rows = told.query("select role, count(*) from turn where role like '%r%' group by role")
+    roles = dict(rows)
+    assert roles["reference"] == 6
+    assert roles["aggregator"] == 2
+
+
+def test_the_demo_opens_its_dashboard(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "relight", "demo", "--keep", str(tmp_path / "d"), "--serve"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout is not None
+            address = next(line.strip() for line in child.stdout if line.startswith("http://127"))
+            with urlopen(address) as page:
+                assert b"Cost by day and model" in page.read()
+        finally:
+            child.terminate()

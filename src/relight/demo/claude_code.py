@@ -16,10 +16,10 @@ from relight.demo.claude_transcript import (
     Transcript,
 )
 from relight.demo.dice import Clock, Dice
-from relight.demo.story import Stories, Task
+from relight.demo.story import Stories, Task, find_arm
 
 # the odd ones, one in four of the latest sessions
-ODD = ("compact", "unreadable", "fork", "secret", "overload")
+ODD = ("compact", "unreadable", "fork", "secret", "overload", "spiral")
 CLOSED_CHANCE = 0.7
 DELEGATING_CHANCE = 0.5
 
@@ -31,31 +31,33 @@ def write_sessions(
     places = range(len(begun) - 4 * len(ODD), len(begun), 4)
     odd = dict(zip(places, ODD, strict=True))
     for number, at in enumerate(begun):
-        oddity = odd.get(number, "")
-        tasks = _choose_tasks(dice, stories, oddity)
+        oddity, name = odd.get(number, ""), dice.uuid()
+        tasks = _choose_tasks(dice, stories, oddity, arm=find_arm(name))
         version = OLD_VERSION if number < len(begun) // 2 else NEW_VERSION
-        for session in _hold_session(dice, Clock(at), tasks, version=version, oddity=oddity):
+        for session in _hold_session(dice, Clock(at), name, tasks, version=version, oddity=oddity):
             _write_session(home, session, is_broken=oddity == "unreadable")
     _write_open_session(home, dice, stories.deal("billing"), now=now)
 
 
-def _choose_tasks(dice: Dice, stories: Stories, oddity: str) -> list[Task]:
+def _choose_tasks(dice: Dice, stories: Stories, oddity: str, *, arm: str) -> list[Task]:
     if oddity == "secret":
         return [stories.tell("planted-secret", "infra")]
+    if oddity == "spiral":
+        return [stories.tell("locked-state", "infra")]
     project = stories.choose_project()
     count = 2 if oddity else dice.choices(range(1, 9), (1, 1, 2, 3, 4, 4, 3, 2))[0]
     may_delegate = not oddity and dice.is_lucky(DELEGATING_CHANCE)
-    return stories.deal(project, count, may_delegate=may_delegate)
+    return stories.deal(project, count, may_delegate=may_delegate, arm=arm)
 
 
 def _hold_session(
-    dice: Dice, clock: Clock, tasks: Sequence[Task], *, version: str, oddity: str
+    dice: Dice, clock: Clock, name: str, tasks: Sequence[Task], *, version: str, oddity: str
 ) -> Iterator[Transcript]:
     """One session, or two if it is forked."""
     started_ms = clock.milliseconds
     model = dice.choices((OPUS, SONNET, HAIKU), (72, 21, 7))[0]
     session = Transcript(
-        dice, clock, session=dice.uuid(), cwd=tasks[0].folder, model=model, version=version
+        dice, clock, session=name, cwd=tasks[0].folder, model=model, version=version
     )
     for number, task in enumerate(tasks):
         if number:
@@ -115,7 +117,7 @@ def _write_session(home: Path, session: Transcript, *, is_broken: bool) -> None:
 def _write_open_session(home: Path, dice: Dice, tasks: list[Task], *, now: datetime) -> None:
     """What there is of a session that runs while we look: its last line is not all there."""
     clock = Clock(now - timedelta(seconds=150))
-    (session,) = _hold_session(dice, clock, tasks, version=NEW_VERSION, oddity="")
+    (session,) = _hold_session(dice, clock, dice.uuid(), tasks, version=NEW_VERSION, oddity="")
     until = Clock(now).text
     lines = [_encode(line) for line in session.records if line.get("timestamp", "z") <= until]
     path = _find_path(home, session)

@@ -9,7 +9,7 @@ from typing import Any
 from relight.demo.codex_tools import Request, ask
 from relight.demo.dice import Clock, Dice
 from relight.demo.metering import Meter, Usage
-from relight.demo.story import Step, Stories, Task
+from relight.demo.story import Step, Stories, Task, find_arm
 
 LARGE, SMALL = "gpt-5.2-codex", "gpt-5.1-codex-mini"
 VERSION = "0.166.0"
@@ -21,12 +21,12 @@ Record = dict[str, Any]
 class Rollout:
     """One session's file."""
 
-    def __init__(self, dice: Dice, clock: Clock, *, cwd: str, model: str) -> None:
+    def __init__(self, dice: Dice, clock: Clock, *, session: str, cwd: str, model: str) -> None:
         self.dice = dice
         self.clock = clock
         self.cwd = cwd
         self.model = model
-        self.session = dice.uuid7(clock.now)
+        self.session = session
         self.turn = ""
         self.lines: list[bytes] = []
         self.last = Usage()
@@ -200,12 +200,13 @@ def write_sessions(home: Path, dice: Dice, stories: Stories, begun: Sequence[dat
     for number, at in enumerate(begun):
         project = stories.choose_project()
         count = dice.choices((1, 2, 3, 4), (1, 3, 3, 2))[0]
-        tasks = stories.deal(project, count)
+        name = dice.uuid7(at)
+        tasks = stories.deal(project, count, arm=find_arm(name))
         if number == len(begun) - 3:
             tasks = [stories.tell("spiral", "docs")]
         clock = Clock(at)
         model = dice.choices((LARGE, SMALL), (7, 3))[0]
-        rollout = Rollout(dice, clock, cwd=tasks[0].folder, model=model)
+        rollout = Rollout(dice, clock, session=name, cwd=tasks[0].folder, model=model)
         for task in tasks:
             rollout.play(task)
             clock.wait(dice.choice((50, 120, 400)) * dice.uniform(0.6, 1.4))

@@ -13,9 +13,15 @@ from relight.demo.hermes import LOCAL, MINI, SELLERS, SONNET, Conversation
 from relight.demo.story import draw_values, fill, fill_step, read_skills, read_table
 
 # what each job runs on, one model a run in turn
-MODELS = {"daily-report": (SONNET, MINI, LOCAL), "price-watch": (MINI,), "backup-check": (LOCAL,)}
-# how likely a model is to try the wrong path first
+MODELS = {
+    "ticket-triage": (SONNET, MINI, SONNET, MINI, LOCAL),
+    "daily-report": (SONNET, MINI, LOCAL),
+    "price-watch": (MINI,),
+    "backup-check": (LOCAL,),
+}
+# how likely a model is to try the wrong path first, and to say in the end that it could not do it
 STUMBLES = {SONNET: 0.05, MINI: 0.2, LOCAL: 0.55}
+GIVES_UP = {SONNET: 0.02, MINI: 0.0, LOCAL: 0.4}
 FAILS_EVERY = 3
 SERVER_ERROR = "RuntimeError: HTTP 500: Internal server error"
 OUTPUTS_KEPT = 50
@@ -47,10 +53,10 @@ def run_jobs(dice: Dice, *, now: datetime, days: int) -> Night:
 
 def find_times(job: Mapping[str, Any], *, now: datetime, days: int) -> Iterator[datetime]:
     """When a job is due, from `days` before `now` on."""
-    hour, minute = map(int, job["minute"].split(":"))
     for age in range(days, -1, -1):
         day = now - timedelta(days=age)
-        if day.weekday() in job["weekdays"]:
+        for time in job["minute"].split() if day.weekday() in job["weekdays"] else ():
+            hour, minute = map(int, time.split(":"))
             yield day.replace(hour=hour, minute=minute, second=0, microsecond=0)
 
 
@@ -78,6 +84,8 @@ def _run(
         steps = [fill_step(step, values) for step in job["step"]]
         if "mishap" in job and dice.is_lucky(STUMBLES[model]):
             steps.insert(0, fill_step(dice.choice(job["mishap"]), values))
+        if "weak_answer" in job and dice.is_lucky(GIVES_UP[model]):
+            steps, answer = steps[:1], fill(job["weak_answer"], values)
         talk.take_all([] if script_fails else steps, answer)
     talk.close("cron_complete")  # Hermes says so however it ended
     clock.wait(0.2)

@@ -13,7 +13,10 @@ from relight.demo.dice import Dice
 HOME = "/home/kim"
 TOOLS = ("run", "read", "edit", "write", "search", "fetch", "plan", "skill", "delegate")
 HABIT_CHANCE = 0.5
-MISHAP_CHANCE = 0.05
+# by how a session began: who starts without an example stumbles more often, and gives up sooner
+MISHAP_CHANCES = {"warm": 0.04, "cold": 0.13}
+SETBACK_CHANCES = {"warm": 0.06, "cold": 0.4}
+HOLD_OUT = 0.4
 # obviously made up, but of a shape that redaction knows; put together so that no scanner minds
 PLANTED_SECRET = "_".join(["ghp", "RelightDemo0" * 3])
 
@@ -117,6 +120,13 @@ def draw_values(dice: Dice) -> dict[str, object]:
     }
 
 
+def find_arm(session: str) -> str:
+    """How a session of this id begins; the hold-out goes by nothing else."""
+    from relight.templates.provision import is_held_out
+
+    return "cold" if is_held_out(session, HOLD_OUT) else "warm"
+
+
 class Stories:
     """All there is to do, dealt like cards: no task comes again before the pack is through."""
 
@@ -125,14 +135,18 @@ class Stories:
         table = read_table("tasks.toml")
         self.projects: list[dict[str, Any]] = table["project"]
         self.tasks: dict[str, dict[str, Any]] = {task["name"]: task for task in table["task"]}
-        self.between = ((HABIT_CHANCE, table["habit"]), (MISHAP_CHANCE, table["mishap"]))
+        self.habits, self.mishaps, self.setbacks = (
+            table[name] for name in ("habit", "mishap", "setback")
+        )
         self.packs: dict[str, list[tuple[str, str]]] = {}
 
     def choose_project(self) -> str:
         weights = [project["weight"] for project in self.projects]
         return str(self.dice.choices(self.projects, weights)[0]["name"])
 
-    def deal(self, project: str, count: int = 1, *, may_delegate: bool = False) -> list[Task]:
+    def deal(
+        self, project: str, count: int = 1, *, may_delegate: bool = False, arm: str = "warm"
+    ) -> list[Task]:
         """The next tasks of a project, for one session: none alike, so perhaps fewer than asked."""
         pack = self.packs.setdefault(project, [])
         tasks: dict[str, Task] = {}
@@ -144,10 +158,13 @@ class Stories:
                 allowed = may_delegate or not _delegates(self.tasks[name])
                 if len(tasks) < count and name not in tasks and allowed:
                     pack.remove(card)
-                    tasks[name] = self.tell(name, project, module=module)
-        return list(tasks.values())
+                    tasks[name] = self.tell(name, project, module=module, arm=arm)
+        *done, last = tasks.values()
+        return [*done, self._end_badly(last, arm)]
 
-    def tell(self, name: str, project: str, *, module: str | None = None) -> Task:
+    def tell(
+        self, name: str, project: str, *, module: str | None = None, arm: str = "warm"
+    ) -> Task:
         """That very task, in that project."""
         found, raw, dice = self._find_project(project), self.tasks[name], self.dice
         module = module or dice.choice(found["modules"])
@@ -161,25 +178,40 @@ class Stories:
             name=name,
             project=project,
             prompt=fill(dice.choice(raw["prompts"]), values),
-            steps=tuple(self._tell_steps(raw, values)),
+            steps=tuple(self._tell_steps(raw, values, arm)),
             answer=fill(raw["answer"], values),
             command=raw.get("command", ""),
         )
 
-    def _tell_steps(self, raw: dict[str, Any], values: Mapping[str, object]) -> Iterator[Step]:
+    def _end_badly(self, task: Task, arm: str) -> Task:
+        """With some bad luck the tests still fail at the end, and the agent says so."""
+        language = self._find_project(task.project)["language"]
+        ends = [row for row in self.setbacks if row["language"] == language]
+        if not ends or not task.answer or not self.dice.is_lucky(SETBACK_CHANCES[arm]):
+            return task
+        end, values = self.dice.choice(ends), draw_values(self.dice)
+        steps = [fill_step(step, values) for step in end["step"]]
+        return replace(task, steps=(*task.steps, *steps), answer=fill(end["answer"], values))
+
+    def _tell_steps(
+        self, raw: dict[str, Any], values: Mapping[str, object], arm: str
+    ) -> Iterator[Step]:
         for number, step in enumerate(raw["step"]):
             if number and not raw.get("special"):
-                yield from self._stray(raw["language"], values)
+                yield from self._stray(raw["language"], values, arm)
             for _ in range(step.get("repeat", 1)):
                 told = fill_step(step, values)
                 inner = (
-                    self._tell_steps(self.tasks[step["steps"]], values) if "steps" in step else ()
+                    self._tell_steps(self.tasks[step["steps"]], values, arm)
+                    if "steps" in step
+                    else ()
                 )
                 yield replace(told, inner=tuple(inner))
 
-    def _stray(self, language: str, values: Mapping[str, object]) -> Iterator[Step]:
+    def _stray(self, language: str, values: Mapping[str, object], arm: str) -> Iterator[Step]:
         """What is done in between: a look around, a small mishap, mostly nothing."""
-        for chance, rows in self.between:
+        chances = ((HABIT_CHANCE, self.habits), (MISHAP_CHANCES[arm], self.mishaps))
+        for chance, rows in chances:
             if self.dice.is_lucky(chance):
                 near = [row for row in rows if row["language"] in (language, "any")]
                 yield fill_step(self.dice.choice(near), values)

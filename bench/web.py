@@ -1,0 +1,253 @@
+"""The dashboard on a store of a million turns: every page and address, alone, together, meanwhile.
+
+One user alone forces every answer to be made anew, for some 30 days as pages begin with. Twenty
+look at each answer for a second before they ask for the next, with the days that pages offer.
+"""
+
+import argparse
+import http.client
+import json
+import random
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from bench.measure import judge, memory_of, print_rows, relight, run, tree, tree_of
+from bench.web_store import find_store
+
+USERS = 20
+LOOKED_AT_SECONDS = 1.0
+OFFERED = ("7d", "30d", "90d")
+ALONE_SECONDS, TOGETHER_SECONDS, MEANWHILE_SECONDS = 0.1, 0.4, 1.0
+FIRST_PAGE_SECONDS, IDLE_BYTES = 1.0, 90e6
+IMPORTED_MB = 1000
+Row = tuple[str, str, str, str]
+# makes an address with the days chosen, by the name it has in the table
+Addresses = dict[str, Callable[[random.Random, str], str]]
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="bench web")
+    parser.add_argument("--sessions", type=int, default=50_000)
+    parser.add_argument("--asked", type=int, default=30, help="how often each is asked for alone")
+    parser.add_argument("--only", help="only addresses with this in them")
+    options = parser.parse_args(words)
+    rows: list[Row] = [("what", "figure", "limit", "")]
+    rows += measure_start()
+    home = find_store(options.sessions)
+    with tempfile.TemporaryDirectory() as folder:
+        # an import would change the store that is kept
+        copy = Path(folder) / "home"
+        shutil.copytree(home, copy)
+        with serve(copy) as (address, _):
+            addresses = find_addresses(address)
+            chosen = {
+                name: make
+                for name, make in addresses.items()
+                if not options.only or options.only in name
+            }
+            rows += measure_pages(address, chosen, options.asked, copy)
+    print_rows(rows)
+    return int(any(row[3] == "MISSED" for row in rows))
+
+
+def measure_start() -> list[Row]:
+    """From `relight serve` on a demo home to the whole first page, and what it then holds."""
+    seconds, memory = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        run(relight("demo", "--keep", f"{folder}/demo"), {})
+        for _ in range(5):
+            began = time.perf_counter()
+            with serve(Path(folder) / "demo" / "relight") as (address, process):
+                ask(connect(address), "/")
+                seconds.append(time.perf_counter() - began)
+                for path in ("/sessions", "/skills", "/jobs", "/templates", "/failures"):
+                    ask(connect(address), path)
+                memory = max(memory, sum(map(memory_of, tree_of(process))))
+    first = sorted(seconds)[len(seconds) // 2]
+    return [
+        (
+            "demo: start to first page",
+            f"{first:.2f} s",
+            f"{FIRST_PAGE_SECONDS:.1f} s",
+            judge(first, FIRST_PAGE_SECONDS),
+        ),
+        (
+            "demo: memory after some pages",
+            f"{memory / 1e6:.0f} MB",
+            f"{IDLE_BYTES / 1e6:.0f} MB",
+            judge(memory, IDLE_BYTES),
+        ),
+    ]
+
+
+@contextmanager
+def serve(home: Path) -> Iterator[tuple[str, int]]:
+    """`relight serve` in a process of its own: its address and process id."""
+    command = relight("serve", "--home", str(home), "--port", "0")
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout is not None
+        yield child.stdout.readline().strip(), child.pid
+    finally:
+        child.terminate()
+        child.communicate()
+
+
+def connect(address: str) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection(urlsplit(address).netloc, timeout=120)
+
+
+def ask(connection: http.client.HTTPConnection, path: str, *, is_forced: bool = False) -> bytes:
+    connection.request("GET", path, headers={"Cache-Control": "no-cache"} if is_forced else {})
+    answer = connection.getresponse()
+    body = answer.read()
+    if answer.status != 200:
+        raise RuntimeError(f"{path} gave {answer.status}: {body[:300]!r}")
+    return body
+
+
+def find_addresses(address: str) -> Addresses:
+    """Every page and every address of the API, with names that are in this store."""
+    connection = connect(address)
+
+    def names(path: str, rows: str, name: str) -> list[str]:
+        found = json.loads(ask(connection, path))[rows]
+        return [quote(str(one[name])) for one in found]
+
+    sessions = names("/api/sessions?limit=300&search=fix", "sessions", "session")
+    told = names("/api/sessions?since=all&limit=50&sort=tokens", "sessions", "session")
+    jobs = names("/api/jobs", "jobs", "job")
+    templates = names("/api/templates", "templates", "name")
+    skills = sorted({*names("/api/skills/ema", "rows", "skill_name")})
+
+    def plain(path: str) -> Callable[[random.Random, str], str]:
+        return lambda _, days: f"{path}{'&' if '?' in path else '?'}since={days}"
+
+    def fixed(path: str) -> Callable[[random.Random, str], str]:
+        return lambda _, __: path
+
+    def among(path: str, known: Sequence[str]) -> Callable[[random.Random, str], str]:
+        return lambda dice, _: path.format(dice.choice(known))
+
+    pages = [
+        "/",
+        "/sessions",
+        "/failures",
+        "/skills",
+        "/jobs",
+        "/templates",
+        "/experiments",
+        "/moa",
+    ]
+    addresses: Addresses = {path: plain(path) for path in pages}
+    addresses |= {
+        "/sessions?sort=cost": plain("/sessions?sort=cost"),
+        "/sessions?search=…": plain("/sessions?search=rounding+login"),
+        "/sessions?model=…": plain("/sessions?model=opus"),
+        "/sessions?failure=…": plain("/sessions?failure=timeout&tool=Bash"),
+        "/sessions/…": among("/sessions/{}", sessions),
+        "/sessions/… (long)": among("/sessions/{}", told),
+        "/skills/…": among("/skills/{}", skills),
+        "/jobs/…": among("/jobs/{}", jobs),
+        "/templates/…": among("/templates/{}", templates),
+        "/api/overview": plain("/api/overview"),
+        "/api/report": plain("/api/report"),
+        "/api/report?by=tool": plain("/api/report?by=tool"),
+        "/api/report?by=day,model": plain("/api/report?by=day,model"),
+        "/api/sessions": plain("/api/sessions"),
+        "/api/sessions/…": among("/api/sessions/{}", sessions),
+        "/api/sessions/…/steps": among("/api/sessions/{}/steps", told),
+        "/api/failures": plain("/api/failures"),
+        "/api/skills/stats": plain("/api/skills/stats"),
+        "/api/skills/ema": fixed("/api/skills/ema"),
+        "/api/skills/compare": among("/api/skills/compare?skill={}", skills),
+        "/api/jobs": fixed("/api/jobs"),
+        "/api/jobs/history": fixed("/api/jobs/history"),
+        "/api/jobs/…": among("/api/jobs/{}", jobs),
+        "/api/templates": fixed("/api/templates"),
+        "/api/templates/…": among("/api/templates/{}", templates),
+        "/api/templates/stats": fixed("/api/templates/stats"),
+        "/api/experiments": fixed("/api/experiments"),
+        "/api/moa/traces": fixed("/api/moa/traces"),
+        "/api/live": fixed("/api/live"),
+    }
+    return addresses
+
+
+def measure_pages(address: str, addresses: Addresses, asked: int, home: Path) -> list[Row]:
+    """What most wait at most, for each address: one user alone, twenty, twenty and an import."""
+    alone: dict[str, list[float]] = {name: [] for name in addresses}
+    dice = random.Random(5)
+    connection = connect(address)
+    for name, make in addresses.items():
+        ask(connection, make(dice, "30d"))
+        for _ in range(asked):
+            path = make(dice, f"{dice.randint(20, 40)}d")
+            alone[name].append(time_one(connection, path, is_forced=True))
+    together = ask_together(address, addresses, threading.Event(), rounds=1)
+    environment = {"HOME": str(tree(IMPORTED_MB)), "RELIGHT_HOME": str(home), "TZ": "UTC"}
+    over = threading.Event()
+    meanwhile: dict[str, list[float]] = {}
+    asking = threading.Thread(
+        target=lambda: meanwhile.update(ask_together(address, addresses, over, rounds=None))
+    )
+    asking.start()
+    imported = run(relight("import"), environment).seconds
+    over.set()
+    asking.join()
+    rows = []
+    for name in addresses:
+        figures = [p95(times[name]) for times in (alone, together, meanwhile)]
+        limits = (ALONE_SECONDS, TOGETHER_SECONDS, MEANWHILE_SECONDS)
+        verdicts = {judge(*pair) for pair in zip(figures, limits, strict=True)}
+        told = " / ".join(f"{figure * 1000:.0f}" for figure in figures)
+        limit = " / ".join(f"{limit * 1000:.0f}" for limit in limits)
+        rows.append((name, f"{told} ms", f"{limit} ms", "MISSED" if "MISSED" in verdicts else "ok"))
+    rows.append((f"import of {IMPORTED_MB} MB meanwhile", f"{imported:.1f} s", "", ""))
+    return rows
+
+
+def ask_together(
+    address: str, addresses: Addresses, over: threading.Event, *, rounds: int | None
+) -> dict[str, list[float]]:
+    """Twenty users, each going through all addresses in an order of their own."""
+    spent: dict[str, list[float]] = {name: [] for name in addresses}
+
+    def use(number: int) -> None:
+        dice = random.Random(number)
+        connection = connect(address)
+        time.sleep(LOOKED_AT_SECONDS * number / USERS)
+        done = 0
+        while not over.is_set() and (rounds is None or done < rounds):
+            for name in dice.sample(list(addresses), len(addresses)):
+                path = addresses[name](dice, dice.choice(OFFERED))
+                spent[name].append(time_one(connection, path))
+                if over.wait(LOOKED_AT_SECONDS):
+                    break
+            done += 1
+
+    users = [threading.Thread(target=use, args=(number,)) for number in range(USERS)]
+    for user in users:
+        user.start()
+    for user in users:
+        user.join()
+    return spent
+
+
+def time_one(
+    connection: http.client.HTTPConnection, path: str, *, is_forced: bool = False
+) -> float:
+    began = time.perf_counter()
+    ask(connection, path, is_forced=is_forced)
+    return time.perf_counter() - began
+
+
+def p95(times: Sequence[float]) -> float:
+    return sorted(times)[min(int(len(times) * 0.95), len(times) - 1)] if times else 0.0

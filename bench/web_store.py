@@ -1,0 +1,305 @@
+"""A large store for the dashboard's benchmark, written straight into the tables."""
+
+import random
+import sqlite3
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.measure import CACHE, tree
+from relight.ids import row_id
+from relight.importing import import_all
+from relight.store import Store, open_store, rollup
+
+DAYS = 365
+DAY_MS = 86_400_000
+FRESH_SECONDS = 3 * 86_400  # its newest sessions must still be new
+LARGE_TURNS = 10_000
+ROLLED_UP = 500
+JOBS, RUNS, TEMPLATES, PROVISIONS = 30, 4000, 150, 1000
+MODELS = (
+    ("claude-opus-4-6", "anthropic"),
+    ("claude-haiku-4-5", "anthropic"),
+    ("gpt-5.1", "openai"),
+    ("gpt-5.1-codex", "openai"),
+    ("qwen3-coder", "local"),
+)
+SOURCES = ("claude-code", "claude-code", "claude-code", "codex", "hermes")
+TOOLS = ("Bash", "Read", "Edit", "Grep", "Write", "WebFetch", "mcp__db__query", "Task")
+KINDS = ("command_failed", "timeout", "file_not_found", "permission_denied", "no_match")
+WORDS = (
+    "fix",
+    "rounding",
+    "invoices",
+    "checkout",
+    "tests",
+    "parser",
+    "client",
+    "import",
+    "night",
+    "job",
+    "rename",
+    "module",
+    "speed",
+    "query",
+    "trace",
+    "guide",
+    "review",
+    "change",
+    "release",
+    "cache",
+    "login",
+    "export",
+    "schema",
+    "retry",
+    "upload",
+    "search",
+    "billing",
+    "report",
+)
+OUTCOMES = ("success", "success", "failure", "unknown")
+CATEGORIES = ("bugfix", "feature", "research", "refactor", "operations")
+
+
+def find_store(sessions: int) -> Path:
+    """A home with this many sessions of twenty turns each, made once and kept for some days."""
+    home = CACHE / f"web-{sessions}"
+    done = home / "done"
+    if done.exists() and time.time() - done.stat().st_mtime < FRESH_SECONDS:
+        return home
+    home.mkdir(parents=True, exist_ok=True)
+    for old in home.glob("relight.db*"):
+        old.unlink()
+    (home / "config.toml").write_text('timezone = "UTC"\n')
+    with open_store(home) as store:
+        store.run("pragma synchronous = off")
+        fill(store, sessions)
+        store.run("pragma wal_checkpoint(truncate)")
+    done.touch()
+    return home
+
+
+def fill(store: Store, sessions: int) -> None:
+    dice = random.Random(11)
+    now = int(time.time() * 1000)
+    made = list(make_sessions(dice, sessions, now))
+    with store.transaction() as database:
+        database.executemany(
+            "insert into session (id, source, key, root_id, project, title, model, started_at,"
+            " ended_at, outcome, outcome_evidence, task_type, category, score, answer)"
+            " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            made,
+        )
+        database.executemany(
+            "insert into turn values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+            " ?, ?, null)",
+            make_turns(dice, made),
+        )
+        database.executemany(
+            "insert into tool_call (id, session_id, turn_id, at, day, finished_at, tool,"
+            " fingerprint, arguments_bytes, result_bytes, exit_code, duration_ms, label, kind,"
+            " reason, evidence) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            make_calls(dice, made),
+        )
+        for place in range(0, len(made), ROLLED_UP):
+            rollup.refresh(database, [row[0] for row in made[place : place + ROLLED_UP]])
+        database.executemany(
+            "insert into skill_invocations (session_id, root_id, skill_name, entry, invoked_at,"
+            " day, model, provider, duration_seconds, cost_nanos, cost_status, success, is_told)"
+            " values (?, ?, ?, 'tool', ?, ?, ?, ?, ?, ?, 'estimated', ?, 0)",
+            make_uses(dice, made),
+        )
+        write_jobs(database, dice, made)
+        write_templates(database, dice, made)
+    # some of them with words: real records, read as any
+    import_all(store, environment={"HOME": str(tree(10))})
+
+
+def make_sessions(dice: random.Random, number: int, now: int) -> Iterator[tuple[Any, ...]]:
+    for place in range(number):
+        source = dice.choice(SOURCES)
+        key = f"{dice.getrandbits(128):032x}"
+        session_id = row_id("session", source, key)
+        started = now - 3_600_000 - int(DAYS * DAY_MS * (number - 1 - place) / number)
+        model, _ = dice.choice(MODELS)
+        yield (
+            session_id,
+            source,
+            key,
+            session_id,
+            f"/home/dev/project-{int(dice.paretovariate(1)) % 60}",
+            " ".join(dice.choices(WORDS, k=dice.randint(3, 12))),
+            model,
+            started,
+            started + dice.randint(20, 3000) * 1000,
+            dice.choice(OUTCOMES),
+            '["the tests that ran last passed"]',
+            "code",
+            dice.choice(CATEGORIES),
+            dice.random(),
+            "It is done: " + " ".join(dice.choices(WORDS, k=60)),
+        )
+
+
+def count_turns(place: int) -> int:
+    """One session is very long; the others have twenty turns each on average."""
+    return LARGE_TURNS if place == 0 else 10 + place % 21
+
+
+def day_of(at: int) -> str:
+    return datetime.fromtimestamp(at / 1000, UTC).date().isoformat()
+
+
+def make_turns(dice: random.Random, made: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    for place, row in enumerate(made):
+        session_id, started, ended = row[0], row[7], row[8]
+        model, provider = dice.choice(MODELS)
+        turns = count_turns(place)
+        for number in range(turns):
+            at = started + (ended - started) * number // turns
+            is_priced = provider != "local"
+            failure = "rate_limit" if dice.random() < 0.004 else None
+            yield (
+                session_id ^ (number + 1),
+                session_id,
+                at,
+                day_of(at),
+                model,
+                provider,
+                None,
+                1,
+                dice.randint(10, 4000),
+                dice.randint(0, 90_000),
+                dice.randint(0, 9000),
+                0,
+                dice.randint(10, 2500),
+                None,
+                "final",
+                dice.randint(10**5, 10**8) if is_priced else None,
+                "estimated" if is_priced else "unknown",
+                "prices.toml" if is_priced else None,
+                dice.randint(400, 40_000),
+                None,
+                failure,
+                "429 Too Many Requests" if failure else None,
+            )
+
+
+def make_calls(dice: random.Random, made: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    for place, row in enumerate(made):
+        session_id, started, ended = row[0], row[7], row[8]
+        turns = count_turns(place)
+        is_stuck = place % 40 == 7
+        for number in range(turns):
+            at = started + (ended - started) * number // turns + 500
+            label = "error" if dice.random() < 0.05 or (is_stuck and number < 4) else "ok"
+            kind = dice.choice(KINDS) if label == "error" else None
+            yield (
+                session_id ^ (number + 1) ^ (1 << 40),
+                session_id,
+                session_id ^ (number + 1),
+                at,
+                day_of(at),
+                at + 300,
+                "Bash" if is_stuck and number < 4 else dice.choice(TOOLS),
+                5 if is_stuck and number < 4 else dice.getrandbits(60),
+                dice.randint(10, 300),
+                dice.randint(0, 9000),
+                1 if label == "error" else 0,
+                300,
+                label,
+                kind,
+                f"exit code 1: {kind}" if kind else None,
+                "exit code 1" if kind else None,
+            )
+
+
+def make_uses(dice: random.Random, made: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    for row in made[::2]:
+        session_id, source, key, at = row[0], row[1], row[2], row[7]
+        model, provider = dice.choice(MODELS)
+        yield (
+            f"{source}:{key}",
+            session_id,
+            f"skill-{dice.randint(0, 39)}",
+            at,
+            day_of(at),
+            model,
+            provider,
+            dice.uniform(5, 900),
+            dice.randint(10**6, 10**9),
+            dice.choice((0, 1, 1, 1, None)),
+        )
+
+
+def write_jobs(
+    database: sqlite3.Connection, dice: random.Random, made: list[tuple[Any, ...]]
+) -> None:
+    """Jobs of Hermes' scheduler, with four thousand runs of which each left a session."""
+    for number in range(JOBS):
+        key = f"job{number:09}"
+        database.execute(
+            "insert into job (id, source, key, name, schedule, skills, model, state, created_at)"
+            " values (?, 'hermes', ?, ?, '0 3 * * *', '[]', 'gpt-5.1', 'scheduled', ?)",
+            (row_id("job", "hermes", key), key, f"night-{number}", made[0][7]),
+        )
+    scheduled = [row for row in made if row[1] == "hermes"][-RUNS:]
+    for place, row in enumerate(scheduled):
+        database.execute(
+            "insert into run (id, source, key, job_id, session_id, status, started_at,"
+            " finished_at, outcome, outcome_evidence)"
+            " values (?, 'hermes', ?, ?, ?, 'completed', ?, ?, ?, '[]')",
+            (
+                row_id("run", "hermes", str(place)),
+                str(place),
+                row_id("job", "hermes", f"job{place % JOBS:09}"),
+                row[0],
+                row[7],
+                row[8],
+                row[9],
+            ),
+        )
+
+
+def write_templates(
+    database: sqlite3.Connection, dice: random.Random, made: list[tuple[Any, ...]]
+) -> None:
+    """Templates in two versions each, and the sessions that began with them or were held out."""
+    for number in range(1, TEMPLATES + 1):
+        session = dice.choice(made)
+        database.execute(
+            "insert into template (id, name, project, category, created_at) values (?, ?, ?, ?, ?)",
+            (number, f"template-{number}", session[4], "bugfix", session[7]),
+        )
+        for version in (1, 2):
+            database.execute(
+                "insert into template_version (template_id, version, description, tags, task_type,"
+                " task, tools, actions, seed, tokens, content_hash, score, outcome, evidence,"
+                " overruled, redactions, source_session, created_at) values (?, ?, ?, '[]', 'code',"
+                " ?, '[\"Bash\"]', '{}', '[]', 900, ?, 0.8, 'success', '[]', '[]', '{}', ?, ?)",
+                (
+                    number,
+                    version,
+                    session[5],
+                    session[5],
+                    f"{number}-{version}",
+                    f"{session[1]}:{session[2]}",
+                    session[7],
+                ),
+            )
+    for place, row in enumerate(dice.sample(made, PROVISIONS)):
+        database.execute(
+            "insert into provision (id, session_key, source, arm, template_id, version, similarity,"
+            " reason, category, tokens, created_at)"
+            " values (?, ?, ?, ?, ?, 2, 0.5, 'similar', 'bugfix', 900, ?)",
+            (
+                f"p{place}",
+                row[2],
+                row[1],
+                "cold" if place % 5 == 0 else "warm",
+                place % TEMPLATES + 1,
+                row[7],
+            ),
+        )

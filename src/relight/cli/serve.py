@@ -1,0 +1,86 @@
+import os
+import socket
+from pathlib import Path
+
+import click
+
+from relight.cli.options import current_home, relight_command
+from relight.errors import RelightError
+
+PORT = 7717
+HOST = "127.0.0.1"
+LOOPBACK = (HOST, "localhost", "::1")
+SHORTEST_TOKEN = 16
+
+
+@relight_command("serve", example="relight serve --port 8080")
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
+@click.option("--host", default=HOST, show_default=True, help="The address to serve on.")
+@click.option("--token", help="Ask for this secret (else RELIGHT_TOKEN, else [serve] token).")
+def command(port: int, host: str, token: str | None) -> None:
+    """Open the dashboard and its JSON API for a browser on this machine.
+
+    Nothing is loaded from outside. Other machines are served only if a token is set; the address
+    is the first line of the output.
+    """
+    serve(current_home(), host=host, port=port, token=token)
+
+
+def serve(home: str | Path | None, *, host: str, port: int, token: str | None = None) -> None:
+    """Serve until interrupted; the address is the first line of the output."""
+    from relight.config import find_home, read_config
+
+    config = read_config(find_home(home))
+    token = token or os.environ.get("RELIGHT_TOKEN") or config.serve_token
+    is_loopback = host in LOOPBACK
+    if not is_loopback:
+        check_token(host, token)
+    with listen(host, port) as listening:
+        name = f"[{host}]" if ":" in host else host
+        click.echo(f"http://{name}:{listening.getsockname()[1]}/")
+
+        import uvicorn
+
+        from relight.web.app import create_app
+
+        app = create_app(home, token=token, hosts=config.serve_hosts, is_loopback=is_loopback)
+        settings = uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            loop="asyncio",
+            lifespan="off",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=2,
+        )
+        uvicorn.Server(settings).run(sockets=[listening])
+
+
+def check_token(host: str, token: str | None) -> None:
+    """Other machines are let in with a secret that nobody guesses, or not at all."""
+    hint = "set RELIGHT_TOKEN to a long secret, or leave --host out"
+    if not token:
+        raise RelightError(f"{host} can be reached by other machines, and no token is set", hint)
+    if len(token) < SHORTEST_TOKEN:
+        raise RelightError(f"the token is shorter than {SHORTEST_TOKEN} characters", hint)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that is listening already, so that who reads the address can ask at once."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.create_server(found[4][:2], family=found[0], backlog=128)
+        # an answer's last part must not wait until its first is acknowledged
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
+    except socket.gaierror as error:
+        raise RelightError(
+            f"{host} is not an address of this machine", "leave --host out for 127.0.0.1"
+        ) from error
+    except OSError as error:
+        raise RelightError(
+            f"cannot serve on {host}, port {port}: {error.strerror}",
+            "name another with --port; 0 takes any that is free",
+        ) from error

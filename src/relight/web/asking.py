@@ -1,0 +1,80 @@
+"""What a request asks for: its parameters and its body, checked before anything is done."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.requests import Request
+
+from relight.errors import RelightError
+
+LARGEST_BODY = 65_536
+FORM, JSON = "application/x-www-form-urlencoded", "application/json"
+T = TypeVar("T")
+
+
+class RefusedError(RelightError):
+    """A request that is turned down with a status of its own."""
+
+    def __init__(self, status: int, message: str, hint: str | None = None) -> None:
+        super().__init__(message, hint)
+        self.status = status
+
+
+def read_query(request: Request, kind: type[T]) -> T:
+    """The parameters of an address as a Struct; one that is unknown or told twice is an error."""
+    values: dict[str, str] = {}
+    for name, value in request.query_params.multi_items():
+        if name in values:
+            raise RelightError(f"{name} is told twice", "say it once")
+        values[name] = value
+    return convert(values, kind)
+
+
+def convert(values: Mapping[str, Any], kind: type[T]) -> T:
+    names: tuple[str, ...] = getattr(kind, "__struct_fields__", ())
+    for name in values:
+        if name not in names:
+            known = f"there are {', '.join(names)}" if names else "there are none here"
+            raise RelightError(f"there is no parameter {name!r}", known)
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        text, _, place = str(error).partition(" - at `$.")
+        place = place.rstrip("`")
+        message = text[:1].lower() + text[1:].replace("`", "")
+        raise RelightError(f"{place}: {message}" if place else message) from error
+
+
+async def read_body(request: Request) -> tuple[dict[str, Any], bool]:
+    """What a body tells, and whether a form sent it; nothing is as good as no fields."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > LARGEST_BODY:
+            raise RefusedError(
+                413, "the request is too large", f"{LARGEST_BODY:,} bytes at most are read"
+            )
+    if kind == FORM:
+        return _read_form(bytes(body)), True
+    if not body:
+        return {}, False
+    if kind != JSON:
+        raise RefusedError(415, f"{kind or 'a body of no kind'} is not read here", f"send {JSON}")
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RelightError(f"the body is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise RelightError("the body is not a JSON object", 'such as {"why": "old layout"}')
+    return found, False
+
+
+def _read_form(body: bytes) -> dict[str, Any]:
+    try:
+        # a form sends the fields that nobody filled in: they are as good as not there
+        return dict(parse_qsl(body.decode(), max_num_fields=50))
+    except ValueError as error:
+        raise RelightError(f"the form cannot be read: {error}") from error

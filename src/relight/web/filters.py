@@ -1,0 +1,62 @@
+"""The filters that every page and every list has in its address."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from msgspec import Struct
+
+from relight.errors import RelightError
+from relight.reports import DEFAULT_SINCE, Filter, read_filter
+from relight.store import Store
+
+LONGEST = 200
+
+
+class Filters(Struct, frozen=True, kw_only=True):
+    """The filters as they stand in the address; an empty text is a filter not set.
+
+    >>> Filters(model="opus").link("/sessions", source="codex")
+    '/sessions?source=codex&model=opus'
+    """
+
+    since: str = DEFAULT_SINCE
+    until: str = ""
+    source: str = ""
+    model: str = ""
+    project: str = ""
+    search: str = ""
+
+    def link(self, path: str, **changes: object) -> str:
+        """An address with these filters but for the changes; None takes a parameter out."""
+        values = {name: getattr(self, name) for name in NAMES} | changes
+        kept = {
+            name: str(value)
+            for name, value in values.items()
+            if value not in (None, "") and (name, value) != ("since", DEFAULT_SINCE)
+        }
+        address = quote(path, safe="/:@")
+        return f"{address}?{urlencode(kept)}" if kept else address
+
+
+NAMES = Filters.__struct_fields__
+
+
+def read_filters(query: Mapping[str, str]) -> Filters:
+    """The filters of an address; what is too long to be one is an error."""
+    found = {name: query[name].strip() for name in NAMES if query.get(name, "").strip()}
+    for name, value in found.items():
+        if len(value) > LONGEST:
+            raise RelightError(
+                f"{name} is longer than {LONGEST} characters", "search for a part of it"
+            )
+    return Filters(**found)
+
+
+def choose(store: Store, filters: Filters, *, now: datetime | None = None) -> Filter:
+    """The filters as reports understand them: days for words such as `7d`."""
+    given: dict[str, Any] = {
+        name: getattr(filters, name) or None for name in ("until", "source", "model", "project")
+    }
+    return read_filter(store, since=filters.since, now=now, **given)

@@ -1,0 +1,114 @@
+"""Lines with bands around them: figures day by day, each with how far it may be off."""
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+from msgspec import Struct
+
+from relight.stats import Estimate
+from relight.web.charts import (
+    HEIGHT,
+    UNKNOWN,
+    Cell,
+    Chart,
+    Tell,
+    colour_of,
+    draw_grid,
+    draw_labels,
+    find_ends,
+    find_runs,
+    frame,
+    make_legend,
+    tell_estimate,
+)
+from relight.web.svg import element, find_ticks, link_shapes, percent, points
+
+WIDTH = 1000.0  # of the part that is stretched to its place
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """A value for each place along the width, with how far it may be off; None leaves a gap."""
+
+    name: str
+    points: Sequence[Estimate | None]
+    link: str | None = None
+
+
+def draw_lines(
+    title: str,
+    lines: Sequence[Line],
+    *,
+    labels: Sequence[str],
+    tell: Tell,
+    top: float | None = None,
+    notes: Sequence[str] = (),
+    height: float = HEIGHT,
+) -> Chart:
+    """Lines over the same places along the width, with a note for each place."""
+    known = [point for line in lines for point in line.points if point is not None]
+    highest = max((max(find_ends(point)) for point in known), default=0.0)
+    ticks = find_ticks(highest if top is None else top)
+    step = 1 / max(len(labels), 1)
+    drawn = draw_grid(ticks, tell, height)
+    drawn += _draw_strokes(lines, step=step, scale=height / ticks[-1], height=height)
+    rows = []
+    for at, label in enumerate(labels):
+        here = [line.points[at] if at < len(line.points) else None for line in lines]
+        cells = [UNKNOWN if one is None else tell_estimate(one, tell) for one in here]
+        told = [f"{line.name}: {cell}" for line, cell in zip(lines, cells, strict=True)]
+        note = [notes[at]] if at < len(notes) and notes[at] else []
+        hit = element(
+            "rect", class_="hit", x=percent(at * step), y=0.0, width=percent(step), height=height
+        )
+        drawn.append(link_shapes([hit], "\n".join([label, *told, *note]), None))
+        rows.append([Cell(label), *map(Cell, cells)])
+    drawn += draw_labels(labels, height)
+    last = [
+        f"{line.name} {tell(value)}" for line in lines if (value := _last_value(line)) is not None
+    ]
+    return Chart(
+        title=title,
+        svg=frame(drawn, f"{title}; last: {', '.join(last) or 'nothing known'}", height),
+        head=["", *(line.name for line in lines)],
+        rows=rows,
+        legend=make_legend([line.name for line in lines], [line.link for line in lines]),
+    )
+
+
+def _draw_strokes(
+    lines: Sequence[Line], *, step: float, scale: float, height: float
+) -> list[Markup]:
+    """The lines in their bands, and a dot at both ends of each stretch without a gap."""
+    bands, strokes, dots = [], [], []
+    for number, line in enumerate(lines):
+        colour = colour_of(number)
+        for run in find_runs(line.points):
+            places = [(WIDTH * step * (at + 0.5), point, find_ends(point)) for at, point in run]
+            upper = [(x, height - high * scale) for x, _, (_, high) in places]
+            lower = [(x, height - low * scale) for x, _, (low, _) in places]
+            middle = [(x, height - (point.value or 0.0) * scale) for x, point, _ in places]
+            bands.append(
+                element("polygon", class_=f"band {colour}", points=points([*upper, *lower[::-1]]))
+            )
+            strokes.append(element("polyline", class_=f"line {colour}", points=points(middle)))
+            dots += [
+                element("circle", class_=colour, cx=percent(x / WIDTH), cy=y, r=2.2)
+                for x, y in ([middle[0], middle[-1]] if len(middle) > 1 else middle)
+            ]
+    if not strokes:
+        return []
+    # a drawing inside, which alone is stretched; its lines stay as thin as they are
+    stretched = element(
+        "svg",
+        *bands,
+        *strokes,
+        viewBox=f"0 0 {WIDTH:g} {height:g}",
+        preserveAspectRatio="none",
+        width="100%",
+        height=height,
+    )
+    return [stretched, *dots]
+
+
+def _last_value(line: Line) -> float | None:
+    return next((one.value for one in reversed(line.points) if one is not None), None)

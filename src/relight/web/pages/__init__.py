@@ -1,0 +1,40 @@
+"""The pages there are, in the order of the navigation."""
+
+from msgspec import Struct
+
+
+class Page(Struct, frozen=True):
+    """A page: its module and template, where it is, its title, whether the navigation has it.
+
+    `letter` after `g` opens it from the keyboard; `part_of` names the page that it belongs to;
+    `ignores` are filters that go along in its address but do not narrow what it shows; `since`
+    stands for both ends of the days.
+    """
+
+    name: str
+    path: str
+    title: str
+    is_in_navigation: bool = True
+    letter: str = ""
+    part_of: str = ""
+    ignores: tuple[str, ...] = ()
+
+
+DAYS, NAMED = ("since",), ("source", "model", "project")
+PAGES = (
+    Page("overview", "/", "Overview", letter="o"),
+    Page("sessions", "/sessions", "Sessions", letter="s"),
+    Page("session", "/sessions/{name:path}", "Session", False, part_of="sessions"),
+    Page("words", "/words/{text}/{name:path}", "Words", False, part_of="sessions"),
+    Page("skills", "/skills", "Skills", letter="k", ignores=("source", "project")),
+    Page("skill", "/skills/{name:path}", "Skill", False, part_of="skills"),
+    Page("jobs", "/jobs", "Jobs", letter="j", ignores=(*DAYS, "project")),
+    Page("job", "/jobs/{name:path}", "Job", False, "", "jobs", DAYS),
+    Page("templates", "/templates", "Templates", letter="t", ignores=(*DAYS, "source", "model")),
+    Page("template", "/templates/{name:path}", "Template", False, "", "templates", DAYS),
+    Page("experiments", "/experiments", "Experiments", letter="e", ignores=(*DAYS, *NAMED)),
+    Page("experiment", "/experiments/{name:path}", "Experiment", False, "", "experiments", DAYS),
+    Page("mixtures", "/moa", "MoA", letter="m", ignores=("source", "project")),
+    Page("mixture", "/moa/{name:path}", "Mixture", False, part_of="mixtures"),
+    Page("failures", "/failures", "Failures", letter="f"),
+)

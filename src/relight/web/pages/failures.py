@@ -1,0 +1,64 @@
+"""What went wrong: by kind, by tool, and in circles."""
+
+from collections import Counter
+from typing import Any
+
+from relight.amounts import count
+from relight.failing import read_failures
+from relight.reports import report
+from relight.web.bars import Column, draw_bars
+from relight.web.periods import walk_days
+from relight.web.sparks import draw_share
+from relight.web.view import View
+
+KINDS = 6
+TOP = 40
+
+
+def show(view: View) -> dict[str, Any]:
+    """Failures of the chosen days, the most frequent first."""
+    found = read_failures(view.store, view.chosen)
+    tools = report(view.store, ("tool",), view.chosen)
+    kinds: Counter[str] = Counter()
+    for one in found["failures"]:
+        kinds[one["kind"]] += one["count"]
+    largest = max((one["count"] for one in found["failures"]), default=0)
+    costs = [one["cost_usd"] for one in found["spirals"] if one["cost_usd"] is not None]
+    worst = sorted(tools.rows, key=lambda row: (-row["tool_failures"], -row["tool_calls"]))
+    return {
+        "failures": [
+            one | {"bar": draw_share(one["count"], largest, kind="failure")}
+            for one in found["failures"][:TOP]
+        ],
+        "more": max(len(found["failures"]) - TOP, 0),
+        "spirals": found["spirals"][:TOP],
+        "burnt": sum(costs) if costs else None,
+        "kinds": kinds,
+        "total": tools.total,
+        "tools": worst[:TOP],
+        "chart": draw_days(view, [kind for kind, _ in kinds.most_common()]) if kinds else None,
+    }
+
+
+def draw_days(view: View, kinds: list[str]) -> Any:
+    """Failures by day and kind; kinds beyond the first few are one."""
+    step, days = walk_days(view)
+    rows = report(view.store, (step, "failure"), view.chosen).rows
+    counts = {
+        (row[step], row["failure"]): float(row["tool_failures"] + row["failed_turns"])
+        for row in rows
+    }
+    shown, rest = kinds[:KINDS], kinds[KINDS:]
+    columns = []
+    for key, first, last, label in days:
+        parts: list[float | None] = [counts.get((key, kind), 0.0) for kind in shown]
+        if rest:
+            parts.append(sum(counts.get((key, kind), 0.0) for kind in rest))
+        link = view.filters.link("/sessions", since=first, until=last, sort="failures")
+        columns.append(Column(label=label, parts=parts, link=link))
+    names = [kind.replace("_", " ") for kind in shown]
+    names += [f"{len(rest)} more"] if rest else []
+    links = [view.filters.link("/sessions", failure=kind) for kind in shown]
+    return draw_bars(
+        f"Failures by {step} and kind", columns, names=names, tell=count, links=links, height=140
+    )

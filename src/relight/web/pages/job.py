@@ -1,0 +1,85 @@
+"""One job: its runs, and one of them with its evidence and its answer."""
+
+from pathlib import Path
+from typing import Any
+
+from relight.amounts import dollars
+from relight.errors import MissingError, RelightError
+from relight.ledger import find_meant, read_jobs, read_runs
+from relight.sessions import find_session, read_session
+from relight.web.bars import Column, draw_bars
+from relight.web.pages.jobs import STRIP, tell_runs
+from relight.web.rendering import day
+from relight.web.view import View
+from relight.web.visible import cut_text
+
+SHOWN = 100
+LONGEST_ANSWER = 200_000
+
+
+def show(view: View) -> dict[str, Any]:
+    """The job that the address names, with the run it asks for, else the last."""
+    store, name = view.store, view.path["name"]
+    meant = find_meant(store, name)
+    job = next((one for one in read_jobs(store) if one["job"] in meant), None)
+    runs = read_runs(store, name, limit=SHOWN)
+    if job is None:
+        raise MissingError(
+            f"there is no job {name!r} any more", "`relight job history` has its runs"
+        )
+    asked, outcome = view.query.get("run"), view.query.get("outcome")
+    chosen = next((run for run in runs if run["run_id"] == asked), runs[0] if runs else None)
+    done = [run["duration_seconds"] for run in runs if run["duration_seconds"] is not None]
+    return {
+        "job": job | tell_runs(view, job, runs[:STRIP]),
+        "runs": runs,
+        "listed": [run for run in runs if outcome in (None, run["outcome"])],
+        "outcome": outcome,
+        "skipped": sum(run["status"] == "skipped" for run in runs),
+        "chosen": chosen,
+        "answer": read_answer(view, chosen) if chosen else None,
+        "chart": draw_costs(view, job, runs[:STRIP]) if runs else None,
+        "mean_seconds": sum(done) / len(done) if done else None,
+        "cut": cut_text,
+    }
+
+
+def draw_costs(view: View, job: dict[str, Any], runs: list[dict[str, Any]]) -> Any:
+    columns = [
+        Column(
+            label=day((run["started_at"] or run["scheduled_for"] or "")[:10]),
+            parts=[run["cost_usd"]],
+            link=view.filters.link(f"/jobs/{job['job']}", run=run["run_id"]),
+            note=run["outcome"],
+        )
+        for run in reversed(runs)
+    ]
+    return draw_bars("Cost of each run", columns, names=["cost"], tell=dollars, height=110)
+
+
+def read_answer(view: View, run: dict[str, Any]) -> str | None:
+    """What a run answered: from the file it was kept in, else from its session."""
+    if run["answer_file"]:
+        path, home = Path(run["answer_file"]).resolve(), view.store.config.home.resolve()
+        try:
+            if path.is_relative_to(home):
+                with path.open(encoding="utf-8", errors="replace") as file:
+                    return _strip_facts(file.read(LONGEST_ANSWER))
+        except OSError:
+            pass  # it was tidied away: the session may still tell
+    if run["session_id"]:
+        try:
+            found = find_session(view.store, run["session_id"])
+        except RelightError:
+            return None  # it was forgotten
+        answer: str | None = read_session(view.store, found, with_steps=False)["answer"]
+        return answer
+    return None
+
+
+def _strip_facts(text: str) -> str:
+    """The answer without what is told of its run above it."""
+    if text.startswith("---\n"):
+        _, found, rest = text[4:].partition("\n---\n")
+        return rest.strip() if found else text
+    return text

@@ -1,0 +1,101 @@
+"""One traced session: what each adviser of a turn saw and said, for how much, and how long."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from relight.amounts import seconds
+from relight.conversations import read_calls, read_text
+from relight.errors import MissingError, RelightError
+from relight.traces import (
+    DISAGREEING,
+    all_calls,
+    compare_advice,
+    find_trace,
+    read_cost,
+    sum_costs,
+    summarise,
+    was_charged,
+)
+from relight.web.sparks import draw_span
+from relight.web.view import View, read_number
+from relight.web.visible import cut_text
+
+
+def show(view: View) -> dict[str, Any]:
+    """The turn that the address asks for, else the last."""
+    try:
+        trace = find_trace(view.store.config.trace_folder, view.path["name"])
+    except RelightError as error:
+        raise MissingError(error.message, error.hint) from error
+    turns = trace.turns
+    number = min(read_number(view, "turn") or len(turns), max(len(turns), 1))
+    agreements = [compare_advice(turn) for turn in turns]
+    cost, unpriced = sum_costs(call for turn in turns for call in all_calls(turn))
+    turn = turns[number - 1] if turns else None
+    return {
+        "name": str(turns[0].get("session_id")) if turns else view.path["name"],
+        "about": find_task(turns[0]) if turns else None,
+        "number": number,
+        "turns": len(turns),
+        "turn": turn,
+        "calls": tell_calls(turn, agreements[number - 1]) if turn else [],
+        "models": summarise(turns, agreements),
+        "cost_usd": cost,
+        "unpriced": unpriced,
+        "skipped": trace.skipped,
+        "cut": cut_text,
+    }
+
+
+def find_task(turn: Mapping[str, Any]) -> str | None:
+    """What the user asked for first, as the acting model was told it."""
+    told = (turn.get("aggregator") or {}).get("input_messages") or ()
+    texts = (
+        read_text(one.get("content"))
+        for one in told
+        if isinstance(one, Mapping) and one.get("role") == "user"
+    )
+    return next((text.partition("\n")[0] for text in texts if text.strip()), None)
+
+
+def tell_calls(turn: Mapping[str, Any], agreement: Sequence[float | None]) -> list[dict[str, Any]]:
+    """Each call of a turn with its place in time: advisers are asked at once, then one acts."""
+    calls = all_calls(turn)
+    took = [float(call.get("duration_ms") or 0) for call in calls]
+    advised = max([0.0, *took[:-1]])
+    whole = max(advised + took[-1], 1.0)
+    told = []
+    for at, call in enumerate(calls):
+        is_acting = at == len(calls) - 1
+        begin = advised if is_acting else 0.0
+        failure = call.get("failure")
+        usage = call.get("usage")
+        agreed = None if is_acting else agreement[at]
+        told.append(
+            {
+                "label": str(call.get("label") or call.get("model") or "unknown"),
+                "role": "acts" if is_acting else "advises",
+                "usage": usage if isinstance(usage, Mapping) else {},
+                "cost_usd": read_cost(call) if was_charged(call) else None,
+                "seconds": None if call.get("duration_ms") is None else took[at] / 1000,
+                "is_cached": bool(call.get("cached")),
+                "failure": failure if isinstance(failure, Mapping) else None,
+                "agreed": agreed,
+                "differs": agreed is not None and agreed < DISAGREEING,
+                "said": read_text(call.get("output")),
+                "asked": [(one.tool, read_text(one.arguments)) for one in read_calls(call)],
+                "saw": [
+                    {"role": str(one.get("role")), "text": read_text(one.get("content"))}
+                    for one in call.get("input_messages") or ()
+                    if isinstance(one, Mapping)
+                ],
+                "temperature": call.get("temperature"),
+                "bar": draw_span(
+                    begin / whole,
+                    (begin + took[at]) / whole,
+                    kind="broken" if failure else "call" if is_acting else "turn",
+                    tip=f"{call.get('label')}: {seconds(took[at] / 1000)}",
+                ),
+            }
+        )
+    return told

@@ -1,0 +1,46 @@
+"""Sessions: searched, filtered, sorted, a page at a time."""
+
+from typing import Any
+
+from relight.listing import SORTS, Listing, list_sessions
+from relight.web.view import View, read_number
+
+SHOWN = 50
+WITHIN = (
+    *("outcome", "category", "failure", "tool", "skill", "job"),
+    *("template", "version", "arm", "experiment"),
+)
+OUTCOMES = ("success", "failure", "unknown")
+CATEGORIES = ("coding", "research", "ops", "general")
+
+
+def show(view: View) -> dict[str, Any]:
+    """One page of the sessions that the address asks for."""
+    sort = view.query.get("sort", "started")
+    is_ascending = view.query.get("order") == "asc"
+    within: dict[str, Any] = {name: view.query.get(name) or None for name in WITHIN}
+    if within["version"]:
+        within["version"] = read_number(view, "version")
+    wanted = Listing(
+        search=view.filters.search or None,
+        sort=sort,
+        is_ascending=is_ascending,
+        after=view.query.get("after"),
+        limit=SHOWN,
+        **within,
+    )
+    return {
+        **list_sessions(view.store, view.chosen, wanted),
+        "sort": sort,
+        "is_ascending": is_ascending,
+        "sorts": {name: _sort_link(view, name, sort, is_ascending) for name in SORTS},
+        "within": {name: value for name, value in within.items() if value},
+        "outcomes": OUTCOMES,
+        "categories": CATEGORIES,
+    }
+
+
+def _sort_link(view: View, name: str, sort: str, is_ascending: bool) -> str:
+    """Sorting by what it is sorted by already turns the order round."""
+    turned = name == sort and not is_ascending
+    return view.here(sort=name if name != "started" else None, order="asc" if turned else None)

@@ -1,0 +1,106 @@
+"""One skill: its curves by model, and whether a cheaper model would do."""
+
+from datetime import timedelta
+from typing import Any
+
+from relight.amounts import dollars
+from relight.comparing import Comparison, compare_models
+from relight.curves import read_curves
+from relight.errors import MissingError, RelightError
+from relight.reports import quote_name
+from relight.skills import read_daily
+from relight.stats import Estimate
+from relight.web.charts import Chart, colour_of
+from relight.web.intervals import Interval, draw_intervals
+from relight.web.lines import Line, draw_lines
+from relight.web.periods import find_days, last_of
+from relight.web.rendering import day, share
+from relight.web.view import View
+
+# how many days until a use counts half; "" is the usual weight of 0.3 for the newest day
+HALF_LIVES = {"": None, "5": 5.0, "14": 14.0}
+WINDOWS = {"": 14, "5": 35, "14": 98}
+SHOWN = 24  # rows of days
+
+
+def show(view: View) -> dict[str, Any]:
+    """The skill that the address names."""
+    name = view.path["name"]
+    try:
+        found = compare_models(view.store, name)
+    except RelightError as error:
+        raise MissingError(error.message, error.hint) from error
+    half_life = view.query.get("half_life", "")
+    half_life = half_life if half_life in HALF_LIVES else ""
+    models = [arm.model for arm in found.models]
+    daily = read_daily(view.store, since=view.chosen.since, until=view.chosen.until, skill=name)
+    return {
+        "name": name,
+        "found": found,
+        "arms": draw_arms(found),
+        **draw_curves(view, name, models, half_life),
+        "half_life": half_life,
+        "half_lives": HALF_LIVES,
+        "daily": daily[:SHOWN],
+        "more": max(len(daily) - SHOWN, 0),
+    }
+
+
+def draw_curves(
+    view: View, name: str, models: list[str | None], half_life: str
+) -> dict[str, Chart]:
+    """Success and cost of each model, day by day; a colour means the same model everywhere."""
+    days, last = find_days(view), last_of(view)
+    curves = {
+        one.model: one
+        for one in read_curves(
+            view.store,
+            last=last,
+            days=days,
+            skill=name,
+            window_days=WINDOWS[half_life],
+            half_life_days=HALF_LIVES[half_life],
+        )
+    }
+    labels = [day((last - timedelta(days=age)).isoformat()) for age in range(days - 1, -1, -1)]
+    nothing: list[Estimate | None] = [None] * days
+    success, cost = (
+        [
+            Line(
+                name=model or "unknown model",
+                points=getattr(curves[model], part) if model in curves else nothing,
+                link=view.filters.link("/sessions", skill=name, model=quote_name(model)),
+            )
+            for model in models
+        ]
+        for part in ("success", "cost_usd")
+    )
+    notes = [
+        ", ".join(
+            f"{curve.uses[at]} on {model}" for model, curve in curves.items() if curve.uses[at]
+        )
+        for at in range(days)
+    ]
+    return {
+        "success_chart": draw_lines(
+            "Success lately", success, labels=labels, tell=share, top=1.0, notes=notes
+        ),
+        "cost_chart": draw_lines(
+            "Cost per use lately", cost, labels=labels, tell=dollars, notes=notes
+        ),
+    }
+
+
+def draw_arms(found: Comparison) -> Chart:
+    rows = [
+        Interval(
+            name=arm.model or "unknown model",
+            estimate=None
+            if arm.success_rate is None
+            else Estimate(arm.success_rate, arm.low, arm.high),
+            note=f"{arm.successes} of {arm.successes + arm.failures} known runs",
+            colour=colour_of(number),
+        )
+        for number, arm in enumerate(found.models)
+    ]
+    return draw_intervals("Success of each model", rows, tell=share, bounds=(0.0, 1.0))

@@ -1,0 +1,56 @@
+"""Skills: how each does lately on each model, and what it costs."""
+
+from datetime import datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from relight.amounts import dollars
+from relight.averages import query_skill_ema
+from relight.curves import SkillCurve, read_curves
+from relight.reports import is_named
+from relight.stats import Estimate
+from relight.web.periods import find_days, last_of
+from relight.web.rendering import share
+from relight.web.sparks import draw_sparkline
+from relight.web.view import View
+
+SHOWN = 80
+
+
+def show(view: View) -> dict[str, Any]:
+    """Each skill with its models, the one used last first."""
+    last, days = last_of(view), find_days(view)
+    first = (last - timedelta(days=days - 1)).isoformat()
+    # at noon it is the same day in every clock
+    noon = datetime.combine(last, time(12), ZoneInfo(view.store.timezone))
+    rows = query_skill_ema(view.store, window_days=days, now=noon)
+    rows = [row for row in rows if is_named(row.model, view.filters.model)]
+    curves = {
+        (one.skill_name, one.model): one
+        for one in read_curves(view.store, last=last, days=days, with_intervals=False)
+    }
+    skills: dict[str, list[dict[str, Any]]] = {}
+    for row in rows[:SHOWN]:
+        curve = curves.get((row.skill_name, row.model))
+        told = {"row": row, "trend": draw_trend(curve), "cost_trend": draw_costs(curve)}
+        skills.setdefault(row.skill_name, []).append(told)
+    return {
+        "skills": skills,
+        "more": max(len(rows) - SHOWN, 0),
+        # where more days are chosen than are shown, lists must not have more either
+        "span": {} if view.chosen.since == first else {"since": first},
+    }
+
+
+def draw_trend(curve: SkillCurve | None) -> Any:
+    points = curve.success if curve else []
+    return draw_sparkline("success", [_value(one) for one in points], tell=share)
+
+
+def draw_costs(curve: SkillCurve | None) -> Any:
+    points = curve.cost_usd if curve else []
+    return draw_sparkline("cost per use", [_value(one) for one in points], tell=dollars)
+
+
+def _value(point: Estimate | None) -> float | None:
+    return None if point is None else point.value

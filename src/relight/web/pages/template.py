@@ -1,0 +1,59 @@
+"""One template: what is in it, where it came from, what each version achieved."""
+
+from typing import Any
+
+from relight.conversations import read_calls, read_text
+from relight.errors import MissingError, RelightError
+from relight.stats import Estimate, wilson
+from relight.templates.injection import render_template
+from relight.templates.library import find_template, read_versions
+from relight.templates.record import count_outcomes, read_stats
+from relight.web.intervals import Interval, draw_intervals
+from relight.web.measuring import ARM_COLOURS
+from relight.web.rendering import share
+from relight.web.view import View, read_number
+from relight.web.visible import cut_text
+
+
+def show(view: View) -> dict[str, Any]:
+    """The template that the address names, in its newest version or the one asked for."""
+    store, name = view.store, view.path["name"]
+    try:
+        found = find_template(store, name, version=read_number(view, "version"))
+    except RelightError as error:
+        raise MissingError(error.message, error.hint) from error
+    arms = []
+    for arm, title in (("cold", "held out cold"), ("warm", "started warm")):
+        counts = count_outcomes(store, arm, template_id=found.id)
+        known = sum(counts)
+        interval = wilson(counts[0], known) if known else None
+        arms.append(
+            Interval(
+                name=title,
+                estimate=Estimate(counts[0] / known, interval.low, interval.high)
+                if interval
+                else None,
+                note=f"{counts[0]:.0f} of {known:.0f} sessions of known outcome",
+                colour=ARM_COLOURS[arm],
+            )
+        )
+    return {
+        "one": found,
+        "versions": read_versions(store, name),
+        "nothing": dict.fromkeys(("warm", "cold", "success", "failure", "unknown"), 0),
+        "stats": {row["version"]: row for row in read_stats(store) if row["template"] == name},
+        "arms": draw_intervals("Success with and without it", arms, tell=share, bounds=(0.0, 1.0)),
+        "has_outcomes": any(arm.estimate for arm in arms),
+        "seed": [tell_message(message) for message in found.seed],
+        "text": render_template(found),
+        "cut": cut_text,
+    }
+
+
+def tell_message(message: dict[str, Any]) -> dict[str, Any]:
+    """A message of the seed: who speaks, what is said, what is called."""
+    return {
+        "role": message.get("role"),
+        "text": read_text(message.get("content")),
+        "calls": [(call.tool, read_text(call.arguments)) for call in read_calls(message)],
+    }

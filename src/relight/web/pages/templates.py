@@ -1,0 +1,40 @@
+"""Templates: what there is to start sessions with, and what each achieved."""
+
+from typing import Any
+
+from relight.reports import is_named
+from relight.store import Store
+from relight.templates.library import read_candidates, read_templates
+from relight.templates.record import read_posteriors, read_stats
+from relight.web.sparks import draw_share
+from relight.web.view import View
+
+
+def show(view: View) -> dict[str, Any]:
+    """Those in use, those that wait for a person, and those retired."""
+    store = view.store
+    every = [one for one in read_templates(store) if is_named(one.project, view.filters.project)]
+    return {
+        "live": tell(store, [one for one in every if one.state == "live"]),
+        "retired": tell(store, [one for one in every if one.state == "retired"]),
+        "candidates": [
+            one for one in read_candidates(store) if is_named(one.project, view.filters.project)
+        ],
+        "hold_out": store.config.hold_out,
+    }
+
+
+def tell(store: Store, templates: list[Any]) -> list[dict[str, Any]]:
+    """Templates with what they achieved, all versions together."""
+    stats = read_stats(store)
+    told = []
+    for one, achieved in zip(templates, read_posteriors(store, templates), strict=True):
+        own = [row for row in stats if row["template"] == one.name]
+        sums = {
+            name: sum(row[name] for row in own)
+            for name in ("warm", "cold", "success", "failure", "unknown")
+        }
+        rate = achieved.a / (achieved.a + achieved.b) if achieved.known else None
+        bar = draw_share(rate, 1.0, kind="success") if rate is not None else ""
+        told.append({"one": one, "rate": rate, "bar": bar, **sums})
+    return told

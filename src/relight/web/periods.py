@@ -1,0 +1,105 @@
+"""The days that a page is about: in what steps they are shown, and those before them."""
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+from zoneinfo import ZoneInfo
+
+from msgspec.structs import replace
+
+from relight.reports import Filter, report
+from relight.web.rendering import day as write_day
+from relight.web.view import View
+
+FIRST = date(1970, 1, 1)  # no record is older
+MOST_DAYS = 92
+MOST_WEEKS = 110
+
+
+def today_of(view: View) -> date:
+    """The calendar day it is in the store's time zone."""
+    return view.now.astimezone(ZoneInfo(view.store.timezone)).date()
+
+
+def last_of(view: View) -> date:
+    """The last of the chosen days that has come."""
+    until, today = view.chosen.until, today_of(view)
+    return min(max(date.fromisoformat(until), FIRST), today) if until else today
+
+
+def find_days(view: View) -> int:
+    """How many days up to the last are chosen, at most as many as can be told apart."""
+    if view.chosen.since is None:
+        return MOST_DAYS
+    first = date.fromisoformat(view.chosen.since)
+    return min(max((last_of(view) - first).days + 1, 1), MOST_DAYS)
+
+
+def walk_days(view: View) -> tuple[str, list[tuple[str, str, str, str]]]:
+    """How the chosen days are stepped through, and each step with its ends and its label.
+
+    Without a first day it is the first there is.
+    """
+    chosen, last = view.chosen, last_of(view)
+    if chosen.since is None:
+        known = [row["month"] for row in report(view.store, ("month",), chosen).rows]
+        named = [month for month in known if month[:1].isdigit()]
+        first = date.fromisoformat(f"{named[0]}-01") if named else last
+    else:
+        first = date.fromisoformat(chosen.since)
+    step = choose_step(first, last)
+    days = []
+    for name, begin, end in walk(first, last, step):
+        label = name if step == "month" else write_day(begin)
+        days.append((name, begin, end, label))
+    return step, days
+
+
+def choose_step(first: date, last: date) -> str:
+    """Days while they can be told apart, then weeks, then months.
+
+    >>> choose_step(date(2026, 1, 1), date(2026, 12, 31))
+    'week'
+    """
+    days = (last - first).days + 1
+    if days <= MOST_DAYS:
+        return "day"
+    return "week" if days <= MOST_WEEKS * 7 else "month"
+
+
+def walk(first: date, last: date, step: str) -> Iterator[tuple[str, str, str]]:
+    """Every step between two days: its name in a report, its first and its last day.
+
+    >>> list(walk(date(2026, 11, 14), date(2026, 11, 16), "week"))
+    [('2026-W46', '2026-11-09', '2026-11-15'), ('2026-W47', '2026-11-16', '2026-11-22')]
+    """
+    at = first
+    if step == "week":
+        at -= timedelta(days=at.weekday())
+    elif step == "month":
+        at = at.replace(day=1)
+    while at <= last:
+        if step == "day":
+            end, name = at, at.isoformat()
+        elif step == "week":
+            year, week, _ = at.isocalendar()
+            end, name = at + timedelta(days=6), f"{year}-W{week:02}"
+        else:
+            end = (at + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+            name = f"{at:%Y-%m}"
+        yield name, at.isoformat(), end.isoformat()
+        at = end + timedelta(days=1)
+
+
+def find_before(chosen: Filter, today: date) -> Filter | None:
+    """As many days just before the chosen ones; None where those have no beginning."""
+    if chosen.since is None:
+        return None
+    first = date.fromisoformat(chosen.since)
+    last = date.fromisoformat(chosen.until) if chosen.until else today
+    days = max((last - first).days + 1, 1)
+    try:
+        since = first - timedelta(days=days)
+    except OverflowError:
+        return None
+    until = first - timedelta(days=1)
+    return replace(chosen, since=since.isoformat(), until=until.isoformat())

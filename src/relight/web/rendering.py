@@ -1,0 +1,126 @@
+"""Pages from templates: what is printed is escaped, tamed, and a dash where it is unknown."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from relight.amounts import count, dollars, seconds, size
+from relight.reports import quote_name
+from relight.times import read_time
+from relight.web.visible import make_line, make_visible
+
+FOLDER = Path(__file__).parent / "templates"
+UNKNOWN = "–"
+
+
+def make_environment(timezone: str) -> Environment:
+    """The templates, with figures in people's words and times in the store's zone."""
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        # an upgrade beneath a running server must not mix its templates with the old program
+        auto_reload=False,
+        undefined=StrictUndefined,
+        finalize=tame,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "money": money,
+        "number": count,
+        "duration": seconds,
+        "share": share,
+        "moment": moment_writer(timezone),
+        "day": day,
+        "offset": offset,
+        "line": make_line,
+        "whole": quote_name,
+        "size": lambda value: UNKNOWN if value is None else size(value),
+    }
+    return environment
+
+
+def tame(value: Any) -> Any:
+    """What a template prints: nothing that acts unseen or turns text, and a dash for unknown.
+
+    Tabs and line ends stay: they are harmless in a page.
+    """
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return make_visible(value)
+    return value
+
+
+def money(value: float | None, unpriced: int | None = 0) -> str:
+    """An amount; with turns that have no price it is a lower bound.
+
+    >>> [money(None), money(12.5), money(12.5, 3)]
+    ['–', '$12.50', '≥$12.50']
+    """
+    if value is None:
+        return UNKNOWN
+    return f"≥{dollars(value)}" if unpriced else dollars(value)
+
+
+def share(value: float | None) -> str:
+    """A part of a whole.
+
+    >>> [share(None), share(0.0), share(0.0004), share(0.125), share(0.5), share(1.0)]
+    ['–', '0%', '<0.1%', '12.5%', '50%', '100%']
+    """
+    if value is None:
+        return UNKNOWN
+    if 0 < value < 0.001:
+        return "<0.1%"
+    return f"{value:.0%}" if value in (0, 0.25, 0.5, 0.75, 1) else f"{value:.1%}"
+
+
+def offset(value: float | None) -> str:
+    """How long after the beginning something was.
+
+    >>> [offset(v) for v in (None, 4.2, 75, 7322)]
+    ['', '+0:04', '+1:15', '+2:02:02']
+    """
+    if value is None:
+        return ""
+    minutes, rest = divmod(int(max(value, 0.0)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"+{hours}:{minutes:02}:{rest:02}" if hours else f"+{minutes}:{rest:02}"
+
+
+def day(value: str | None) -> str:
+    """A calendar day in few characters.
+
+    >>> day("2026-11-05")
+    '5 Nov'
+    """
+    if value is None:
+        return UNKNOWN
+    try:
+        found = datetime.fromisoformat(value)
+    except ValueError:
+        return value
+    return f"{found.day} {found:%b}"
+
+
+def moment_writer(timezone: str) -> Callable[[str | int | None], str]:
+    """A filter that shows a time, ISO-8601 or Unix milliseconds, in this zone."""
+    zone = ZoneInfo(timezone)
+
+    def moment(value: str | int | None) -> str:
+        at = read_time(value) if isinstance(value, str) else value
+        if at is None:
+            return UNKNOWN
+        found = datetime.fromtimestamp(at / 1000, UTC)
+        here = found.astimezone(zone)
+        return Markup('<time datetime="{}">{}</time>').format(
+            found.isoformat(timespec="seconds"), f"{here:%Y-%m-%d %H:%M}"
+        )
+
+    return moment

@@ -1,0 +1,107 @@
+"""Drawings the size of a word, for tables: a line, a strip of runs, a span of time, a share."""
+
+from collections.abc import Callable, Sequence
+
+from markupsafe import Markup
+from msgspec import Struct
+
+from relight.stats import Estimate
+from relight.web.charts import find_runs
+from relight.web.svg import element, link_shapes, percent, points
+
+Tell = Callable[[float], str]
+
+
+class Block(Struct, frozen=True, kw_only=True):
+    """One run in a strip: `success`, `failure` or `unknown`."""
+
+    outcome: str
+    tip: str
+    link: str | None = None
+
+
+def draw_sparkline(title: str, values: Sequence[float | None], *, tell: Tell) -> Markup:
+    """A line the size of a word; a gap where nothing is known."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return Markup('<span class="muted">–</span>')
+    top, step = max(*known, 0.0) or 1.0, 100 / max(len(values), 1)
+    found = [None if value is None else Estimate(value, None, None) for value in values]
+    drawn = []
+    for run in find_runs(found):
+        middle = [(step * (at + 0.5), 20 - (one.value or 0.0) / top * 18) for at, one in run]
+        drawn.append(
+            element("polyline", class_="line s0", points=points(middle))
+            if len(middle) > 1
+            else element("circle", class_="s0", cx=middle[0][0], cy=middle[0][1], r=1.5)
+        )
+    told = f"{title}: from {tell(min(known))} to {tell(max(known))}, last {tell(known[-1])}"
+    return element(
+        "svg",
+        *drawn,
+        class_="spark",
+        viewBox="0 0 100 22",
+        role="img",
+        aria_label=told,
+        data_tip=told,
+    )
+
+
+def draw_strip(title: str, blocks: Sequence[Block], *, places: int = 30) -> Markup:
+    """The last runs as blocks, the newest at the right.
+
+    A failure stands tallest and an unknown one is a stump, so that colour is not needed to tell.
+    """
+    tall = {"success": 14.0, "failure": 22.0}
+    shown = blocks[-places:]
+    drawn = []
+    for number, block in enumerate(shown, start=places - len(shown)):
+        size = tall.get(block.outcome, 7.0)
+        kind = block.outcome if block.outcome in tall else "unknown"
+        left = number * 8.0
+        shapes = [
+            element("rect", class_="hit", x=left, y=0.0, width=8.0, height=22.0),
+            element("rect", class_=kind, x=left + 1, y=22 - size, width=6.0, height=size, rx=1.0),
+        ]
+        drawn.append(link_shapes(shapes, block.tip, block.link))
+    drawn += [
+        element("rect", class_="vacant", x=number * 8.0 + 1, y=20.0, width=6.0, height=2.0)
+        for number in range(places - len(shown))
+    ]
+    counts = {name: sum(one.outcome == name for one in shown) for name in ("success", "failure")}
+    told = (
+        f"{title}: of the last {len(shown)} runs {counts['success']} succeeded and"
+        f" {counts['failure']} failed"
+    )
+    return element(
+        "svg",
+        *drawn,
+        class_="strip",
+        viewBox=f"0 0 {places * 8} 22",
+        role="group",
+        aria_label=told,
+    )
+
+
+def draw_span(begin: float, end: float, *, kind: str, tip: str) -> Markup:
+    """When something went on within the whole: both ends are shares of it."""
+    begin = min(max(begin, 0.0), 1.0)
+    width = max(min(end, 1.0) - begin, 0.0)
+    # what took no time is still to be seen
+    shape = element(
+        "rect",
+        class_=kind,
+        x=percent(min(begin, 0.994)),
+        y=3.0,
+        width=percent(max(width, 0.006)),
+        height=8.0,
+        rx=1.5,
+    )
+    return element("svg", shape, class_="span", height=14.0, role="img", aria_label=tip)
+
+
+def draw_share(value: float | None, largest: float, *, kind: str = "s0") -> Markup:
+    """A bar beside a figure in a table: the figure itself says it in words."""
+    share = (value or 0.0) / largest if largest > 0 else 0.0
+    bar = element("rect", class_=kind, width=percent(min(max(share, 0.0), 1.0)), height=6.0, rx=1.0)
+    return element("svg", bar, class_="share", height=6.0, aria_hidden="true")

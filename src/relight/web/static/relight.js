@@ -1,0 +1,113 @@
+// Hover, live refresh, keyboard and theme. Every page works without it.
+"use strict";
+
+const root = document.documentElement;
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const find = (selector, within = document) => within.querySelector(selector);
+const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+const read = (name) => find(`meta[name="relight-${name}"]`).content;
+
+// before anything is drawn, so that no page flashes in the wrong colours
+try { root.dataset.theme = localStorage.getItem("relight-theme") ?? ""; } catch { /* none kept */ }
+
+const acts = {
+  help: () => find("#help").showModal(),
+  theme: () => {
+    const isDark = root.dataset.theme ? root.dataset.theme === "dark" : dark.matches;
+    root.dataset.theme = isDark ? "light" : "dark";
+    try { localStorage.setItem("relight-theme", root.dataset.theme); } catch { /* not kept */ }
+  },
+  copy: (button) => navigator.clipboard.writeText(button.dataset.copy),
+};
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-act]");
+  if (button) acts[button.dataset.act](button);
+});
+
+// --- filters: sent when changed, without those that are empty ---
+document.addEventListener("change", (event) => event.target.form?.matches(".filters") && event.target.form.requestSubmit());
+document.addEventListener("submit", (event) => {
+  if (!event.target.matches("[data-filters]")) return;
+  for (const field of event.target.elements) if (!field.value || (field.name === "since" && field.value === "30d")) field.disabled = true;
+});
+addEventListener("pageshow", () => all("[data-filters] :disabled").forEach((field) => { field.disabled = false; }));
+
+// --- hover ---
+function showTip(target, x, y) {
+  const tip = find("#tip");
+  tip.hidden = !target;
+  if (!target) return;
+  tip.textContent = target.dataset.tip || target.getAttribute("aria-label");
+  const box = tip.getBoundingClientRect();
+  tip.style.left = `${Math.max(4, Math.min(x + 12, innerWidth - box.width - 8))}px`;
+  tip.style.top = `${y + 18 + box.height > innerHeight ? y - box.height - 10 : y + 18}px`;
+}
+document.addEventListener("pointermove", (event) => showTip(event.target.closest?.("[data-tip]"), event.clientX, event.clientY));
+document.addEventListener("pointerleave", () => showTip(null));
+document.addEventListener("focusin", (event) => {
+  const box = event.target.getBoundingClientRect();
+  if (event.target.matches(":focus-visible")) showTip(event.target.closest("[data-tip]"), box.left, box.bottom - 12);
+});
+
+// --- keyboard ---
+let going = 0;
+function step(by) {
+  const rows = all("main [data-row]");
+  const next = rows[Math.max(0, Math.min(rows.indexOf(document.activeElement) + by, rows.length - 1))];
+  next?.focus();
+  next?.scrollIntoView({ block: "nearest" });
+}
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  if (find("#help").open) return;
+  const isGoing = Date.now() - going < 1500;
+  going = event.key === "g" ? Date.now() : 0;
+  if (isGoing) {
+    const page = all("[data-go]").find((one) => one.dataset.go === event.key);
+    if (page) page.click();
+  } else if (event.key === "/" && find("#search")) { event.preventDefault(); find("#search").select(); }
+  else if (event.key === "?") acts.help();
+  else if (event.key === "d") acts.theme();
+  else if (event.key === "j") step(1);
+  else if (event.key === "k") step(-1);
+  else if (event.key === "Escape") showTip(null);
+});
+
+// --- live: when the store has changed, the page is fetched and put in place of what is shown ---
+const isBusy = () => find("dialog[open]") || find("main :is(input, select, textarea):focus") || !getSelection().isCollapsed;
+function replace(text) {
+  const next = new DOMParser().parseFromString(text, "text/html");
+  if (!find("main", next)) return;
+  const main = find("main");
+  const open = all("details[id][open]", main).map((one) => one.id);
+  const known = new Set(all("[data-row]", main).map((one) => one.href));
+  const held = main.contains(document.activeElement) && document.activeElement.getAttribute("href");
+  const scrolled = all(".scroll", main).map((one) => one.scrollLeft);
+  main.replaceChildren(...find("main", next).childNodes);
+  open.forEach((id) => { const one = document.getElementById(id); if (one) one.open = true; });
+  all(".scroll", main).forEach((one, at) => { one.scrollLeft = scrolled[at] ?? 0; });
+  if (held) find(`a[href="${CSS.escape(held)}"]`, main)?.focus({ preventScroll: true });
+  all("tr [data-row]", main).filter((one) => !known.has(one.href)).forEach((one) => one.closest("tr").classList.add("fresh"));
+  find('meta[name="relight-version"]').content = find('meta[name="relight-version"]', next).content;
+}
+async function look() {
+  if (document.hidden || !read("version") || isBusy()) return;
+  const light = find("#live");
+  try {
+    const { version } = await (await fetch("/api/live")).json();
+    if (version !== read("version")) {
+      const page = await fetch(location.href);
+      if (page.ok && !isBusy()) replace(await page.text());
+    }
+    light.className = "live on";
+  } catch { light.className = "live off"; }
+}
+document.addEventListener("DOMContentLoaded", () => {
+  find("nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
+  look();
+  setInterval(look, 2000);
+});

@@ -1,0 +1,72 @@
+"""Whole use by keyboard, and what is remembered."""
+
+from playwright.sync_api import Browser, expect
+
+from visiting import visiting
+
+
+def test_every_page_is_two_keys_away(browser: Browser, address: str) -> None:
+    with visiting(browser, address) as visit:
+        page = visit.open("/")
+        for letter, path in (("s", "/sessions"), ("j", "/jobs"), ("m", "/moa"), ("o", "/")):
+            page.keyboard.press("g")
+            page.keyboard.press(letter)
+            page.wait_for_url(visit.address + path)
+        assert visit.troubles == []
+
+
+def test_lists_are_walked_and_opened_by_keys(browser: Browser, address: str) -> None:
+    with visiting(browser, address) as visit:
+        page = visit.open("/sessions")
+        rows = page.locator("main [data-row]")
+        for key, place in (("j", 0), ("j", 1), ("j", 2), ("k", 1)):
+            page.keyboard.press(key)
+            expect(rows.nth(place)).to_be_focused()
+        wanted = rows.nth(1).get_attribute("href")
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"{visit.address}{wanted}")
+
+
+def test_a_slash_searches_and_escape_leaves(browser: Browser, address: str) -> None:
+    with visiting(browser, address) as visit:
+        page = visit.open("/jobs")
+        page.keyboard.press("/")
+        search = page.get_by_role("searchbox", name="Search sessions")
+        expect(search).to_be_focused()
+        page.keyboard.type("gj")  # words, not shortcuts
+        assert page.url.endswith("/jobs")
+        page.keyboard.press("Escape")
+        expect(search).not_to_be_focused()
+
+
+def test_the_first_tab_skips_to_the_content(browser: Browser, address: str) -> None:
+    with visiting(browser, address) as visit:
+        page = visit.open("/failures")
+        page.keyboard.press("Tab")
+        skip = page.get_by_role("link", name="Skip to the content")
+        expect(skip).to_be_in_viewport()
+        page.keyboard.press("Enter")
+        expect(page.locator("main")).to_be_focused()
+
+
+def test_the_help_opens_and_closes(browser: Browser, address: str) -> None:
+    with visiting(browser, address) as visit:
+        page = visit.open("/")
+        page.keyboard.press("?")
+        expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(page.locator("#help")).to_be_hidden()
+
+
+def test_the_scheme_that_was_chosen_is_remembered(browser: Browser, address: str) -> None:
+    with visiting(browser, address, scheme="light") as visit:
+        page = visit.open("/")
+        colour = "getComputedStyle(document.body).backgroundColor"
+        light = page.evaluate(colour)
+        page.get_by_role("button", name="Light or dark").click()
+        dark = page.evaluate(colour)
+        assert dark != light
+        page = visit.open("/skills")
+        assert page.evaluate(colour) == dark
+        page.keyboard.press("d")
+        assert page.evaluate(colour) == light

@@ -1,0 +1,123 @@
+"""Every page, at both widths and in both schemes: nothing breaks, and everybody can use it."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+import serving
+from relight.store import open_store
+from relight.templates.library import read_templates
+from relight.traces import find_traces
+from relight.web.pages import PAGES
+from visiting import Scheme, visiting
+
+
+def list_pages(home: Path) -> list[str]:
+    """An address of every page there is, with something on it."""
+    with open_store(home) as store:
+        ((parent,),) = store.query(
+            "select source || ':' || key from session"
+            " where id in (select root_id from session where id <> root_id) limit 1"
+        )
+        ((spiral,),) = store.query(
+            "select source || ':' || key from session where id in (select session_id from tool_call"
+            " where label = 'error' group by session_id, fingerprint having count(*) > 9)"
+        )
+        template = read_templates(store)[0].name
+        trace = next(find_traces(store.config.trace_folder)).turns[0]["session_id"]
+    return [
+        "/",
+        "/sessions",
+        f"/sessions/{parent}",
+        f"/sessions/{spiral}",
+        "/skills",
+        "/skills/ticket-triage",
+        "/jobs",
+        "/jobs/hermes:b20e94d7c5a1",
+        "/jobs/release-watch",
+        "/templates",
+        f"/templates/{template}",
+        "/experiments",
+        "/experiments/warm-or-cold",
+        "/moa",
+        f"/moa/{trace}",
+        "/failures",
+        # filters that narrow, that do not, and that leave nothing
+        "/jobs?since=7d&project=shop&model=gpt",
+        "/jobs/release-watch?outcome=failure",
+        "/sessions?failure=timeout&tool=%22%22",
+        "/skills?model=nobody",
+    ]
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_is_sound_and_open_to_everybody(
+    browser: Browser, address: str, demo_home: Path, width: int, scheme: Scheme
+) -> None:
+    with visiting(browser, address, width=width, scheme=scheme) as visit:
+        for path in list_pages(demo_home):
+            page = visit.open(path)
+            assert page.locator("h1").count() == 1
+            assert page.locator(".empty").filter(has_text="relight import").count() == 0, path
+            visit.check()
+            visit.check_access()
+        page.keyboard.press("?")
+        assert page.locator("#help").is_visible()
+        visit.check_access()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_pages_with_nothing_to_show_are_sound_too(
+    browser: Browser, tmp_path: Path, width: int, scheme: Scheme
+) -> None:
+    with (
+        serving.serve(tmp_path / "new") as (found, _),
+        visiting(browser, found.rstrip("/"), width=width, scheme=scheme) as visit,
+    ):
+        for path in (page.path for page in PAGES if page.is_in_navigation):
+            assert visit.open(path).locator(".empty").count() >= 1, path
+            visit.check()
+            visit.check_access()
+
+
+def test_the_token_is_asked_for_by_a_sound_page(browser: Browser, tmp_path: Path) -> None:
+    home, token = tmp_path / "new", "as-long-as-it-must-be"
+    with (
+        serving.serve(home, RELIGHT_TOKEN=token) as (found, _),
+        visiting(browser, found.rstrip("/"), width=390, scheme="dark") as visit,
+    ):
+        page = visit.open("/skills?since=7d")
+        visit.check()
+        visit.check_access()
+        page.get_by_label("Token").fill(token)
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url("**/skills?since=7d")
+        visit.check()
+
+
+def test_a_page_that_is_not_there_says_so(browser: Browser, address: str) -> None:
+    with visiting(browser, address) as visit:
+        response = visit.page.goto(f"{address}/sessions/nobody")
+        assert response is not None
+        assert response.status == 404
+        assert "there is no session 'nobody'" in visit.page.locator("h1").inner_text()
+        visit.troubles.clear()  # the browser itself complains of the status
+        visit.check_access()
+
+
+def test_pages_work_without_any_script(browser: Browser, address: str) -> None:
+    with visiting(browser, address, with_script=False) as visit:
+        page = visit.open("/")
+        page.get_by_role("navigation", name="Pages").get_by_role("link", name="Sessions").click()
+        page.get_by_role("searchbox", name="Search sessions").fill("daily-report")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**search=daily-report**")
+        names = page.locator("tbody a[data-row]").all_inner_texts()
+        assert names
+        assert all("daily-report" in name for name in names)
+        page.get_by_role("link", name="7 days").click()
+        page.wait_for_url("**since=7d**")
+        assert "since=7d" in page.url
+        assert "search=daily-report" in page.url

@@ -1,0 +1,62 @@
+"""A home with invented sessions to serve, a client that asks it, and a server of its own."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from starlette.testclient import TestClient
+
+from relight.config import read_config as read_config
+from relight.demo import write_demo
+from relight.demo.facts import record_facts, write_settings
+from relight.importing import import_all
+from relight.store import open_store
+from relight.web.app import create_app
+
+ADDRESS = "http://127.0.0.1:7717"
+
+
+def make_home(folder: Path) -> Path:
+    """The home that `relight demo` makes."""
+    now = datetime.now(UTC)
+    environment = write_demo(folder / "agents", now=now)
+    home = folder / "relight"
+    write_settings(home)
+    with open_store(home) as store:
+        import_all(store, environment=environment, workers=1)
+        record_facts(store, now=now)
+    return home
+
+
+def make_client(home: Path, **options: object) -> TestClient:
+    app = create_app(home, **options)  # type: ignore[arg-type]
+    return TestClient(app, base_url=ADDRESS, follow_redirects=False)
+
+
+def read_secret(client: TestClient) -> str:
+    """The secret as a page has it."""
+    found = re.search(r'name="relight-secret" content="([^"]+)"', client.get("/").text)
+    assert found is not None
+    return found[1]
+
+
+@contextmanager
+def serve(home: Path, *words: str, **environment: str) -> Iterator[tuple[str, int]]:
+    """`relight serve` in a process of its own: its address and process id."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "relight", "serve", "--home", str(home), "--port", "0", *words],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert child.stdout is not None
+        yield child.stdout.readline().strip(), child.pid
+    finally:
+        child.terminate()
+        child.communicate(timeout=20)

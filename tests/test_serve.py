@@ -1,0 +1,123 @@
+"""`relight serve`: its address first, on this machine alone unless a token is set."""
+
+import http.client
+import json
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+import build
+import serving
+
+TOKEN = "correct-horse-battery-staple"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("serve")
+    build.write_claude(folder, build.claude_session())
+    with build.open_home(folder) as store:
+        build.import_home(store, folder)
+        return store.config.home
+
+
+def run(home: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "relight", "serve", "--home", str(home), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+
+
+def test_the_first_line_is_an_address_that_answers(home: Path) -> None:
+    with serving.serve(home) as (address, _):
+        assert urlsplit(address).hostname == "127.0.0.1"
+        with urllib.request.urlopen(address) as answer:
+            assert b"<title>Overview" in answer.read()
+        with urllib.request.urlopen(f"{address}api/sessions?since=all") as answer:
+            assert len(json.loads(answer.read())["sessions"]) == 1
+
+
+def test_a_home_that_is_not_there_yet_is_served_empty(tmp_path: Path) -> None:
+    with serving.serve(tmp_path / "new") as (address, _), urllib.request.urlopen(address) as answer:
+        assert b"relight import" in answer.read()
+
+
+def test_a_port_that_is_taken_is_told_with_what_to_do(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        told = run(home, "--port", str(taken.getsockname()[1]))
+    assert told.returncode == 1
+    assert "Address already in use" in told.stderr
+    assert "hint: name another with --port" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--host", "0.0.0.0"], "no token is set"),
+        (["--host", "0.0.0.0", "--token", "short"], "shorter than 16 characters"),
+        (["--host", "nosuch.invalid", "--token", TOKEN], "not an address of this machine"),
+    ],
+)
+def test_other_machines_are_not_served_by_accident(
+    home: Path, words: list[str], error: str
+) -> None:
+    told = run(home, *words, "--port", "0")
+    assert (told.returncode, told.stdout) == (1, "")
+    assert error in told.stderr
+
+
+def test_with_a_token_other_machines_are_served_who_have_it(home: Path) -> None:
+    with serving.serve(home, "--host", "0.0.0.0", RELIGHT_TOKEN=TOKEN) as (address, _):
+        port = urlsplit(address).port
+        for headers, status in (({}, 401), ({"Authorization": f"Bearer {TOKEN}"}, 200)):
+            connection = http.client.HTTPConnection("127.0.0.1", port)
+            connection.request("GET", "/api/report", headers=headers)
+            answer = connection.getresponse()
+            assert (answer.status, TOKEN.encode() in answer.read()) == (status, False)
+            connection.close()
+
+
+def test_the_token_may_stand_in_the_settings(home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    (folder / "config.toml").write_text(f'[serve]\ntoken = "{TOKEN}"\nhosts = ["box.lan"]\n')
+    with serving.serve(folder) as (address, _):
+        connection = http.client.HTTPConnection(urlsplit(address).netloc)
+        connection.request("GET", "/api/live", headers={"Host": "box.lan"})
+        assert connection.getresponse().status == 401
+        connection.close()
+
+
+def test_serving_loads_nothing_that_it_does_not_need(home: Path) -> None:
+    """What a server holds all day: no prices, no HTTP client, no tables for terminals."""
+    script = """
+import json, sys
+from starlette.types import Message
+from relight.web.app import create_app
+import asyncio
+
+app = create_app(sys.argv[1])
+
+async def ask(path):
+    async def receive():
+        return {"type": "http.request", "body": b""}
+    async def send(message):
+        assert message.get("status", 200) == 200, message
+    headers = [(b"host", b"localhost")]
+    scope = {"type": "http", "method": "GET", "path": path, "query_string": b"",
+             "headers": headers, "server": ("localhost", 1), "scheme": "http"}
+    await app(scope, receive, send)
+
+for path in ("/", "/sessions", "/failures", "/skills", "/jobs", "/templates", "/api/report"):
+    asyncio.run(ask(path))
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(home)], capture_output=True, text=True, check=True
+    )
+    loaded = set(json.loads(done.stdout))
+    unwanted = {"genai_prices", "httpx2", "rich", "pydantic", "tenacity", "click", "cronsim"}
+    assert not loaded & unwanted

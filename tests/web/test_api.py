@@ -1,0 +1,212 @@
+"""The API tells what the command line tells, checks what it is asked, and changes what it may."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+import serving
+
+SAME = [
+    ("/api/report", ["report"]),
+    ("/api/report?by=model,project&since=7d", ["report", "--by", "model,project", "--since", "7d"]),
+    ("/api/report?by=tool&source=codex", ["report", "--by", "tool", "--source", "codex"]),
+    ("/api/report?by=session&since=all", ["report", "--by", "session", "--since", "all"]),
+    ("/api/failures?since=all", ["failures", "--since", "all"]),
+    ("/api/skills/stats?since=all", ["skills", "stats", "--since", "all"]),
+    ("/api/skills/ema?half_life_days=5", ["skills", "ema", "--half-life", "5"]),
+    ("/api/jobs", ["job", "list"]),
+    ("/api/jobs/history?limit=500", ["job", "history"]),
+    ("/api/templates/stats", ["template", "stats"]),
+    ("/api/moa/traces", ["moa", "traces"]),
+    ("/api/experiments", ["experiment", "report"]),
+    ("/api/experiments/list", ["experiment", "list"]),
+    ("/api/experiments/warm-or-cold", ["experiment", "report", "warm-or-cold"]),
+]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return serving.make_home(tmp_path_factory.mktemp("api"))
+
+
+@pytest.fixture(scope="module")
+def client(home: Path) -> Iterator[TestClient]:
+    with serving.make_client(home) as client:
+        yield client
+
+
+def run_json(home: Path, *words: str) -> Any:
+    command = [sys.executable, "-m", "relight", "--home", str(home), *words, "--json"]
+    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+
+
+@pytest.mark.parametrize(("path", "words"), SAME, ids=lambda one: str(one))
+def test_an_address_tells_what_its_command_tells(
+    client: TestClient, home: Path, path: str, words: list[str]
+) -> None:
+    assert client.get(path).json() == run_json(home, *words)
+
+
+def test_a_session_is_told_as_the_command_tells_it(client: TestClient, home: Path) -> None:
+    first = client.get("/api/sessions?since=all&sort=cost&limit=1").json()["sessions"][0]
+    told = client.get(f"/api/sessions/{first['session']}").json()
+    assert told == run_json(home, "show", first["session"])
+    assert told["figures"]["cost_usd"] == first["cost_usd"]
+    assert client.get(f"/api/sessions/{first['id']}").json() == told
+
+
+def test_the_pages_of_a_list_have_every_session_once(client: TestClient) -> None:
+    for sort in ("started", "cost", "duration", "turns", "tokens", "failures"):
+        for order in ("asc", "desc"):
+            path = f"/api/sessions?since=all&limit=7&sort={sort}&order={order}"
+            seen: list[str] = []
+            following: str | None = ""
+            while following is not None:
+                page = client.get(f"{path}&after={following}").json()
+                seen += [one["session"] for one in page["sessions"]]
+                following = page["next"]
+            assert len(seen) == len(set(seen)) == page["count"]
+
+
+def test_a_list_is_as_long_as_the_report_says(client: TestClient) -> None:
+    for filters in ("since=all", "since=7d", "since=all&model=opus", "since=20d&source=codex"):
+        total = client.get(f"/api/report?{filters}").json()["total"]
+        assert client.get(f"/api/sessions?{filters}").json()["count"] == total["sessions"]
+
+
+def test_a_list_behind_a_failure_is_as_long_as_its_row_says(client: TestClient) -> None:
+    for row in client.get("/api/failures?since=all").json()["failures"]:
+        tool = f"&tool={row['tool']}" if row["tool"] else ""
+        path = f"/api/sessions?since=all&failure={row['kind']}{tool}"
+        assert client.get(path).json()["count"] >= row["sessions"] > 0
+        if tool:
+            assert client.get(path).json()["count"] == row["sessions"]
+
+
+def test_a_search_finds_beginnings_of_words(client: TestClient) -> None:
+    every = client.get("/api/sessions?since=all&limit=500").json()["sessions"]
+    word = "webhooks"
+    wanted = {one["session"] for one in every if word in (one["title"] or "").lower()}
+    for search in (word, word[:5], word.upper(), f"  {word} "):
+        found = client.get(f"/api/sessions?since=all&limit=500&search={search}").json()
+        assert {one["session"] for one in found["sessions"]} == wanted != set()
+    by_id = client.get(f"/api/sessions?search={every[0]['id'][:8]}").json()["sessions"]
+    assert every[0]["session"] in [one["session"] for one in by_id]
+    for nothing in ("webhooks nosuchword", '"', "*", "a OR b NEAR(", "%", "'; drop table"):
+        assert client.get("/api/sessions", params={"search": nothing}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        ("/api/report?bye=day", "there is no parameter 'bye'"),
+        ("/api/report?by=day&by=model", "by is told twice"),
+        ("/api/report?by=moon", "cannot report by 'moon'"),
+        ("/api/report?since=yesterday", "'yesterday' is not a day"),
+        ("/api/report?source=vim", "there is no source 'vim'"),
+        ("/api/sessions?limit=0", "limit: expected int >= 1"),
+        ("/api/sessions?limit=all", "limit: expected int, got str"),
+        ("/api/sessions?after=there", "'there' is no place in a list"),
+        ("/api/sessions?sort=luck", "sort: invalid enum value 'luck'"),
+        ("/api/skills/compare", "object missing required field skill"),
+        ("/api/skills/ema?alpha=1.5", "alpha: expected float <= 0.999"),
+    ],
+)
+def test_what_cannot_be_asked_is_told_clearly(client: TestClient, path: str, error: str) -> None:
+    told = client.get(path)
+    assert (told.status_code, told.json()["error"]) == (400, error)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/sessions/none",
+        "/api/sessions/none/steps",
+        "/api/jobs/none",
+        "/api/jobs/history?job=none",
+        "/api/templates/none",
+        "/api/moa/traces/none",
+        "/api/skills/compare?skill=none",
+        "/api/none",
+    ],
+)
+def test_what_is_not_there_is_not_found(client: TestClient, path: str) -> None:
+    told = client.get(path)
+    assert told.status_code == 404
+    assert set(told.json()) == {"error", "hint"}
+
+
+def test_a_method_that_is_none_is_told_with_those_there_are(client: TestClient) -> None:
+    told = client.delete("/api/report")
+    assert (told.status_code, set(told.headers["Allow"].split(", "))) == (405, {"GET", "HEAD"})
+    assert set(told.json()) == {"error", "hint"}
+
+
+def test_a_person_says_how_a_session_went(client: TestClient) -> None:
+    secret = {"X-Relight-Secret": client.get("/api/secret").json()["secret"]}
+    name = client.get("/api/sessions?outcome=unknown&limit=1").json()["sessions"][0]["session"]
+    body = {"outcome": "failure", "why": "wrong file"}
+    sent = client.post(f"/api/sessions/{name}/label", json=body, headers=secret)
+    assert sent.json() == {"session": name, "outcome": "failure", "why": "wrong file"}
+    assert client.get(f"/api/sessions/{name}").json()["outcome"] == "failure"
+    listed = client.get("/api/sessions?outcome=failure&limit=500").json()["sessions"]
+    assert name in [one["session"] for one in listed]
+
+
+def test_a_template_is_made_retired_and_restored(client: TestClient) -> None:
+    secret = {"X-Relight-Secret": serving.read_secret(client)}
+    name = client.get("/api/sessions?outcome=success&limit=1").json()["sessions"][0]["session"]
+    body = {"session": name, "name": "made here", "tags": "a, b", "force": True}
+    made = client.post("/api/templates", json=body, headers=secret)
+    assert (made.status_code, made.json()["tags"]) == (200, ["a", "b"])
+    path = "/api/templates/made here"
+    assert client.get(path).json()["source_session"] == name
+    retired = client.post(f"{path}/retire", json={"why": "old layout"}, headers=secret).json()
+    assert (retired["state"], retired["retired_why"]) == ("retired", "old layout")
+    assert client.post(f"{path}/restore", headers=secret).json()["state"] == "live"
+    states = {one["state"] for one in client.get("/api/templates?state=live").json()["templates"]}
+    assert states == {"live"}
+
+
+def test_a_body_may_not_say_what_is_not_asked(client: TestClient) -> None:
+    secret = {"X-Relight-Secret": serving.read_secret(client)}
+    told = client.post("/api/templates/x/retire", json={"when": "now"}, headers=secret)
+    assert (told.status_code, told.json()["hint"]) == (400, "there are why")
+
+
+def test_an_answer_that_is_kept_is_made_anew_when_the_store_changes(client: TestClient) -> None:
+    secret = {"X-Relight-Secret": serving.read_secret(client)}
+    name = client.get("/api/sessions?limit=1").json()["sessions"][0]["session"]
+    for outcome in ("success", "failure", "success"):
+        body = {"outcome": outcome}
+        client.post(f"/api/sessions/{name}/label", json=body, headers=secret)
+        assert client.get("/api/sessions?limit=1").json()["sessions"][0]["outcome"] == outcome
+
+
+def test_a_job_is_paused_resumed_and_run_now(client: TestClient, home: Path) -> None:
+    words = ["job", "add", "echo", "--schedule", "0 3 * * *", "--prompt", "hello"]
+    words += ["--runner", "command", "--command", "echo done"]
+    run_json(home, *words)
+    secret = {"X-Relight-Secret": serving.read_secret(client)}
+    paused = client.post("/api/jobs/echo/pause", headers=secret).json()
+    assert (paused["job"], paused["state"]) == ("echo", "paused")
+    resumed = client.post("/api/jobs/echo/resume", headers=secret).json()
+    assert resumed["state"] == "scheduled"
+    assert resumed["next_run_at"] is not None
+    begun = client.post("/api/jobs/echo/run", headers=secret)
+    assert begun.json() == {"job": "echo", "is_begun": True}
+    end = time.monotonic() + 30
+    history: list[dict[str, Any]] = []
+    while time.monotonic() < end and not any(run["finished_at"] for run in history):
+        time.sleep(0.2)
+        history = client.get("/api/jobs/echo").json()["history"]
+    assert history[0]["outcome"] == "success", history
+    for action in ("pause", "resume", "run"):
+        assert client.post(f"/api/jobs/none/{action}", headers=secret).status_code == 404

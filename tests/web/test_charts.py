@@ -1,0 +1,216 @@
+"""Charts: well-formed whatever they are told, and never the only place of a figure."""
+
+import re
+from collections.abc import Sequence
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markupsafe import Markup
+
+from relight.stats import Estimate
+from relight.web.bars import Column, draw_bars
+from relight.web.charts import Chart, colour_of
+from relight.web.intervals import Interval, draw_intervals
+from relight.web.lines import Line, draw_lines
+from relight.web.sparks import Block, draw_share, draw_span, draw_sparkline, draw_strip
+from relight.web.svg import find_ticks
+from relight.web.visible import cut_text, make_line, make_visible
+
+SHAPES = {"svg", "g", "a", "rect", "line", "circle", "polyline", "polygon", "text"}
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "\"' onload='alert(1)' x=\"",
+    "]]><svg/onload=alert(1)>&amp;&#0;",
+    "\x1b[31m\x00\x07\ud800\ufffe",
+    "\u202eoverridden\u2066 \U000e0041\U000e0042",
+    "line\nline\r\nline\ttab",
+)
+texts = st.text(st.characters(), max_size=40) | st.sampled_from(HOSTILE)
+values = st.floats(0, 1e15, allow_subnormal=True)
+maybe = st.none() | values
+lines_of = st.lists(st.lists(maybe, min_size=3, max_size=3), max_size=10)
+
+
+def tell(value: float) -> str:
+    return f"<{value:.6g}>"
+
+
+def check(svg: Markup) -> ElementTree.Element:
+    """The drawing as XML, in which nothing acts and nothing is styled by itself."""
+    root = ElementTree.fromstring(str(svg))
+    for one in root.iter():
+        assert one.tag in SHAPES
+        assert not {name for name in one.attrib if name == "style" or name.startswith("on")}
+    return root
+
+
+def attributes_of(root: ElementTree.Element, name: str) -> list[str]:
+    return [one.attrib[name] for one in root.iter() if name in one.attrib]
+
+
+@given(st.lists(st.tuples(texts, st.lists(maybe, min_size=2, max_size=2)), max_size=8), texts)
+def test_bars_are_well_formed_whatever_they_are_called(
+    told: list[tuple[str, list[float | None]]], name: str
+) -> None:
+    columns = [Column(label=label, parts=parts, link=f"/s?m={label}") for label, parts in told]
+    chart = draw_bars(name, columns, names=[name, "other"], tell=tell)
+    root = check(chart.svg)
+    assert len(chart.rows) == len(columns)
+    for place in ("x", "y", "width", "height"):
+        for value in attributes_of(root, place):
+            assert re.fullmatch(r"-?\d+(\.\d+)?%?", value)
+
+
+@given(lines_of, st.lists(texts, min_size=3, max_size=3), texts)
+def test_lines_are_well_formed_whatever_they_are_called(
+    told: list[list[float | None]], labels: list[str], name: str
+) -> None:
+    lines = [
+        Line(
+            name=name,
+            points=[None if one is None else Estimate(one, one * 0.9, one * 1.1) for one in line],
+        )
+        for line in told
+    ]
+    chart = draw_lines(name, lines, labels=labels, tell=tell)
+    root = check(chart.svg)
+    assert len(chart.rows) == 3
+    drawn = sum(one.tag == "polyline" for one in root.iter())
+    assert drawn == sum(count_runs(line) for line in told)
+
+
+def count_runs(line: Sequence[float | None]) -> int:
+    return sum(one is not None and (not at or line[at - 1] is None) for at, one in enumerate(line))
+
+
+@given(st.lists(st.tuples(texts, texts), max_size=40), texts)
+def test_strips_are_well_formed_whatever_they_are_called(
+    told: list[tuple[str, str]], name: str
+) -> None:
+    blocks = [Block(outcome=outcome, tip=tip, link=f"/jobs/{tip}") for outcome, tip in told]
+    root = check(draw_strip(name, blocks))
+    assert sum(one.tag == "a" for one in root.iter()) == min(len(blocks), 30)
+
+
+@given(st.lists(st.tuples(texts, maybe, texts), max_size=6), st.floats(1e-9, 1e15))
+def test_intervals_are_well_formed_whatever_they_are_called(
+    told: list[tuple[str, float | None, str]], top: float
+) -> None:
+    rows = [
+        Interval(
+            name=name,
+            estimate=None if value is None else Estimate(value, -value, value),
+            note=note,
+        )
+        for name, value, note in told
+    ]
+    check(draw_intervals("arms", rows, tell=tell, bounds=(0.0, top)).svg)
+
+
+@given(st.lists(maybe, max_size=40), texts, values, values)
+def test_small_drawings_are_well_formed(
+    told: list[float | None], name: str, one: float, other: float
+) -> None:
+    drawn = draw_sparkline(name, told, tell=tell)
+    assert drawn.startswith("<svg" if set(told) - {None} else "<span")
+    if drawn.startswith("<svg"):
+        check(drawn)
+    check(draw_span(one, other, kind="turn", tip=name))
+    check(draw_share(one, other))
+
+
+def test_a_bar_is_as_tall_as_its_value() -> None:
+    columns = [
+        Column(label="Mon", parts=[30.0, 10.0], link="/sessions?since=mon"),
+        Column(label="Tue", parts=[None, 20.0]),
+    ]
+    chart = draw_bars("Cost", columns, names=["opus", "haiku"], tell="${:.0f}".format, height=100)
+    root = check(chart.svg)
+    tall = {
+        (one.attrib["class"], one.attrib["x"]): float(one.attrib["height"])
+        for one in root.iter("rect")
+        if one.attrib["class"] != "hit"
+    }
+    assert tall == {("s0", "7%"): 75.0, ("s1", "7%"): 25.0, ("s1", "57%"): 50.0}
+    assert attributes_of(root, "href") == ["/sessions?since=mon"]
+    (link, plain) = (one for one in root if "data-tip" in one.attrib)
+    assert link.attrib["aria-label"] == "Mon: $40\nopus: $30\nhaiku: $10"
+    assert plain.attrib["data-tip"] == "Tue: $20\nhaiku: $20"
+    assert root.attrib["aria-label"] == "Cost: together $60, most at Mon with $40"
+
+
+def test_every_figure_of_a_chart_is_in_its_table_too() -> None:
+    columns = [Column(label="Mon", parts=[3.0, None], link="/monday")]
+    chart = draw_bars("Cost", columns, names=["opus", "haiku"], tell="${:.0f}".format)
+    assert chart.head == ["", "opus", "haiku", "total"]
+    assert [(cell.text, cell.link) for cell in chart.rows[0]] == [
+        ("Mon", "/monday"),
+        ("$3", None),
+        ("–", None),
+        ("$3", None),
+    ]
+    assert [one.colour for one in chart.legend] == ["s0", "s1"]
+
+
+def test_a_gap_in_a_line_is_not_bridged() -> None:
+    found = [Estimate(0.5, 0.4, 0.6), None, Estimate(0.9, 0.8, 1.0)]
+    chart = draw_lines(
+        "Success", [Line(name="opus", points=found)], labels=["a", "b", "c"], tell=str, top=1.0
+    )
+    root = check(chart.svg)
+    assert sum(one.tag == "polyline" for one in root.iter()) == 2
+    assert chart.rows[1][1].text == "–"
+    assert chart.rows[2][1].text == "0.9 (0.8 to 1.0)"
+
+
+def test_outcomes_are_told_by_height_and_not_by_colour_alone() -> None:
+    told = [Block(outcome=name, tip=name) for name in ("success", "failure", "unknown")]
+    root = check(draw_strip("Runs", told))
+    tall = {
+        one.attrib["class"]: float(one.attrib["height"])
+        for one in root.iter("rect")
+        if one.attrib["class"] not in ("hit", "vacant")
+    }
+    assert len(set(tall.values())) == 3
+    assert root.attrib["aria-label"] == "Runs: of the last 3 runs 1 succeeded and 1 failed"
+
+
+@given(st.floats(1e-17, 1e17))
+def test_a_grid_reaches_up_to_the_highest_value(top: float) -> None:
+    ticks = find_ticks(top)
+    assert ticks[0] == 0
+    assert ticks[-1] >= top * 0.999
+    assert 2 <= len(ticks) <= 6
+
+
+@pytest.mark.parametrize("top", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_grid_of_nothing_is_a_grid(top: float) -> None:
+    assert find_ticks(top) == [0.0, 1.0]
+
+
+def test_there_are_as_many_colours_as_classes() -> None:
+    assert [colour_of(n) for n in (0, 7, 8, 50)] == ["s0", "s7", "s7", "s7"]
+
+
+@given(texts)
+def test_nothing_unseen_is_left_in_what_is_shown(text: str) -> None:
+    shown = make_visible(text)
+    assert not re.search(
+        "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", shown
+    )
+    assert make_visible(shown) == shown
+    shown.encode()
+
+
+def test_text_that_speaks_another_script_is_left_as_it_is() -> None:
+    for text in ("naïve “quotes” – 日本語", "שלום עולם", "👩\u200d💻", "می\u200cخواهم", "a\tb\nc"):
+        assert make_visible(text) == text
+
+
+def test_a_line_of_megabytes_is_cut_before_it_is_looked_at() -> None:
+    huge = "x" * 5_000_000
+    assert make_line(huge, 20) == "x" * 19 + "…"
+    assert cut_text(huge, 100) == ("x" * 100, 4_999_900)
+    assert isinstance(draw_bars("t", [], names=["a"], tell=str), Chart)

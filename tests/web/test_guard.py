@@ -1,0 +1,248 @@
+"""Who is served: this machine's browser and whoever has the token, and nobody for another site."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+import build
+import serving
+from relight.web.actions import ACTIONS
+from relight.web.app import create_app
+from relight.web.asking import LARGEST_BODY
+from relight.web.guard import COOKIE, POLICY
+
+TOKEN = "correct-horse-battery-staple"
+Names = pytest.mark.parametrize
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("guard")
+    build.write_claude(folder, build.claude_session())
+    with build.open_home(folder) as store:
+        build.import_home(store, folder)
+        return store.config.home
+
+
+@pytest.fixture(scope="module")
+def client(home: Path) -> Iterator[TestClient]:
+    with serving.make_client(home) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def locked(home: Path) -> Iterator[TestClient]:
+    with serving.make_client(home, token=TOKEN, is_loopback=False) as client:
+        yield client
+
+
+@Names("host", ["127.0.0.1:7717", "localhost:7717", "[::1]:7717", "LOCALHOST", "127.0.0.1:9000"])
+def test_this_machine_is_served_by_its_own_names(client: TestClient, host: str) -> None:
+    assert client.get("/", headers={"Host": host}).status_code == 200
+
+
+@Names(
+    "host",
+    [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "evil.example:7717",
+        "192.168.1.5",
+        "",
+        "a b",
+        "[::",
+    ],
+)
+@Names("path", ["/", "/api/report", "/static/relight.css"])
+def test_a_name_that_leads_here_from_outside_is_not_served(
+    client: TestClient, host: str, path: str
+) -> None:
+    answer = client.get(path, headers={"Host": host})
+    assert answer.status_code == 403
+    assert "claude" not in answer.text
+
+
+def test_beyond_this_machine_only_addresses_and_its_own_names_are_served(home: Path) -> None:
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    options = {"token": TOKEN, "is_loopback": False, "hosts": ["box.lan"]}
+    with serving.make_client(home, **options) as client:
+        told = {
+            host: client.get("/api/live", headers={"Host": host, **bearer}).status_code
+            for host in ("192.168.1.5:7717", "[fe80::1]", "box.lan", "evil.example")
+        }
+    assert told == {"192.168.1.5:7717": 200, "[fe80::1]": 200, "box.lan": 200, "evil.example": 403}
+
+
+@Names(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:8000"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+        {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"},
+    ],
+)
+def test_what_another_site_asks_for_is_refused(client: TestClient, headers: dict[str, str]) -> None:
+    assert client.get("/api/report", headers=headers).status_code == 403
+    secret = serving.read_secret(client)
+    sent = client.post("/api/templates/x/restore", headers=headers | {"X-Relight-Secret": secret})
+    assert sent.status_code == 403
+
+
+def test_a_link_on_another_site_may_open_a_page_but_not_send_a_form(client: TestClient) -> None:
+    from_outside = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    assert client.get("/", headers=from_outside).status_code == 200
+    assert client.post("/api/templates/x/restore", headers=from_outside).status_code == 403
+
+
+@Names("action", ACTIONS, ids=lambda action: action.path)
+def test_whatever_changes_something_needs_the_secret(client: TestClient, action: object) -> None:
+    path = action.path.replace(":path", "").format(session="x", template="x", job="x")  # type: ignore[attr-defined]
+    for headers in ({}, {"X-Relight-Secret": ""}, {"X-Relight-Secret": "guessed"}):
+        told = client.post(path, json={}, headers=headers)
+        assert (told.status_code, told.json()["error"]) == (
+            403,
+            "the secret is missing or an old one",
+        )
+    assert client.post(path, data={"secret": "guessed"}).status_code == 403
+
+
+def test_the_secret_of_a_page_opens_its_own_server_and_no_other(home: Path) -> None:
+    with serving.make_client(home) as one, serving.make_client(home) as other:
+        secret = {"X-Relight-Secret": serving.read_secret(one)}
+        assert one.post("/api/templates/none/restore", headers=secret).status_code == 404
+        assert other.post("/api/templates/none/restore", headers=secret).status_code == 403
+
+
+def test_a_form_carries_the_secret_and_leads_to_a_page_of_ours(client: TestClient) -> None:
+    session = f"claude-code:{build.CLAUDE_SESSION}"
+    for following, leads_to in (
+        ("/sessions?since=7d", "/sessions?since=7d"),
+        ("https://evil.example/", "/"),
+        ("//evil.example/", "/"),
+        ("/\\evil.example", "/"),
+        ("/\r\nSet-Cookie: a=b", "/"),
+    ):
+        sent = client.post(
+            f"/api/sessions/{session}/label",
+            data={
+                "secret": serving.read_secret(client),
+                "next": following,
+                "outcome": "success",
+                "why": "",
+            },
+        )
+        assert (sent.status_code, sent.headers["Location"]) == (303, leads_to)
+    assert client.get(f"/api/sessions/{session}").json()["outcome"] == "success"
+
+
+@Names(
+    "path", ["/", "/nope", "/api/report", "/api/nope", "/api/report?by=x", "/static/relight.css"]
+)
+def test_every_answer_says_what_a_browser_may_do_with_it(client: TestClient, path: str) -> None:
+    headers = client.get(path).headers
+    assert headers["Content-Security-Policy"] == POLICY
+    assert "unsafe" not in POLICY
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["Referrer-Policy"] == "same-origin"
+    assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert ("no-store" in headers["Cache-Control"]) is not path.startswith("/static/")
+
+
+def test_a_refusal_says_so_too(client: TestClient) -> None:
+    refused = client.get("/", headers={"Host": "evil.example"})
+    assert refused.headers["Content-Security-Policy"] == POLICY
+
+
+def test_an_error_of_ours_says_so_too_and_tells_nothing(home: Path) -> None:
+    app = create_app(home)
+    client = TestClient(app, base_url=serving.ADDRESS, raise_server_exceptions=False)
+    for name in home.glob("relight.db*"):
+        name.rename(name.with_name(f"away-{name.name}"))
+    try:
+        failed = client.get("/api/report")
+    finally:
+        for name in home.glob("away-*"):
+            name.rename(name.with_name(name.name.removeprefix("away-")))
+    assert failed.status_code == 503
+    assert failed.headers["Content-Security-Policy"] == POLICY
+    assert set(failed.json()) == {"error", "hint"}
+
+
+def test_with_a_token_nothing_is_told_without_it(locked: TestClient) -> None:
+    for path in ("/", "/sessions", "/api/report", "/api/live", "/api/secret", "/api/openapi.json"):
+        answer = locked.get(path)
+        assert answer.status_code == (401 if path.startswith("/api/") else 303)
+        assert "relight-secret" not in answer.text
+    assert locked.get("/api/report").headers["WWW-Authenticate"] == "Bearer"
+    wrong = {"Authorization": f"Bearer {TOKEN}x"}
+    assert locked.get("/api/report", headers=wrong).status_code == 401
+    assert locked.get("/api/report", headers={"Cookie": f"{COOKIE}={TOKEN}"}).status_code == 401
+
+
+def test_a_program_shows_the_token_and_needs_no_secret(locked: TestClient) -> None:
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    assert locked.get("/api/report", headers=bearer).status_code == 200
+    assert locked.post("/api/templates/none/restore", headers=bearer).status_code == 404
+
+
+def test_a_browser_shows_the_token_once(home: Path) -> None:
+    with serving.make_client(home, token=TOKEN) as client:
+        asked = client.get("/sessions?since=7d")
+        assert asked.headers["Location"] == "/login?next=/sessions%3Fsince%3D7d"
+        page = client.get(asked.headers["Location"])
+        assert 'value="/sessions?since=7d"' in page.text
+        began = time.monotonic()
+        wrong = client.post("/login", data={"token": "guessed", "next": "/"})
+        assert (wrong.status_code, time.monotonic() - began > 0.4) == (403, True)
+        right = client.post("/login", data={"token": TOKEN, "next": "/sessions?since=7d"})
+        assert (right.status_code, right.headers["Location"]) == (303, "/sessions?since=7d")
+        cookie = right.headers["Set-Cookie"]
+        assert TOKEN not in cookie
+        assert {"HttpOnly", "SameSite=strict"} <= set(cookie.split("; "))
+        assert client.get("/sessions").status_code == 200
+        # a cookie comes by itself, so it does not stand for the secret
+        assert client.post("/api/templates/none/restore").status_code == 403
+
+
+def test_without_a_token_there_is_nothing_to_sign_in_to(client: TestClient) -> None:
+    assert client.get("/login").headers["Location"] == "/"
+
+
+def test_what_is_too_large_is_not_read(client: TestClient) -> None:
+    secret = {"X-Relight-Secret": serving.read_secret(client)}
+    path = "/api/templates/x/retire"
+    too_much = client.post(path, json={"why": "a" * LARGEST_BODY}, headers=secret)
+    assert too_much.status_code == 413
+    assert client.get("/api/sessions?search=" + "a" * 9000).status_code == 414
+
+
+def test_what_is_neither_json_nor_a_form_is_not_read(client: TestClient) -> None:
+    headers = {"X-Relight-Secret": serving.read_secret(client)}
+    path = "/api/templates/x/retire"
+    text = client.post(path, content="why=old", headers=headers | {"Content-Type": "text/plain"})
+    assert text.status_code == 415
+    for body in (b"{", b"[1]", b"\xff", b'"a"', b"[" * 100_00):
+        told = client.post(
+            path, content=body, headers=headers | {"Content-Type": "application/json"}
+        )
+        assert told.status_code == 400, body
+
+
+def test_a_form_that_is_turned_down_leads_back_to_its_page(client: TestClient) -> None:
+    form = {"secret": serving.read_secret(client), "next": "/"}
+    for referer, back in (
+        (f"{serving.ADDRESS}/templates/x?since=7d", "/templates/x?since=7d"),
+        ("http://evil.example/templates", "/"),
+        (f"{serving.ADDRESS}//evil.example", "/"),
+    ):
+        refused = client.post(
+            "/api/templates/nothing/retire", data=form, headers={"Referer": referer}
+        )
+        assert refused.status_code == 404
+        assert f'<a class="button" href="{back}">' in refused.text

@@ -1,0 +1,115 @@
+"""Numbers that lead somewhere: the list behind each has as many rows as the number says."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from starlette.testclient import TestClient
+
+import serving
+
+# a figure that counts sessions: a link whose text is a number, or a tile that says so
+FIGURES = re.compile(r'<a href="(/sessions\?[^"]*)"[^>]*>([\d,]+)</a>')
+TILES = re.compile(
+    r'<a class="tile" href="(/sessions[^"]*)"[^>]*>\s*<span class="name">'
+    r"(?:Sessions|Warm sessions|Held out cold)</span>"
+    r'\s*<span class="value[^"]*">([\d,]+)</span>'
+)
+# failed calls: a session may have several, and its list says how many sessions there are
+CALLS = re.compile(r'<a data-tip="failed calls[^"]*" href="(/sessions[^"]*)"[^>]*>[\d,]+</a>')
+PAGES = [
+    "/",
+    "/?since=all",
+    "/?model=sonnet",
+    "/skills",
+    "/skills?since=all",
+    "/skills?since=2026-01-01&until=2099-01-01",
+    "/skills/ticket-triage",
+    "/skills/code-review?since=7d",
+    "/templates",
+    "/experiments",
+    "/failures",
+    "/failures?since=all&model=opus",
+]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return serving.make_home(tmp_path_factory.mktemp("numbers"))
+
+
+@pytest.fixture(scope="module")
+def client(home: Path) -> Iterator[TestClient]:
+    with serving.make_client(home) as client:
+        yield client
+
+
+def count_rows(client: TestClient, link: str) -> int:
+    asked = dict(parse_qsl(urlsplit(link).query))
+    count: int = client.get("/api/sessions", params=asked).json()["count"]
+    return count
+
+
+def find_figures(text: str) -> list[tuple[str, int]]:
+    found = FIGURES.findall(text) + TILES.findall(text)
+    return [(unescape(link), int(figure.replace(",", ""))) for link, figure in found]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_number_leads_to_a_list_of_as_many(client: TestClient, path: str) -> None:
+    figures = find_figures(client.get(path).text)
+    assert figures, path
+    wrong = [
+        (link, figure, rows)
+        for link, figure in figures
+        if (rows := count_rows(client, link)) != figure
+    ]
+    assert wrong == []
+
+
+def test_a_template_leads_to_the_sessions_that_began_with_each_version(client: TestClient) -> None:
+    versions = [
+        (link, figure)
+        for one in client.get("/api/templates").json()["templates"]
+        for link, figure in find_figures(client.get(f"/templates/{one['name']}").text)
+    ]
+    assert any(figure for _, figure in versions)
+    assert [link for link, figure in versions if count_rows(client, link) != figure] == []
+
+
+@pytest.mark.parametrize("job", ["release-watch", "price-watch"])
+def test_the_runs_of_a_job_lead_to_a_list_of_as_many(client: TestClient, job: str) -> None:
+    """Not of sessions: a run that was tried three times has three of them."""
+    text = client.get(f"/jobs/{job}").text
+    tiles = re.findall(
+        r'<a class="tile" href="([^"]*)#runs-title">\s*<span class="name">(?:Runs|Failed)</span>'
+        r'\s*<span class="value[^"]*">(\d+)</span>',
+        text,
+    )
+    assert len(tiles) == 2
+    for link, figure in tiles:
+        table = client.get(unescape(link)).text.partition('id="runs-title"')[2]
+        assert table.count("<tr") - 1 == int(figure)
+
+
+def test_failed_calls_lead_to_the_sessions_that_had_them(client: TestClient) -> None:
+    """Those of models too: they have no tool, which is not the same as any tool."""
+    failures = client.get("/api/failures").json()["failures"]
+    links = [unescape(link) for link in CALLS.findall(client.get("/failures").text)]
+    assert any(one["tool"] is None for one in failures)
+    assert [count_rows(client, link) for link in links] == [one["sessions"] for one in failures]
+
+
+def test_a_name_in_quotes_is_the_whole_name_and_quotes_alone_are_none(client: TestClient) -> None:
+    by_model = client.get("/api/report?by=model").json()["rows"]
+    named = {row["model"]: row["sessions"] for row in by_model}
+    short = next(one for one in named if any(one in other and one != other for other in named))
+    whole = client.get("/api/sessions", params={"model": f'"{short}"'}).json()["count"]
+    assert whole == named[short]
+    assert client.get("/api/sessions", params={"model": short}).json()["count"] > whole
+    by_project = client.get("/api/report?by=project").json()["rows"]
+    without = next(row["sessions"] for row in by_project if row["project"] is None)
+    assert client.get("/api/sessions", params={"project": '""'}).json()["count"] == without

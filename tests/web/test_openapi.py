@@ -1,0 +1,159 @@
+"""The API's document is true: every address is in it, and every answer is as it says."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from schemathesis import GenerationMode
+from schemathesis.config import SchemathesisConfig
+from starlette.testclient import TestClient
+
+import serving
+from relight.reports import KEYS
+from relight.web.actions import ACTIONS
+from relight.web.answering import DOCUMENT
+from relight.web.api import READINGS
+from relight.web.app import create_app
+from relight.web.questions import Nothing
+
+EXAMPLES = 20
+PHASES = [Phase.generate]
+ALONE = {"/api/live", "/api/secret", "/api/openapi.json"}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return serving.make_home(tmp_path_factory.mktemp("openapi"))
+
+
+@pytest.fixture(scope="module")
+def client(home: Path) -> Iterator[TestClient]:
+    with serving.make_client(home) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def schema(home: Path) -> Any:
+    config = SchemathesisConfig.from_dict(
+        {
+            "seed": 11,
+            "generation": {
+                "max-examples": EXAMPLES,
+                "deterministic": True,
+                "no-shrink": True,
+                "database": "none",
+            },
+        }
+    )
+    return schemathesis.openapi.from_asgi(
+        "/api/openapi.json", create_app(home, hosts=["testserver"]), config=config
+    )
+
+
+PATHS: dict[str, Any] = json.loads(DOCUMENT.read_bytes())["paths"]
+OPERATIONS = [(path, method) for path, methods in PATHS.items() for method in methods]
+
+
+def may_be_wrong(path: str, method: str) -> bool:
+    """Whether an operation has anything that can be asked wrongly: any text is a name."""
+    operation = PATHS[path][method]
+    named = {"session", "job", "template", "experiment", "secret"}
+    asked = [one.get("$ref", "").rpartition("/")[2] for one in operation.get("parameters", ())]
+    return "requestBody" in operation or any(name not in named for name in asked)
+
+
+CASES = [
+    (*operation, mode)
+    for operation in OPERATIONS
+    for mode in GenerationMode
+    if mode is GenerationMode.POSITIVE or may_be_wrong(*operation)
+]
+
+
+@pytest.mark.parametrize(("path", "method", "mode"), CASES)
+def test_the_api_keeps_to_its_document(
+    schema: Any, path: str, method: str, mode: GenerationMode
+) -> None:
+    """Whatever the document allows is answered as it says, and whatever else is refused."""
+
+    @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), phases=PHASES)
+    @given(case=schema[path][method].as_strategy(generation_mode=mode))
+    def keep(case: Any) -> None:
+        # either, and not both: a document cannot say that
+        assume(not {"alpha", "half_life_days"} <= set(case.query or ()))
+        case.call_and_validate()
+
+    keep()
+
+
+def test_every_address_of_the_api_is_in_the_document_and_no_other() -> None:
+    served = {(plain(one.path), "get") for one in READINGS}
+    served |= {(plain(one.path), "post") for one in ACTIONS}
+    served |= {(path, "get") for path in ALONE}
+    assert set(OPERATIONS) == served
+
+
+@pytest.mark.parametrize("reading", READINGS, ids=lambda one: one.path)
+def test_the_document_has_the_parameters_that_are_read(client: TestClient, reading: Any) -> None:
+    document = client.get("/api/openapi.json").json()
+    told = [
+        document["components"]["parameters"][one["$ref"].rpartition("/")[2]]
+        if "$ref" in one
+        else one
+        for one in PATHS[plain(reading.path)]["get"].get("parameters", ())
+    ]
+    asked = {one["name"] for one in told if one["in"] == "query"}
+    assert asked == set(reading.question.__struct_fields__)
+    named = {one["name"] for one in told if one["in"] == "path"}
+    assert named == set(re.findall(r"{(\w+)}", plain(reading.path)))
+
+
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda one: one.path)
+def test_the_document_has_the_fields_that_are_sent(client: TestClient, action: Any) -> None:
+    document = client.get("/api/openapi.json").json()
+    body = PATHS[plain(action.path)]["post"].get("requestBody")
+    if body is None:
+        assert action.body is Nothing
+        return
+    name = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    fields = document["components"]["schemas"][name]
+    assert set(fields["properties"]) == set(action.body.__struct_fields__)
+    needed = {one.name for one in msgspec.structs.fields(action.body) if one.required}
+    assert set(fields.get("required", ())) == needed
+
+
+def plain(path: str) -> str:
+    return path.replace(":path", "")
+
+
+def test_what_is_there_is_told_as_the_document_says(schema: Any, client: TestClient) -> None:
+    """The names that a machine makes up are not there: these are."""
+    sessions = client.get("/api/sessions?since=all&limit=500").json()["sessions"]
+    jobs = client.get("/api/jobs").json()["jobs"]
+    templates = client.get("/api/templates").json()["templates"]
+    traces = client.get("/api/moa/traces").json()["traces"]
+    skills = {row["skill_name"] for row in client.get("/api/skills/ema").json()["rows"]}
+    assert sessions
+    assert jobs
+    assert templates
+    assert traces
+    assert skills
+    asked = [
+        *(("/api/sessions/{session}", {"session": one["session"]}, {}) for one in sessions),
+        *(("/api/sessions/{session}/steps", {"session": one["session"]}, {}) for one in sessions),
+        *(("/api/jobs/{job}", {"job": one["job"]}, {}) for one in jobs),
+        *(("/api/jobs/history", {}, {"job": one["job"]}) for one in jobs),
+        *(("/api/templates/{template}", {"template": one["name"]}, {}) for one in templates),
+        *(("/api/moa/traces/{session}", {"session": one["session_id"]}, {}) for one in traces),
+        *(("/api/skills/compare", {}, {"skill": skill}) for skill in sorted(skills)),
+        *(("/api/report", {}, {"by": [key], "since": "all"}) for key in KEYS),
+    ]
+    for path, named, query in asked:
+        case = schema[path]["get"].Case(path_parameters=named, query=query)
+        assert case.call_and_validate().status_code == 200

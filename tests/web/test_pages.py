@@ -1,0 +1,191 @@
+"""Pages: each says something on an empty store, and every link on a full one leads somewhere."""
+
+import re
+from collections import Counter, deque
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from starlette.testclient import TestClient
+
+import serving
+from build_dashboard import HOSTILE, import_chat, write_chat
+from relight.jobs.job import Job
+from relight.jobs.registry import add_job
+from relight.recording import record
+from relight.skills import record_skill_invocation
+from relight.store import open_store
+from relight.web.pages import PAGES
+
+LISTS = [page.path for page in PAGES if page.is_in_navigation]
+EVIL = "<script>alert(1)</script>\u202e'\"\x1b[2J"
+# as many addresses of each kind are opened: the others differ by their figures only
+MOST = 3
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return serving.make_home(tmp_path_factory.mktemp("pages"))
+
+
+@pytest.fixture(scope="module")
+def client(home: Path) -> Iterator[TestClient]:
+    with serving.make_client(home) as client:
+        yield client
+
+
+def find_links(text: str) -> list[str]:
+    return [unescape(link) for link in re.findall(r'\shref="(/[^"#]*)', text)]
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_a_page_of_an_empty_store_says_what_to_do_next(tmp_path: Path, path: str) -> None:
+    with serving.make_client(tmp_path / "new") as client:
+        page = client.get(path)
+    assert page.status_code == 200
+    (told, *_) = re.findall(r'<div class="empty">.*?</div>', page.text, re.DOTALL)
+    assert re.search(r"<code>(relight |\[moa)", told)
+
+
+def name_kind(path: str) -> tuple[str, bool, tuple[str, ...]]:
+    """Which page an address is of, whether of one thing, and by what it is filtered."""
+    parts = urlsplit(path)
+    first, _, rest = parts.path.strip("/").partition("/")
+    return first, bool(rest), tuple(sorted(name for name, _ in parse_qsl(parts.query)))
+
+
+def test_every_link_of_every_page_leads_to_a_page(client: TestClient) -> None:
+    """From the overview on; of addresses that differ only in names and figures, some."""
+    waiting, seen = deque(["/"]), {"/"}
+    opened: Counter[tuple[str, bool, tuple[str, ...]]] = Counter()
+    while waiting:
+        path = waiting.popleft()
+        kind = name_kind(path)
+        if opened[kind] >= MOST or len(kind[2]) > 2 or kind[0] == "static":
+            continue
+        opened[kind] += 1
+        page = client.get(path)
+        assert page.status_code == 200, path
+        if page.headers["content-type"].startswith("text/html"):
+            fresh = [link for link in find_links(page.text) if link not in seen]
+            seen.update(fresh)
+            waiting.extend(fresh)
+    reached = {kind[:2] for kind in opened}
+    # no text of the demo is long enough to be a file
+    missing = {name_kind(page.path)[:2] for page in PAGES} - reached
+    assert missing <= {("words", True)}
+    assert opened.total() > 60
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_nothing_in_a_page_acts_or_is_styled_by_itself(client: TestClient, path: str) -> None:
+    text = client.get(path).text
+    assert not re.search(r"<[^>]*\s(style|on\w+)\s*=", text)
+    assert re.findall(r"<script(?![^>]*\ssrc=)", text) == []
+    assert "<style" not in text
+    addresses = re.findall(r'(?:src|href|action)="([^"]*)"', text)
+    assert all(re.match(r"/|#|\?", address) for address in addresses)
+
+
+def test_names_full_of_markup_stay_names(tmp_path: Path) -> None:
+    home = tmp_path / "relight"
+    with open_store(home) as store:
+        with record(store, "evil", model=EVIL, provider=EVIL, project=EVIL, title=EVIL) as rec:
+            rec.message("user", EVIL)
+            call = {"id": "1", "type": "function", "function": {"name": EVIL, "arguments": EVIL}}
+            message = {"role": "assistant", "content": EVIL, "tool_calls": [call]}
+            rec.turn(input_tokens=5, output_tokens=5, message=message)
+            for _ in range(3):
+                rec.tool_call(EVIL, EVIL, EVIL, is_error=True)
+            rec.finish("failure", why=EVIL)
+        record_skill_invocation(
+            store, skill_name="<b>evil</b>", invoked_at=1, model=EVIL, success=True
+        )
+        add_job(store, Job(name="job", schedule="0 7 * * *", prompt=EVIL, model=EVIL), now=0)
+    with serving.make_client(home) as client:
+        paths = [*LISTS, "/sessions/relight:evil", "/skills/<b>evil</b>", "/jobs/job"]
+        asked = [(path, {"since": "all"}) for path in paths]
+        asked += [("/sessions", {"project": EVIL}), ("/", {"since": EVIL})]
+        asked += [("/jobs", {"model": EVIL}), ("/sessions", {"search": EVIL, "tool": EVIL})]
+        for path, query in asked:
+            text = client.get(path, params=query).text
+            assert "<script>alert" not in text, path
+            assert "<b>evil" not in text, path
+            assert "\x1b" not in text, path
+            assert "\u202e" not in text, path
+
+
+def test_a_filter_that_is_none_is_told_and_left_out(client: TestClient) -> None:
+    page = client.get("/?since=yesterday")
+    assert page.status_code == 200
+    assert "&#39;yesterday&#39; is not a day" in page.text
+    assert "Cost by day and model" in page.text
+
+
+@pytest.mark.parametrize("path", [*LISTS, "/skills/ticket-triage"])
+@pytest.mark.parametrize(
+    "days",
+    ["until=0001-01-01", "since=0001-01-01", "since=9999-12-31", "since=all&until=9999-12-31"],
+)
+def test_days_that_no_session_has_seen_are_days_too(
+    client: TestClient, path: str, days: str
+) -> None:
+    assert client.get(f"{path}?{days}").status_code == 200
+
+
+def test_the_days_of_skills_end_where_the_address_says(client: TestClient) -> None:
+    uses = client.get("/api/skills/stats?since=all&skill=ticket-triage").json()["rows"]
+    early = [row for row in uses if row["day"] < max(row["day"] for row in uses)]
+    until = max(row["day"] for row in early)
+    text = client.get(f"/skills?since=all&until={until}").text
+    count = sum(row["invocation_count"] for row in early if row["model"] == "qwen3.6-27b")
+    assert f">{count}</a>" in text
+
+
+def test_a_page_that_days_do_not_narrow_says_so(client: TestClient) -> None:
+    for path in LISTS:
+        bar = client.get(path).text.partition('<div class="bar">')[2].partition("<main")[0]
+        assert (">all days<" in bar) is (path in ("/jobs", "/templates", "/experiments"))
+        assert ("How far back" in bar) is not (">all days<" in bar)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/sessions/nobody",
+        "/skills/nothing",
+        "/jobs/nothing",
+        "/templates/nothing",
+        "/experiments/nothing",
+        "/moa/nothing",
+        "/words/0/nobody",
+    ],
+)
+def test_what_is_not_there_is_not_found_and_says_so(client: TestClient, path: str) -> None:
+    page = client.get(path)
+    assert page.status_code == 404
+    assert re.search(r"<h1>(there is no|no use of)", page.text)
+
+
+def test_long_text_is_cut_and_kept_whole_in_a_file(tmp_path: Path) -> None:
+    home = tmp_path / "relight"
+    result = HOSTILE + "\nline" * 20_000
+    import_chat(home, write_chat(tmp_path / "a.jsonl", key="long", title="Long", result=result))
+    with serving.make_client(home) as client:
+        page = client.get("/sessions/chat:long")
+        (link,) = re.findall(r'href="(/words/[^"]+)"', page.text)
+        kept = client.get(unescape(link))
+    assert len(page.text) < 60_000
+    assert kept.content == result.encode()
+    assert kept.headers["content-type"] == "text/plain; charset=utf-8"
+    assert kept.headers["content-disposition"].startswith("attachment; ")
+
+
+def test_the_same_filters_are_in_every_link(client: TestClient) -> None:
+    text = client.get("/?since=7d&source=codex").text
+    navigation = text[text.index("<nav") : text.index("</nav>")]
+    links = find_links(navigation)
+    assert len(links) == len(LISTS)
+    assert all("since=7d" in link and "source=codex" in link for link in links)
