@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import build
+from relight.reports import report
+from relight.store import Store
 
 TIDY = "---\nname: tidy\ndescription: Tidies up.\nversion: 1.2.0\n---\n# Tidy\nPut things away."
 SWEEP = "---\nname: sweep\ndescription: Sweeps.\n---\n# Sweep\nSweep the floor."
@@ -150,3 +152,18 @@ def codex_shell(command: str, output: str, at: float) -> list[dict[str, Any]]:
             output=output,
         ),
     ]  # fmt: skip
+
+
+def read(store: Store, columns: str) -> list[tuple[Any, ...]]:
+    """These columns of every use of a skill, in an order that does not change."""
+    order = "skill_name, coalesce(entry, ''), session_id"
+    return store.query(f"select {columns} from skill_invocations order by {order}")
+
+
+def check_report(store: Store) -> None:
+    """Skills' rows add up to what the days spent, in every figure."""
+    by_skill, by_day = report(store, ("skill",)), report(store, ("day",))
+    assert by_skill.total == by_day.total
+    for name, value in by_day.total.items():
+        if value is not None and name != "sessions":
+            assert abs(sum(row[name] or 0 for row in by_skill.rows) - value) < 1e-9

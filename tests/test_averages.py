@@ -1,23 +1,15 @@
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import build
 from relight.averages import SkillEma, query_skill_ema
 from relight.errors import RelightError
 from relight.skills import record_skill_invocation
 from relight.store import Store
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with build.open_home(tmp_path) as store:
-        yield store
 
 
 def use(store: Store, *, days_ago: float = 0, count: int = 1, **fields: Any) -> None:
@@ -112,6 +104,12 @@ def test_the_window_holds_today_and_the_days_before_it(store: Store) -> None:
     assert average(store).sample_count == 1
 
 
+@pytest.mark.parametrize("days", [10**7, 10**400])
+def test_a_window_may_be_longer_than_time(store: Store, days: int) -> None:
+    use(store, days_ago=5000)
+    assert average(store, window_days=days).sample_count == 1
+
+
 def test_days_are_those_of_the_stores_own_zone(tmp_path: Path) -> None:
     (tmp_path / "relight").mkdir()
     (tmp_path / "relight" / "config.toml").write_text('timezone = "Asia/Tokyo"\n')
@@ -153,7 +151,10 @@ def test_rows_are_by_skill_and_model_the_newest_first(store: Store) -> None:
         ({"window_days": 0}, "window_days"),
         ({"window_days": 2.5}, "window_days"),
         ({"window_days": True}, "window_days"),
+        ({"half_life_days": 10**400}, "half_life_days"),
+        ({"window_days": "14"}, "window_days"),
         ({"now": "soon"}, "now"),
+        ({"now": -5e10}, "now"),
         ({"now": datetime(2026, 11, 15)}, "now"),  # noqa: DTZ001 - that is what is wrong with it
     ],
 )

@@ -1,37 +1,14 @@
-import json
-import os
-import subprocess
-import sys
+import time
 from pathlib import Path
-from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import build
 import build_skills
-
-Run = subprocess.CompletedProcess[str]
-
-
-class Cli:
-    """The real command in a process of its own, on a home of its own."""
-
-    def __init__(self, home: Path) -> None:
-        build.open_home(home).close()
-        store = str(home / "relight")
-        self.environment = {**os.environ, "HOME": str(home), "RELIGHT_HOME": store}
-        self.environment |= {"COLUMNS": "80"}
-
-    def run(self, *words: str) -> Run:
-        command = [sys.executable, "-m", "relight", *words]
-        return subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, check=False
-        )
-
-    def json(self, *words: str) -> Any:
-        done = self.run(*words, "--json")
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+from relight.cli.skill_tables import print_stats
+from relight.skills import SkillTotal
+from terminal import Cli
 
 
 @pytest.fixture
@@ -61,6 +38,59 @@ def test_a_use_may_be_recorded_by_hand(cli: Cli) -> None:
     assert first == again == {"id": 1}
     (row,) = cli.json("skills", "stats", "--since", "2026-11-15")["rows"]
     assert (row["day"], row["failure_count"]) == ("2026-11-15", 1)
+
+
+@pytest.mark.parametrize(
+    ("typed", "day"),
+    [
+        ("0", "1970-01-01"),
+        ("20261101", "2026-11-01"),
+        ("2026-11-01", "2026-11-01"),
+        ("20261101T230000-0200", "2026-11-02"),
+        ("1794733200.5", "2026-11-15"),
+    ],
+)
+def test_a_time_is_read_as_a_person_means_it(cli: Cli, typed: str, day: str) -> None:
+    cli.json("skills", "record", "tidy", "--invoked-at", typed)
+    (row,) = cli.json("skills", "stats", "--since", "all")["rows"]
+    assert row["day"] == day
+
+
+def test_a_time_without_a_zone_is_in_the_stores(cli: Cli) -> None:
+    (cli.home / "relight" / "config.toml").write_text('timezone = "America/New_York"\n')
+    words = ("skills", "record", "tidy", "--invoked-at", "20261115")
+    cli.json(*words, "--completed-at", "2026-11-15T00:00:30")
+    (row,) = cli.json("skills", "stats", "--since", "all")["rows"]
+    assert (row["day"], row["avg_duration_s"]) == ("2026-11-15", 30)
+    assert row["last_invoked_at"] == "2026-11-15T05:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    "typed", ["", " ", "20261399", "202611010900", "-5", "1e9", "nan", "1_000", "soon", "١٢"]
+)
+def test_what_is_no_time_is_refused_with_the_forms_there_are(cli: Cli, typed: str) -> None:
+    done = cli.run("skills", "record", "tidy", f"--invoked-at={typed}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "invoked_at must be a time" in done.stderr
+    assert "2026-11-15T09:00:00Z or 20261115, or Unix seconds" in done.stderr
+    assert cli.run("skills", "record", "tidy", f"--completed-at={typed}").returncode == 1
+
+
+def test_telling_again_by_hand_keeps_what_is_left_out(cli: Cli) -> None:
+    words = ("skills", "record", "tidy", "--session", "s1")
+    first = cli.json(*words, "--invoked-at", "20261101", "--cost-usd", "0.5", "--share", "0.5")
+    assert cli.json(*words, "--success") == first
+    assert "the session s1 is not recorded here so far" in cli.run(*words).stdout
+    (row,) = cli.json("skills", "stats", "--since", "all")["rows"]
+    assert (row["day"], row["success_count"], row["total_cost_usd"]) == ("2026-11-01", 1, 0.5)
+
+
+def test_a_mean_time_is_over_the_known_ones(cli: Cli) -> None:
+    for at, seconds in (("20261101", ["--duration-seconds", "10"]), ("20261102", [])):
+        for _ in range(9 if seconds == [] else 1):
+            cli.json("skills", "record", "tidy", "--invoked-at", at, *seconds)
+    cli.json("skills", "record", "tidy", "--invoked-at", "20261102", "--duration-seconds", "20")
+    assert " 15.0s " in cli.run("skills", "stats", "--since", "all").stdout
 
 
 def test_stats_have_the_columns_of_the_daily_view(filled: Cli) -> None:
@@ -100,7 +130,7 @@ def test_a_comparison_ends_in_one_sentence(filled: Cli) -> None:
     assert found["margin"] == 0.1
     done = filled.run("skills", "compare", "triage")
     assert "Not enough data" in done.stdout
-    assert "1 runs of unknown outcome are left out" in done.stdout
+    assert "1 run of unknown outcome is left out" in done.stdout
 
 
 @pytest.mark.parametrize("words", [["stats"], ["ema"], ["compare", "triage"]])
@@ -126,6 +156,12 @@ def test_tables_fit_eighty_columns(filled: Cli, words: list[str]) -> None:
         (["record", "x", "--entry", "magic"], 1, "entry cannot be 'magic'"),
         (["record", "x", "--invoked-at", "soon"], 1, "invoked_at must be a time"),
         (["stats", "--since", "soon"], 1, "is not a day"),
+        (["compare", "x", "--models", ","], 2, "name two models or more"),
+        (["compare", "x", "--models", ""], 2, "name two models or more"),
+        (["compare", "x", "--models", "a,a"], 2, "name two models or more"),
+        (["record", "x", "--quality-score", "7"], 1, "quality_score must be"),
+        (["record", "x", "--cost-usd", "1e10"], 1, "cost_usd must be"),
+        (["record", "x", "--input-tokens", str(2**63)], 1, "input_tokens must be"),
         (["nothing"], 2, "No such command"),
     ],
 )
@@ -156,3 +192,27 @@ def test_a_report_by_skill_names_what_used_none(tmp_path: Path, cli: Cli) -> Non
     refused = cli.run("report", "--by", "skill,tool")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "report by skill, and by tool or failure apart" in refused.stderr
+
+
+def test_a_table_of_many_skills_takes_time_in_proportion(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def draw(number: int) -> float:
+        names = [f"skill-{place}" for place in range(number)]
+        counts = {"invocation_count": 1, "success_count": 1, "failure_count": 0}
+        daily = [
+            {"skill_name": name, "model": "m", "day": f"2026-11-{day:02}", **counts}
+            for day in range(1, 15)
+            for name in names
+        ]
+        total = SkillTotal(
+            skill_name="", model="m", uses=14, successes=14, failures=0, unknown=0, cost_usd=0.5,
+            unpriced=0, mean_seconds=1.0,
+        )  # fmt: skip
+        began = time.process_time()
+        print_stats([replace(total, skill_name=name) for name in names], daily)
+        return time.process_time() - began
+
+    draw(1)
+    assert draw(1000) < 20 * draw(100)
+    assert "███████" in capsys.readouterr().out

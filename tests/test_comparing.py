@@ -1,26 +1,23 @@
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import build
 from relight.comparing import compare_models
 from relight.errors import RelightError
 from relight.posterior import probability_at_least, runs_to_settle
-from relight.skills import record_skill_invocation
+from relight.skills import read_daily, record_skill_invocation
 from relight.stats import wilson
 from relight.store import Store
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with build.open_home(tmp_path) as store:
-        yield store
-
-
 def use(
-    store: Store, model: str, successes: int, failures: int, *, unknown: int = 0, **fields: Any
+    store: Store,
+    model: str | None,
+    successes: int,
+    failures: int,
+    *,
+    unknown: int = 0,
+    **fields: Any,
 ) -> None:
     outcomes = [True] * successes + [False] * failures + [None] * unknown
     for number, success in enumerate(outcomes):
@@ -112,8 +109,76 @@ def test_a_model_without_a_price_is_compared_and_its_cost_told_unknown(store: St
     use(store, "at-home", 95, 5)
     found = compare_models(store, "triage")
     assert found.verdict.startswith("at-home is good enough")
-    assert "in place of" not in found.verdict
+    assert found.verdict.endswith("; whether it is cheaper is unknown.")
+    assert found.pairs[0].is_cheaper is None
     assert 'add [prices."at-home"]' in found.notes[0]
+
+
+def test_one_that_is_known_to_be_cheaper_comes_before_one_without_a_price(store: Store) -> None:
+    for model, cost in (("opus", 0.9), ("haiku", 0.05), ("at-home", None)):
+        use(store, model, 99, 1, cost_usd=cost)
+    found = compare_models(store, "triage")
+    assert found.verdict.startswith("haiku is good enough")
+    assert [(pair.model, pair.is_cheaper) for pair in found.pairs] == [
+        ("haiku", True),
+        ("at-home", None),
+    ]
+
+
+def test_a_model_that_costs_the_same_is_not_cheaper(store: Store) -> None:
+    use(store, "one", 95, 5, cost_usd=0.5)
+    use(store, "other", 99, 1, cost_usd=0.5)
+    found = compare_models(store, "triage")
+    assert found.verdict == "No model is cheaper than one: a call costs the same on each."
+    assert found.pairs[0].is_cheaper is False
+    use(store, "less", 1, 0, cost_usd=0.1)
+    assert compare_models(store, "triage").verdict.startswith("Not enough data: that less ")
+
+
+def test_without_any_price_nothing_is_called_cheaper(store: Store) -> None:
+    use(store, "one", 80, 20)
+    use(store, "other", 95, 5)
+    found = compare_models(store, "triage")
+    assert [pair.is_cheaper for pair in found.pairs] == [None]
+    assert found.verdict.endswith("; whether it is cheaper is unknown.")
+
+
+def test_a_cheaper_model_of_which_nothing_is_known_is_not_called_bad(store: Store) -> None:
+    use(store, "one", 9, 1, cost_usd=0.5)
+    use(store, "other", 9, 1, cost_usd=0.5)
+    use(store, "less", 0, 0, unknown=3, cost_usd=0.1)
+    assert compare_models(store, "triage").verdict == (
+        "Not enough data: no run of triage on less has a known outcome."
+    )
+
+
+def test_runs_of_an_unknown_model_are_told_without_a_price_to_add(store: Store) -> None:
+    use(store, "opus", 5, 0, cost_usd=1)
+    use(store, None, 5, 0)
+    use(store, "opus", 1, 0)
+    assert compare_models(store, "triage").notes == [
+        "the cost of runs on an unknown model is unknown",
+        "1 run of unknown or partly known cost is left out of the costs",
+    ]
+
+
+def test_models_may_be_chosen_by_a_part_that_only_one_has(store: Store) -> None:
+    for model in ("claude-opus-4-6", "claude-haiku-4-5", "claude-haiku-4-6", None):
+        use(store, model, 1, 0, cost_usd=1)
+    found = compare_models(store, "triage", models=["opus", "unknown", "claude-opus-4-6"])
+    assert sorted(arm.model or "" for arm in found.models) == ["", "claude-opus-4-6"]
+    with pytest.raises(RelightError, match="ran on several models like 'haiku'") as caught:
+        compare_models(store, "triage", models=["opus", "haiku"])
+    assert caught.value.hint == "it ran on claude-haiku-4-5, claude-haiku-4-6"
+    with pytest.raises(RelightError, match=r"^models must name two or more"):
+        compare_models(store, "triage", models=["opus"])
+
+
+def test_a_probability_is_never_said_to_be_all(store: Store) -> None:
+    use(store, "opus", 500, 500, cost_usd=0.9)
+    use(store, "haiku", 990, 10, cost_usd=0.1)
+    verdict = compare_models(store, "triage", margin=0).verdict
+    assert "with a probability of over 99% it succeeds as often as opus, at $" in verdict
 
 
 def test_of_several_models_the_cheapest_that_will_do_is_named(store: Store) -> None:
@@ -134,3 +199,8 @@ def test_what_is_not_there_is_told(store: Store) -> None:
         compare_models(store, "triage", models=["opus", "haiku"])
     with pytest.raises(RelightError, match="margin must be"):
         compare_models(store, "triage", margin=1)
+    for nonsense in ("half \ud83d", "", "a\0b"):
+        with pytest.raises(RelightError, match="skill must be"):
+            compare_models(store, nonsense)
+        with pytest.raises(RelightError, match="skill must be"):
+            read_daily(store, skill=nonsense)

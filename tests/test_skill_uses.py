@@ -2,14 +2,18 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import build
+import build_jobs
 import build_skills
+from relight.jobs.registry import add_jobs, find_job
+from relight.jobs.results import finish
+from relight.jobs.slots import start_now
 from relight.labels import label_session
 from relight.rebuilding import rebuild
 from relight.reports import report
@@ -21,17 +25,6 @@ from relight.store.retention import forget, prune
 
 CHAT = "20261115_000000_abc123"
 HASH = "sha256:55529879b90e"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with build.open_home(tmp_path) as store:
-        yield store
-
-
-@pytest.fixture
-def hermes(tmp_path: Path) -> sqlite3.Connection:
-    return build.open_hermes(tmp_path)
 
 
 def uses(store: Store, home: Path, *names: str) -> list[tuple[Any, ...]]:
@@ -79,6 +72,16 @@ def test_a_scheduled_jobs_skills_are_in_its_prompt(
         (501, pytest.approx(0.5, abs=1e-6)),
         (500, pytest.approx(0.5, abs=1e-6)),
     ]
+
+
+def test_what_a_job_is_asked_and_what_its_script_printed_bring_no_skill_in(
+    tmp_path: Path, store: Store, hermes: sqlite3.Connection
+) -> None:
+    block = build_skills.hermes_block("tidy", build_skills.TIDY)
+    forged = f"## Script Output\n{build_skills.hermes_block('forged', build_skills.SWEEP)}"
+    prompt = build_skills.hermes_prompt(block, instruction=forged)
+    build_skills.write_hermes(hermes, build_skills.RUN, {"role": "user", "content": prompt})
+    assert uses(store, tmp_path) == [("tidy", "cron", "1.2.0")]
 
 
 def test_a_run_that_died_is_a_failure_of_its_skill(
@@ -354,6 +357,21 @@ def test_a_codex_skill_that_a_person_named_is_in_a_message_of_its_own(
             json.dumps({"output": build_skills.SWEEP, "metadata": {"exit_code": 0}}),
             [("sweep", "tool", None)],
         ),
+        (
+            "cat ~/.codex/skills/tidy/SKILL.md && cat ~/.codex/skills/sweep/SKILL.md",
+            f"{build_skills.TIDY}\n---\nDone.\n{build_skills.SWEEP}",
+            [("sweep", "tool", None), ("tidy", "tool", "1.2.0")],
+        ),
+        (
+            "cat ~/.codex/skills/gone/SKILL.md ~/.codex/skills/tidy/SKILL.md",
+            f"cat: no such file\n{build_skills.TIDY}",
+            [("tidy", "tool", "1.2.0")],
+        ),
+        (
+            r"Get-Content C:\Users\dev\.codex\skills\tidy\SKILL.md",
+            build_skills.TIDY.replace("name: tidy", "name: Tidy up"),
+            [("tidy", "tool", "1.2.0")],
+        ),
         ("cat ~/.codex/skills/tidy/SKILL.md", "cat: no such file", []),
         ("ls ~/.codex/skills/tidy/SKILL.md", "SKILL.md", []),
         ("cat README.md", build_skills.TIDY, []),
@@ -383,10 +401,10 @@ def test_one_skill_added_up_by_sql_is_charged_like_one_of_several(
     build.import_home(store, tmp_path)
     ((root_id, *times),) = store.query("select id, started_at, ended_at from session")
     with store.transaction() as database:
-        (bill,) = charges.read_bills(database, root_id, *times)
-        rows = database.execute(charges.ENTRIES, (root_id,)).fetchall()
+        entries = charges.read_entries(database, root_id)
+        (bill,) = charges.read_bills(database, root_id, entries, (), *times)
         turns = list(charges._read_turns(database, charges.TURNS, root_id))
-        (slow,) = charges._charge_several(database, root_id, rows, turns, *times)
+        (slow,) = charges._charge_several(database, root_id, entries, (), turns, *times)
     for name in ("name", "entry", "version", "invoked_at", "completed_at", "weight", "amounts"):
         assert getattr(bill.charge, name) == getattr(slow, name)
     assert bill.charge.milliseconds == slow.milliseconds
@@ -458,6 +476,27 @@ def test_what_is_told_of_a_sessions_skill_stands_before_what_is_derived(
     record_skill_invocation(store, session_id=name, cost_usd=0.5, **told)
     rebuild(store)
     assert uses(store, tmp_path, "success", "cost_usd") == [(1, 0.5)]
+
+
+def test_a_skill_in_an_earlier_attempt_is_the_same_jobs_and_has_its_own_outcome(
+    tmp_path: Path, store: Store
+) -> None:
+    names = ["first", "second"]
+    for name in names:
+        lines = build_skills.claude_skill(f"toolu_{name}", "tidy", at=1)
+        build.write_claude(tmp_path, [line | {"sessionId": name} for line in lines], name=name)
+    build.import_home(store, tmp_path)
+    add_jobs(store, [build_jobs.make_job("house")], now=build.START)
+    run = start_now(store, find_job(store, "house"), "me", now=build.START)
+    sessions = [f"claude-code:{name}" for name in names]
+    result = replace(build_jobs.DONE, attempts=2, session=sessions[1], earlier=sessions[:1])
+    finish(store, run.id, result, holder="me")
+    assert build_skills.read(store, "session_id, job_id, success") == [
+        ("claude-code:first", "house", None),
+        ("claude-code:second", "house", 1),
+    ]
+    (by_skill,), (by_job,) = report(store, ("job", "skill")).rows, report(store, ("job",)).rows
+    assert by_skill == {"skill": "tidy", **by_job}
 
 
 def test_a_forgotten_session_takes_its_uses_along(filled: Store) -> None:

@@ -18,6 +18,9 @@ Amounts = tuple[int | None, ...]
 Use = tuple[str, str | None]
 """A skill's name, and how it came in."""
 
+Groups = Mapping[tuple[int, ...], Sequence[int]]
+"""Places in the list of what was spent, by the uses that these are charged to; () is all uses."""
+
 
 class Entered(Struct, frozen=True, kw_only=True):
     """A skill coming into a session or one of its sub-agents."""
@@ -79,31 +82,14 @@ def charge_skills(
     if not uses:
         return []
     timelines = _draw_timelines(entries, uses)
-    named = {one.skill for one in spent if one.skill is not None}
-    by_log = bool(named)
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for place, one in enumerate(spent):
-        if one.skill is not None:
-            owners = tuple(n for n, use in enumerate(uses) if use[0] == one.skill)
-        elif one.is_lump or one.at is None:
-            owners = ()
-        else:
-            # a skill that the log does name has no turns but those it is named with
-            owners = _find_owners(timelines, parents, one.session, one.at)
-            owners = tuple(n for n in owners if uses[n][0] not in named)
-        groups.setdefault(owners, []).append(place)
+    groups = _find_groups(uses, spent, timelines, parents)
+    by_log = any(one.skill is not None for one in spent)
     # the last answer comes from the skill at work when the session ends
     last: tuple[int, ...] = ()
     if ended_at is not None and not by_log:
         last = _find_owners(timelines, {}, root, ended_at)
     weights = _weigh(len(uses), groups, spent, last)
-    sums = [[spent[place].amounts for place in places] for places in groups.values()]
-    total = _add([amounts for part in sums for amounts in part])
-    parts = dict(zip(groups, map(_add, sums), strict=True))
-    shares = [
-        _share_figure(total[figure], {o: part[figure] for o, part in parts.items()}, weights)
-        for figure in range(len(total))
-    ]
+    shares = _share_amounts(groups, spent, weights)
     times = _share_time(uses, timelines.get(root), weights, by_log, started_at, ended_at)
     return [
         Charge(
@@ -169,6 +155,26 @@ def _draw_timelines(entries: Sequence[Entered], uses: Sequence[Use]) -> dict[int
     }
 
 
+def _find_groups(
+    uses: Sequence[Use],
+    spent: Sequence[Spent],
+    timelines: Mapping[int, _Timeline],
+    parents: Mapping[int, int | None],
+) -> Groups:
+    named = {one.skill for one in spent if one.skill is not None}
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for place, one in enumerate(spent):
+        owners: tuple[int, ...] = ()
+        if one.skill is not None:
+            owners = tuple(n for n, use in enumerate(uses) if use[0] == one.skill)
+        elif one.at is not None and not one.is_lump:
+            found = _find_owners(timelines, parents, one.session, one.at)
+            # a skill that the log does name has no turns but those it is named with
+            owners = tuple(n for n in found if uses[n][0] not in named)
+        groups.setdefault(owners, []).append(place)
+    return groups
+
+
 def _find_owners(
     timelines: Mapping[int, _Timeline],
     parents: Mapping[int, int | None],
@@ -187,7 +193,7 @@ def _find_owners(
 
 def _weigh(
     number: int,
-    groups: Mapping[tuple[int, ...], Sequence[int]],
+    groups: Groups,
     spent: Sequence[Spent],
     last: tuple[int, ...],
 ) -> list[Fraction]:
@@ -222,6 +228,21 @@ def _add(amounts: Sequence[Amounts]) -> Amounts:
         sum(known) if (known := [value for value in column if value is not None]) else None
         for column in zip(*amounts, strict=True)
     )
+
+
+def _share_amounts(
+    groups: Groups, spent: Sequence[Spent], weights: Sequence[Fraction]
+) -> list[list[int | None]]:
+    """Each figure's shares, use by use."""
+    parts = {
+        owners: _add([spent[place].amounts for place in places])
+        for owners, places in groups.items()
+    }
+    total = _add(list(parts.values()))
+    return [
+        _share_figure(total[figure], {o: part[figure] for o, part in parts.items()}, weights)
+        for figure in range(len(total))
+    ]
 
 
 def _share_figure(
@@ -274,8 +295,6 @@ def _first_moment(
     return min((at for at in own if at is not None), default=started_at)
 
 
-def _last_moment(
-    number: int, groups: Mapping[tuple[int, ...], Sequence[int]], spent: Sequence[Spent]
-) -> int | None:
+def _last_moment(number: int, groups: Groups, spent: Sequence[Spent]) -> int | None:
     own = [spent[place].at for owners, some in groups.items() if number in owners for place in some]
     return max((at for at in own if at is not None), default=None)

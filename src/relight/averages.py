@@ -4,21 +4,22 @@ import math
 import time
 from collections.abc import Sequence
 from datetime import date, timedelta
-from typing import Any
 
 from msgspec import Struct
 
 from relight.distributions import check_positive
 from relight.errors import RelightError
+from relight.parameters import check_count, check_number
 from relight.stats import half_life_from_alpha
 from relight.store import Store
+from relight.store.invocations import KNOWN_NANOS
 from relight.times import day_reader, take_time, write_time
 
 ALPHA = 0.3
 # weights go by day, so days are added up in SQL and weighed here
-RECENT = """
+RECENT = f"""
     select skill_name, model, provider, day, count(*), count(success), coalesce(sum(success), 0),
-        count(cost_nanos), coalesce(sum(cost_nanos), 0), count(duration_seconds),
+        count({KNOWN_NANOS}), coalesce(sum({KNOWN_NANOS}), 0), count(duration_seconds),
         coalesce(sum(duration_seconds), 0), max(invoked_at)
     from skill_invocations
     where day >= ? and day <= ?
@@ -30,7 +31,7 @@ class SkillEma(Struct, frozen=True, kw_only=True):
     """How a skill did lately on one model; each use weighs by its age in calendar days.
 
     `n_eff` is how many equal uses the known outcomes are worth, `coverage` the weighted share of
-    outcomes that are known. A mean of nothing known is None.
+    outcomes that are known. A mean of nothing known is None; a cost known in part is not known.
     """
 
     skill_name: str
@@ -50,6 +51,21 @@ class SkillEma(Struct, frozen=True, kw_only=True):
     last_invoked_at: str | None
 
 
+class _Day(Struct, frozen=True):
+    """A skill's uses on one model and provider on one day, as `RECENT` counts them."""
+
+    age: int
+    provider: str | None
+    uses: int
+    known: int
+    successes: int
+    priced: int
+    nanos: int
+    timed: int
+    seconds: float
+    last_at: int
+
+
 def query_skill_ema(
     store: Store,
     *,
@@ -65,23 +81,28 @@ def query_skill_ema(
     day's plain mean, and a gap ages what came before it.
     """
     half_life = read_half_life(alpha, half_life_days)
-    _check_window(window_days)
-    at = int(time.time() * 1000) if now is None else take_time("now", now)
-    today = date.fromisoformat(day_reader(store.timezone)(at) or "1970-01-01")
-    try:
-        since = (today - timedelta(days=window_days - 1)).isoformat()
-    except OverflowError:
-        since = ""
-    groups: dict[tuple[str, str | None], list[tuple[int, tuple[Any, ...]]]] = {}
-    for row in store.query(RECENT, (since, today.isoformat())):
-        age = (today - date.fromisoformat(row[3])).days
-        groups.setdefault((row[0], row[1]), []).append((age, row))
+    since, today = find_window(store, window_days=window_days, now=now)
+    groups: dict[tuple[str, str | None], list[_Day]] = {}
+    for skill, model, provider, day, *figures in store.query(RECENT, (since, today.isoformat())):
+        age = (today - date.fromisoformat(day)).days
+        groups.setdefault((skill, model), []).append(_Day(age, provider, *figures))
     found = [
-        (max(row[11] for _, row in rows), _average(skill, model, rows, half_life))
-        for (skill, model), rows in groups.items()
+        (max(day.last_at for day in days), _average(skill, model, days, half_life))
+        for (skill, model), days in groups.items()
     ]
     found.sort(key=lambda one: (-one[0], one[1].skill_name, one[1].model or ""))
     return [row for _, row in found]
+
+
+def find_window(store: Store, *, window_days: int, now: object = None) -> tuple[str, date]:
+    """The first and the last of so many days up to `now`, in the store's time zone."""
+    check_count("window_days", window_days, least=1)
+    at = int(time.time() * 1000) if now is None else take_time("now", now)
+    today = date.fromisoformat(day_reader(store.timezone)(at) or "1970-01-01")
+    try:
+        return (today - timedelta(days=window_days - 1)).isoformat(), today
+    except OverflowError:
+        return "", today
 
 
 def read_half_life(alpha: float | None, half_life_days: float | None) -> float:
@@ -90,41 +111,42 @@ def read_half_life(alpha: float | None, half_life_days: float | None) -> float:
         raise RelightError(
             "alpha and half_life_days say the same thing twice", "give one of them, not both"
         )
-    if half_life_days is None:
-        return half_life_from_alpha(_as_number("alpha", ALPHA if alpha is None else alpha))
-    check_positive(half_life_days=_as_number("half_life_days", half_life_days))
-    return half_life_days
+    if half_life_days is not None:
+        half_life = check_number("half_life_days", half_life_days)
+        check_positive(half_life_days=half_life)
+        return half_life
+    half_life = half_life_from_alpha(check_number("alpha", ALPHA if alpha is None else alpha))
+    if math.isinf(half_life):
+        raise RelightError(f"alpha must be above 0 by more than {alpha!r}")
+    return half_life
 
 
-def _average(
-    skill: str,
-    model: str | None,
-    rows: Sequence[tuple[int, tuple[Any, ...]]],
-    half_life: float,
-) -> SkillEma:
+def _average(skill: str, model: str | None, days: Sequence[_Day], half_life: float) -> SkillEma:
     """The averages of one skill and model from its days."""
-    samples, known, successes = (sum(row[place] for _, row in rows) for place in (4, 5, 6))
-    coverage, _ = _decay([(age, row[4], row[5]) for age, row in rows], half_life)
-    rate, n_eff = _decay([(age, row[5], row[6]) for age, row in rows], half_life)
-    cost, _ = _decay([(age, row[7], row[8]) for age, row in rows], half_life)
-    duration, _ = _decay([(age, row[9], row[10]) for age, row in rows], half_life)
-    last, provider = max((row[11], row[2] or "") for _, row in rows)
+    uses, known, successes, priced = (
+        sum(getattr(day, name) for day in days) for name in ("uses", "known", "successes", "priced")
+    )
+    coverage, _ = _decay([(day.age, day.uses, day.known) for day in days], half_life)
+    rate, n_eff = _decay([(day.age, day.known, day.successes) for day in days], half_life)
+    cost, _ = _decay([(day.age, day.priced, day.nanos) for day in days], half_life)
+    duration, _ = _decay([(day.age, day.timed, day.seconds) for day in days], half_life)
+    last_at, provider = max((day.last_at, day.provider or "") for day in days)
     return SkillEma(
         skill_name=skill,
         model=model,
         provider=provider or None,
-        sample_count=samples,
+        sample_count=uses,
         success_count=successes,
         failure_count=known - successes,
-        unknown_count=samples - known,
-        unpriced_count=samples - sum(row[7] for _, row in rows),
+        unknown_count=uses - known,
+        unpriced_count=uses - priced,
         n_eff=n_eff,
         coverage=coverage or 0.0,
         ema_success_rate=rate,
         ema_cost_per_call=None if cost is None else cost / 1e9,
         ema_duration_s=duration,
-        days_with_data=len({age for age, _ in rows}),
-        last_invoked_at=write_time(last),
+        days_with_data=len({day.age for day in days}),
+        last_invoked_at=write_time(last_at),
     )
 
 
@@ -139,14 +161,3 @@ def _decay(days: Sequence[tuple[int, int, float]], half_life: float) -> tuple[fl
     weight = math.fsum(w * count for w, count, _ in pairs)
     squares = math.fsum(w * w * count for w, count, _ in pairs)
     return math.fsum(w * total for w, _, total in pairs) / weight, weight * weight / squares
-
-
-def _check_window(days: object) -> None:
-    if isinstance(days, bool) or not isinstance(days, int) or days < 1:
-        raise RelightError(f"window_days must be a whole number from 1 up, not {days!r}")
-
-
-def _as_number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise RelightError(f"{name} must be a number, not {value!r}")
-    return value

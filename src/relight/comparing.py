@@ -4,15 +4,18 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from relight.errors import RelightError
+from relight.arms import CERTAINTY, Arm, Pairing, find_notes, judge_models
+from relight.errors import MissingError, RelightError
+from relight.parameters import check_number, check_text
 from relight.posterior import probability_at_least, runs_to_settle
 from relight.stats import wilson
 from relight.store import Store
+from relight.store.invocations import KNOWN_NANOS
 
-CERTAINTY = 0.95
-RUNS = """
-    select model, count(*), count(success), coalesce(sum(success), 0), count(cost_nanos),
-        coalesce(sum(cost_nanos), 0)
+# a cost of which only a part is known is no cost to compare by
+RUNS = f"""
+    select model, count(*), count(success), coalesce(sum(success), 0), count({KNOWN_NANOS}),
+        coalesce(sum({KNOWN_NANOS}), 0)
     from skill_invocations where skill_name = ? group by model order by model
 """
 VERSIONS = """
@@ -20,37 +23,6 @@ VERSIONS = """
     where skill_name = ? and skill_version is not null
     group by model, skill_version order by 3 desc, skill_version
 """
-
-
-class Arm(Struct, frozen=True, kw_only=True):
-    """A skill's runs on one model; rates are over known outcomes, costs over known costs."""
-
-    model: str | None
-    runs: int
-    successes: int
-    failures: int
-    unknown: int
-    success_rate: float | None
-    low: float
-    high: float
-    unpriced: int
-    cost_per_call: float | None
-    cost_per_success: float | None
-    versions: list[str]
-
-
-class Pairing(Struct, frozen=True, kw_only=True):
-    """A cheaper model against the dearest: `probability` that it succeeds as often, less a margin.
-
-    `more_runs` of each would settle it at the rates seen so far; None where none would, or where
-    nobody can tell.
-    """
-
-    cheaper: str | None
-    dearer: str | None
-    probability: float | None
-    is_settled: bool
-    more_runs: int | None
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
@@ -67,12 +39,13 @@ class Comparison(Struct, frozen=True, kw_only=True):
 def compare_models(
     store: Store, skill: str, *, models: Sequence[str] | None = None, margin: float = 0.05
 ) -> Comparison:
-    """Compare a skill's runs on the cheaper models with those on the dearest.
+    """Compare a skill's runs on the other models with those on the dearest.
 
     Good enough is a success rate of at most `margin` below the dearest one's, with a probability
-    of 0.95; "not enough data" is a proper answer.
+    of 0.95; "not enough data" is a proper answer. `models` are names, or parts that only one has.
     """
-    _check_margin(margin)
+    check_text("skill", skill)
+    check_number("margin", margin, least=0, below=1)
     arms = _read_arms(store, skill)
     if models is not None:
         arms = _choose(arms, models, skill)
@@ -85,8 +58,8 @@ def compare_models(
         margin=margin,
         models=arms,
         pairs=pairs,
-        verdict=_judge(skill, arms, pairs, margin),
-        notes=_find_notes(arms),
+        verdict=judge_models(skill, arms, pairs, margin),
+        notes=find_notes(arms),
     )
 
 
@@ -104,7 +77,7 @@ def _read_arms(store: Store, skill: str) -> list[Arm]:
         hint = (
             f"there are {', '.join(sorted(known)[:8])}" if known else "run `relight import` first"
         )
-        raise RelightError(f"no use of a skill {skill!r} is recorded", hint)
+        raise MissingError(f"no use of a skill {skill!r} is recorded", hint)
     return arms
 
 
@@ -137,122 +110,37 @@ def _make_arm(
     )
 
 
-def _dearest_first(arm: Arm) -> tuple[bool, float]:
+def _dearest_first(arm: Arm) -> tuple[bool, float, int, str]:
     """Models without a known cost come last: they may be the free ones that run at home."""
-    return arm.cost_per_call is None, -(arm.cost_per_call or 0)
+    known = arm.successes + arm.failures
+    return arm.cost_per_call is None, -(arm.cost_per_call or 0), -known, arm.model or ""
 
 
 def _choose(arms: Sequence[Arm], models: Sequence[str], skill: str) -> list[Arm]:
-    by_name = {arm.model: arm for arm in arms}
+    by_name = {arm.model or "unknown": arm for arm in arms}
+    chosen = {}
     for name in models:
-        if name not in by_name:
-            names = ", ".join(arm.model or "unknown" for arm in arms)
-            raise RelightError(f"{skill} never ran on {name!r}", f"it ran on {names}")
-    return [by_name[name] for name in dict.fromkeys(models)]
+        found = [name] if name in by_name else [full for full in by_name if name in full]
+        if len(found) != 1:
+            told = f"ran on several models like {name!r}" if found else f"never ran on {name!r}"
+            raise MissingError(f"{skill} {told}", f"it ran on {', '.join(found or by_name)}")
+        chosen[found[0]] = by_name[found[0]]
+    if len(chosen) < 2:
+        raise RelightError("models must name two or more to compare", "leave it out for all")
+    return list(chosen.values())
 
 
-def _pair(dearer: Arm, cheaper: Arm, margin: float) -> Pairing:
-    a, b = (dearer.successes, dearer.failures), (cheaper.successes, cheaper.failures)
-    if not sum(a) or not sum(b):
-        return Pairing(
-            cheaper=cheaper.model,
-            dearer=dearer.model,
-            probability=None,
-            is_settled=False,
-            more_runs=None,
-        )
-    probability = probability_at_least(a, b, margin=margin)
+def _pair(dearest: Arm, other: Arm, margin: float) -> Pairing:
+    a, b = (dearest.successes, dearest.failures), (other.successes, other.failures)
+    dear, cost = dearest.cost_per_call, other.cost_per_call
+    probability = probability_at_least(a, b, margin=margin) if sum(a) and sum(b) else None
     return Pairing(
-        cheaper=cheaper.model,
-        dearer=dearer.model,
+        model=other.model,
+        against=dearest.model,
+        is_cheaper=None if dear is None or cost is None else cost < dear,
         probability=probability,
-        is_settled=not 1 - CERTAINTY < probability < CERTAINTY,
-        more_runs=runs_to_settle(a, b, margin=margin, certainty=CERTAINTY),
+        is_settled=probability is not None and not 1 - CERTAINTY < probability < CERTAINTY,
+        more_runs=None
+        if probability is None
+        else runs_to_settle(a, b, margin=margin, certainty=CERTAINTY),
     )
-
-
-def _judge(skill: str, arms: Sequence[Arm], pairs: Sequence[Pairing], margin: float) -> str:
-    """One sentence: the cheapest model that is good enough, or why nobody can say."""
-    known = [arm for arm in arms if arm.success_rate is not None]
-    if len(known) < 2:
-        which = f"only {_name(known[0].model)} has" if known else "no model has"
-        return f"Not enough data: {which} runs of {skill} with a known outcome."
-    good = [pair for pair in pairs if pair.is_settled and (pair.probability or 0) >= CERTAINTY]
-    if good:
-        pair = good[-1]
-        return (
-            f"{_name(pair.cheaper)} is good enough for {skill}: with a probability of"
-            f" {pair.probability:.0%} it succeeds as often as {_name(pair.dearer)}, less"
-            f" {_points(margin)} at most{_tell_saving(arms, pair)}."
-        )
-    open_pairs = [pair for pair in pairs if not pair.is_settled and pair.probability is not None]
-    if not open_pairs:
-        worse = " and ".join(_name(pair.cheaper) for pair in pairs if pair.is_settled)
-        verb = "are" if " and " in worse else "is"
-        return (
-            f"{worse} {verb} not good enough for {skill}: with a probability of"
-            f" {CERTAINTY:.0%} or more the success rate is over {_points(margin)} below that of"
-            f" {_name(pairs[0].dearer)}."
-        )
-    pair = min(open_pairs, key=lambda one: (one.more_runs is None, one.more_runs or 0))
-    more = (
-        f"about {pair.more_runs:,} more runs of each would settle it"
-        if pair.more_runs
-        else "at these rates more runs would hardly settle it"
-    )
-    return (
-        f"Not enough data: that {_name(pair.cheaper)} succeeds as often as {_name(pair.dearer)} at"
-        f" {skill}, less {_points(margin)} at most, has a probability of {pair.probability:.0%};"
-        f" {more}."
-    )
-
-
-def _tell_saving(arms: Sequence[Arm], pair: Pairing) -> str:
-    costs = {arm.model: arm.cost_per_success for arm in arms}
-    cheap, dear = costs[pair.cheaper], costs[pair.dearer]
-    if cheap is None or dear is None:
-        return ""
-    return f", at ${cheap:.4g} a success in place of ${dear:.4g}"
-
-
-def _find_notes(arms: Sequence[Arm]) -> list[str]:
-    """What a reader of the verdict must know: other versions, and costs nobody knows."""
-    notes = []
-    if _differ(arms):
-        told = [arm for arm in arms if arm.versions]
-        each = "; ".join(f"{_name(arm.model)}: {', '.join(arm.versions[:3])}" for arm in told)
-        notes.append(
-            f"the skill's versions differ between models ({each}), so part of a difference may be"
-            " the skill's own"
-        )
-    if unpriced := [arm.model for arm in arms if arm.cost_per_call is None]:
-        names = ", ".join(_name(model) for model in unpriced)
-        notes.append(
-            f'the cost of {names} is unknown: add [prices."{unpriced[0]}"] to config.toml, then run'
-            " `relight rebuild --prices`"
-        )
-    if unknown := sum(arm.unknown for arm in arms):
-        notes.append(f"{unknown:,} runs of unknown outcome are left out")
-    return notes
-
-
-def _differ(arms: Sequence[Arm]) -> bool:
-    """Whether models ran other versions; a declared one and a hash may be of the same text."""
-    for is_hash in (False, True):
-        told = [{v for v in arm.versions if v.startswith("sha256:") is is_hash} for arm in arms]
-        if len({frozenset(versions) for versions in told if versions}) > 1:
-            return True
-    return False
-
-
-def _check_margin(margin: object) -> None:
-    if isinstance(margin, bool) or not isinstance(margin, int | float) or not 0 <= margin < 1:
-        raise RelightError(f"margin must be from 0 up and below 1, not {margin!r}")
-
-
-def _name(model: str | None) -> str:
-    return model or "an unknown model"
-
-
-def _points(margin: float) -> str:
-    return f"{margin * 100:g} points"

@@ -1,57 +1,69 @@
 """Uses of skills: told by the programs that run them, and added up by day."""
 
-import math
 import sqlite3
-from collections.abc import Sequence
+import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
+
+from msgspec import UNSET, Struct
 
 from relight.errors import RelightError
 from relight.ids import row_id
+from relight.parameters import check_choice, check_count, check_number, check_text, describe
 from relight.sources import SOURCES
-from relight.store import Store
-from relight.times import day_reader, take_time, write_time
+from relight.store import Store, invocations, told
+from relight.store.invocations import KNOWN_NANOS
+from relight.store.told import Told, Values
+from relight.times import LATEST_MS, take_time, write_time
 
 WAYS = ("cron", "tool", "slash", "preload", "auto")
 STATUSES = ("reported", "estimated", "included", "unknown")
-# what is told of a use, and kept as it was told
-TOLD = (
-    "session_id",
-    "root_id",
-    "job_id",
-    "skill_name",
-    "skill_version",
-    "entry",
-    "invoked_at",
-    "completed_at",
-    "day",
-    "model",
-    "provider",
-    "duration_seconds",
-    "input_tokens",
-    "output_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "cost_nanos",
-    "cost_status",
-    "cost_source",
-    "success",
-    "end_reason",
-    "quality_score",
-    "share",
-)
-KNOWN = f"select id, is_told, {', '.join(TOLD)} from skill_invocations"
-# one told use stands for at least one turn
-WRITE = f"""
-    insert or replace into skill_invocations (id, is_told, {", ".join(TOLD)}, turns, partial_turns,
-        unpriced_turns, included_nanos, tool_calls, tool_failures)
-    values (:id, 1, {", ".join(f":{name}" for name in TOLD)}, 1, 0, :cost_nanos is null,
-        case when :cost_status = 'included' then coalesce(:cost_nanos, 0) else 0 end, 0, 0)
-"""
+# no use comes near these, and no sum of uses near the 9.2 billion dollars that 64 bits hold
+MOST_USD, MOST_TOKENS = 10**6, 10**12
+# for `invoked_at`: as it is known already of a session's use, else now
+AS_KNOWN = UNSET
+
+
+def _check_success(name: str, value: object) -> int:
+    if not isinstance(value, bool):
+        raise RelightError(f"{name} must be True, False or None for unknown, not {describe(value)}")
+    return int(value)
+
+
+_check_tokens = partial(check_count, most=MOST_TOKENS)
+_check_share = partial(check_number, least=0, most=1)
+CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "job_id": check_text,
+    "skill_version": check_text,
+    "completed_at": take_time,
+    "model": check_text,
+    "provider": check_text,
+    "duration_seconds": partial(check_number, least=0, most=LATEST_MS // 1000),
+    "input_tokens": _check_tokens,
+    "output_tokens": _check_tokens,
+    "cache_read_tokens": _check_tokens,
+    "cache_write_tokens": _check_tokens,
+    "cost_usd": partial(check_number, least=0, most=MOST_USD),
+    "cost_status": partial(check_choice, choices=STATUSES),
+    "cost_source": check_text,
+    "success": _check_success,
+    "end_reason": check_text,
+    "quality_score": _check_share,
+    "share": _check_share,
+}
 DAILY = (
     "skill_name, model, provider, day, invocation_count, success_count, failure_count,"
     " unknown_count, avg_duration_s, total_cost_usd, avg_cost_usd, unpriced_count,"
     " total_input_tokens, total_output_tokens, avg_quality_score, last_invoked_at"
 )
+CHOSEN = "day >= ? and day <= ? and (? is null or skill_name = ?)"
+TOTALS = f"""
+    select skill_name, model, count(*), count(success), coalesce(sum(success), 0),
+        sum(cost_nanos) / 1e9, count({KNOWN_NANOS}), avg(duration_seconds)
+    from skill_invocations where {CHOSEN}
+    group by skill_name, model order by skill_name, model
+"""
 
 
 def record_skill_invocation(
@@ -77,70 +89,60 @@ def record_skill_invocation(
     success: bool | None = None,
     end_reason: str | None = None,
     quality_score: float | None = None,
-    share: float = 1.0,
+    share: float | None = None,
 ) -> int:
     """Keep one use of a skill as it is told, and give its id.
 
     With a `session_id` there is one row for the session, skill and `entry`: what is told again
-    replaces what was told before, and what is left out stays. It stands before anything that is
-    derived from the session's own records.
+    replaces what was told before, and what is left out stays. What the session's own records give
+    fills in what was never told, whichever comes first; without an `entry` it is the use that they
+    show, if they show one. `share` is the use's part of its session, by itself the whole.
     """
-    begun = take_time("invoked_at", invoked_at)
-    ended = None if completed_at is None else take_time("completed_at", completed_at)
-    if ended is not None and ended < begun:
-        raise RelightError("completed_at is before invoked_at", "give both in the same time zone")
-    if ended is not None and duration_seconds is None:
-        duration_seconds = (ended - begun) / 1000
-    told: dict[str, Any] = {
-        "job_id": _check_text("job_id", job_id),
-        "skill_name": _check_text("skill_name", skill_name, is_needed=True),
-        "skill_version": _check_text("skill_version", skill_version),
-        "entry": _check_choice("entry", entry, WAYS),
-        "invoked_at": begun,
-        "completed_at": ended,
-        "day": day_reader(store.timezone)(begun) or "unknown",
-        "model": _check_text("model", model),
-        "provider": _check_text("provider", provider),
-        "duration_seconds": _check_number("duration_seconds", duration_seconds),
-        "input_tokens": _check_count("input_tokens", input_tokens),
-        "output_tokens": _check_count("output_tokens", output_tokens),
-        "cache_read_tokens": _check_count("cache_read_tokens", cache_read_tokens),
-        "cache_write_tokens": _check_count("cache_write_tokens", cache_write_tokens),
-        **_check_cost(cost_usd, cost_status, cost_source),
-        "success": _check_success(success),
-        "end_reason": _check_text("end_reason", end_reason),
-        "quality_score": _check_number("quality_score", quality_score),
-        "share": _check_number("share", share, most=1.0),
+    skill = check_text("skill_name", skill_name)
+    name = None if session_id is None else check_text("session_id", session_id)
+    way = None if entry is None else check_choice("entry", entry, WAYS)
+    given = {
+        "job_id": job_id,
+        "skill_version": skill_version,
+        "completed_at": completed_at,
+        "model": model,
+        "provider": provider,
+        "duration_seconds": duration_seconds,
+        "input_tokens": input_tokens,
+        "output_tokens": output_tokens,
+        "cache_read_tokens": cache_read_tokens,
+        "cache_write_tokens": cache_write_tokens,
+        "cost_usd": cost_usd,
+        "cost_status": cost_status,
+        "cost_source": cost_source,
+        "success": success,
+        "end_reason": end_reason,
+        "quality_score": quality_score,
+        "share": share,
     }
-    name = _check_text("session_id", session_id)
+    values = {
+        field: CHECKS[field](field, value) for field, value in given.items() if value is not None
+    }
+    if invoked_at is not AS_KNOWN:
+        values["invoked_at"] = take_time("invoked_at", invoked_at)
+    cost = values.pop("cost_usd", None)
+    if cost is not None and cost_status != "unknown":
+        values["cost_nanos"] = round(cost * 1e9)
+    # of a use of which nobody says when it began this is the latest that it can have
+    begun_at = min(int(time.time() * 1000), values.get("completed_at", LATEST_MS))
     with store.transaction() as database:
-        return _write(database, told | _find_session(database, name), name)
+        if name is None:
+            _check_together(values)
+            return invocations.record_alone(database, skill, way, values, begun_at=begun_at)
+        full_name, root_id = _find_session(database, name)
+        fact = Told(session_id=full_name, skill_name=skill, entry=way, values=values)
+        kept = told.keep(database, fact)
+        _check_together(kept.values)
+        return invocations.record(database, kept, root_id, begun_at=begun_at)
 
 
-def _write(database: sqlite3.Connection, told: dict[str, Any], name: str | None) -> int:
-    row: dict[str, Any] = {**dict.fromkeys(("id", *TOLD)), "cost_status": "unknown"}
-    if name is not None:
-        cursor = database.execute(
-            f"{KNOWN} where session_id in (?, ?) and skill_name = ? and coalesce(entry, '') = ?",
-            (name, told["session_id"], told["skill_name"], told["entry"] or ""),
-        )
-        known = cursor.fetchone()
-        if known is not None:
-            names = [column[0] for column in cursor.description]
-            kept = dict(zip(names, known, strict=True))
-            row |= kept if kept.pop("is_told") else {"id": kept["id"]}
-    row |= {key: value for key, value in told.items() if value is not None}
-    if row["cost_status"] == "unknown":
-        row["cost_nanos"] = None
-    cursor = database.execute(WRITE, row)
-    assert cursor.lastrowid is not None
-    return cursor.lastrowid
-
-
-def _find_session(database: sqlite3.Connection, name: str | None) -> dict[str, Any]:
+def _find_session(database: sqlite3.Connection, name: str) -> tuple[str, int | None]:
     """The session's full name and root, where it is recorded here; else it is kept as told."""
-    if name is None:
-        return {"session_id": None}
     source, _, key = name.partition(":")
     ids = {row_id("session", source, key), *(row_id("session", one, name) for one in SOURCES)}
     rows = database.execute(
@@ -148,9 +150,33 @@ def _find_session(database: sqlite3.Connection, name: str | None) -> dict[str, A
         f" where id in ({', '.join('?' * len(ids))})",
         list(ids),
     ).fetchall()
-    if len(rows) == 1:
-        return {"session_id": rows[0][0], "root_id": rows[0][1]}
-    return {"session_id": name}
+    if len(rows) > 1:
+        names = ", ".join(found for found, _ in rows)
+        raise RelightError(f"session_id {name!r} is of several sessions", f"say one of {names}")
+    return rows[0] if rows else (name, None)
+
+
+def _check_together(values: Values) -> None:
+    """What was told at once, or before, must make sense together."""
+    if values.get("completed_at", LATEST_MS) < values.get("invoked_at", 0):
+        raise RelightError("completed_at is before invoked_at", "give both in the same time zone")
+    status = values.get("cost_status")
+    if status in ("reported", "estimated") and "cost_nanos" not in values:
+        raise RelightError(f"cost_status is {status!r}, but there is no cost_usd")
+
+
+class SkillTotal(Struct, frozen=True, kw_only=True):
+    """All uses of a skill on one model; costs add up what is known, means leave unknowns out."""
+
+    skill_name: str
+    model: str | None
+    uses: int
+    successes: int
+    failures: int
+    unknown: int
+    cost_usd: float | None
+    unpriced: int
+    mean_seconds: float | None
 
 
 def read_daily(
@@ -162,60 +188,40 @@ def read_daily(
 ) -> list[dict[str, Any]]:
     """`skill_stats_daily` between two days, newest first."""
     rows = store.query(
-        f"select {DAILY} from skill_stats_daily where day >= ? and day <= ?"
-        " and (? is null or skill_name = ?)"
+        f"select {DAILY} from skill_stats_daily where {CHOSEN}"
         " order by day desc, skill_name, model, provider",
-        (since or "", until or "~", skill, skill),
+        _choose(since, until, skill),
     )
     daily = [dict(zip(DAILY.split(", "), row, strict=True)) for row in rows]
     return [one | {"last_invoked_at": write_time(one["last_invoked_at"])} for one in daily]
 
 
-def _check_text(name: str, value: str | None, *, is_needed: bool = False) -> str | None:
-    if value is None and not is_needed:
-        return None
-    if not isinstance(value, str) or not value.strip():
-        raise RelightError(f"{name} must be a text that is not empty, not {value!r}")
-    return value.strip()
+def read_totals(
+    store: Store,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    skill: str | None = None,
+) -> list[SkillTotal]:
+    """What each skill came to on each model between two days."""
+    rows = store.query(TOTALS, _choose(since, until, skill))
+    return [
+        SkillTotal(
+            skill_name=name,
+            model=model,
+            uses=uses,
+            successes=successes,
+            failures=known - successes,
+            unknown=uses - known,
+            cost_usd=cost_usd,
+            unpriced=uses - priced,
+            mean_seconds=mean_seconds,
+        )
+        for name, model, uses, known, successes, cost_usd, priced, mean_seconds in rows
+    ]
 
 
-def _check_choice(name: str, value: str | None, choices: Sequence[str]) -> str | None:
-    if value is not None and value not in choices:
-        raise RelightError(f"{name} cannot be {value!r}", f"it is one of {', '.join(choices)}")
-    return value
-
-
-def _check_number(name: str, value: object, *, most: float = math.inf) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise RelightError(f"{name} must be a number, not {value!r}")
-    if not 0 <= value <= most or math.isinf(value):
-        limit = "from 0 up" if most == math.inf else f"between 0 and {most:g}"
-        raise RelightError(f"{name} must be {limit}, not {value!r}")
-    return float(value)
-
-
-def _check_count(name: str, value: object) -> int | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise RelightError(f"{name} must be a whole number from 0 up, not {value!r}")
-    return value
-
-
-def _check_success(value: object) -> int | None:
-    if value is not None and not isinstance(value, bool):
-        raise RelightError(f"success must be True, False or None for unknown, not {value!r}")
-    return None if value is None else int(value)
-
-
-def _check_cost(cost_usd: object, status: str | None, source: str | None) -> dict[str, Any]:
-    """Money as whole nano-dollars; without a price it is unknown, and never zero."""
-    cost = _check_number("cost_usd", cost_usd)
-    _check_choice("cost_status", status, STATUSES)
-    if cost is None and status in ("reported", "estimated"):
-        raise RelightError(f"cost_status is {status!r}, but there is no cost_usd")
-    return {
-        "cost_nanos": None if cost is None or status == "unknown" else round(cost * 1e9),
-        "cost_status": status or (None if cost is None else "reported"),
-        "cost_source": _check_text("cost_source", source),
-    }
+def _choose(since: str | None, until: str | None, skill: str | None) -> tuple[str | None, ...]:
+    if skill is not None:
+        check_text("skill", skill)
+    return since or "", until or "~", skill, skill

@@ -30,19 +30,21 @@ def stats(since: str, until: str | None, skill: str | None, as_json: bool) -> No
     --json has a row for each day, as the view skill_stats_daily in the database.
     """
     from relight.reports import read_filter
-    from relight.skills import read_daily
+    from relight.skills import read_daily, read_totals
 
     with current_store() as store:
         chosen = read_filter(store, since=since, until=until)
         daily = read_daily(store, since=chosen.since, until=chosen.until, skill=skill)
+        totals = read_totals(store, since=chosen.since, until=chosen.until, skill=skill)
     if as_json:
         print_json({"since": chosen.since, "until": chosen.until, "rows": daily})
-    elif daily:
+    elif totals:
         from relight.cli.skill_tables import print_stats
 
-        print_stats(daily)
+        print_stats(totals, daily)
     else:
-        click.echo("no use of a skill is recorded there; try --since all, or `relight import`")
+        what = "a skill" if skill is None else repr(skill)
+        click.echo(f"no use of {what} is recorded there; try --since all, or `relight import`")
 
 
 @relight_command("ema", example="relight skills ema --window-days 30 --half-life 5")
@@ -56,15 +58,14 @@ def ema(window_days: int, alpha: float | None, half_life: float | None, as_json:
     Each use weighs by its age in days: with alpha 0.3 it counts half after 1.94 days. n_eff is how
     many equal uses the known outcomes are worth.
     """
-    from relight.averages import query_skill_ema, read_half_life
-    from relight.reports import read_filter
+    from relight.averages import find_window, query_skill_ema, read_half_life
     from relight.skills import read_daily
 
     half_life_days = read_half_life(alpha, half_life)
     with current_store() as store:
         rows = query_skill_ema(store, window_days=window_days, half_life_days=half_life_days)
-        since = read_filter(store, since=f"{window_days}d").since
-        daily = [] if as_json else read_daily(store, since=since)
+        since, today = find_window(store, window_days=window_days)
+        daily = [] if as_json else read_daily(store, since=since, until=today.isoformat())
     if as_json:
         print_json({"window_days": window_days, "half_life_days": half_life_days, "rows": rows})
     elif rows:
@@ -77,7 +78,7 @@ def ema(window_days: int, alpha: float | None, half_life: float | None, as_json:
 
 @relight_command("compare", example="relight skills compare triage --models opus,haiku")
 @click.argument("skill")
-@click.option("--models", metavar="A,B", help="Only these (else all it ran on).")
+@click.option("--models", metavar="A,B", help="Only these, by name or a part of it (else all).")
 @click.option("--margin", type=float, default=0.05, metavar="X", help="What may be lost (0.05).")
 @json_option
 def compare(skill: str, models: str | None, margin: float, as_json: bool) -> None:
@@ -88,7 +89,11 @@ def compare(skill: str, models: str | None, margin: float, as_json: bool) -> Non
     """
     from relight.comparing import compare_models
 
-    names = [name.strip() for name in models.split(",") if name.strip()] if models else None
+    names = None
+    if models is not None:
+        names = [name.strip() for name in models.split(",") if name.strip()]
+        if len(set(names)) < 2:
+            raise click.BadParameter("name two models or more, as in A,B", param_hint="--models")
     with current_store() as store:
         found = compare_models(store, skill, models=names, margin=margin)
     if as_json:
@@ -103,7 +108,7 @@ def compare(skill: str, models: str | None, margin: float, as_json: bool) -> Non
     "record", example="relight skills record triage --model haiku --success --cost-usd 0.02"
 )
 @click.argument("skill")
-@click.option("--invoked-at", metavar="TIME", help="ISO-8601 or Unix seconds (now).")
+@click.option("--invoked-at", metavar="TIME", help="When (now, or as known of the session).")
 @click.option("--completed-at", metavar="TIME", help="When it was done.")
 @click.option("--session", "session_id", metavar="ID", help="Telling it again then updates it.")
 @click.option("--job", "job_id", metavar="ID", help="The job it was a run of.")
@@ -116,13 +121,13 @@ def compare(skill: str, models: str | None, margin: float, as_json: bool) -> Non
 @click.option("--output-tokens", type=int, metavar="N")
 @click.option("--cache-read-tokens", type=int, metavar="N")
 @click.option("--cache-write-tokens", type=int, metavar="N")
-@click.option("--cost-usd", type=float, metavar="X", help="Left out, it is unknown.")
+@click.option("--cost-usd", type=float, metavar="X", help="Left out, derived or unknown.")
 @click.option("--cost-status", metavar="S", help="reported, estimated, included or unknown.")
 @click.option("--cost-source", metavar="S", help="Who says so.")
-@click.option("--success/--failure", default=None, help="Left out, it is unknown.")
+@click.option("--success/--failure", default=None, help="Left out, derived or unknown.")
 @click.option("--end-reason", metavar="TEXT")
-@click.option("--quality-score", type=float, metavar="X")
-@click.option("--share", type=float, default=1.0, metavar="X", help="Of its session (1.0).")
+@click.option("--quality-score", type=float, metavar="X", help="From 0 to 1.")
+@click.option("--share", type=float, metavar="X", help="Of its session (derived, else 1).")
 @json_option
 def record(
     skill: str,
@@ -145,23 +150,27 @@ def record(
     success: bool | None,
     end_reason: str | None,
     quality_score: float | None,
-    share: float,
+    share: float | None,
     as_json: bool,
 ) -> None:
     """Record one use of a skill by hand, or from a script.
 
-    With a session there is one row for the session, skill and way in: telling it again updates it.
+    With a session there is one row for the session, skill and way in: telling it again updates what
+    is told and keeps the rest. A TIME is 2026-11-15T09:00:00Z, without Z in the store's time zone,
+    20261115, or Unix seconds.
     """
-    import time
+    from functools import partial
 
-    from relight.skills import record_skill_invocation
+    from relight.skills import AS_KNOWN, record_skill_invocation
+    from relight.times import read_typed
 
     with current_store() as store:
+        read_time = partial(read_typed, timezone=store.timezone)
         number = record_skill_invocation(
             store,
             skill_name=skill,
-            invoked_at=_read_time(invoked_at) or time.time(),
-            completed_at=_read_time(completed_at),
+            invoked_at=AS_KNOWN if invoked_at is None else read_time(invoked_at),
+            completed_at=None if completed_at is None else read_time(completed_at),
             session_id=session_id,
             job_id=job_id,
             skill_version=skill_version,
@@ -181,18 +190,16 @@ def record(
             quality_score=quality_score,
             share=share,
         )
+        is_apart = session_id and store.query(
+            "select 1 from skill_invocations where id = ? and root_id is null", (number,)
+        )
     if as_json:
         print_json({"id": number})
     else:
-        click.echo(f"recorded a use of {skill} as number {number}")
+        from relight.amounts import clean
 
-
-def _read_time(text: str | None) -> str | float | None:
-    """ISO-8601 text as it is, Unix seconds as a number."""
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return text
+        apart = f"; the session {session_id} is not recorded here so far" if is_apart else ""
+        click.echo(clean(f"recorded a use of {skill} as number {number}{apart}"))
 
 
 for sub in (stats, ema, compare, record):

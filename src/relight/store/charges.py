@@ -7,25 +7,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from relight.attribution import Charge, Entered, Spent, charge_skills
+from relight.attribution import Charge, Entered, Spent, Use, charge_skills
+from relight.store.rollup import AMOUNTS
 
-# what is shared out, in this order; the statements below select it so
-AMOUNTS = (
-    "turns",
-    "partial_turns",
-    "unpriced_turns",
-    "input_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "cache_write_1h_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-    "cost_nanos",
-    "included_nanos",
-    "tool_calls",
-    "tool_failures",
-)
-UNPRICED, COST = AMOUNTS.index("unpriced_turns"), AMOUNTS.index("cost_nanos")
+# what is shared out are AMOUNTS; the statements below select them in that order
+UNPRICED = AMOUNTS.index("unpriced_turns")
 OWN = "session_id in (select id from session where root_id = ?)"
 COUNTED = f"{OWN} and (calls > 0 or usage_status = 'reconciled')"
 TURNS = f"""
@@ -84,36 +70,52 @@ class Turn(Struct, frozen=True, kw_only=True):
 
 
 class Bill(Struct, frozen=True):
-    """A skill's charge, and the turns it was charged with."""
+    """A skill's charge, the turns that are its own, and those it has a part of besides."""
 
     charge: Charge
     amounts: dict[str, int | None]
     turns: list[Turn]
+    charged: list[Turn]
+
+
+def read_entries(database: sqlite3.Connection, root_id: int) -> list[tuple[Any, ...]]:
+    """How skills came into a session and its sub-agents, as their records tell it."""
+    return database.execute(ENTRIES, (root_id,)).fetchall()
+
+
+def list_uses(entries: Sequence[tuple[Any, ...]], told: Sequence[Entered] = ()) -> set[Use]:
+    """Every skill with each way it came in; one that only the log names came in unseen."""
+    uses = {(name, entry) for _, name, entry, *_ in entries if entry is not None}
+    uses |= {(one.name, one.entry) for one in told}
+    names = {name for name, _ in uses}
+    return uses | {(name, None) for _, name, *_ in entries if name not in names}
 
 
 def read_bills(
-    database: sqlite3.Connection, root_id: int, started_at: int | None, ended_at: int | None
+    database: sqlite3.Connection,
+    root_id: int,
+    entries: Sequence[tuple[Any, ...]],
+    told: Sequence[Entered],
+    started_at: int | None,
+    ended_at: int | None,
 ) -> list[Bill]:
-    """The charges of one session with its sub-agents."""
-    rows = database.execute(ENTRIES, (root_id,)).fetchall()
-    uses = {(name, entry) for _, name, entry, *_ in rows if entry is not None}
-    seen = {name for name, _ in uses}
-    uses |= {(name, None) for _, name, *_ in rows if name not in seen}
+    """The charges of one session with its sub-agents, for skills that came in or were told of."""
+    uses = list_uses(entries, told)
     if len(uses) == 1:
         turns = list(_read_turns(database, ALL_TURNS, root_id))
         calls = database.execute(ALL_CALLS, (root_id,)).fetchone()
-        charges = [_charge_one(rows, turns, calls, uses.pop(), started_at, ended_at)]
+        charges = [_charge_one(entries, turns, calls, uses.pop(), started_at, ended_at)]
     else:
         turns = list(_read_turns(database, TURNS, root_id))
-        charges = _charge_several(database, root_id, rows, turns, started_at, ended_at)
-    return [
-        Bill(
-            charge,
-            dict(zip(AMOUNTS, charge.amounts or (0,) * len(AMOUNTS), strict=True)),
-            [turns[place] for place in charge.own if place < len(turns)] or turns,
-        )
-        for charge in charges
-    ]
+        charges = _charge_several(database, root_id, entries, told, turns, started_at, ended_at)
+    owned = {place for charge in charges for place in charge.own}
+    spread = [turn for place, turn in enumerate(turns) if place not in owned]
+    bills = []
+    for charge in charges:
+        amounts = dict(zip(AMOUNTS, charge.amounts or (0,) * len(AMOUNTS), strict=True))
+        own = [turns[place] for place in charge.own if place < len(turns)]
+        bills.append(Bill(charge, amounts, own or turns, [*own, *spread] or turns))
+    return bills
 
 
 def _read_turns(database: sqlite3.Connection, statement: str, root_id: int) -> Iterator[Turn]:
@@ -168,6 +170,7 @@ def _charge_several(
     database: sqlite3.Connection,
     root_id: int,
     rows: Sequence[tuple[Any, ...]],
+    told: Sequence[Entered],
     turns: Sequence[Turn],
     started_at: int | None,
     ended_at: int | None,
@@ -197,7 +200,7 @@ def _charge_several(
         "select id, parent_id from session where root_id = ?1 and id <> ?1", (root_id,)
     ).fetchall()
     return charge_skills(
-        entries,
+        [*entries, *told],
         spent,
         parents=dict(parents),
         root=root_id,

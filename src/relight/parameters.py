@@ -1,0 +1,87 @@
+"""What a program may give: a value that cannot be meant is an error that names its parameter."""
+
+import sys
+from collections.abc import Sequence
+
+from relight.errors import RelightError
+
+SHOWN = 80
+LARGEST = sys.float_info.max
+
+
+def check_text(name: str, value: object) -> str:
+    """Text without the space around it; the database holds neither NUL nor half characters.
+
+    >>> check_text("model", " haiku ")
+    'haiku'
+    """
+    if not isinstance(value, str) or not value.strip():
+        raise RelightError(f"{name} must be a text that is not empty, not {describe(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise RelightError(
+            f"{name} must be text that can be written as UTF-8, not {describe(value)}"
+        ) from None
+    if "\0" in value:
+        raise RelightError(f"{name} must be text without NUL, not {describe(value)}")
+    return value.strip()
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> str:
+    if not isinstance(value, str) or value not in choices:
+        raise RelightError(
+            f"{name} cannot be {describe(value)}", f"it is one of {', '.join(choices)}"
+        )
+    return value
+
+
+def check_number(
+    name: str,
+    value: object,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+) -> float:
+    """A number within its limits, and never infinity or NaN.
+
+    >>> check_number("share", 1, least=0, most=1)
+    1.0
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RelightError(f"{name} must be a number, not {describe(value)}")
+    # compared before it is made a float, which the largest integers are too large for
+    is_good = abs(value) <= LARGEST
+    is_good = is_good and (least is None or value >= least) and (most is None or value <= most)
+    if not is_good or (below is not None and value >= below):
+        limits = [
+            f"{word} {limit:,}"
+            for word, limit in (("at least", least), ("at most", most), ("below", below))
+            if limit is not None
+        ]
+        told = " and ".join(limits) or "a finite number"
+        raise RelightError(f"{name} must be {told}, not {describe(value)}")
+    return float(value)
+
+
+def check_count(name: str, value: object, *, least: int = 0, most: int | None = None) -> int:
+    """A whole number within its limits."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise RelightError(f"{name} must be a whole number from {least} up, not {describe(value)}")
+    if most is not None and value > most:
+        raise RelightError(f"{name} must be {most:,} at most, not {describe(value)}")
+    return value
+
+
+def describe(value: object) -> str:
+    """A value as an error shows it: short, and whatever it is.
+
+    >>> describe("yesterday")
+    "'yesterday'"
+    """
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - a foreign repr must not hide what is wrong
+        text = f"something that cannot be shown ({type(value).__name__})"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
