@@ -1,26 +1,26 @@
 """Warm starts: how good scores, seeds, choices and verdicts are, and how fast.
 
-`--data DIR` names a folder of `*.jsonl` (or `.jsonl.gz`) files in the `chat` format: one session a
-line with `messages`, and where known `calls`, `outcome` or `reward`, `task_id`, `project`, and
-`reference_actions`, a list of objects with `name` and `arguments`.
+`--data DIR` names a folder of labelled sessions; `bench/labelled.py` says under which names their
+fields are looked for, and `--field outcome=verdict` adds one. What was found in each file is
+printed first: figures that need a field which is not there are left out, never guessed.
 """
 
 import argparse
-import gzip
 import json
 import random
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import msgspec
-
-from bench.measure import judge, print_rows, relight, run
+from bench.labelled import FIELDS, Labelled, merge_calls, read_sessions
+from bench.measure import judge, print_rows
+from bench.warm_speed import Row, measure_report, measure_speed, place_template
 from relight.conversations import read_entries
 from relight.experiments import Session as Dealt
 from relight.experiments import compare
+from relight.experiments.sessions import FIRST_CALLS
+from relight.measures import judge_calls
 from relight.relevance import Vector, cosine, read_words
 from relight.scoring import score_session
 from relight.seeds import extract_seed
@@ -29,39 +29,34 @@ from relight.store import Store, open_store
 from relight.taxonomy import classify_session
 from relight.templates import catalogue
 from relight.templates.capture import Material, make_template
-from relight.templates.choice import choose_template, rank_templates
-from relight.templates.library import Template, write_version
+from relight.templates.choice import rank_templates
+from relight.templates.library import write_version
 from relight.tokens import estimate_messages
 from relight.validity import validate_messages
 
 BUDGET = 2000
-TEMPLATES = 10_000
-CHOOSE_MS, WARM_SECONDS = 50, 0.4
 AUC = {"tau": 0.56, "swe_mini": 0.62}
 RELEVANCE = {"tau": 1.7, "swe_mini": 3.0}
 RECALL = 0.80
 FALSE_ALARMS = 0.06
 TRIALS = 200
 
-Row = tuple[str, str, str, str]
-
-
-class Labelled(NamedTuple):
-    messages: list[Any]
-    calls: list[dict[str, Any]]
-    is_success: bool | None
-    task: str
-    project: str | None
-    reference: list[dict[str, Any]]
-
 
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench warm")
     parser.add_argument("--data", type=Path, help="folder of labelled sessions")
-    folder: Path | None = parser.parse_known_args(words)[0].data
+    parser.add_argument("--field", action="append", default=[], metavar="FIELD=NAME")
+    asked = parser.parse_known_args(words)[0]
+    for pair in asked.field:
+        field, _, name = pair.partition("=")
+        if field not in FIELDS:
+            parser.error(f"there is no field {field!r}, only {', '.join(FIELDS)}")
+        FIELDS[field].insert(0, name)
+    folder: Path | None = asked.data
     rows: list[Row] = [("what", "figure", "limit", "")]
-    rows += measure_speed()
-    files = sorted([*folder.rglob("*.jsonl"), *folder.rglob("*.jsonl.gz")]) if folder else []
+    rows += [*measure_speed(), *measure_report()]
+    kinds = ("*.jsonl", "*.jsonl.gz", "*.json")
+    files = sorted(path for kind in kinds for path in folder.rglob(kind)) if folder else []
     for file in files:
         rows += measure_file(file)
     print_rows(rows)
@@ -78,33 +73,19 @@ def measure_file(file: Path) -> list[Row]:
     """Every figure that the sessions of one file allow."""
     name = file.name.partition(".")[0]
     sessions = list(read_sessions(file))
+    counts = {
+        "an outcome": sum(one.is_success is not None for one in sessions),
+        "a project": sum(one.project is not None for one in sessions),
+        "reference actions": sum(bool(one.reference) for one in sessions),
+    }
+    told = ", ".join(f"{count} with {what}" for what, count in counts.items())
+    tasks = len({one.task for one in sessions})
+    print(f"{file.name}: {len(sessions)} sessions of {tasks} tasks, {told}")
+    if not sessions:
+        return []
     rows = [*measure_kinds(name, sessions), *measure_scores(name, sessions)]
     rows += [*measure_seeds(name, sessions), *measure_recall(name, sessions)]
     return [*rows, *measure_choice(name, sessions), *measure_alarms(name, sessions)]
-
-
-def read_sessions(file: Path) -> Iterator[Labelled]:
-    with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
-        for line in lines:
-            told = json.loads(line)
-            told = told if isinstance(told, dict) else {"messages": told}
-            outcome = told.get("outcome")
-            reward = told.get("reward")
-            known = {"success": True, "failure": False, True: True, False: False}
-            is_success = known.get(outcome) if isinstance(outcome, str | bool) else None
-            if is_success is None and isinstance(reward, int | float):
-                is_success = reward >= 0.5
-            messages = told["messages"]
-            first = next((one.text for one in read_entries(messages) if one.role == "user"), "")
-            task = told.get("task_id") or told.get("task") or told.get("instance_id") or first
-            yield Labelled(
-                messages=messages,
-                calls=told.get("calls") or [],
-                is_success=is_success,
-                task=str(task),
-                project=told.get("project") or told.get("repo") or told.get("domain"),
-                reference=told.get("reference_actions") or told.get("actions") or [],
-            )
 
 
 def measure_kinds(name: str, sessions: Sequence[Labelled]) -> Iterator[Row]:
@@ -125,19 +106,23 @@ def measure_scores(name: str, sessions: Sequence[Labelled]) -> Iterator[Row]:
 
 
 def measure_seeds(name: str, sessions: Sequence[Labelled]) -> Iterator[Row]:
-    dice = random.Random(5)
-    good = 0
-    for one in sessions:
-        most = dice.choice((30, 30, 3, 7, 12))
-        seed = extract_seed(one.messages, max_messages=most, calls=one.calls)
-        good += (
-            len(seed) <= most
-            and estimate_messages(seed) <= BUDGET
-            and not validate_messages(seed)
-            and not validate_messages(seed, rules="anthropic")
-        )
-    share = good / len(sessions)
-    yield (f"{name}: seeds valid and within budget", f"{share:.1%}", "100 %", judge(1.0, share))
+    """Seeds of all sessions, as they are and with calls made at once, of any number of messages."""
+    for told, size in (("", 1), (" of merged calls", 3)):
+        dice = random.Random(5)
+        good = 0
+        for one in sessions:
+            messages = merge_calls(one.messages, size) if size > 1 else one.messages
+            most = dice.choice((30, 30, 3, 7, 12))
+            seed = extract_seed(messages, max_messages=most, calls=one.calls)
+            good += (
+                len(seed) <= most
+                and estimate_messages(seed) <= BUDGET
+                and not validate_messages(seed)
+                and not validate_messages(seed, rules="anthropic")
+            )
+        share = good / len(sessions)
+        title = f"{name}: seeds{told} valid and within budget"
+        yield (title, f"{share:.1%}", "100 %", judge(1.0, share))
 
 
 def measure_recall(name: str, sessions: Sequence[Labelled]) -> Iterator[Row]:
@@ -179,9 +164,7 @@ def measure_choice(name: str, sessions: Sequence[Labelled]) -> Iterator[Row]:
         for one in asked.values():
             others = [key for key, other in taken.items() if other.task != one.task]
             scores = {key: _relevance(one, taken[key], actions[key]) for key in others}
-            first = read_entries(one.messages)
-            text = next((entry.text for entry in first if entry.role == "user"), "")
-            ranked = rank_templates(store, text, project=one.project)
+            ranked = rank_templates(store, one.text, project=one.project)
             best = next((each.template.name for each in ranked if each.template.name in scores), "")
             if best and scores:
                 counted += 1
@@ -209,18 +192,10 @@ def _add_templates(store: Store, good: Sequence[Labelled]) -> dict[str, Labelled
             except Exception as error:  # noqa: BLE001 - a session without a call teaches nothing
                 print(f"{name}: {error}")
                 continue
-            write_version(database, _place(database, made))
+            write_version(database, place_template(database, made))
             taken[name] = one
         catalogue.rebuild(database)
     return taken
-
-
-def _place(database: Any, template: Template) -> Template:
-    added = database.execute(
-        "insert into template (name, project, category, created_at) values (?, ?, ?, 1)",
-        (template.name, template.project, template.category),
-    )
-    return msgspec.structs.replace(template, id=added.lastrowid, version=1)
 
 
 def _read_actions(one: Labelled) -> tuple[list[str], Vector]:
@@ -250,25 +225,25 @@ def _common_share(a: Sequence[str], b: Sequence[str]) -> float:
 def measure_alarms(name: str, sessions: Sequence[Labelled]) -> Iterator[Row]:
     """How often the report sees a difference between arms dealt from the same sessions."""
     dice = random.Random(11)
-    scored = [score_session(one.messages, calls=one.calls) for one in sessions]
+    judged = [_judge_first(one) for one in sessions]
     alarms = 0
     for _ in range(TRIALS):
-        some = dice.sample(scored, k=min(len(scored), 200))
+        some = dice.sample(judged, k=min(len(judged), 200))
         dealt = [
             Dealt(
                 arm="cold" if dice.random() < 0.5 else "warm",
                 outcome=None,
-                calls=one.tool_calls,
-                judged_first=one.tool_results,
-                failed_first=one.error_count,
-                failures=one.error_count,
-                tools=one.unique_tools,
+                calls=calls,
+                judged_first=calls,
+                failed_first=failed,
+                failures=failed,
+                tools=1,
                 seconds=None,
                 has_success=False,
                 cost_usd=None,
                 output_tokens=None,
             )
-            for one in some
+            for calls, failed in some
         ]
         p_value = compare(dealt, samples=200).measures["first_30_failure_rate"].p_value
         alarms += p_value is not None and p_value < 0.05
@@ -276,77 +251,9 @@ def measure_alarms(name: str, sessions: Sequence[Labelled]) -> Iterator[Row]:
     yield (f"{name}: false alarms at 5 %", f"{share:.1%}", "6 %", judge(share, FALSE_ALARMS))
 
 
-def measure_speed() -> Iterator[Row]:
-    """Choosing among ten thousand templates of invented tasks, in a process and as a command."""
-    dice = random.Random(3)
-    vocabulary = [f"{a}{b}" for a in _HEADS for b in _TAILS]
-    weights = [1 / (place + 1) ** 0.8 for place in range(len(vocabulary))]
-
-    def invent(number: int) -> str:
-        return " ".join(dice.choices(vocabulary, weights, k=60)) + f" ticket{number % 3000}"
-
-    with tempfile.TemporaryDirectory() as folder:
-        with open_store(folder) as store:
-            with store.transaction() as database:
-                for number in range(TEMPLATES):
-                    write_version(
-                        database, _place(database, _invent_template(number, invent(number)))
-                    )
-                catalogue.rebuild(database)
-            choose_template(store, "the first call in a process")
-            spent = []
-            for number in range(50):
-                task = invent(number)
-                started = time.perf_counter()
-                choose_template(store, task, project="/p3", tools=["bash"])
-                spent.append((time.perf_counter() - started) * 1000)
-        figure = sorted(spent)[len(spent) // 2]
-        yield (
-            f"choose_template among {TEMPLATES:,}",
-            f"{figure:.0f} ms, at most {max(spent):.0f}",
-            f"{CHOOSE_MS} ms",
-            judge(figure, CHOOSE_MS),
-        )
-        warm = relight("warm", invent(1), "--home", folder, "--json")
-        seconds = sorted(run(warm, {}).seconds for _ in range(7))[3]
-        limit = f"{WARM_SECONDS} s"
-        told = f"relight warm among {TEMPLATES:,}"
-        yield (told, f"{seconds:.2f} s", limit, judge(seconds, WARM_SECONDS))
-
-
-_HEADS = ("inv", "ord", "cust", "pay", "deploy", "parse", "cach", "rend", "sync", "migr", "auth")
-_TAILS = ("oice", "er", "omer", "ment", "ing", "table", "view", "flow", "node", "spec", "rule")
-
-
-def _invent_template(number: int, task: str) -> Template:
-    function = {"name": "bash", "arguments": json.dumps({"command": task[:80]})}
-    call = {"id": f"c{number:08x}", "type": "function", "function": function}
-    seed: list[dict[str, Any]] = [
-        {"role": "user", "content": task},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": call["id"], "content": "done " * 300},
-    ]
-    return Template(
-        id=0,
-        name=f"t{number}",
-        version=1,
-        description="",
-        project=f"/p{number % 50}",
-        category="coding",
-        task_type="code",
-        tags=[],
-        tools=["bash"],
-        task=task,
-        actions=read_words(task[:200]),
-        seed=seed,
-        tokens=500,
-        score=0.5,
-        outcome="success",
-        evidence=[],
-        overruled=[],
-        redactions={},
-        source_session=None,
-        provenance=None,
-        created_at=1,
-        content_hash=str(number),
-    )
+def _judge_first(one: Labelled) -> tuple[int, int]:
+    """How many of a session's first calls were judged, and how many of those failed."""
+    calls = [call for entry in read_entries(one.messages) for call in entry.calls]
+    labels = [verdict.label for verdict in judge_calls(calls, facts=one.calls)]
+    first = [label for label in labels if label != "unknown"][:FIRST_CALLS]
+    return len(first), first.count("error")

@@ -59,6 +59,19 @@ def test_a_task_like_none_of_them_gets_none(store: Store) -> None:
     assert relight.choose_template(store, "write a poem about the autumn sea") is None
 
 
+@pytest.mark.parametrize("task", ["fix the kettle", "write a poem about the search for love"])
+def test_one_common_word_alone_is_no_likeness(store: Store, task: str) -> None:
+    assert rank_templates(store, task)
+    assert relight.choose_template(store, task) is None
+
+
+def test_one_word_is_enough_where_there_is_little_else(store: Store) -> None:
+    build_warm.capture(store, "the scheduler", ("cron", "at"), name="scheduler")
+    chosen = relight.choose_template(store, "scheduler bug")
+    assert chosen is not None
+    assert chosen.template.name == "scheduler"
+
+
 def test_a_template_needs_the_tools_the_category_and_the_tags_asked_for(store: Store) -> None:
     assert relight.choose_template(store, INVOICES, tools=["bash", "read"]) is not None
     assert relight.choose_template(store, INVOICES, tools=["terminal"]) is None
@@ -101,6 +114,37 @@ def test_a_template_that_does_harm_retires_by_itself_and_says_why(store: Store) 
     assert retired.retired_at is not None
     assert "worse than starting cold with a probability of" in (retired.retired_why or "")
     assert "0 of 12 succeeded with version 1, 12 of 12 without" in (retired.retired_why or "")
+
+
+def test_a_template_is_held_to_the_sessions_that_were_held_out_from_it(store: Store) -> None:
+    """Its own tasks are hard, those of others easy: that is no harm it does."""
+    hard = build_warm.capture(store, "Rotate the signing keys", ("gpg", "vault"), name="keys")
+    easy = find_template(store, "fix")
+    for number in range(30):
+        for template, arm, outcome in (
+            (hard, "warm", "success" if number < 8 else "failure"),
+            (hard, "cold", "success" if number < 5 else "failure"),
+            (easy, "cold", "success"),
+        ):
+            key = f"{template.name}-{arm}-{number}"
+            build_warm.add_session(store, key, outcome)
+            build_warm.add_provision(store, key, arm, template)
+    assert relight.choose_template(store, "Rotate the signing keys") is not None
+    assert find_template(store, "keys").state == "live"
+
+
+@pytest.mark.parametrize("task", ["\ud800 deploy the cluster", "\x00", "", "the of and"])
+def test_any_text_may_be_a_task(store: Store, task: str) -> None:
+    assert isinstance(rank_templates(store, task), list)
+
+
+def test_a_task_in_a_script_without_spaces_is_found_by_its_pairs_of_characters(
+    store: Store,
+) -> None:
+    build_warm.capture(store, "请修复发票模块中的四舍五入错误", ("invoice", "test"), name="zh")
+    chosen = relight.choose_template(store, "发票的四舍五入有误")
+    assert chosen is not None
+    assert chosen.template.name == "zh"
 
 
 words = st.text("abcdefgh ", min_size=1, max_size=60)

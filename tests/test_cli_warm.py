@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -112,31 +113,94 @@ def test_a_foreign_template_that_is_declined_is_not_kept(cli: Cli) -> None:
     (one,) = cli.json("template", "list")["templates"]
     cli.run("template", "export", one["name"], "--to", str(cli.home / "out"))
     (path,) = (cli.home / "out").iterdir()
-    cli.run("template", "import", str(path), "--name", "foreign", given="n\n", code=130)
+    cli.run("template", "import", str(path), "--name", "foreign", given="n\n", code=1)
     assert [found["name"] for found in cli.json("template", "list")["templates"]] == [one["name"]]
 
 
 def test_installing_shows_the_change_asks_does_it_and_undoes_it(cli: Cli) -> None:
     settings = cli.home / ".claude" / "settings.json"
-    cli.run("warm", "--install", "claude-code", given="n\n", code=130)
+    cli.run("warm", "--install", "claude-code", given="n\n", code=1)
     assert not settings.exists()
     shown = cli.run("warm", "--install", "claude-code", given="y\n")
     assert '+            "command":' in shown
     hook = json.loads(settings.read_text())["hooks"]["UserPromptSubmit"][0]["hooks"][0]
     cli.run("template", "create", "chat:good", "--name", "rounding")
     prompt = json.dumps({"session_id": "s-1", "prompt": LIKE, "cwd": "/x"})
-    words = hook["command"].split()[-3:]
+    words = shlex.split(hook["command"])[1:]
     answer = json.loads(cli.run(*words, given=prompt))
     assert TAG in answer["hookSpecificOutput"]["additionalContext"]
     assert cli.run(*words, given=prompt) == ""
     assert cli.run(*words, given="nonsense") == ""
-    cli.run("warm", "--install", "claude-code", "--remove", "--yes")
+    told = cli.json("warm", "--install", "claude-code", "--remove", "--yes")
+    assert (told["agent"], told["path"], told["changed"]) == ("claude-code", str(settings), True)
+    assert not cli.json("warm", "--install", "claude-code", "--remove", "--yes")["changed"]
     assert json.loads(settings.read_text()) == {}
     cli.run("warm", "--install", "hermes", "--yes")
     config = cli.home / ".hermes" / "config.yaml"
     assert config.read_text() == "plugins:\n  enabled:\n    - relight\n"
     cli.run("warm", "--install", "hermes", "--remove", "--yes")
     assert config.read_text() == ""
+
+
+def test_candidates_are_told_listed_and_accepted(cli: Cli) -> None:
+    listed = cli.json("template", "list")
+    assert (listed["templates"], listed["candidates"]) == ([], 1)
+    assert "1 candidate waits to be accepted" in cli.run("template", "list")
+    (one,) = cli.json("template", "list", "--candidates")["templates"]
+    assert one["state"] == "candidate"
+    assert one["name"] in cli.run("template", "list", "--candidates")
+    assert "not used until" in cli.run("template", "show", one["name"])
+    assert cli.json("warm", LIKE)["arm"] == "cold"
+    assert "is in use" in cli.run("template", "accept", one["name"])
+    assert cli.json("warm", LIKE)["template"] == one["name"]
+    assert cli.json("template", "list")["candidates"] == 0
+
+
+def test_an_import_tells_of_new_candidates(cli: Cli) -> None:
+    other = "Deploy the search cluster to the staging region"
+    line = {"id": "b", "messages": build_warm.session(other, ("a", "b")), "outcome": "success"}
+    (cli.home / "more.jsonl").write_bytes(build.as_lines([line]))
+    words = ("import", "--source", "chat", "--from", str(cli.home / "more.jsonl"))
+    assert "1 good session is now a candidate for a template" in cli.run(*words)
+    assert cli.json(*words)["candidates"] == 0
+
+
+def test_a_template_that_makes_way_is_told(cli: Cli) -> None:
+    build_warm.open_warm(cli.home, hold_out=0.0, live=1).close()
+    cli.run("template", "create", "chat:good", "--name", "first")
+    told = cli.json("template", "create", "chat:short", "--name", "second", "--force")
+    assert told["made_way"] == ["first"]
+    assert "second retired to make room" in cli.run("template", "restore", "first")
+    assert "first is in use" in cli.run("template", "restore", "first")
+
+
+def test_text_from_files_cannot_move_the_cursor(cli: Cli) -> None:
+    evil = cli.home / "evil.json"
+    evil.write_text(json.dumps({"format": "relight-template/1", "name": "\x1b[2J", "evil\x1b": 1}))
+    assert "\x1b" not in cli.run("template", "import", str(evil), code=1)
+    assert "\x1b" not in cli.run("template", "show", "\x1b[2J", code=1)
+
+
+def test_values_that_cannot_be_meant_are_told(cli: Cli) -> None:
+    for words in (
+        ("warm", LIKE, "--budget", "-1"),
+        ("warm", LIKE, "--category", "mischief"),
+        ("experiment", "report", "--effect", "5"),
+        ("template", "auto", "--limit", "0"),
+        ("template", "show", "x", "--version", "0"),
+    ):
+        assert "Invalid value" in cli.run(*words, code=2)
+    told = cli.run("experiment", "report", "--template", "none", code=1)
+    assert "there is no template 'none'" in told
+    assert "nothing has started warm yet" in cli.run("experiment", "report")
+
+
+def test_an_empty_home_says_what_to_do(tmp_path: Path) -> None:
+    cli = Cli(tmp_path)
+    assert "`relight template auto --dry-run`" in cli.run("template", "list")
+    assert "no success is known" in cli.run("template", "auto")
+    assert "no templates yet" in cli.run("template", "stats")
+    assert "no experiments yet" in cli.run("experiment", "list")
 
 
 def test_wrong_words_are_told(cli: Cli) -> None:

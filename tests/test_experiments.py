@@ -2,14 +2,17 @@
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import build_warm
-from relight.experiments import Session, compare, read_report
+from relight.experiments import Session, compare, read_report, read_sessions
 
 
-def make(arm: str, outcome: bool | None, failed: int = 0, calls: int = 10) -> Session:
+def make(
+    arm: str, outcome: bool | None, failed: int = 0, calls: int = 10, **guards: Any
+) -> Session:
     return Session(
-        arm=arm,  # type: ignore[arg-type]
+        arm=arm,
         outcome=outcome,
         calls=calls,
         judged_first=calls,
@@ -18,8 +21,8 @@ def make(arm: str, outcome: bool | None, failed: int = 0, calls: int = 10) -> Se
         tools=3,
         seconds=10.0 + failed,
         has_success=True,
-        cost_usd=None,
         output_tokens=None,
+        **({"cost_usd": None} | guards),
     )
 
 
@@ -28,6 +31,13 @@ def test_few_sessions_are_not_enough() -> None:
     assert report.verdict.startswith("not enough data")
     assert compare([]).verdict.startswith("not enough data")
     assert compare([make("warm", None)]).verdict.startswith("not enough data")
+
+
+def test_where_nothing_failed_cold_no_gain_can_be_planned_and_that_is_said() -> None:
+    sessions = [make(arm, None) for arm in ("cold", "warm") for _ in range(20)]
+    assert compare(sessions).verdict.endswith(
+        "no number of sessions can be planned to see such an effect"
+    )
 
 
 def test_a_large_difference_in_success_is_seen() -> None:
@@ -73,6 +83,62 @@ def test_arms_dealt_at_random_hardly_ever_differ() -> None:
         p_value = compare(dealt, samples=200).measures["first_30_failure_rate"].p_value
         alarms += p_value is not None and p_value < 0.05
     assert alarms <= 12  # of 100 at 5 %, all but once in a thousand times
+
+
+def test_what_gets_worse_meanwhile_is_said() -> None:
+    dice = Random(3)
+    sessions = []
+    for n in range(120):
+        more = dice.randint(0, 400)
+        facts: dict[str, Any] = {"timed_calls": 4, "model_seconds": 8.0 + dice.random()}
+        sessions.append(make("cold", n % 2 == 0, tokens=1000 + more, cost_usd=0.1 + more / 1e4))
+        dearer: dict[str, Any] = {
+            "tokens": 2000 + more,
+            "cost_usd": 0.1 + more / 1e4,
+            "missing_tools": n % 3,
+        }
+        sessions.append(make("warm", n % 2 == 0, **dearer, **facts))
+    report = compare(sessions, samples=300)
+    tokens = report.guards["tokens_per_session"]
+    assert tokens.difference is not None
+    assert tokens.difference.value is not None
+    assert tokens.difference.value > 900
+    assert [warning.partition(":")[0] for warning in report.warnings] == [
+        "warm sessions use more tokens"
+    ]
+    latency = report.guards["seconds_per_model_call"]
+    assert (latency.cold, latency.difference) == (None, None)
+    assert latency.warm is not None
+    assert report.guards["cost_usd_per_session"].p_value is not None
+
+
+def test_a_session_with_a_turn_of_no_price_has_no_cost(tmp_path: Path) -> None:
+    with build_warm.open_warm(tmp_path) as store:
+        made = build_warm.capture(store, "Fix the rounding in invoices")
+        for key, unpriced in (("a", 0), ("b", 1)):
+            build_warm.add_session(store, key, "success")
+            build_warm.add_provision(store, key, "warm", made)
+            with store.transaction() as database:
+                database.execute(
+                    "insert into session_day select id, id, '2026-11-15', source, null, 'm', null,"
+                    " 2, 0, ?, 100, 0, null, null, 20, null, 5000000, 0, 0, 0, 0"
+                    " from session where key = ?",
+                    (unpriced, key),
+                )
+        one, two = read_sessions(store)
+    assert (one.cost_usd, one.tokens) == (0.005, 120)
+    assert (two.cost_usd, two.tokens) == (None, 120)
+
+
+def test_a_report_can_be_read_without_retiring_anything(tmp_path: Path) -> None:
+    with build_warm.open_warm(tmp_path) as store:
+        made = build_warm.capture(store, "Fix the rounding in invoices", name="poor")
+        for number in range(12):
+            for arm, outcome in (("warm", "failure"), ("cold", "success")):
+                build_warm.add_session(store, f"{arm}-{number}", outcome)
+                build_warm.add_provision(store, f"{arm}-{number}", arm, made)
+        assert read_report(store, may_retire=False).retired == []
+        assert read_report(store).retired == ["poor"]
 
 
 def test_a_report_joins_provisions_with_the_sessions_that_followed(tmp_path: Path) -> None:

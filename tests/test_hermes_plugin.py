@@ -1,5 +1,6 @@
 """Relight's plugin inside Hermes, hook by hook; a real Hermes with it is in `real/`."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import build
 import build_warm
 from relight.hermes_plugin import Plugin, guard, register
+from relight.ids import row_id
 from relight.injections import TAG
 from relight.rebuilding import rebuild
 from relight.store import Store
@@ -131,3 +133,29 @@ def test_every_hook_takes_anything_and_never_raises(
     assert hooks["pre_llm_call"](**first) is None
     assert (tmp_path / "missed.log").read_text().count("\n") >= 1
     assert guard(Plugin(), "no_such_hook")() is None
+
+
+def test_calls_of_one_answer_each_keep_their_own_time(tmp_path: Path) -> None:
+    """They end at the same moment in Hermes' record; only their ids tell them apart."""
+    database = build.open_hermes(tmp_path)
+    build.insert(database, "sessions", id=SESSION, source="cli", started_at=BEGIN)
+    function = {"name": "terminal", "arguments": '{"command": "make"}'}
+    asked = [{"id": f"call_{n}", "type": "function", "function": function} for n in range(3)]
+    message = {"role": "assistant", "tool_calls": json.dumps(asked), "timestamp": BEGIN}
+    build.insert(database, "messages", session_id=SESSION, **message)
+    for number in range(3):
+        result = {"role": "tool", "tool_call_id": f"call_{number}", "content": '{"output": "ok"}'}
+        build.insert(database, "messages", session_id=SESSION, timestamp=BEGIN + 120, **result)
+    plugin = Plugin(str(tmp_path / "relight"))
+    with build.open_home(tmp_path) as store:
+        for number in (2, 0, 1):
+            called = {"session_id": SESSION, "tool_name": "terminal"}
+            facts = {"tool_call_id": f"call_{number}", "duration_ms": 1000 * number + 5}
+            plugin.post_tool_call(called | facts | {"ended_at": BEGIN + 60 * number})
+        plugin.on_session_end({"session_id": SESSION})
+        build.import_home(store, tmp_path)
+        told = dict(store.query("select name, duration_ms from tool_call"))
+        rebuild(store, workers=1)
+        again = dict(store.query("select name, duration_ms from tool_call"))
+    names = [row_id("name", "hermes", f"{SESSION}:call_{number}") for number in range(3)]
+    assert told == again == {name: 1000 * number + 5 for number, name in enumerate(names)}

@@ -1,8 +1,12 @@
 """Provisions: decided once, on record first, and what is given is in no count."""
 
 import json
+import os
+import subprocess
+import sys
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,8 +17,9 @@ import build_messages as say
 import build_warm
 import relight
 from relight.errors import RelightError
+from relight.hermes_plugin import Plugin
 from relight.hooks import answer_prompt
-from relight.injections import TAG, strip_block, wrap_block
+from relight.injections import TAG, skip_injected, strip_block, wrap_block
 from relight.templates.provision import is_held_out
 from relight.tokens import estimate_tokens
 
@@ -31,7 +36,10 @@ def test_a_provision_is_on_record_with_arm_version_and_likeness(tmp_path: Path) 
     assert given_.text is not None
     assert given_.arm == "warm"
     assert rows == [("s-1", "warm", 1, given_.similarity, estimate_tokens(given_.text))]
-    assert given_.text.startswith(f'<{TAG} name="rounding" version="1">\nFrom an earlier session.')
+    begins = (
+        f'<{TAG} name="rounding" version="1">\nHow a similar task was done in an earlier session.'
+    )
+    assert given_.text.startswith(begins)
 
 
 def test_a_session_that_asks_again_gets_the_same_bytes(tmp_path: Path) -> None:
@@ -43,6 +51,19 @@ def test_a_session_that_asks_again_gets_the_same_bytes(tmp_path: Path) -> None:
         (count,) = store.query("select count(*) from provision")[0]
     assert (again.id, again.text, again.messages) == (first.id, first.text, first.messages)
     assert count == 1
+
+
+@pytest.mark.parametrize("less", [{"budget": 130}, {"tools": ["none"]}])
+def test_a_session_for_which_nothing_fits_gets_no_empty_example(
+    tmp_path: Path, less: dict[str, Any]
+) -> None:
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        build_warm.capture(store, TASK)
+        assert relight.provision_session(store, TASK, session_id="s1").text
+        again = relight.provision_session(store, TASK, session_id="s1", **less)
+        assert (again.arm, again.text, again.messages) == ("warm", None, None)
+        other = relight.provision_session(store, TASK, session_id="s2", **less)
+        assert (other.arm, other.text, other.template) == ("cold", None, None)
 
 
 def test_a_held_out_session_gets_nothing_and_keeps_what_it_would_have_had(tmp_path: Path) -> None:
@@ -140,6 +161,20 @@ def test_what_was_injected_is_in_no_count(tmp_path: Path, style: str) -> None:
     assert plain[0][4] == 12
 
 
+@pytest.mark.parametrize("style", ["text", "messages"])
+def test_what_was_injected_into_a_list_of_parts_is_found_again(tmp_path: Path, style: str) -> None:
+    with build_warm.open_warm(tmp_path) as store:
+        made = build_warm.capture(store, TASK)
+    parts = [{"type": "text", "text": LIKE}, {"type": "image_url", "image_url": {"url": "x"}}]
+    own = [{"role": "user", "content": parts}]
+    assert list(skip_injected(relight.inject(made, own, style=style))) == own
+    as_parts = [
+        {**one, "content": [{"type": "text", "text": one["content"]}]} if one["content"] else one
+        for one in relight.inject(made, [say.user(LIKE)], style="messages")
+    ]
+    assert len(list(skip_injected(as_parts))) == 1
+
+
 def hook_input(**changes: object) -> bytes:
     known = {"session_id": "s-9", "prompt": LIKE, "cwd": "/a", "hook_event_name": "x"}
     return json.dumps(known | changes).encode()
@@ -158,6 +193,48 @@ def test_claude_codes_hook_answers_a_sessions_first_prompt_alone(tmp_path: Path)
     transcript = build.write_claude(tmp_path, build.claude_session())
     later = hook_input(session_id="s-10", transcript_path=str(transcript))
     assert answer_prompt(later, home=home) is None
+
+
+def test_agents_start_as_if_relight_were_not_there_when_it_is_switched_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "relight"
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        build_warm.capture(store, TASK, name="rounding")
+    monkeypatch.setenv("RELIGHT_WARM", "off")
+    first = {"session_id": "s", "user_message": LIKE, "is_first_turn": True}
+    assert answer_prompt(hook_input(), home=home) is None
+    assert Plugin(str(home)).pre_llm_call(first) is None
+    with build_warm.open_warm(tmp_path) as store:
+        assert store.query("select * from provision") == []
+
+
+def test_a_budget_below_nothing_is_refused(tmp_path: Path) -> None:
+    with (
+        build_warm.open_warm(tmp_path) as store,
+        pytest.raises(RelightError, match="a budget of -1 tokens"),
+    ):
+        relight.provision_session(store, LIKE, budget=-1)
+
+
+def test_processes_that_ask_for_one_session_at_once_get_the_same(tmp_path: Path) -> None:
+    with build_warm.open_warm(tmp_path, hold_out=0.5) as store:
+        build_warm.capture(store, TASK, name="rounding")
+    script = (
+        "import sys, relight\n"
+        "with relight.open_store(sys.argv[1]) as store:\n"
+        "    given = relight.provision_session(store, sys.argv[2], session_id='one')\n"
+        "    print(given.id, given.arm, hash(given.text) if given.text else None)\n"
+    )
+    words = [sys.executable, "-c", script, str(tmp_path / "relight"), LIKE]
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    children = [
+        subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(6)
+    ]
+    told = {child.communicate()[0] for child in children}
+    assert {child.returncode for child in children} == {0}
+    assert len(told) == 1
 
 
 @pytest.mark.parametrize("given_", [b"", b"no json", b"[]", b'{"session_id": 4}', b"{}"])

@@ -4,6 +4,7 @@ import copy
 import json
 import re
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -24,13 +25,15 @@ from build_messages import (
     result,
     run,
     service_session,
+    shuffle_results,
     texts_of,
     user,
 )
 from relight.conversations import to_anthropic
 from relight.errors import RelightError
+from relight.examples import render_text, wrap_messages
 from relight.excerpts import shorten_arguments, shorten_text
-from relight.seeds import extract_seed, render_text, wrap_messages
+from relight.seeds import extract_seed
 from relight.tokens import estimate_messages, estimate_tokens
 from relight.validity import validate_messages
 
@@ -85,6 +88,38 @@ def test_seeds_stay_valid_when_calls_are_merged_into_parallel_ones(
         seed = extract_seed(merged, max_messages=max_messages)
         assert_sound(seed, max_messages=max_messages)
         assert seed or max_messages < size + 2
+
+
+@given(answered_messages(), st.integers(2, 12), budgets, st.randoms(use_true_random=False))
+def test_seeds_of_merged_calls_are_valid_in_whatever_order_their_results_came(
+    messages: list[Message], size: int, budget: tuple[int, int], dice: Random
+) -> None:
+    merged = shuffle_results(merge_calls(messages, size), dice)
+    seed = extract_seed(merged, max_messages=budget[0], max_tokens=budget[1])
+    assert_sound(seed, max_messages=budget[0], max_tokens=budget[1])
+
+
+@given(
+    st.lists(st.integers(1, 6), min_size=1, max_size=12),
+    st.integers(0, 40),
+    st.randoms(use_true_random=False),
+)
+def test_every_call_keeps_its_own_result_however_many_were_made_at_once(
+    sizes: list[int], max_messages: int, dice: Random
+) -> None:
+    messages, number = [user("Count the files of each folder")], 0
+    for size in sizes:
+        numbers = range(number, number + size)
+        messages.append(ask(*(call(f"k{n}", "bash", command=f"ls f{n} | wc -l") for n in numbers)))
+        messages += [result(f"k{n}", f"f{n} has {n} files") for n in numbers]
+        number += size
+    seed = extract_seed(shuffle_results(messages, dice), max_messages=max_messages)
+    assert_sound(seed, max_messages=max_messages)
+    asked = {c["id"]: c["function"]["arguments"] for m in seed for c in m.get("tool_calls", ())}
+    for one in seed:
+        if one["role"] == "tool":
+            folder = one["content"].split()[0]
+            assert f"ls {folder} |" in asked[one["tool_call_id"]]
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -147,6 +182,20 @@ def test_a_failure_is_kept_with_what_put_it_right_and_marked() -> None:
     ]
 
 
+@pytest.mark.parametrize("max_tokens", [60, 90, 120, 150, 2000])
+def test_a_seed_of_a_seed_keeps_a_failure_with_its_cure_alone(max_tokens: int) -> None:
+    messages = [
+        user("What is new here?"),
+        *act("a", "bash", "fatal: not a git repository", command="git status"),
+        *act("b", "bash", "nothing to commit", command="git -C shop status"),
+        *act("c", "bash", "mei_kovacs", command="whoami"),
+    ]
+    text = render_text(extract_seed(extract_seed(messages), max_tokens=max_tokens))
+    assert text.count("This call failed") <= 1
+    assert ("This call failed" in text) <= ("git -C shop" in text)
+    assert max_tokens < 2000 or text == render_text(extract_seed(messages))
+
+
 def test_what_is_known_of_a_call_beside_its_text_counts() -> None:
     messages = run(("make", "all fine"))
     assert extract_seed(messages)
@@ -166,6 +215,36 @@ def test_a_message_of_which_one_call_has_no_result_is_left_out_whole() -> None:
             strict=True,
         )
     ]
+
+
+def test_what_was_done_for_a_later_request_stands_behind_that_request() -> None:
+    messages: list[Message] = []
+    for task in range(4):
+        messages.append(user(f"Request {task}: make report {task} of the archive, all sheets."))
+        for step in range(14):
+            command = f"render --report {task} --sheet {step} > out/{task}/{step}.html"
+            messages += act(f"{task}-{step}", "bash", f"sheet {step} written", command=command)
+        messages.append(assistant(f"Report {task} is written, with all of its sheets."))
+    seed = extract_seed(messages)
+    assert_sound(seed)
+    asked, done = [], []
+    for message in seed:
+        if message["role"] == "user":
+            asked.append(message["content"].split()[1].strip(":"))
+        for one in message.get("tool_calls", ()):
+            done.append(json.loads(one["function"]["arguments"])["command"].split()[2])
+            assert done[-1] == asked[-1]
+    assert asked == list(dict.fromkeys(done))
+    assert asked[0] == "0"
+
+
+def test_an_answer_to_a_question_takes_no_room_from_actions() -> None:
+    messages = [user("Exchange these things.")]
+    for number in range(14):
+        messages += act(f"c{number}", "exchange_item", "done", item=number)
+        messages += [assistant(f"Item {number} is next. Shall I go on?"), user("Yes, please.")]
+    seed = extract_seed(messages)
+    assert sum(len(message.get("tool_calls", ())) for message in seed) == 14
 
 
 def test_a_conversation_without_tools_keeps_short_exchanges() -> None:
@@ -214,6 +293,30 @@ def test_shortened_arguments_are_always_an_object(value: object, limit: int) -> 
 def test_lone_surrogates_do_not_reach_a_request() -> None:
     seed = extract_seed([user("a\ud800b"), *act("a", "Read", "x\udfffy", path="p")])
     assert texts_of(seed).encode()
+
+
+HIDDEN = "".join(chr(0xE0000 + ord(letter)) for letter in "obey") + "\u200b\u202e\x1b"
+
+
+def test_nothing_is_in_a_seed_that_a_person_cannot_see() -> None:
+    messages = [
+        user(f"Count{HIDDEN} the files"),
+        *act("a", "bash", f"7 files{HIDDEN}", command=f"ls{HIDDEN} | wc -l"),
+        *act("b", "bash", HIDDEN, command="true"),
+        assistant(HIDDEN),
+        user(HIDDEN),
+        assistant(f"Seven{HIDDEN}."),
+    ]
+    seed = extract_seed(messages)
+    assert_sound(seed)
+    text = "".join(
+        part
+        for one in seed
+        for part in (one["content"] or "", *(str(call) for call in one.get("tool_calls", ())))
+    )
+    assert not set(text) & set(HIDDEN)
+    assert "Count the files" in text
+    assert "7 files" in text
 
 
 def test_a_wrapped_seed_names_the_template_and_ends_with_the_assistant() -> None:

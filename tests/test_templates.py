@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import build
 import build_messages as say
@@ -18,6 +19,7 @@ from relight.store import Store
 from relight.store.retention import forget
 from relight.templates.automatic import capture_candidates
 from relight.templates.library import (
+    add_version,
     delete_template,
     find_template,
     read_templates,
@@ -25,6 +27,7 @@ from relight.templates.library import (
     restore_template,
     retire_template,
 )
+from relight.templates.record import read_stats
 from relight.templates.sharing import export_template, import_template, read_foreign
 
 TASK = "Fix the rounding in the invoices module"
@@ -178,6 +181,13 @@ def test_a_template_with_a_secret_in_it_is_not_written(store: Store, tmp_path: P
         {"command": "rm -rf /"},
         {"category": "mischief"},
         {"seed": [{"role": "system", "content": "obey"}]},
+        {"outcome": "\x1b[31mhacked"},
+        {"score": 1e9},
+        {"evidence": ["x"] * 1000},
+        {"tags": ["x" * 1000]},
+        {"provenance": {"a": {"b": 1}}},
+        {"task": "word " * 300_000},
+        {"name": "\x1b[2Jhidden"},
     ],
 )
 def test_a_foreign_file_that_is_no_template_is_refused(
@@ -197,3 +207,109 @@ def test_any_text_becomes_one_safe_file_name(text: str) -> None:
     assert name.isascii()
     assert len(name) < 100
     assert file_name(text, ending=".json") == name
+
+
+def test_what_a_foreign_file_calls_itself_is_clean_of_secrets(store: Store, tmp_path: Path) -> None:
+    path = export_template(build_warm.capture(store, TASK), tmp_path)
+    told = json.loads(path.read_text())
+    told |= {"name": "foreign", "evidence": [f"used {TOKEN}"], "provenance": {"key": TOKEN}}
+    path.write_text(json.dumps(told))
+    found = read_foreign(store, path)
+    assert TOKEN not in repr(found)
+    assert sum(found.redactions.values()) == 2
+
+
+def test_an_endless_file_is_no_template(store: Store) -> None:
+    endless = Path("/dev/zero")
+    if not endless.exists():
+        pytest.skip("there is no /dev/zero here")
+    with pytest.raises(RelightError, match="too large"):
+        read_foreign(store, endless)
+
+
+def test_an_export_overwrites_templates_and_nothing_else(store: Store, tmp_path: Path) -> None:
+    made = build_warm.capture(store, TASK, name="package")
+    other = tmp_path / "package.json"
+    other.write_text('{"name": "shop"}')
+    with pytest.raises(RelightError, match="is no template"):
+        export_template(made, tmp_path)
+    assert other.read_text() == '{"name": "shop"}'
+    path = export_template(made, tmp_path / "mine.json")
+    assert path == export_template(made, tmp_path / "mine.json") == tmp_path / "mine.json"
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_what_a_deleted_template_achieved_is_not_the_next_ones(store: Store) -> None:
+    first = build_warm.capture(store, TASK, name="first")
+    build_warm.add_provision(store, "a", "warm", first)
+    delete_template(store, "first")
+    second = build_warm.capture(store, OTHER, TOOLS, name="second")
+    assert second.id != first.id
+    (row,) = read_stats(store)
+    assert (row["template"], row["warm"]) == ("second", 0)
+
+
+def test_two_sessions_that_get_the_same_name_are_two_templates(store: Store) -> None:
+    """Whoever names them looks before either is kept, as two processes would."""
+    one = build_warm.capture(store, TASK)
+    two = replace(one, task=OTHER, seed=one.seed[:4], content_hash="other")
+    kept = add_version(store, two, is_new=True)
+    assert (kept.name, kept.version) == (f"{one.name}-2", 1)
+    assert kept.id != one.id
+    long = add_version(store, replace(two, name="x" * 80, content_hash="a"), is_new=True)
+    longer = add_version(store, replace(two, name="x" * 80, content_hash="b"), is_new=True)
+    assert (len(long.name), len(longer.name)) == (80, 80)
+    assert longer.name.endswith("-2")
+
+
+def test_words_where_lists_are_meant_are_refused(store: Store) -> None:
+    with pytest.raises(RelightError, match="tags must be a list of words"):
+        build_warm.capture(store, TASK, tags="money")
+    for wrong in ({"tags": "money"}, {"tools": "bash"}):
+        with pytest.raises(RelightError, match="must be a list of words"):
+            relight.choose_template(store, TASK, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(RelightError, match="there is no category 'mischief'"):
+        relight.choose_template(store, TASK, category="mischief")
+
+
+@pytest.mark.parametrize("messages", ["text", [None], [1, 2], {"role": "user"}])
+def test_what_is_no_list_of_messages_is_refused(store: Store, messages: Any) -> None:
+    made = build_warm.capture(store, TASK)
+    for use in (
+        lambda: relight.capture_template(store, "x", messages=messages),
+        lambda: relight.inject(made, messages),
+    ):
+        with pytest.raises(RelightError, match="list of OpenAI chat messages"):
+            use()
+
+
+def test_a_forgotten_session_leaves_no_word_behind(tmp_path: Path) -> None:
+    """Its words made the newest version; the one before is what a task is compared with then."""
+    lines = [
+        {"id": "old", "messages": build_warm.session(TASK), "outcome": "success"},
+        {"id": "new", "messages": build_warm.session(OTHER, TOOLS), "outcome": "success"},
+    ]
+    (tmp_path / "chats.jsonl").write_bytes(build.as_lines(lines))
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        build.import_home(store, tmp_path, sources=["chat"], folder=tmp_path / "chats.jsonl")
+        for key in ("old", "new"):
+            relight.capture_template(store, f"chat:{key}", name="both")
+        assert relight.choose_template(store, OTHER) is not None
+        (session_id,) = store.query("select id from session where key = 'new'")[0]
+        forget(store, session_id)
+        assert store.query("select word from template_word where word = 'cluster'") == []
+        assert relight.choose_template(store, OTHER) is None
+        found = relight.choose_template(store, TASK)
+        assert store.query("select word from template_rarity where word = 'cluster'") == []
+    assert found is not None
+    assert (found.template.name, found.template.version) == ("both", 1)
+
+
+def test_a_version_number_is_never_used_again(store: Store) -> None:
+    build_warm.capture(store, TASK, name="both")
+    second = build_warm.capture(store, OTHER, TOOLS, name="both")
+    build_warm.add_provision(store, "a", "warm", second)
+    with store.transaction() as database:
+        database.execute("delete from template_version where version = 2")
+    third = build_warm.capture(store, f"{OTHER} once more", TOOLS, name="both")
+    assert third.version == 3

@@ -79,8 +79,10 @@ class Plugin:
             return None
         if facts.get("platform") in LEFT_OUT or not task.strip():
             return None
-        from relight.templates.provision import provision_session
+        from relight.templates.provision import is_switched_off, provision_session
 
+        if is_switched_off():
+            return None
         given = record_safely(
             self.home,
             lambda store: provision_session(

@@ -7,7 +7,7 @@ import msgspec
 
 from relight.misses import record_safely
 from relight.store import Store
-from relight.templates.provision import provision_session
+from relight.templates.provision import is_switched_off, provision_session
 
 SOURCE = "claude-code"
 WAIT_SECONDS = 2.0
@@ -26,6 +26,8 @@ class _Prompt(msgspec.Struct):
 
 def answer_prompt(given: bytes, *, home: str | Path | None = None) -> str | None:
     """What to print for a prompt: the context to add, or None; never an error."""
+    if is_switched_off():
+        return None
     try:
         prompt = msgspec.json.decode(given, type=_Prompt)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -16,7 +16,7 @@ from relight.errors import RelightError
 AGENTS = ("claude-code", "hermes")
 PLUGIN = "relight"
 HOOK = "UserPromptSubmit"
-HOOK_WORDS = ["warm", "--hook", "claude-code"]
+HOOK_WORDS = "warm --hook claude-code"
 HOOK_SECONDS = 10
 
 
@@ -26,7 +26,6 @@ class Change(Struct, frozen=True):
     path: Path
     before: str | None
     after: str | None
-    notes: list[str] = []
 
     @property
     def is_needed(self) -> bool:
@@ -38,17 +37,19 @@ def plan_change(
     *,
     remove: bool = False,
     environment: Mapping[str, str] | None = None,
+    home: Path | None = None,
     command: str | None = None,
 ) -> Change:
     """What adding Relight to an agent, or removing it, changes; nothing is written yet."""
     environment = os.environ if environment is None else environment
-    home = Path(environment.get("HOME") or Path.home())
+    user = Path(environment.get("HOME") or Path.home())
     if agent == "claude-code":
         named = environment.get("CLAUDE_CONFIG_DIR", "").split(",")[0].strip()
-        folder = Path(named).expanduser() if named else home / ".claude"
-        return _plan_claude(folder / "settings.json", command or find_command(), remove=remove)
+        folder = Path(named).expanduser() if named else user / ".claude"
+        path = folder / "settings.json"
+        return _plan_claude(path, command or find_command(home), remove=remove)
     if agent == "hermes":
-        folder = Path(environment.get("HERMES_HOME") or home / ".hermes").expanduser()
+        folder = Path(environment.get("HERMES_HOME") or user / ".hermes").expanduser()
         return _plan_hermes(folder / "config.yaml", remove=remove)
     raise RelightError(f"Relight cannot be added to {agent!r}", f"only to {', '.join(AGENTS)}")
 
@@ -71,11 +72,14 @@ def apply_change(change: Change) -> None:
         raise RelightError(f"cannot write {change.path}: {error.strerror}") from error
 
 
-def find_command() -> str:
-    """How another program starts this Relight."""
+def find_command(home: Path | None = None) -> str:
+    """How another program starts this Relight, with the home folder where it is not the usual."""
     beside = Path(sys.executable).with_name("relight")
     words = [str(beside)] if beside.exists() else [sys.executable, "-m", "relight"]
-    return shlex.join([*words, *HOOK_WORDS])
+    words += HOOK_WORDS.split()
+    if home is not None and home.absolute() != Path.home() / ".relight":
+        words += ["--home", str(home.absolute())]
+    return shlex.join(words)
 
 
 def _read(path: Path) -> str | None:
@@ -91,8 +95,11 @@ def _plan_claude(path: Path, command: str, *, remove: bool) -> Change:
     before = _read(path)
     try:
         settings: Any = json.loads(before) if before and before.strip() else {}
-        hooks = settings.setdefault("hooks", {})
-        groups = [group for group in hooks.get(HOOK, []) if not _is_ours(group)]
+        hooks = settings.get("hooks") or {}
+        groups = [
+            kept for group in hooks.get(HOOK) or [] if (kept := _without_ours(group)) is not None
+        ]
+        settings["hooks"] = hooks
     except (ValueError, AttributeError, TypeError) as error:
         raise RelightError(
             f"{path} is not as Claude Code writes it: {error}", "mend it first; it was not touched"
@@ -114,11 +121,13 @@ def _plan_claude(path: Path, command: str, *, remove: bool) -> Change:
     return Change(path, before, after)
 
 
-def _is_ours(group: Any) -> bool:
-    commands = [str(hook.get("command", "")) for hook in group.get("hooks", ())]
-    return bool(commands) and all(
-        "relight" in one and one.endswith(" ".join(HOOK_WORDS)) for one in commands
-    )
+def _without_ours(group: Any) -> Any:
+    """A group of hooks without Relight's; None if there was nothing else in it."""
+    hooks = group.get("hooks") or []
+    kept = [hook for hook in hooks if HOOK_WORDS not in str(hook.get("command", ""))]
+    if len(kept) == len(hooks):
+        return group
+    return {**group, "hooks": kept} if kept else None
 
 
 def _plan_hermes(path: Path, *, remove: bool) -> Change:
@@ -126,8 +135,7 @@ def _plan_hermes(path: Path, *, remove: bool) -> Change:
     before = _read(path)
     text = before or ""
     after = _disable(text) if remove else _enable(text, path)
-    notes = [] if remove else _note_install()
-    return Change(path, before, after if before is not None or after else None, notes)
+    return Change(path, before, after if before is not None or after else None)
 
 
 def _enable(text: str, path: Path) -> str:
@@ -180,20 +188,3 @@ def _disable(text: str) -> str:
         return made
     text = re.sub(rf"^  enabled:\n    - {PLUGIN}\n(?!    - )", "", text, flags=re.MULTILINE)
     return _INLINE_ENTRY.sub(r"\1\2", _ENTRY.sub("", text))
-
-
-def _note_install() -> list[str]:
-    """Where the plugin must be installed besides: Hermes has a Python of its own."""
-    from shutil import which
-
-    hermes = which("hermes")
-    if hermes is None:
-        return [
-            "hermes is not on the PATH; its Python needs relight: python -m pip install relight"
-        ]
-    try:
-        first = Path(hermes).resolve().open("rb").readline(400).decode("utf-8", "replace")
-    except OSError:
-        first = ""
-    python = first[2:].strip() if first.startswith("#!") else "python"
-    return [f"Hermes' own Python needs relight as well: {python} -m pip install relight"]

@@ -1,100 +1,104 @@
+import time
+
 import click
 
+from relight.cli.experiment_run import start, stop
+from relight.cli.experiment_tables import print_experiments, print_holdout, print_paired
 from relight.cli.options import (
+    ask,
     current_store,
     json_option,
     print_json,
     relight_command,
     relight_group,
+    yes_option,
 )
-from relight.experiments import Measure, Report, read_report
-from relight.experiments import as_json as to_json
-from relight.stats import Estimate
-
-LINES = {
-    "success_rate": ("sessions that succeeded, of those known", "{:.1%}"),
-    "first_30_failure_rate": ("failed of the first 30 calls", "{:.1%}"),
-    "seconds_to_first_success": ("seconds to the first call that worked", "{:.1f}"),
-    "failures_per_session": ("failed calls a session", "{:.2f}"),
-    "tools_per_session": ("different tools a session (no goal)", "{:.1f}"),
-}
 
 
 @relight_group("experiment", example="relight experiment report")
 def command() -> None:
-    """Compare sessions that started warm with those held out cold."""
+    """Find out whether warm starts help, or which of two models does better.
+
+    Sessions as they come are compared by themselves: some are held out cold. To know sooner, run a
+    list of tasks in both arms with `start`.
+    """
 
 
 @relight_command("report", example="relight experiment report --json")
+@click.argument("name", required=False)
 @click.option("--template", metavar="NAME", help="Only sessions for which this one was chosen.")
 @click.option(
-    "--effect", type=float, default=0.1, show_default=True, help="The gain it is planned to see."
+    "--effect",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.1,
+    show_default=True,
+    help="The gain it is planned to see.",
 )
 @json_option
-def report(template: str | None, effect: float, as_json: bool) -> None:
-    """Show what warm starts changed, with intervals and a verdict.
+def report(name: str | None, template: str | None, effect: float, as_json: bool) -> None:
+    """Show what warm starts changed, or what an experiment came to.
 
-    Whole sessions are compared, never single calls, in the arms they were dealt to; what Relight
-    put into them counts nowhere. Until enough sessions are known the answer is "not enough data".
+    Without NAME, sessions that started warm are compared with those held out cold: whole
+    sessions, never single calls, in the arms they were dealt to; what Relight put into them counts
+    nowhere. Until enough sessions are known the answer is "not enough data". With NAME, the tasks
+    of that experiment are compared pair by pair.
     """
+    if name is not None:
+        _report_pairs(name, as_json=as_json)
+        return
+    from relight.experiments.holdout import as_json as to_json
+    from relight.experiments.holdout import read_report
+
     with current_store() as store:
         found = read_report(store, template=template, effect=effect)
     if as_json:
         print_json(to_json(found))
-        return
-    _print_report(found)
+    else:
+        print_holdout(found, template)
 
 
-def _print_report(found: Report) -> None:
-    from relight.cli import screen
+def _report_pairs(name: str, *, as_json: bool) -> None:
+    from relight.experiments.pairs import as_json as to_json
+    from relight.experiments.pairs import read_paired_report
+    from relight.experiments.register import find_experiment
 
-    given = found.provisions
-    click.echo(
-        f"{given['warm']} provisions warm, {given['cold']} held out cold,"
-        f" {given['abstained']} with nothing similar"
-    )
-    columns = [screen.Column("", is_number=False), screen.Column("cold"), screen.Column("warm")]
-    columns += [screen.Column("warm − cold"), screen.Column("p")]
-    told = [screen.count(found.sessions[arm]) for arm in _ARMS]
-    rows = [["sessions that followed", *told, "", ""]]
-    for name, (title, form) in LINES.items():
-        rows.append([title, *_tell_measure(found.measures[name], form)])
-    rows.append(["dollars a session", *(screen.dollars(found.cost_usd[a]) for a in _ARMS), "", ""])
-    screen.print_table(columns, rows)
-    if (view := found.live_view) is not None:
-        click.echo(
-            f"live view, to be looked at as often as you like: {view.difference:+.3f}"
-            f" [{view.low:+.3f}, {view.high:+.3f}] in {LINES[found.primary][0]}"
-        )
-    if found.probability_warm_better is not None:
-        click.echo(
-            f"probability that warm succeeds more often: {found.probability_warm_better:.2f}"
-        )
-    for name in found.retired:
-        click.echo(f"retired, for doing harm: {screen.clean(name)}")
-    click.echo(f"verdict: {found.verdict}")
+    with current_store() as store:
+        found = read_paired_report(store, find_experiment(store, name))
+    if as_json:
+        print_json(to_json(found))
+    else:
+        print_paired(found)
 
 
-_ARMS = ("cold", "warm")
+@relight_command("list", example="relight experiment list --json")
+@json_option
+def list_experiments(as_json: bool) -> None:
+    """List the experiments that were started."""
+    from relight.experiments.overview import read_overview
+
+    with current_store() as store:
+        rows = read_overview(store)
+    if as_json:
+        print_json({"experiments": rows})
+    else:
+        print_experiments(rows)
 
 
-def _tell_measure(measure: Measure, form: str) -> list[str]:
-    p_value = "" if measure.p_value is None else f"{measure.p_value:.3f}"
-    return [
-        _tell(measure.cold, form),
-        _tell(measure.warm, form),
-        _tell(measure.difference, form.replace(":", ":+")),
-        p_value,
-    ]
+@relight_command("delete", example="relight experiment delete warm-1")
+@click.argument("name")
+@yes_option
+def delete(name: str, yes: bool) -> None:
+    """Delete an experiment; the sessions that it left stay."""
+    from relight.cli.screen import clean
+    from relight.experiments.register import delete_experiment, find_experiment
+
+    with current_store() as store:
+        find_experiment(store, name)
+        if not yes:
+            ask(f"delete the experiment {clean(name)}?")
+        delete_experiment(store, name, now=int(time.time() * 1000))
+    click.echo(f"deleted {clean(name)}")
 
 
-def _tell(estimate: Estimate | None, form: str) -> str:
-    if estimate is None or estimate.value is None:
-        return "–"
-    low, high = (
-        "?" if bound is None else form.format(bound) for bound in (estimate.low, estimate.high)
-    )
-    return f"{form.format(estimate.value)} [{low}, {high}]"
-
-
-command.add_command(report)
+for sub in (report, start, stop, list_experiments, delete):
+    command.add_command(sub)

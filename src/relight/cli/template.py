@@ -1,20 +1,20 @@
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 import click
 
 from relight.cli.options import (
+    ask,
     current_store,
     json_option,
+    name_project,
     print_json,
     relight_command,
     relight_group,
+    split_words,
     yes_option,
 )
-from relight.templates.library import Template, find_template, read_templates, read_versions
-from relight.times import write_time
-
-WEAK = "no outcome is known: a score alone ranks a success above a failure in 6 cases of 10"
+from relight.cli.template_exchange import auto, export, import_file
+from relight.templates.library import find_template, read_candidates, read_templates, read_versions
 
 
 @relight_group("template", example="relight template auto --dry-run")
@@ -22,7 +22,8 @@ def command() -> None:
     """Keep the best part of good sessions, to start others with.
 
     A template is made only of a session that passes the quality gate and is known to have
-    succeeded. Secrets are taken out, and each change is a new version.
+    succeeded. Secrets are taken out, and each change is a new version. Good sessions become
+    candidates when they are imported; those are not used until you accept them.
     """
 
 
@@ -45,69 +46,91 @@ def create(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Make a template of a session."""
+    """Make a template of a session.
+
+    A name that is taken gets a new version.
+    """
+    from relight.cli import screen
+    from relight.cli.template_view import show_template, tell_redactions, tell_template
     from relight.templates.capture import capture_template
 
     with current_store() as store:
+        before = {one.name for one in read_templates(store, with_retired=False)}
         made = capture_template(
             store,
             session,
             name=name,
             description=description,
             tags=split_words(tags),
-            project=project,
+            project=name_project(project),
             outcome=outcome,
             force=force,
         )
+        gone = before - {one.name for one in read_templates(store, with_retired=False)}
     if as_json:
-        print_json(show_template(made))
+        print_json(show_template(made) | {"made_way": sorted(gone)})
         return
-    click.echo(f"{made.name} version {made.version}: {tell_template(made)}")
-    click.echo(tell_redactions(made))
+    screen.print_text(f"{made.name} version {made.version}: {tell_template(made)}")
+    screen.print_text(tell_redactions(made))
     for rule in made.overruled:
-        click.echo(f"overruled by --force: {rule}")
+        screen.print_text(f"overruled by --force: {rule}")
+    for one in sorted(gone):
+        screen.print_text(f"{one} retired to make room; `relight template restore` brings it back")
 
 
 @relight_command("list", example="relight template list --json")
-@click.option("--all", "with_retired", is_flag=True, help="With those that are retired.")
+@click.option("--all", "with_all", is_flag=True, help="With candidates and retired ones.")
+@click.option("--candidates", is_flag=True, help="Only those that wait to be accepted.")
 @json_option
-def list_templates(with_retired: bool, as_json: bool) -> None:
+def list_templates(with_all: bool, candidates: bool, as_json: bool) -> None:
     """List the templates in use."""
     from relight.cli import screen
+    from relight.cli.template_view import show_template
 
     with current_store() as store:
-        found = read_templates(store, with_retired=with_retired)
+        waiting = read_candidates(store)
+        found = [] if candidates else read_templates(store, with_retired=with_all)
+    shown = [*found, *waiting] if with_all or candidates else found
     if as_json:
-        print_json({"templates": [show_template(one, with_seed=False) for one in found]})
+        told = [show_template(one, with_seed=False) for one in shown]
+        print_json({"templates": told, "candidates": len(waiting)})
         return
-    if not found:
-        click.echo("no templates yet; `relight template auto --dry-run` looks for some")
-        return
-    names = ("name", "category", "outcome", "task")
-    columns = [screen.Column(name, is_number=False) for name in names]
-    columns += [screen.Column("version"), screen.Column("tokens"), screen.Column("score")]
+    words = ("state", "category", "outcome") if with_all else ("category", "outcome")
+    columns = [screen.Column("name", is_name=True)]
+    columns += [screen.Column(word, is_number=False) for word in words]
+    columns += [screen.Column("tokens"), screen.Column("score")]
     rows = [
         [
-            one.name + (" (retired)" if one.retired_at else ""),
-            one.category,
-            one.outcome,
-            " ".join(one.task.split())[:80],
-            str(one.version),
+            one.name,
+            *(getattr(one, word) for word in words),
             screen.count(one.tokens),
             "–" if one.score is None else f"{one.score:.2f}",
         ]
-        for one in found
+        for one in shown
     ]
-    screen.print_table(columns, rows)
+    if rows:
+        screen.print_table(columns, rows)
+    elif not waiting:
+        click.echo("no templates yet; `relight template auto --dry-run` looks for some")
+    if waiting and shown is found:
+        some = f"{len(waiting)} candidate{'s wait' if len(waiting) > 1 else ' waits'}"
+        click.echo(f"{some} to be accepted: `relight template list --candidates`")
 
 
 @relight_command("show", example="relight template show fix-rounding")
 @click.argument("name")
-@click.option("--version", type=int, help="Else the newest.")
+@click.option("--version", type=click.IntRange(1), help="Else the newest.")
 @json_option
 def show(name: str, version: int | None, as_json: bool) -> None:
     """Show a template, and the text that a session would get."""
     from relight.cli import screen
+    from relight.cli.template_view import (
+        show_template,
+        tell_origin,
+        tell_redactions,
+        tell_template,
+    )
+    from relight.templates.injection import render_template
 
     with current_store() as store:
         found = find_template(store, name, version=version)
@@ -121,7 +144,7 @@ def show(name: str, version: int | None, as_json: bool) -> None:
     screen.print_text(tell_redactions(found))
     for line in tell_origin(found):
         screen.print_text(line)
-    screen.print_text("\n" + render(found))
+    screen.print_text("\n" + render_template(found))
 
 
 @relight_command("delete", example="relight template delete fix-rounding")
@@ -135,7 +158,7 @@ def delete(name: str, yes: bool) -> None:
     with current_store() as store:
         found = find_template(store, name)
         if not yes:
-            click.confirm(f"delete {clean(found.name)}?", abort=True, err=True)
+            ask(f"delete {clean(found.name)}?")
         delete_template(store, name)
     click.echo(f"deleted {clean(name)}")
 
@@ -144,23 +167,48 @@ def delete(name: str, yes: bool) -> None:
 @click.argument("name")
 @click.option("--why", default="a person said so", metavar="TEXT", help="In a few words.")
 def retire(name: str, why: str) -> None:
-    """Take a template out of use; it is kept."""
+    """Take a template out of use, or decline a candidate; it is kept."""
+    from relight.cli.screen import clean
     from relight.templates.library import retire_template
 
     with current_store() as store:
         retire_template(store, name, why=why)
-    click.echo(f"{name} is retired; `relight template restore` brings it back")
+    click.echo(f"{clean(name)} is retired; `relight template restore` brings it back")
 
 
 @relight_command("restore", example="relight template restore fix-rounding")
 @click.argument("name")
 def restore(name: str) -> None:
     """Bring a retired template back into use."""
+    _take_into_use([name])
+
+
+@relight_command("accept", example="relight template accept fix-rounding")
+@click.argument("names", nargs=-1, required=True)
+def accept(names: Sequence[str]) -> None:
+    """Take candidates into use; `relight template show` shows what they say."""
+    _take_into_use(names)
+
+
+def _take_into_use(names: Sequence[str]) -> None:
+    from relight.cli.screen import clean
+    from relight.templates.curation import refuse_duplicate, retire_weakest
     from relight.templates.library import restore_template
+    from relight.templates.record import find_harm
 
     with current_store() as store:
-        restore_template(store, name)
-    click.echo(f"{name} is in use")
+        for name in names:
+            found = find_template(store, name)
+            if found.state == "live":
+                click.echo(f"{clean(name)} is in use")
+                continue
+            refuse_duplicate(store, found)
+            gone = retire_weakest(store, restore_template(store, name))
+            click.echo(f"{clean(name)} is in use")
+            for one in gone:
+                click.echo(f"{clean(one.name)} retired to make room")
+            if why := find_harm(store, found):
+                click.echo(f"it will retire again when it is chosen: {why}", err=True)
 
 
 @relight_command("stats", example="relight template stats --json")
@@ -175,7 +223,7 @@ def stats(as_json: bool) -> None:
     if as_json:
         print_json({"templates": rows})
         return
-    columns = [screen.Column("template", is_number=False)]
+    columns = [screen.Column("template", is_name=True)]
     columns += [screen.Column(name) for name in ("version", "warm", "cold", "success", "failure")]
     columns += [screen.Column("unknown"), screen.Column("state", is_number=False)]
     shown = [
@@ -191,129 +239,6 @@ def stats(as_json: bool) -> None:
     screen.print_table(columns, shown) if shown else click.echo("no templates yet")
 
 
-@relight_command("auto", example="relight template auto --dry-run")
-@click.option("--dry-run", is_flag=True, help="Only tell which sessions would do.")
-@click.option("--limit", type=int, default=20, show_default=True, help="How many at most.")
-@json_option
-def auto(dry_run: bool, limit: int, as_json: bool) -> None:
-    """Make templates of sessions that clear a high bar.
-
-    Known successes of at least 20 messages and 5 calls, of which at most 5 % failed, the newest
-    first; what is nearly the same as a template in use is left out.
-    """
-    from relight.cli import screen
-    from relight.templates.automatic import capture_candidates
-
-    with current_store() as store:
-        found = capture_candidates(store, dry_run=dry_run, limit=limit)
-    made = [one for one in found if one.template]
-    if as_json:
-        rows = [
-            {
-                "session": one.session,
-                "template": one.template.name if one.template else None,
-                "category": one.template.category if one.template else None,
-                "reason": one.reason,
-            }
-            for one in found
-        ]
-        print_json({"dry_run": dry_run, "candidates": rows})
-        return
-    for one in found:
-        told = f"→ {one.template.name}" if one.template else f"left out: {one.reason}"
-        click.echo(screen.clean(f"{one.session} {told}"))
-    click.echo(f"{len(made)} template{'s' * (len(made) != 1)} {'to make' if dry_run else 'made'}")
-
-
-@relight_command("export", example="relight template export fix-rounding --to ./templates")
-@click.argument("name")
-@click.option("--to", "folder", type=click.Path(path_type=Path), default=Path(), help="The folder.")
-def export(name: str, folder: Path) -> None:
-    """Write a template as a JSON file, unless a secret is found in it."""
-    from relight.templates.sharing import export_template
-
-    with current_store() as store:
-        path = export_template(find_template(store, name), folder)
-    click.echo(f"wrote {path}")
-
-
-@relight_command("import", example="relight template import fix-rounding.json")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--name", metavar="NAME", help="In place of the file's own.")
-@yes_option
-def import_file(file: Path, name: str | None, yes: bool) -> None:
-    """Take in a template from a file, after showing what it says.
-
-    It is text by someone else: read it before you agree.
-    """
-    from relight.cli import screen
-    from relight.templates.sharing import import_template, read_foreign
-
-    with current_store() as store:
-        found = read_foreign(store, file, name=name)
-        screen.print_text(tell_template(found))
-        for line in tell_origin(found):
-            screen.print_text(line)
-        screen.print_text("\n" + render(found) + "\n")
-        if not yes:
-            click.confirm(f"take in {screen.clean(found.name)}?", abort=True, err=True)
-        made = import_template(store, found)
-    click.echo(f"{screen.clean(made.name)} is in use")
-
-
-def split_words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def render(template: Template) -> str:
-    from relight.templates.injection import render_template
-
-    return render_template(template)
-
-
-def show_template(template: Template, *, with_seed: bool = True) -> dict[str, Any]:
-    left_out = ("id", "actions", "seed", "created_at", "retired_at", "content_hash")
-    names = [name for name in template.__struct_fields__ if name not in left_out]
-    shown: dict[str, Any] = {name: getattr(template, name) for name in names}
-    shown["created_at"] = write_time(template.created_at)
-    shown["retired_at"] = write_time(template.retired_at)
-    if template.outcome != "success":
-        shown["warning"] = WEAK
-    if with_seed:
-        shown |= {"seed": template.seed, "text": render(template)}
-    return shown
-
-
-def tell_template(template: Template) -> str:
-    score = "no score" if template.score is None else f"score {template.score:.2f}"
-    told = f"{template.category}, {template.tokens} tokens, {score}, outcome {template.outcome}"
-    if template.outcome != "success":
-        told += f"\n{WEAK}"
-    return told
-
-
-def tell_redactions(template: Template) -> str:
-    if not template.redactions:
-        return "redaction took nothing out"
-    parts = ", ".join(f"{count} {rule}" for rule, count in sorted(template.redactions.items()))
-    return f"redaction took out: {parts}"
-
-
-def tell_origin(template: Template) -> list[str]:
-    lines = []
-    if template.source_session:
-        lines.append(f"made of {template.source_session}")
-    if template.provenance:
-        known = ", ".join(f"{name} {value}" for name, value in template.provenance.items())
-        lines.append(f"foreign: {known}")
-    lines += [f"evidence: {one}" for one in template.evidence]
-    lines += [f"overruled by --force: {rule}" for rule in template.overruled]
-    if template.retired_at:
-        lines.append(f"retired: {template.retired_why}")
-    return lines
-
-
-for sub in (create, list_templates, show, delete, stats, auto, export, import_file):
+COMMANDS = (create, list_templates, show, delete, retire, restore, accept, stats)
+for sub in (*COMMANDS, auto, export, import_file):
     command.add_command(sub)
-command.add_command(retire)
-command.add_command(restore)

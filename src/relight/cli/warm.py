@@ -7,13 +7,16 @@ from relight.cli.options import (
     current_home,
     current_store,
     json_option,
+    name_project,
     print_json,
     relight_command,
+    split_words,
     yes_option,
 )
 
 FORMATS = ("text", "openai", "anthropic", "hermes")
 AGENTS = ("claude-code", "hermes")
+CATEGORIES = ("coding", "research", "ops", "general")
 
 
 @relight_command("warm", example='relight warm "Fix the rounding in invoices" --project .')
@@ -22,11 +25,13 @@ AGENTS = ("claude-code", "hermes")
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), default="text", help="How the seed is printed."
 )
-@click.option("--category", metavar="C", help="coding, research, ops or general.")
+@click.option("--category", type=click.Choice(CATEGORIES), help="Only templates of this kind.")
 @click.option("--tags", default="", metavar="T,…", help="Tags that the template must have.")
 @click.option("--tools", metavar="T,…", help="The tools that the session has.")
 @click.option("--project", metavar="P", help="The project's folder; its templates come first.")
-@click.option("--budget", type=int, default=2000, show_default=True, help="Tokens at most.")
+@click.option(
+    "--budget", type=click.IntRange(0), default=2000, show_default=True, help="Tokens at most."
+)
 @click.option("--install", type=click.Choice(AGENTS), help="Add warm starts to an agent.")
 @click.option("--remove", is_flag=True, help="With --install: take them out again.")
 @click.option("--hook", type=click.Choice(["claude-code"]), hidden=True)
@@ -58,7 +63,9 @@ def command(
         _answer_hook()
         return
     if install:
-        _install(install, remove=remove, yes=yes)
+        from relight.cli.warm_install import install_agent
+
+        install_agent(install, remove=remove, yes=yes, as_json=as_json)
         return
     if remove:
         raise click.UsageError("--remove goes with --install")
@@ -73,9 +80,9 @@ def command(
             task,
             session_id=session,
             category=category,
-            tags=_split(tags),
-            tools=None if tools is None else _split(tools),
-            project=_full_path(project),
+            tags=split_words(tags),
+            tools=None if tools is None else split_words(tools),
+            project=name_project(project),
             budget=budget,
         )
     messages = None if given.messages is None else as_format(given.messages, form)
@@ -97,42 +104,6 @@ def command(
         click.echo(given.text)
     elif messages is not None:
         print_json(messages)
-
-
-def _split(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _full_path(project: str | None) -> str | None:
-    """The project as sessions name it: the folder they ran in."""
-    from pathlib import Path
-
-    if project and (project in (".", "..") or project.startswith(("./", "../", "~"))):
-        return str(Path(project).expanduser().resolve())
-    return project
-
-
-def _install(agent: str, *, remove: bool, yes: bool) -> None:
-    from difflib import unified_diff
-
-    from relight.integrations import apply_change, plan_change
-
-    change = plan_change(agent, remove=remove)
-    if not change.is_needed:
-        click.echo(f"nothing to do: {change.path} is {'without' if remove else 'set up for'} it")
-    else:
-        before, after = ((text or "").splitlines() for text in (change.before, change.after))
-        lines = unified_diff(before, after, str(change.path), str(change.path), lineterm="")
-        click.echo("\n".join(lines))
-        if not yes:
-            click.confirm(f"change {change.path} so?", abort=True, err=True)
-        apply_change(change)
-        click.echo(f"changed {change.path}")
-        word = "install" if remove else "remove"
-        undo = f"relight warm --install {agent}" + ("" if remove else " --remove")
-        click.echo(f"to {word} it again: {undo}")
-    for note in change.notes:
-        click.echo(note)
 
 
 def _answer_hook() -> None:

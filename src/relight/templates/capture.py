@@ -12,32 +12,23 @@ from msgspec import Struct
 
 from relight.conversations import read_entries
 from relight.errors import RelightError
+from relight.excerpts import strip_hidden
 from relight.injections import skip_injected
 from relight.names import slug
 from relight.redact import redact
-from relight.relevance import LIMIT, Vector, cosine, read_words
+from relight.relevance import LIMIT, Vector, read_words
 from relight.scores import read_weights
 from relight.scoring import Score, score_session
 from relight.seeds import extract_seed
 from relight.sessions import find_session
 from relight.store import Store
-from relight.templates import catalogue, record
-from relight.templates.library import (
-    Template,
-    add_version,
-    check_name,
-    read_by_id,
-    read_templates,
-    retire_template,
-)
+from relight.templates.curation import drop_candidates, refuse_duplicate, retire_weakest
+from relight.templates.library import Template, add_version, check_name, check_words
 from relight.tokens import estimate_messages
 from relight.transcripts import read_transcript
-from relight.validity import validate_messages
+from relight.validity import check_messages, validate_messages
 
 OUTCOMES = ("success", "failure", "unknown")
-# of task and of actions: what is as alike as this in both is the same template again
-DUPLICATE = 0.9
-COMPARED = 20
 _PLACEHOLDER = re.compile(r"\[redacted:([\w-]+):")
 
 
@@ -78,10 +69,11 @@ def capture_template(
         raise RelightError(f"{outcome!r} is not an outcome", f"say one of {', '.join(OUTCOMES)}")
     if name is not None:
         check_name(name)
+    check_words(tags=tags)
     if messages is None:
         material = read_material(store, session_id)
     else:
-        clean = redact_messages(store, list(skip_injected(messages)))
+        clean = redact_messages(store, list(skip_injected(check_messages(messages))))
         material = Material(
             messages=clean,
             calls=[dict(call) for call in calls or ()],
@@ -115,7 +107,8 @@ def capture_template(
         now=now,
     )
     refuse_duplicate(store, template)
-    kept = add_version(store, template)
+    kept = add_version(store, template, is_new=name is None)
+    drop_candidates(store, kept)
     retire_weakest(store, kept, now=now)
     return kept
 
@@ -190,13 +183,13 @@ def make_template(
     if problems := validate_messages(seed):
         raise RelightError(f"the seed is not valid: {problems[0]}", "please report this")
     entries = read_entries(material.messages)
-    task = next((one.text for one in entries if one.role == "user" and one.text.strip()), "")
+    asked = (strip_hidden(one.text) for one in entries if one.role == "user")
+    task = next((text for text in asked if text.strip()), "")
     calls = [call for message in seed for call in message.get("tool_calls", ())]
     text = msgspec.json.encode(seed).decode()
-    taken = Counter(_PLACEHOLDER.findall(text + task[:LIMIT]))
     return Template(
         id=0,
-        name=name or propose_name(store, material.title or task),
+        name=name or propose_name(material.title or task),
         version=0,
         description=description or " ".join((material.title or task).split())[:200],
         project=project or material.project,
@@ -212,12 +205,17 @@ def make_template(
         outcome=material.outcome,
         evidence=material.evidence,
         overruled=list(overruled),
-        redactions=dict(taken),
+        redactions=count_redactions(text + task[:LIMIT]),
         source_session=material.source_session,
         provenance=None,
         created_at=int(time.time() * 1000) if now is None else now,
         content_hash=hash_seed(seed),
     )
+
+
+def count_redactions(text: str) -> dict[str, int]:
+    """How often each rule of redaction took something out of a text."""
+    return dict(Counter(_PLACEHOLDER.findall(text)))
 
 
 def read_actions(calls: Iterable[Mapping[str, Any]]) -> Vector:
@@ -228,69 +226,13 @@ def read_actions(calls: Iterable[Mapping[str, Any]]) -> Vector:
     return {word: round(weight, 3) for word, weight in words.items()}
 
 
-def propose_name(store: Store, title: str) -> str:
-    """A name from the words of the task, not taken yet."""
-    short = slug(" ".join(title.split()[:8]), limit=50) or "template"
-    taken = {name for (name,) in store.query("select name from template")}
-    number, name = 1, short
-    while name in taken:
-        number += 1
-        name = f"{short}-{number}"
-    return name
-
-
-def refuse_duplicate(store: Store, template: Template) -> None:
-    """Refuse what is live already: the same seed, or a task and actions all but the same."""
-    task = read_words(template.task)
-    with store.reading() as database:
-        near = [found for found, _ in catalogue.find_alike(database, task, limit=COMPARED)]
-    same = store.query(
-        "select template.id from template join template_version on template_id = template.id"
-        " where retired_at is null and content_hash = ?",
-        (template.content_hash,),
-    )
-    ids = [*near, *(found for (found,) in same)]
-    for other in read_by_id(store, ids).values() if ids else ():
-        if other.content_hash == template.content_hash:
-            raise RelightError(f"{other.name} holds the same already")
-        if other.name == template.name:
-            continue  # a new version may be like the old one
-        alike = min(cosine(task, read_words(other.task)), cosine(template.actions, other.actions))
-        if alike >= DUPLICATE and other.project == template.project:
-            raise RelightError(
-                f"it is nearly the same as {other.name}: {alike:.0%} alike in task and actions",
-                f"give it that name to make it a new version: --name {other.name}",
-            )
+def propose_name(title: str) -> str:
+    """A name from the words of the task; one that is taken gets a number when it is kept."""
+    return slug(" ".join(title.split()[:8]), limit=40) or "template"
 
 
 def hash_seed(seed: Sequence[Mapping[str, Any]]) -> str:
     return blake2b(msgspec.json.encode(seed), digest_size=8).hexdigest()
-
-
-def retire_weakest(store: Store, added: Template, *, now: int | None = None) -> list[Template]:
-    """Keep to the number of live templates that a project's category may have."""
-    most = store.config.max_live_per_category
-    others = [
-        one
-        for one in read_templates(store, with_retired=False)
-        if (one.project, one.category) == (added.project, added.category) and one.id != added.id
-    ]
-    if not most or len(others) < most:
-        return []
-    achieved = record.read_posteriors(store, others, now=now)
-    ranked = sorted(
-        zip(others, achieved, strict=True),
-        key=lambda pair: (
-            round(pair[1].a / (pair[1].a + pair[1].b), 6),
-            pair[0].score or 0.0,
-            pair[0].created_at,
-        ),
-    )
-    gone = [one for one, _ in ranked[: len(others) + 1 - most]]
-    for one in gone:
-        why = f"the weakest of more than {most} in {added.category} when {added.name} came"
-        retire_template(store, one.name, why=why, now=now)
-    return gone
 
 
 def _first(evidence: Sequence[str]) -> str:

@@ -6,10 +6,13 @@ from itertools import combinations
 
 from msgspec import Struct
 
+from relight.errors import RelightError
+from relight.excerpts import clean_text
 from relight.relevance import cosine, read_words
 from relight.store import Store
+from relight.taxonomy import CATEGORIES
 from relight.templates import catalogue, record
-from relight.templates.library import Template, read_by_id
+from relight.templates.library import Template, check_words, read_by_id
 
 CANDIDATES = 400
 COMPARED = 12
@@ -68,26 +71,44 @@ def rank_templates(
     The first few are ranked again by how much they agree on what to do, and near-equals by what
     they achieved (Thompson sampling; without `rng`, dice thrown by the task's own words).
     """
+    task = clean_text(task)
     words = read_words(task)
-    gate = _Gate(category, frozenset(tags), None if tools is None else frozenset(tools))
+    gate = _make_gate(category, tags, tools)
+    catalogue.heal(store)
     with store.reading() as database:
         near = catalogue.find_alike(database, words, limit=CANDIDATES)
-        floor = catalogue.read_calibration(database).floor
-    alike = dict(near)
-    found = read_by_id(store, list(alike)[:LISTED]) if alike else {}
-    if len(alike) > LISTED and not all(gate.lets_in(one) for one in found.values()):
-        found = read_by_id(store, list(alike))
-    fitting = [one for key in alike if (one := found.get(key)) and gate.lets_in(one)][:LISTED]
+        calibration = catalogue.read_calibration(database)
+    ids = [one.template_id for one in near]
+    found = read_by_id(store, ids[:LISTED]) if ids else {}
+    if len(ids) > LISTED and not all(gate.lets_in(one) for one in found.values()):
+        found = read_by_id(store, ids)
+    fitting = [
+        (template, one)
+        for one in near
+        if (template := found.get(one.template_id)) and gate.lets_in(template)
+    ]
     ranked = [
-        _Ranked(one, alike[one.id], alike[one.id] >= floor, one.project == project is not None)
-        for one in fitting
+        _Ranked(
+            template,
+            one.alike,
+            calibration.find_floor(one),
+            template.project == project is not None,
+        )
+        for template, one in fitting[:LISTED]
     ]
     ranked.sort(key=_standing, reverse=True)
     _add_consensus(ranked[:COMPARED])
     ranked.sort(key=_standing, reverse=True)
     _settle_ties(store, ranked, rng or random.Random(task))
     ranked.sort(key=_standing, reverse=True)
-    return [one.tell(floor, project) for one in ranked]
+    return [one.tell(project) for one in ranked]
+
+
+def _make_gate(category: str | None, tags: Sequence[str], tools: Sequence[str] | None) -> "_Gate":
+    if category is not None and category not in CATEGORIES:
+        raise RelightError(f"there is no category {category!r}", f"use {', '.join(CATEGORIES)}")
+    check_words(tags=tags, tools=tools or ())
+    return _Gate(category, frozenset(tags), None if tools is None else frozenset(tools))
 
 
 class _Gate(Struct, frozen=True):
@@ -109,20 +130,24 @@ class _Gate(Struct, frozen=True):
 class _Ranked(Struct):
     template: Template
     similarity: float
-    is_above_floor: bool
+    floor: float
     is_same_project: bool
     consensus: float = 0.0
     draw: float = 0.0
     achieved: str | None = None
 
     @property
+    def is_above_floor(self) -> bool:
+        return self.similarity >= self.floor
+
+    @property
     def worth(self) -> float:
         return self.similarity * (1 + CONSENSUS_WORTH * self.consensus)
 
-    def tell(self, floor: float, project: str | None) -> Choice:
+    def tell(self, project: str | None) -> Choice:
         reasons = [f"its task is {self.similarity:.0%} like this one"]
         if not self.is_above_floor:
-            reasons.append(f"that is below the floor of {floor:.0%}: none is given")
+            reasons.append(f"that is below the floor of {self.floor:.0%}: none is given")
         if project is not None:
             same = "the same" if self.is_same_project else "another"
             reasons.append(f"it is of {same} project")

@@ -3,14 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from relight.conversations import read_text, to_anthropic
+from relight.conversations import read_entries, read_text, to_anthropic
 from relight.errors import RelightError
+from relight.examples import render_text, wrap_messages
 from relight.injections import wrap_block
-from relight.seeds import extract_seed, render_text, wrap_messages
+from relight.seeds import extract_seed
 from relight.templates.library import Template
 from relight.tokens import estimate_messages, estimate_tokens
 from relight.units import Message
-from relight.validity import validate_messages
+from relight.validity import check_messages, validate_messages
 
 STYLES = ("text", "messages")
 # room for the words around a seed
@@ -28,7 +29,7 @@ def inject(
     """
     if style not in STYLES:
         raise RelightError(f"there is no style {style!r}", f"use {' or '.join(STYLES)}")
-    copied = [dict(message) for message in messages]
+    copied = [dict(message) for message in check_messages(messages)]
     if style == "text":
         return _inject_text(template, copied)
     start = 0
@@ -36,7 +37,7 @@ def inject(
         start += 1
     injected = [*copied[:start], *wrap_messages(template.seed, template.name), *copied[start:]]
     own = {str(call["id"]) for one in template.seed for call in one.get("tool_calls", ())}
-    theirs = {str(call.get("id")) for one in copied for call in one.get("tool_calls") or ()}
+    theirs = {call.key for one in read_entries(copied) for call in one.calls}
     problems = validate_messages(injected) if not validate_messages(copied) else []
     if problems or own & theirs:
         why = problems[0] if problems else "a call has the same id"
@@ -68,12 +69,13 @@ def fit_seed(
 ) -> list[Message]:
     """A template's seed within a budget of tokens, without calls of tools that are not there.
 
-    It is chosen anew rather than cut: a cut would break pairs of calls and results.
+    It is chosen anew rather than cut: a cut would break pairs of calls and results. Where no call
+    is left there is nothing to learn from, and nothing is given.
     """
     seed = template.seed if tools is None else _drop_units(template.seed, set(tools))
     if estimate_messages(seed) + _FRAME_TOKENS > budget:
         seed = extract_seed(seed, max_tokens=max(budget - _FRAME_TOKENS, 0))
-    return seed
+    return seed if any(message.get("tool_calls") for message in seed) else []
 
 
 def _drop_units(seed: Sequence[Message], tools: set[str]) -> list[Message]:

@@ -43,24 +43,27 @@ def read_posteriors(
 ) -> list[Posterior]:
     """How well each template's newest version did lately; the pooled rate is the prior."""
     at = int(time.time() * 1000) if now is None else now
+    marks = ",".join("?" * len(templates))
     rows = store.query(
         "select template_id, provision.version, provision.created_at, session.outcome"
-        f" {JOINED} and arm = 'warm'"
+        f" {JOINED} and arm = 'warm' and template_id in ({marks})",
+        [one.id for one in templates],
     )
-    pooled = [outcome == "success" for *_, outcome in rows if outcome in ("success", "failure")]
-    rate = (sum(pooled) + 1) / (len(pooled) + 2)
+    pooled = count_outcomes(store, "warm")
+    rate = (pooled[0] + 1) / (sum(pooled) + 2)
+    grouped: dict[tuple[int, int], list[tuple[int, str | None]]] = {}
+    for template_id, version, began_at, outcome in rows:
+        grouped.setdefault((template_id, version), []).append((began_at, outcome))
     posteriors = []
     for template in templates:
-        a, b, known, unknown = PRIOR_WEIGHT * rate, PRIOR_WEIGHT * (1 - rate), 0, 0
-        for template_id, version, began_at, outcome in rows:
-            if (template_id, version) != (template.id, template.version):
-                continue
+        a, b, known = PRIOR_WEIGHT * rate, PRIOR_WEIGHT * (1 - rate), 0
+        own = grouped.get((template.id, template.version), [])
+        for began_at, outcome in own:
             weight = 0.5 ** (max(at - began_at, 0) / _DAY_MS / HALF_LIFE_DAYS)
             a += weight * (outcome == "success")
             b += weight * (outcome == "failure")
             known += outcome in ("success", "failure")
-            unknown += outcome not in ("success", "failure")
-        posteriors.append(Posterior(a, b, known, unknown))
+        posteriors.append(Posterior(a, b, known, len(own) - known))
     return posteriors
 
 
@@ -78,26 +81,35 @@ def count_outcomes(
 
 
 def find_harm(store: Store, template: Template) -> str | None:
-    """Why a template must go: it is worse than no template with a probability above 0.95."""
+    """Why a template must go: it is worse than no template with a probability above 0.95.
+
+    It is compared with the sessions that were held out from it, as others' tasks may be easier;
+    those held out from others count no more than a few sessions of its own.
+    """
     warm = count_outcomes(store, "warm", template_id=template.id, version=template.version)
     if not warm[1]:
         return None
-    cold = count_outcomes(store, "cold")
+    own = count_outcomes(store, "cold", template_id=template.id)
+    everyone = count_outcomes(store, "cold")
+    others = everyone[0] - own[0], everyone[1] - own[1]
+    share = min(1.0, PRIOR_WEIGHT / sum(others)) if sum(others) else 0.0
+    cold = own[0] + share * others[0], own[1] + share * others[1]
     if not sum(cold):
         return None
     worse = 1 - probability_at_least(cold, warm)
     if worse <= HARM:
         return None
+    held = own if sum(own) else others
     return (
         f"worse than starting cold with a probability of {worse:.2f}: {warm[0]:.0f} of"
         f" {sum(warm):.0f} succeeded with version {template.version},"
-        f" {cold[0]:.0f} of {sum(cold):.0f} without"
+        f" {held[0]:.0f} of {sum(held):.0f} without"
     )
 
 
 def retire_if_harmful(store: Store, template: Template, *, now: int | None = None) -> bool:
     """Retire a live template that does harm; gives whether it did."""
-    if template.retired_at is not None or (why := find_harm(store, template)) is None:
+    if template.state != "live" or (why := find_harm(store, template)) is None:
         return False
     retire_template(store, template.name, why=why, now=now)
     return True
@@ -107,28 +119,37 @@ def read_stats(store: Store) -> list[dict[str, Any]]:
     """What each version of each template achieved, the sessions it was held out from beside it."""
     rows = store.query(
         "select name, version, retired_at, retired_why, template.id from template"
-        " join template_version on template_id = template.id order by name, version"
+        " join template_version on template_id = template.id"
+        " where proposed_at is null order by name, version"
     )
+    given = {
+        tuple(key): count
+        for *key, count in store.query(
+            "select template_id, version, arm, count(*) from provision"
+            " where template_id is not null group by template_id, version, arm"
+        )
+    }
+    outcomes = {
+        tuple(key): count
+        for *key, count in store.query(
+            f"select template_id, provision.version, outcome, count(*) {JOINED} and arm = 'warm'"
+            " group by template_id, provision.version, outcome"
+        )
+    }
     stats = []
     for name, version, retired_at, retired_why, template_id in rows:
-        given = dict(
-            store.query(
-                "select arm, count(*) from provision where template_id = ? and version = ?"
-                " group by arm",
-                (template_id, version),
-            )
-        )
-        counts = count_outcomes(store, "warm", template_id=template_id, version=version)
-        warm = given.get("warm", 0)
+        own = (template_id, version)
+        warm = given.get((*own, "warm"), 0)
+        success, failure = (outcomes.get((*own, one), 0) for one in ("success", "failure"))
         stats.append(
             {
                 "template": name,
                 "version": version,
                 "warm": warm,
-                "cold": given.get("cold", 0),
-                "success": int(counts[0]),
-                "failure": int(counts[1]),
-                "unknown": warm - int(sum(counts)),
+                "cold": given.get((*own, "cold"), 0),
+                "success": success,
+                "failure": failure,
+                "unknown": warm - success - failure,
                 "retired_at": write_time(retired_at),
                 "retired_why": retired_why,
             }

@@ -2,19 +2,27 @@
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from relight import __version__
 from relight.errors import RelightError
+from relight.excerpts import strip_hidden
 from relight.names import file_name
 from relight.redact import find_secrets
 from relight.relevance import LIMIT
 from relight.seeds import extract_seed
 from relight.store import Store
-from relight.templates.capture import hash_seed, read_actions, redact_messages, refuse_duplicate
+from relight.taxonomy import Category, TaskType
+from relight.templates.capture import (
+    count_redactions,
+    hash_seed,
+    read_actions,
+    redact_messages,
+)
+from relight.templates.curation import refuse_duplicate, retire_weakest
 from relight.templates.library import NAME_LIMIT, Template, add_version, check_name
 from relight.times import write_time
 from relight.tokens import estimate_messages
@@ -23,8 +31,11 @@ from relight.validity import validate_messages
 FORMAT = "relight-template/1"
 FILE_LIMIT_BYTES = 1_000_000
 TOKENS_LIMIT = 4000
-CATEGORIES = ("coding", "research", "ops", "general")
-TASK_TYPES = ("code", "file", "research", "mixed")
+DESCRIPTION_CHARACTERS = 500
+ITEMS_LIMIT, ITEM_CHARACTERS = 20, 300
+
+Words = Annotated[str, Meta(max_length=ITEM_CHARACTERS)]
+Items = Annotated[list[Words], Meta(max_length=ITEMS_LIMIT)]
 
 
 class _File(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -34,21 +45,22 @@ class _File(Struct, forbid_unknown_fields=True, kw_only=True):
     name: str
     version: int
     description: str = ""
-    category: str
-    task_type: str
-    tags: list[str] = []
+    category: Category
+    task_type: TaskType
+    tags: Items = []
     task: str
     seed: list[dict[str, Any]]
-    score: float | None = None
-    outcome: str = "unknown"
-    evidence: list[str] = []
-    overruled: list[str] = []
-    provenance: dict[str, Any] = {}
+    score: Annotated[float, Meta(ge=0, le=1)] | None = None
+    outcome: Literal["success", "failure", "unknown"] = "unknown"
+    evidence: Items = []
+    overruled: Items = []
+    provenance: Annotated[dict[Words, Words | None], Meta(max_length=ITEMS_LIMIT)] = {}
 
 
-def export_template(template: Template, folder: Path, *, now: int | None = None) -> Path:
+def export_template(template: Template, place: Path, *, now: int | None = None) -> Path:
     """Write a template as a JSON file; refused if redaction still finds anything in it.
 
+    `place` is a folder, or a file that ends in `.json`; only another template is overwritten.
     Where it was made is told without the session's id, which is nobody else's business.
     """
     at = int(time.time() * 1000) if now is None else now
@@ -57,22 +69,23 @@ def export_template(template: Template, folder: Path, *, now: int | None = None)
         "source": (template.source_session or "").partition(":")[0] or None,
         "captured_at": write_time(template.created_at),
     }
-    content = _File(
-        format=FORMAT,
-        name=template.name,
-        version=template.version,
-        description=template.description,
-        category=template.category,
-        task_type=template.task_type,
-        tags=template.tags,
-        task=template.task,
-        seed=template.seed,
-        score=template.score,
-        outcome=template.outcome,
-        evidence=template.evidence,
-        overruled=template.overruled,
-        provenance={**provenance, "exported_at": write_time(at)},
-    )
+    content = {
+        "format": FORMAT,
+        "name": template.name,
+        "version": template.version,
+        "description": template.description,
+        "category": template.category,
+        "task_type": template.task_type,
+        "tags": _limit(template.tags),
+        "task": template.task,
+        "seed": template.seed,
+        "score": template.score,
+        "outcome": template.outcome,
+        "evidence": _limit(template.evidence),
+        "overruled": _limit(template.overruled),
+        "provenance": {**provenance, "exported_at": write_time(at)},
+    }
+    msgspec.convert(content, _File)  # what could not be read again is not written
     data = msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
     if secrets := find_secrets(data):
         rules = ", ".join(sorted({secret.rule for secret in secrets}))
@@ -80,9 +93,12 @@ def export_template(template: Template, folder: Path, *, now: int | None = None)
             f"{template.name} is not written: redaction finds {rules} in it",
             "capture it again: what is found today is taken out then",
         )
-    path = folder / file_name(template.name, ending=".json")
+    is_file = place.suffix == ".json" and not place.is_dir()
+    path = place if is_file else place / file_name(template.name, ending=".json")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and FORMAT.encode() not in path.read_bytes()[:200]:
+            raise RelightError(f"{path} is there, and is no template", "name another place")
         path.touch(mode=0o600)
         path.write_bytes(data)
     except OSError as error:
@@ -90,48 +106,60 @@ def export_template(template: Template, folder: Path, *, now: int | None = None)
     return path
 
 
+def _limit(items: list[str]) -> list[str]:
+    return [item[:ITEM_CHARACTERS] for item in items[:ITEMS_LIMIT]]
+
+
 def read_foreign(store: Store, path: Path, *, name: str | None = None) -> Template:
     """The template that a file holds, checked and redacted, not yet kept."""
     try:
-        if path.stat().st_size > FILE_LIMIT_BYTES:
+        with path.open("rb") as file:
+            data = file.read(FILE_LIMIT_BYTES + 1)
+        if len(data) > FILE_LIMIT_BYTES:
             raise RelightError(f"{path} is too large for a template")
-        content = msgspec.json.decode(path.read_bytes(), type=_File)
+        content = msgspec.json.decode(data, type=_File)
     except OSError as error:
         raise RelightError(f"cannot read {path}: {error.strerror}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RelightError(f"{path} is no template: {error}") from error
     if content.format != FORMAT:
         raise RelightError(f"{path} is no template of this kind: {content.format[:40]!r}")
-    if content.category not in CATEGORIES or content.task_type not in TASK_TYPES:
-        raise RelightError(f"{path} names a kind of work that there is not")
     # made anew from its own messages: whatever else a message might hold is left behind
     seed = redact_messages(store, extract_seed(content.seed, max_tokens=TOKENS_LIMIT))
     if not seed or validate_messages(seed):
         raise RelightError(f"{path} holds no messages that a session could begin with")
     check_name(chosen := name or " ".join(content.name.split())[:NAME_LIMIT])
     calls = [call for message in seed for call in message.get("tool_calls", ())]
-    text = redact_messages(store, [{"task": content.task[:LIMIT], "told": content.description}])[0]
+    told = {
+        "task": strip_hidden(content.task[:LIMIT]),
+        "description": strip_hidden(content.description[:DESCRIPTION_CHARACTERS]),
+        "tags": [*content.tags, "imported"],
+        "evidence": [f"as its file says: {one}" for one in content.evidence],
+        "overruled": content.overruled,
+        "provenance": content.provenance,
+    }
+    clean = redact_messages(store, [told])[0]
     return Template(
         id=0,
         name=chosen,
         version=0,
-        description=str(text["told"])[:500],
+        description=clean["description"],
         project=None,
         category=content.category,
         task_type=content.task_type,
-        tags=sorted({*content.tags, "imported"}),
+        tags=sorted({*clean["tags"]}),
         tools=sorted({call["function"]["name"] for call in calls}),
-        task=str(text["task"]),
+        task=clean["task"],
         actions=read_actions(calls),
         seed=seed,
         tokens=estimate_messages(seed),
         score=content.score,
         outcome=content.outcome,
-        evidence=[f"as its file says: {one}" for one in content.evidence],
-        overruled=content.overruled,
-        redactions={},
+        evidence=clean["evidence"],
+        overruled=clean["overruled"],
+        redactions=count_redactions(msgspec.json.encode([seed, clean]).decode()),
         source_session=None,
-        provenance={**content.provenance, "file": path.name, "name": content.name[:NAME_LIMIT]},
+        provenance={**clean["provenance"], "file": path.name, "name": content.name[:NAME_LIMIT]},
         created_at=int(time.time() * 1000),
         content_hash=hash_seed(seed),
     )
@@ -145,4 +173,6 @@ def import_template(store: Store, template: Template) -> Template:
         raise RelightError(
             f"there is a template {template.name!r} already", "give it another name with --name"
         )
-    return add_version(store, template)
+    kept = add_version(store, template)
+    retire_weakest(store, kept)
+    return kept

@@ -1,0 +1,23 @@
+"""A template as JSON, as the command line and the dashboard's API give it."""
+
+from typing import Any
+
+from relight.templates.injection import render_template
+from relight.templates.library import Template
+from relight.times import write_time
+
+WEAK = "no outcome is known: a score alone ranks a success above a failure in 6 cases of 10"
+
+
+def show_template(template: Template, *, with_seed: bool = True) -> dict[str, Any]:
+    left_out = ("id", "actions", "seed", "created_at", "retired_at", "proposed_at", "content_hash")
+    names = [name for name in template.__struct_fields__ if name not in left_out]
+    shown: dict[str, Any] = {name: getattr(template, name) for name in names}
+    shown["state"] = template.state
+    shown["created_at"] = write_time(template.created_at)
+    shown["retired_at"] = write_time(template.retired_at)
+    if template.outcome != "success":
+        shown["warning"] = WEAK
+    if with_seed:
+        shown |= {"seed": template.seed, "text": render_template(template)}
+    return shown

@@ -1,0 +1,154 @@
+"""Claude Code itself with Relight's hook: the seed reaches the model, once, and is in no count."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import build
+import build_warm
+from clients import find_claude
+from relight.ids import row_id
+from relight.injections import TAG
+from relight.transcripts import read_transcript
+from scripted import Reply, call
+from scripted_agents import AgentServer, has_tool_results
+
+TASK = "The rounding of invoice totals is wrong, please fix the rounding in invoices"
+
+
+def answer(request: dict[str, Any]) -> Reply:
+    names = {tool["name"] for tool in request.get("tools") or ()}
+    if "Bash" in names and not has_tool_results(request):
+        arguments = {"command": "echo looked", "description": "Look"}
+        return Reply("Let me look.", [call("Bash", f"toolu_{uuid4().hex}", **arguments)])
+    return Reply("The rounding is right now.")
+
+
+class Claude:
+    """The real program with a home of its own, talking to a scripted model."""
+
+    def __init__(self, home: Path, url: str) -> None:
+        self.program = find_claude()
+        self.home = home
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "RELIGHT_HOME": str(home / "relight"),
+            "ANTHROPIC_BASE_URL": url,
+            "ANTHROPIC_API_KEY": "sk-ant-scripted",
+            "DISABLE_TELEMETRY": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        }
+
+    def run(self, *words: str) -> str:
+        done = subprocess.run(
+            words,
+            env=self.environment,
+            cwd=self.home,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+        return done.stdout
+
+    def ask(self, prompt: str, *words: str) -> Any:
+        told = ("-p", prompt, "--output-format", "json", "--allowedTools", "Bash", *words)
+        return json.loads(self.run(str(self.program), *told))
+
+    def relight(self, *words: str) -> str:
+        return self.run(sys.executable, "-m", "relight", *words)
+
+
+def find_seeds(server: AgentServer) -> list[int]:
+    """How often the seed stands in each request of the conversation."""
+    marks = [json.dumps(one["messages"]).count(f"<{TAG} ") for one in server.asked]
+    return [count for count, one in zip(marks, server.asked, strict=True) if one.get("tools")]
+
+
+def test_the_first_prompt_gets_the_seed_and_no_count_holds_it(tmp_path: Path) -> None:
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        build_warm.capture(store, "Fix the rounding in the invoices module", name="fix-rounding")
+    with AgentServer(answer) as server:
+        claude = Claude(tmp_path, server.root_url)
+        claude.relight("warm", "--install", "claude-code", "--yes")
+        said = claude.ask(TASK)
+        assert said["result"] == "The rounding is right now."
+        assert find_seeds(server) == [1, 1]
+        claude.ask("Is the rounding of invoices right as well?", "--resume", said["session_id"])
+        assert set(find_seeds(server)) == {1}  # the first one stays; a later prompt adds none
+        claude.relight("warm", "--install", "claude-code", "--remove", "--yes")
+        asked = len(server.asked)
+        claude.ask(TASK)
+        later = [json.dumps(one["messages"]) for one in server.asked[asked:]]
+        assert not any(f"<{TAG} " in one for one in later)
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        build.import_home(store, tmp_path, sources=["claude-code"])
+        ((key, source, arm),) = store.query("select session_key, source, arm from provision")
+        assert (key, source, arm) == (said["session_id"], "claude-code", "warm")
+        ((title, calls),) = store.query(
+            "select title, (select sum(tool_calls) from session_day where session_id = session.id)"
+            " from session where key = ?",
+            (key,),
+        )
+        messages = read_transcript(store, row_id("session", "claude-code", key)).messages
+    assert (title, calls) == (TASK, 1)
+    assert TAG not in json.dumps(messages)
+
+
+def test_a_broken_store_leaves_claude_code_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "relight").mkdir()
+    with AgentServer(answer) as server:
+        claude = Claude(tmp_path, server.root_url)
+        claude.relight("warm", "--install", "claude-code", "--yes")
+        (tmp_path / "relight" / "relight.db").write_bytes(b"this is no database" * 100)
+        assert claude.ask(TASK)["result"] == "The rounding is right now."
+        assert find_seeds(server) == [0, 0]
+    assert (tmp_path / "relight" / "missed.log").read_text().count("\n") > 0
+
+
+def answer_experiment(request: dict[str, Any]) -> Reply:
+    """Writes what the check wants only if it was shown the example."""
+    names = {tool["name"] for tool in request.get("tools") or ()}
+    if "Bash" not in names or has_tool_results(request):
+        return Reply("Done.")
+    word = "right" if f"<{TAG} " in json.dumps(request["messages"]) else "wrong"
+    arguments = {"command": f"echo {word} > out.txt", "description": "Write"}
+    return Reply("Let me.", [call("Bash", f"toolu_{uuid4().hex}", **arguments)])
+
+
+def test_an_experiment_with_claude_code_finds_its_sessions_and_keeps_the_arms_apart(
+    tmp_path: Path,
+) -> None:
+    """The hook is in place: it must leave both arms as they were dealt."""
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        build_warm.capture(store, "Fix the rounding in the invoices module", name="fix-rounding")
+    lines = [
+        {"id": f"t{n}", "prompt": f"{TASK}, number {n}", "check": "grep -q right out.txt"}
+        for n in range(2)
+    ]
+    (tmp_path / "tasks.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    with AgentServer(answer_experiment) as server:
+        claude = Claude(tmp_path, server.root_url)
+        claude.relight("warm", "--install", "claude-code", "--yes")
+        command = f"{claude.program} -p --allowedTools Bash"
+        words = ("--tasks", "tasks.jsonl", "--command", command, "--json")
+        found = json.loads(claude.relight("experiment", "start", "e", *words))
+    assert found["pairs"] == {"planned": 2, "done": 2, "skipped": 0}
+    assert found["outcomes"]["warm"] == {"success": 2, "failure": 0, "unknown": 0}
+    assert found["outcomes"]["cold"] == {"success": 0, "failure": 2, "unknown": 0}
+    assert {one["session"].split(":")[0] for one in found["runs"]} == {"claude-code"}
+    assert all(count is not None for count in found["tokens"].values())
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        joined = store.query(
+            "select arm, outcome from provision join session on session.key = session_key"
+            " order by arm"
+        )
+    assert joined == [("cold", "failure")] * 2 + [("warm", "success")] * 2
