@@ -16,6 +16,7 @@ from bench.measure import judge, print_rows
 from bench.model import serving
 from relight.agent.loop import run_agent
 from relight.agent.models import OneModel
+from relight.agent.tools import TOOLS
 from relight.endpoints import Endpoint
 from relight.moa import MoA
 from relight.store import Store, open_store
@@ -90,7 +91,8 @@ def measure_mixture(folder: Path, url: str) -> tuple[float, float]:
 def measure_loop(folder: Path, url: str) -> float:
     """Milliseconds a turn takes beyond what the model's server takes for it."""
     (folder / "work").mkdir()
-    (folder / "work" / "a.txt").write_text("some text\n" * 50)
+    text = "some text\n" * 50
+    (folder / "work" / "a.txt").write_text(text)
     endpoint = Endpoint(model=f"task-{TASK_TURNS}", base_url=url)
     with open_home(folder / "loop") as store:
         took = []
@@ -99,18 +101,27 @@ def measure_loop(folder: Path, url: str) -> float:
             model, work = OneModel(endpoint), folder / "work"
             run = partial(run_agent, "Do it", model=model, rec=rec, folder=work)
             took.append(clock(run) * 1000 / (TASK_TURNS + 1))
-    return min(took) - measure_server(url)
+    return min(took) - measure_server(url, text)
 
 
-def measure_server(url: str) -> float:
-    """Milliseconds that the server takes for one answer, asked in the plainest way there is."""
+def measure_server(url: str, text: str) -> float:
+    """Milliseconds that the server takes for one answer, asked in the plainest way there is.
+
+    It is asked half-way through the task: to read a long conversation is its own time, too.
+    """
     host, _, path = url.removeprefix("http://").partition("/")
     connection = HTTPConnection(host)
-    body = {"model": f"task-{TASK_TURNS}", "messages": [], "stream": True}
+    function = {"name": "read_file", "arguments": '{"path": "a.txt"}'}
+    calls = [{"id": f"0-{n}", "type": "function", "function": function} for n in range(3)]
+    told = [{"role": "tool", "tool_call_id": one["id"], "content": text} for one in calls]
+    turn = [{"role": "assistant", "content": None, "tool_calls": calls}, *told]
+    tools = [tool.describe() for tool in TOOLS.values()]
+    body = {"model": f"task-{TASK_TURNS}", "messages": turn * (TASK_TURNS // 2), "stream": True}
+    data = json.dumps({**body, "tools": tools}).encode()
     times = []
     for _ in range(TASK_TURNS):
         started = time.perf_counter()
-        connection.request("POST", f"/{path}/chat/completions", json.dumps(body).encode())
+        connection.request("POST", f"/{path}/chat/completions", data)
         connection.getresponse().read()
         times.append(time.perf_counter() - started)
     connection.close()

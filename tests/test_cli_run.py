@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,11 @@ def test_a_failed_run_ends_with_one(tmp_path: Path) -> None:
         (["run", "x", "--model", "moa:gone"], "no preset 'gone'"),
         (["run", "x", "--model", "m", "--tools", "fly"], "no tool 'fly'"),
         (["run", "x", "--model", "m", "--template", "gone"], "gone"),
+        (["run", "x", "--model", "m", "--workdir", "gone"], "no folder"),
+        (["run", " ", "--model", "m"], "there is no task"),
+        (["run", "x", "--model", "m", "--key-variable", "NO_KEY"], "NO_KEY is not set"),
+        (["run", "x", "--model", "m", "--timeout", "nan"], "seconds must be"),
+        (["run", "x", "--model", "m", "--budget-usd", "-1"], "cost_usd must be"),
         (["moa", "show", "gone"], "no trace of 'gone'"),
         (["moa", "run", "gone", "x"], "no preset 'gone'"),
     ],
@@ -85,6 +92,8 @@ def test_what_is_asked_for_and_not_there_is_told(
     assert done.returncode == 1
     assert done.stderr.startswith("error: ")
     assert said in done.stderr
+    with build.open_home(tmp_path) as store:
+        assert store.query("select count(*) from session") == [(0,)]
 
 
 def test_openais_own_variables_serve_and_only_without_an_address(tmp_path: Path) -> None:
@@ -95,6 +104,41 @@ def test_openais_own_variables_serve_and_only_without_an_address(tmp_path: Path)
         relight(tmp_path, "run", "x", "--model", "m", *address, **environment)
         sent = [one.headers.get("Authorization") for one in server.chats]
     assert sent == ["Bearer sk-mine", None]
+
+
+def test_pages_of_this_machine_are_fetched_only_if_allowed(tmp_path: Path) -> None:
+    def script(body: dict[str, Any]) -> Reply:
+        is_done = body["messages"][-1]["role"] == "tool"
+        page = call("web_fetch", url=f"http://127.0.0.1:{port}/page")
+        return Reply("ok") if is_done else Reply(None, [page])
+
+    with Server(script, pages={"/page": Reply(body=b"local words")}) as server:
+        port = server.page("").rpartition(":")[2]
+        words = ["run", "x", "--model", "m", "--base-url", server.base_url]
+        for option in ([], ["--allow-private-fetch"]):
+            relight(tmp_path, *words, *option)
+        told = [one.body["messages"][-1]["content"] for one in server.chats]
+    assert "not a public address" in told[1]
+    assert "local words" in told[3]
+
+
+def test_a_run_that_is_ended_from_outside_ends_its_commands_and_says_so(tmp_path: Path) -> None:
+    asked = call("terminal", command="echo $$ > pid; sleep 60")
+    with Server([Reply(None, [asked])]) as server:
+        words = ["run", "x", "--model", "m", "--base-url", server.base_url]
+        words += ["--workdir", str(tmp_path), "--home", str(tmp_path / "relight")]
+        child = subprocess.Popen([sys.executable, "-m", "relight", *words])
+        while not (tmp_path / "pid").exists():
+            assert child.poll() is None
+            time.sleep(0.02)
+        time.sleep(0.2)
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(10) == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+    with build.open_home(tmp_path) as store:
+        (row,) = store.query("select ending from session")
+    assert row == ("interrupted",)
 
 
 def write_preset(home: Path, url: str) -> None:
@@ -145,6 +189,18 @@ def test_a_preset_answers_runs_and_shows_who_said_what(tmp_path: Path) -> None:
         "reference",
         "reference",
     ]
+
+
+def test_a_cost_of_which_some_is_unknown_is_told_as_a_least(tmp_path: Path) -> None:
+    price = {"prompt": "0.001", "completion": "0.001"}
+    with Server(script, models=[{"id": "actor", "pricing": price}]) as server:
+        write_preset(tmp_path, server.base_url)
+        asked = relight(tmp_path, "moa", "run", "review", "What now?")
+        ran = relight(tmp_path, "run", "Do it", "--model", "moa:review")
+    session = asked.stderr.split(" · ")[0].split()[-1]
+    told = [asked.stderr, ran.stderr]
+    told += [relight(tmp_path, *words).stdout for words in (["moa", "traces"], ["show", session])]
+    assert [one for one in told if "≥$" not in one] == []
 
 
 def test_a_bad_setting_in_a_preset_is_told(tmp_path: Path) -> None:

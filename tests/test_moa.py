@@ -211,7 +211,9 @@ def test_the_openai_sdk_understands_our_shapes(tmp_path: Path) -> None:
         client = relight.MoA(preset(server.base_url))
         tools = [{"type": "function", "function": {"name": "terminal"}}]
         whole = client.chat.completions.create(messages=ASKED, tools=tools)
-        chunks = list(client.chat.completions.create(messages=ASKED, tools=tools, stream=True))
+        usage = {"include_usage": True}
+        options: dict[str, Any] = {"tools": tools, "stream": True, "stream_options": usage}
+        chunks = list(client.chat.completions.create(messages=ASKED, **options))
     real = ChatCompletion.model_validate(whole.to_dict(), strict=True)
     assert real.choices[0].message.tool_calls is not None
     assert real.choices[0].message.tool_calls[0].to_dict() == call("terminal", command="tail log")
@@ -254,6 +256,19 @@ MESSAGES = st.lists(
 )
 
 
+OPTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "temperature": st.floats(0, 2) | st.none(),
+        "max_tokens": st.integers(1, 9),
+        "user": TEXT,
+        "tools": st.just([{"type": "function", "function": {"name": "f\ud800"}}]),
+        "extra_body": st.dictionaries(st.sampled_from(["top_k", "temperature"]), st.integers(0, 2)),
+        "stream_options": st.just({"include_usage": False, "include_obfuscation": False}),
+    },
+)
+
+
 def test_a_trace_says_what_went_over_the_wire(tmp_path: Path) -> None:
     with Server(lambda body: Reply(said[0])) as server, open_traced(tmp_path) as store:
         said = [""]
@@ -261,18 +276,31 @@ def test_a_trace_says_what_went_over_the_wire(tmp_path: Path) -> None:
         path = trace_path(store.config.trace_folder, "law")
 
         @settings(max_examples=200)
-        @given(messages=MESSAGES, answer=st.text(max_size=40), stream=st.booleans())
-        def law(messages: list[dict[str, Any]], answer: str, stream: bool) -> None:
+        @given(
+            messages=MESSAGES, answer=st.text(max_size=40), stream=st.booleans(), options=OPTIONS
+        )
+        def law(
+            messages: list[dict[str, Any]], answer: str, stream: bool, options: dict[str, Any]
+        ) -> None:
             said[0] = answer
             client.mixture._advice.clear()
             server.requests.clear()
             path.unlink(missing_ok=True)
-            told = client.chat.completions.create(messages=messages, stream=stream)
+            told = client.chat.completions.create(messages=messages, stream=stream, **options)
             text = _join(told) if stream else told.choices[0].message.content or ""
             (turn,) = read_trace(path).turns
-            logged = {one.body["model"]: one.body["messages"] for one in server.chats}
             traced = [*turn["references"], turn["aggregator"]]
-            assert {one["model"]: one["input_messages"] for one in traced} == logged
+            bodies = {
+                one["model"]: {
+                    "model": one["model"],
+                    "messages": one["input_messages"],
+                    **one["settings"],
+                }
+                for one in traced
+            }
+            assert bodies == {one.body["model"]: one.body for one in server.chats}
+            for one in traced:
+                assert one["temperature"] == bodies[one["model"]].get("temperature")
             assert {one["output"] or "" for one in traced} == {answer} == {text}
             assert turn["aggregator"]["streamed"] is stream
 

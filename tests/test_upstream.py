@@ -5,25 +5,30 @@ import json
 import time
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import build
 from relight import background
-from relight.answers import Answer, UpstreamError
-from relight.endpoints import Endpoint, build_request
+from relight.answers import Answer, MalformedAnswer, ToldError, UpstreamError, read_completion
+from relight.endpoints import Asked, Endpoint, build_request
 from relight.errors import RelightError
 from relight.model import Cost, Failure, Usage
-from relight.streams import Gathering, Splitter
+from relight.shapes import shape_chunk, shape_completion
+from relight.streams import Gathering, Splitter, name_calls
 from relight.upstream import ask, open_stream
-from scripted import Reply, Server, call
+from relight.usage import read_openai_usage
+from scripted import Logged, Reply, Server, call
 
 HELLO = [{"role": "user", "content": "Hello"}]
+ASKED = Asked(messages=HELLO)
 
 
 def answer(server: Server, *, stream: bool = False, **settings: Any) -> Answer:
     endpoint = Endpoint(**{"model": "m", "base_url": server.base_url, "attempts": 1, **settings})
-    return background.run(ask(build_request(endpoint, HELLO, stream=stream)))
+    return background.run(ask(build_request(endpoint, ASKED, stream=stream)))
 
 
 def fail(server: Server, *, stream: bool = False, **settings: Any) -> UpstreamError:
@@ -79,6 +84,15 @@ def test_the_endpoints_own_price_is_used_and_its_own_figure_before_it() -> None:
         assert sum(one.path == "/v1/models" for one in server.requests) == 1
 
 
+@pytest.mark.parametrize("usage", [{"cost": 1e300}, {"cost": "1e900000"}, {"cost": -1}, {}])
+def test_absurd_figures_of_an_endpoint_are_unknown(usage: dict[str, Any]) -> None:
+    told = {"prompt_tokens": 10**30, "completion_tokens": 7, **usage}
+    prices = {"prompt": "1e900000", "completion": "0.5"}
+    with Server([Reply("a", usage=told)], models=[{"id": "m", "pricing": prices}]) as server:
+        found = answer(server)
+    assert (found.usage, found.cost) == (Usage(output=7), None)
+
+
 def test_an_endpoint_without_a_price_list_gives_no_cost() -> None:
     with Server([Reply("a")]) as server:
         assert answer(server).cost is None
@@ -101,7 +115,13 @@ def test_an_endpoint_without_a_price_list_gives_no_cost() -> None:
         (Reply(body=b"[1, 2]"), "malformed_response"),
         (Reply(body=b"[" * 100_000), "malformed_response"),
         (Reply(body=b'{"error": {"code": 429, "message": "later"}}'), "rate_limit"),
-        (Reply(body=b'{"error": "overloaded"}'), "malformed_response"),
+        (Reply(body=b'{"error": "overloaded"}'), "overloaded"),
+        (Reply(body=b'{"error": {"type": "rate_limit_error", "message": "no"}}'), "rate_limit"),
+        (Reply(body=b'{"error": {"message": "for no reason"}}'), "unknown"),
+        (
+            Reply(body=b"data: [DONE]\n\n", headers={"Content-Type": "text/event-stream"}),
+            "malformed_response",
+        ),
         (Reply(body=b" " * (33 << 20)), "answer_too_large"),
     ],
 )
@@ -109,6 +129,40 @@ def test_an_endpoint_without_a_price_list_gives_no_cost() -> None:
 def test_each_trouble_is_a_failure_of_its_kind(reply: Reply, kind: str, stream: bool) -> None:
     with Server([reply]) as server:
         assert fail(server, stream=stream).failure.kind == kind
+
+
+def test_an_address_that_leads_on_is_told_and_not_followed() -> None:
+    moved = Reply(status=301, headers={"Location": "https://api.example.com/v1"})
+    with Server([moved]) as server:
+        assert "leads on to https://api.example.com/v1" in fail(server).failure.reason
+
+
+@pytest.mark.parametrize("begin", [b"", b"\xef\xbb\xbf"])
+def test_half_a_character_costs_only_itself(begin: bytes) -> None:
+    body = (
+        begin + rb'data: {"choices": [{"delta": {"content": "a\ud83db"}, "finish_reason": "stop"}]}'
+    )
+    headers = {"Content-Type": "text/event-stream"}
+    with Server([Reply(body=body + b"\n\n", headers=headers)]) as server:
+        assert answer(server, stream=True).text == "a\N{REPLACEMENT CHARACTER}b"
+
+
+def test_a_refusal_is_what_the_model_said() -> None:
+    body = b'{"choices": [{"message": {"content": null, "refusal": "I will not"}}]}'
+    with Server([Reply(body=body)]) as server:
+        assert answer(server).text == "I will not"
+
+
+def test_what_comes_in_many_small_pieces_is_put_together_in_a_moment() -> None:
+    splitter, gathered, started = Splitter(), Gathering(), time.monotonic()
+    text = "".join(f"{number:020}" for number in range(100_000))
+    for start in range(0, len(text), 20):
+        assert not [*splitter.feed(text[start : start + 20].encode())]
+        part = {"index": 0, "id": "a", "function": {"arguments": text[start : start + 20]}}
+        gathered.add({"choices": [{"delta": {"tool_calls": [part]}}]})
+    (told,) = gathered.message()["tool_calls"]
+    assert told["function"]["arguments"] == text
+    assert time.monotonic() - started < 10
 
 
 def test_an_answer_of_fifty_megabytes_is_refused_while_it_streams() -> None:
@@ -127,7 +181,7 @@ def test_no_server_is_a_failure_to_connect() -> None:
         base_url = server.base_url
     endpoint = Endpoint(model="m", base_url=base_url, attempts=1)
     with pytest.raises(UpstreamError) as caught:
-        background.run(ask(build_request(endpoint, HELLO)))
+        background.run(ask(build_request(endpoint, ASKED)))
     assert caught.value.failure.kind == "connection"
     assert caught.value.hint
 
@@ -153,9 +207,8 @@ def test_a_stream_that_never_ends_is_ended_when_its_time_is_over() -> None:
 def test_being_cancelled_closes_the_connection() -> None:
     with Server([Reply("so far", never_ends=True)]) as server:
         endpoint = Endpoint(model="m", base_url=server.base_url)
-        future = background.submit(ask(build_request(endpoint, HELLO, stream=True)))
-        while not server.chats:
-            time.sleep(0.01)
+        future = background.Work(ask(build_request(endpoint, ASKED, stream=True)))
+        build.wait_for(lambda: server.chats)
         time.sleep(0.1)
         future.cancel()
         for _ in range(300):
@@ -170,7 +223,7 @@ def test_passing_trouble_is_tried_again_and_the_answer_comes() -> None:
     with Server([busy, Reply(status=500, body=b"oh"), Reply("at last")]) as server:
         told: list[tuple[Failure, float | None]] = []
         slept: list[float] = []
-        request = build_request(Endpoint(model="m", base_url=server.base_url), HELLO)
+        request = build_request(Endpoint(model="m", base_url=server.base_url), ASKED)
 
         def see(attempt: int, failure: Failure | None, wait: float | None) -> None:
             if failure:
@@ -186,9 +239,79 @@ def test_passing_trouble_is_tried_again_and_the_answer_comes() -> None:
 def test_a_wait_of_minutes_is_not_waited_for() -> None:
     busy = Reply(status=429, body=b"{}", headers={"Retry-After": "900"})
     with Server([busy]) as server:
-        request = build_request(Endpoint(model="m", base_url=server.base_url), HELLO)
+        request = build_request(Endpoint(model="m", base_url=server.base_url), ASKED)
         with pytest.raises(RelightError, match="try again at"):
             background.run(ask(request))
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (Reply(status=503, body=b"busy"), "overloaded"),
+        (Reply(status=429, body=b"{}", headers={"Retry-After": "60"}), "rate_limit"),
+        (Reply("late", delay_seconds=5), "timeout"),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_deadline_holds_for_all_tries_together(reply: Reply, kind: str, stream: bool) -> None:
+    with Server(lambda _: reply) as server:
+        asked = Asked(messages=HELLO, deadline=time.monotonic() + 0.4)
+        endpoint = Endpoint(model="m", base_url=server.base_url)
+        started = time.monotonic()
+        with pytest.raises(UpstreamError) as caught:
+            background.run(ask(build_request(endpoint, asked, stream=stream)))
+        assert time.monotonic() - started < 1
+    assert caught.value.failure.kind == kind
+    assert caught.value.is_out_of_time
+
+
+def test_an_answer_that_is_there_does_not_wait_for_its_price() -> None:
+    class Slow(Server):
+        def take(self, logged: Logged) -> Reply:
+            reply = super().take(logged)
+            reply.delay_seconds = 3.0 if logged.path == "/v1/models" else 0.0
+            return reply
+
+    with Slow([Reply("a")], models=[]) as server:
+        asked = Asked(messages=HELLO, deadline=time.monotonic() + 0.5)
+        request = build_request(Endpoint(model="m", base_url=server.base_url), asked)
+        assert background.run(ask(request)).text == "a"
+        assert request.seconds_left() == 0
+
+
+def test_prices_are_asked_for_beside_the_call() -> None:
+    price = {"prompt": "0.001", "completion": "0.001"}
+
+    class Slow(Server):
+        def take(self, logged: Logged) -> Reply:
+            reply = super().take(logged)
+            reply.delay_seconds = 1.0
+            return reply
+
+    with Slow([Reply("a")], models=[{"id": "m", "pricing": price}]) as server:
+        started = time.monotonic()
+        told = answer(server)
+        assert time.monotonic() - started < 1.8
+    assert told.cost is not None
+
+
+def test_leaving_early_waits_until_what_was_left_has_ended() -> None:
+    ended = []
+
+    async def linger() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.1)
+            ended.append("plain")
+
+    async def leave() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            async with asyncio.timeout(0.05):
+                await background.run_async(linger())
+        assert ended == ["plain"]
+
+    asyncio.run(leave())
 
 
 def test_a_key_is_sent_only_where_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,6 +323,16 @@ def test_a_key_is_sent_only_where_it_is_named(monkeypatch: pytest.MonkeyPatch) -
     assert headers == [None, "Bearer secret-1"]
     with Server([]) as server, pytest.raises(RelightError, match="NO_KEY is not set"):
         answer(server, key_variable="NO_KEY")
+
+
+@pytest.mark.parametrize("key", ["sk-1\nsk-2", "schlüssel"])
+def test_what_cannot_be_a_key_is_refused_and_not_shown(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", key)
+    with Server([]) as server, pytest.raises(RelightError, match="MY_KEY holds") as caught:
+        answer(server, key_variable="MY_KEY")
+    assert key not in f"{caught.value!r} {caught.value.hint}"
 
 
 def test_a_server_that_does_not_stream_is_understood() -> None:
@@ -214,7 +347,7 @@ def test_a_server_that_does_not_stream_is_understood() -> None:
 
 def test_chunks_reach_whoever_reads_them_while_they_come() -> None:
     with Server([Reply("one two three")]) as server:
-        request = build_request(Endpoint(model="m", base_url=server.base_url), HELLO, stream=True)
+        request = build_request(Endpoint(model="m", base_url=server.base_url), ASKED, stream=True)
 
         async def read() -> list[str]:
             stream = await open_stream(request)
@@ -229,17 +362,86 @@ def test_chunks_reach_whoever_reads_them_while_they_come() -> None:
 
 def test_another_loop_gets_its_answers_from_the_background() -> None:
     with Server([Reply("from afar")]) as server:
-        request = build_request(Endpoint(model="m", base_url=server.base_url), HELLO)
+        request = build_request(Endpoint(model="m", base_url=server.base_url), ASKED)
         assert asyncio.run(background.run_async(ask(request))).text == "from afar"
 
 
-def test_calls_without_numbers_are_put_together() -> None:
+@pytest.mark.parametrize("number", [{}, {"index": 0}])
+def test_calls_without_numbers_or_all_of_one_are_told_apart(number: dict[str, int]) -> None:
     gathered = Gathering()
     for part in (
         {"id": "a", "function": {"name": "f", "arguments": '{"x"'}},
         {"function": {"arguments": ": 1}"}},
-        {"id": "b", "function": {"name": "g", "arguments": {"y": 2}}},
+        {"id": "b", "function": {"name": "f", "arguments": {"y": 2}}},
     ):
+        gathered.add({"choices": [{"delta": {"tool_calls": [part | number]}}]})
+    told = [(one["id"], one["function"]["arguments"]) for one in gathered.message()["tool_calls"]]
+    assert told == [("a", '{"x": 1}'), ("b", '{"y":2}')]
+
+
+def test_a_call_whose_parts_have_other_ids_is_one() -> None:
+    gathered = Gathering()
+    for key, name, arguments in (("a", "f", '{"x"'), ("b", None, ": 1"), ("c", "", "}")):
+        part = {"index": 0, "id": key, "function": {"name": name, "arguments": arguments}}
         gathered.add({"choices": [{"delta": {"tool_calls": [part]}}]})
-    told = [one["function"] for one in gathered.message()["tool_calls"]]
-    assert told == [{"name": "f", "arguments": '{"x": 1}'}, {"name": "g", "arguments": '{"y":2}'}]
+    (told,) = gathered.message()["tool_calls"]
+    assert told["id"] == "a"
+    assert told["function"] == {"name": "f", "arguments": '{"x": 1}'}
+
+
+def test_calls_of_a_whole_answer_are_told_apart_whatever_their_numbers() -> None:
+    twins = [{**call("f", "a", x=1), "index": 0}, {**call("f", "a", x=2), "index": 0}]
+    choice = {"index": 1, "message": {"content": None, "tool_calls": twins}}
+    told = read_completion(json.dumps({"choices": [choice]}).encode()).message()
+    arguments = [one["function"]["arguments"] for one in told["tool_calls"]]
+    assert arguments == ['{"x": 1}', '{"x": 2}']
+
+
+LEAF = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+NAMES = [
+    "index",
+    "delta",
+    "message",
+    "content",
+    "tool_calls",
+    "function",
+    "name",
+    "arguments",
+    "id",
+    "role",
+    "finish_reason",
+    "prompt_tokens",
+    "cost",
+    "text",
+    "code",
+]
+
+
+def nest(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    objects = st.dictionaries(st.sampled_from(NAMES), inner, max_size=5)
+    return LEAF | st.lists(inner, max_size=3) | objects
+
+
+ANY = nest(nest(nest(LEAF)))
+STRANGE = st.fixed_dictionaries(
+    {"choices": st.lists(ANY, max_size=2) | ANY},
+    optional=dict.fromkeys(["id", "model", "created", "usage", "error", "object"], ANY),
+)
+
+
+@given(told=STRANGE)
+def test_answers_of_any_shape_are_understood_or_refused(told: dict[str, Any]) -> None:
+    """No answer breaks a reader: it is an answer, or malformed, or an endpoint's error."""
+    gathered = Gathering()
+    gathered.add(told)
+    assert gathered.message()["role"] == "assistant"
+    shape_chunk(told).to_dict()
+    shape_completion(told).to_dict()
+    try:
+        whole = read_completion(msgspec.json.encode(told))
+    except (MalformedAnswer, ToldError):
+        return
+    name_calls(whole.message())
+    assert whole.created is None or isinstance(whole.created, int)
+    usage = read_openai_usage(whole.usage or {})
+    assert all(count is None or count >= 0 for count in msgspec.structs.astuple(usage))

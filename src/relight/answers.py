@@ -6,10 +6,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from relight.endpoints import encode
 from relight.errors import RelightError
-from relight.failures import classify_error
 from relight.model import Cost, Failure, Usage
+from relight.sources.reading import decode_mended
 from relight.streams import Gathering
 
 HINTS = {
@@ -38,17 +37,23 @@ class Answer(Struct, kw_only=True):
 
     @property
     def text(self) -> str:
-        content = self.message.get("content")
-        return content if isinstance(content, str) else ""
+        """What was said, be it that it will not be answered."""
+        return self.message.get("content") or self.message.get("refusal") or ""
 
 
 class UpstreamError(RelightError):
-    """A model call that failed for good: of which kind, and what had arrived until then."""
+    """A model call that failed for good: of which kind, and what had arrived until then.
 
-    def __init__(self, failure: Failure, *, partial: Answer | None = None) -> None:
+    `is_out_of_time`: it might have been tried again, had there been time.
+    """
+
+    def __init__(
+        self, failure: Failure, *, partial: Answer | None = None, is_out_of_time: bool = False
+    ) -> None:
         super().__init__(failure.reason, HINTS.get(failure.kind))
         self.failure = failure
         self.partial = partial
+        self.is_out_of_time = is_out_of_time
 
 
 class StatusError(Exception):
@@ -59,6 +64,15 @@ class StatusError(Exception):
         self.status_code, self.headers, self.body = status, headers, body
 
 
+class ToldError(Exception):
+    """The endpoint tells an error inside of an answer, maybe in the middle of a stream."""
+
+    def __init__(self, error: object) -> None:
+        fields = error if isinstance(error, dict) else {"message": error}
+        super().__init__(str(fields.get("message") or fields))
+        self.code, self.type, self.body = fields.get("code"), fields.get("type"), fields
+
+
 class MalformedAnswer(Exception):
     """The endpoint answered something that is no chat completion, or broke off."""
 
@@ -67,44 +81,36 @@ class AnswerTooLarge(Exception):
     """The endpoint sent more than any answer may be."""
 
 
-def tell_failure(error: Exception) -> UpstreamError:
-    if isinstance(error, UpstreamError):
-        return error
-    return UpstreamError(classify_error(error), partial=getattr(error, "partial", None))
-
-
 def read_completion(data: bytes) -> Gathering:
     """What a whole answer says; an error page with status 200 is none."""
-    try:
-        told = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedAnswer(f"the answer is not JSON: {say(data[:300])}") from error
-    if not isinstance(told, dict):
-        raise MalformedAnswer(f"the answer is not an object: {say(data[:300])}")
-    check_error(told)
+    told = read_object(data, "the answer")
     choices = told.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise MalformedAnswer(f"the answer has no choices: {say(data[:300])}")
     message = choices[0].get("message")
     if not isinstance(message, dict):
         raise MalformedAnswer(f"the answer has no message: {say(data[:300])}")
+    calls = message.get("tool_calls")
+    parts = [one for one in calls if isinstance(one, dict)] if isinstance(calls, list) else []
+    numbered = [{**one, "index": place} for place, one in enumerate(parts)]
+    whole = {**choices[0], "index": 0, "delta": {**message, "tool_calls": numbered}}
     gathered = Gathering()
-    gathered.add({**told, "choices": [{**choices[0], "delta": message}]})
+    gathered.add({**told, "choices": [whole]})
     gathered.finish_reason = gathered.finish_reason or "stop"
     return gathered
 
 
-def check_error(told: Mapping[str, Any]) -> None:
-    """Gateways send errors inside of answers, also in the middle of a stream."""
-    error = told.get("error")
-    if not error:
-        return
-    fields = error if isinstance(error, dict) else {"message": str(error)}
-    code = fields.get("code")
-    status = code if isinstance(code, int) and 400 <= code < 600 else 0
-    if status:
-        raise StatusError(status, encode(fields).decode(), {})
-    raise MalformedAnswer(f"the endpoint tells an error: {fields.get('message') or fields}")
+def read_object(data: bytes, what: str) -> dict[str, Any]:
+    """The JSON object that an endpoint sent, unless it tells an error."""
+    try:
+        told = decode_mended(msgspec.json.decode, data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedAnswer(f"{what} is not JSON: {say(data[:300])}") from error
+    if not isinstance(told, dict):
+        raise MalformedAnswer(f"{what} is not an object: {say(data[:300])}")
+    if told.get("error"):
+        raise ToldError(told["error"])
+    return told
 
 
 def say(text: str | bytes) -> str:

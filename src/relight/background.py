@@ -9,10 +9,14 @@ import atexit
 import os
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator
-from concurrent.futures import Future
-from typing import Any, TypeVar
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+
+# how long whoever leaves waits for what it has cancelled
+END_SECONDS = 5.0
 
 
 class _Background:
@@ -40,23 +44,57 @@ def find_background() -> _Background:
         return _current
 
 
-def submit(work: Coroutine[Any, Any, T]) -> "Future[T]":
-    return asyncio.run_coroutine_threadsafe(work, find_background().loop)
+class Work(Generic[T]):
+    """A coroutine at work in the background; `over` has what it gave, when it is over."""
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self.over: Future[T] = Future()
+        self._loop = find_background().loop
+        self._loop.call_soon_threadsafe(self._begin, work)
+
+    def _begin(self, work: Coroutine[Any, Any, T]) -> None:
+        self._task = self._loop.create_task(work)
+        self._task.add_done_callback(self._finish)
+
+    def _finish(self, task: "asyncio.Task[T]") -> None:
+        if task.cancelled():
+            self.over.cancel()
+            self.over.set_running_or_notify_cancel()
+        elif (error := task.exception()) is not None:
+            self.over.set_exception(error)
+        else:
+            self.over.set_result(task.result())
+
+    def cancel(self) -> None:
+        self._loop.call_soon_threadsafe(lambda: self._task.cancel())
+
+    def end(self) -> None:
+        """Cancel it, unless it is over, and see it end: it may have to record how it did."""
+        if not self.over.done():
+            self.cancel()
+            wait([self.over], timeout=END_SECONDS)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """What the coroutine gives; leaving early, as by Ctrl-C, cancels it."""
-    future = submit(work)
+    begun = Work(work)
     try:
-        return future.result()
-    except BaseException:
-        future.cancel()
-        raise
+        return begun.over.result()
+    finally:
+        begun.end()
 
 
 async def run_async(work: Coroutine[Any, Any, T]) -> T:
     """The same for a coroutine in another loop."""
-    return await asyncio.wrap_future(submit(work))
+    begun = Work(work)
+    over = asyncio.wrap_future(begun.over)
+    try:
+        # shielded: a future that was cancelled from here would not tell when the work has ended
+        return await asyncio.shield(over)
+    except asyncio.CancelledError:
+        begun.cancel()
+        await asyncio.wait([over], timeout=END_SECONDS)
+        raise
 
 
 def iterate(items: AsyncIterator[T]) -> Generator[T, None, None]:
@@ -96,8 +134,9 @@ def stop() -> None:
     if current is None or current.process != os.getpid():
         return
     for closer in current.closers:
-        asyncio.run_coroutine_threadsafe(closer(), current.loop).result(timeout=5)
+        with suppress(TimeoutError):  # a connection that cannot be closed goes with the process
+            asyncio.run_coroutine_threadsafe(closer(), current.loop).result(timeout=END_SECONDS)
     current.loop.call_soon_threadsafe(current.loop.stop)
-    current.thread.join(timeout=5)
+    current.thread.join(timeout=END_SECONDS)
     if not current.thread.is_alive():
         current.loop.close()

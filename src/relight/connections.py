@@ -1,13 +1,14 @@
 """The connections to model servers; the one home of httpx2, loaded when first needed."""
 
 import os
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from relight.background import find_background
 from relight.errors import RelightError
 
 if TYPE_CHECKING:
-    from httpx2 import AsyncClient
+    from httpx2 import URL, AsyncClient
 
 CONNECT_SECONDS = 15.0
 _clients: dict[int, "AsyncClient"] = {}
@@ -33,6 +34,14 @@ def find_client() -> "AsyncClient":
     return _clients[id(background)]
 
 
+@lru_cache(maxsize=64)
+def read_url(text: str) -> "URL":
+    """An address, read once: the same few are asked again and again."""
+    import httpx2
+
+    return httpx2.URL(text)
+
+
 def read_key(variable: str | None) -> str | None:
     """The key that an environment variable holds; a variable that is named must be set."""
     if variable is None:
@@ -41,6 +50,10 @@ def read_key(variable: str | None) -> str | None:
     if not key:
         raise RelightError(
             f"the variable {variable} is not set", f"export {variable}=… with the endpoint's key"
+        )
+    if not (key.isascii() and key.isprintable()):  # an error of HTTP's would show it
+        raise RelightError(
+            f"the variable {variable} holds more than a key", "a key is plain letters on one line"
         )
     return key
 

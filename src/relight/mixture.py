@@ -4,73 +4,88 @@ import asyncio
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from relight.advice import attach_guidance, make_guidance, make_view
 from relight.answers import Answer, UpstreamError
 from relight.config import Config
-from relight.endpoints import Endpoint, Request, build_request, encode
+from relight.connections import read_key
+from relight.endpoints import Asked, Endpoint, Request, Seconds, build_request, encode
 from relight.errors import RelightError
 from relight.failures import classify_error
 from relight.model import Failure
 from relight.recording import SessionTracker
-from relight.upstream import AnswerStream, ask, open_stream
+from relight.retrying import OnAttempt
+from relight.upstream import ask, open_stream
 
 CACHED_VIEWS = 64
-
-Messages = Sequence[Mapping[str, Any]]
 
 
 class Preset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which models advise, which one acts, and how long advice is waited for."""
 
-    references: list[Endpoint]
+    references: Annotated[list[Endpoint], Meta(min_length=1)]
     aggregator: Endpoint
-    reference_timeout_seconds: float = 60.0
+    reference_timeout_seconds: Seconds = 60.0
     name: str = "preset"
+
+    @property
+    def endpoints(self) -> list[Endpoint]:
+        return [*self.references, self.aggregator]
 
 
 class Called(Struct, kw_only=True):
-    """One model call of a mixture: what was sent, and what came of it."""
+    """One model call: what was sent, and what came of it; nothing yet while it was not asked."""
 
-    endpoint: Endpoint
-    role: str
-    messages: msgspec.Raw
+    request: Request
+    role: str | None = None
     answer: Answer | None = None
-    failure: Failure | None = None
+    error: UpstreamError | None = None
     duration_ms: float = 0.0
     is_cached: bool = False
-    is_streamed: bool = False
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return self.request.endpoint
+
+    @property
+    def failure(self) -> Failure | None:
+        return self.error.failure if self.error else None
+
+    @property
+    def was_asked(self) -> bool:
+        return self.answer is not None or self.error is not None
 
     @property
     def text(self) -> str | None:
-        return None if self.answer is None or self.failure else self.answer.text
+        return None if self.answer is None or self.error else self.answer.text
+
+    def find_answer(self) -> Answer:
+        """What the model said; its failure is raised."""
+        if self.error is not None:
+            raise self.error
+        assert self.answer is not None
+        return self.answer
 
 
 class MoaTurn(Struct, kw_only=True):
-    """One turn of a mixture: every adviser's call and the acting model's."""
+    """One turn of a mixture: every adviser's call and, once it is its turn, the acting model's."""
 
     preset: str
     at: float
-    references: list[Called]
-    aggregator: Called
+    references: list[Called] = []
+    aggregator: Called | None = None
 
     @property
-    def answer(self) -> Answer:
-        """What the acting model said; its failure is raised."""
-        acted = self.aggregator
-        if acted.failure is not None or acted.answer is None:
-            failure = acted.failure or classify_error("the model gave no answer")
-            raise UpstreamError(failure, partial=acted.answer)
-        return acted.answer
-
-
-OnTurn = Callable[[MoaTurn], None]
+    def asked(self) -> list[Called]:
+        """The calls that were made in this turn, in their order."""
+        called = [*self.references, *([self.aggregator] if self.aggregator else [])]
+        return [one for one in called if one.was_asked and not one.is_cached]
 
 
 def find_preset(config: Config, preset: str | Mapping[str, Any]) -> Preset:
@@ -94,129 +109,120 @@ def find_preset(config: Config, preset: str | Mapping[str, Any]) -> Preset:
         ) from error
 
 
-class Mixture:
-    """Runs turns of one preset; `on_turn` is told of each when it is over, however it ended."""
+async def note_answer(called: Called, *, on_attempt: OnAttempt | None = None) -> None:
+    """Ask a model; what it says is noted in the call, a failure too.
 
-    def __init__(self, preset: Preset, on_turn: OnTurn | None = None) -> None:
+    Whoever stops waiting finds it noted as interrupted.
+    """
+    started = _begin(called)
+    try:
+        called.answer = await ask(called.request, on_attempt=on_attempt)
+        called.error = None
+    except UpstreamError as error:
+        called.error, called.answer = error, error.partial
+    finally:
+        called.duration_ms = (time.perf_counter() - started) * 1000
+
+
+async def note_stream(called: Called) -> AsyncGenerator[dict[str, Any], None]:
+    """The same for an answer that is passed on as it comes; its failure is raised too."""
+    started = _begin(called)
+    stream = None
+    try:
+        stream = await open_stream(called.request)
+        async with aclosing(stream.chunks()) as chunks:
+            async for chunk in chunks:
+                yield chunk
+        called.error = None
+    except UpstreamError as error:
+        called.error, called.answer = error, error.partial
+        raise
+    finally:
+        if stream is not None and called.answer is None:
+            called.answer = stream.answer
+        called.duration_ms = (time.perf_counter() - started) * 1000
+
+
+def _begin(called: Called) -> float:
+    called.error = UpstreamError(classify_error("Request interrupted by user"))
+    return time.perf_counter()
+
+
+class Mixture:
+    """Takes the turns of one preset; what became of each call is in the turn, however it ends."""
+
+    def __init__(self, preset: Preset) -> None:
         self.preset = preset
-        self.on_turn = on_turn
         self._advice: OrderedDict[bytes, list[Called]] = OrderedDict()
 
-    async def turn(
+    def begin(self) -> MoaTurn:
+        return MoaTurn(preset=self.preset.name, at=time.time())
+
+    async def take(
         self,
-        messages: Messages,
+        turn: MoaTurn,
+        asked: Asked,
         *,
-        tools: Sequence[Mapping[str, Any]] | None = None,
         stream: bool = False,
-        options: Mapping[str, Any] | None = None,
-    ) -> MoaTurn:
-        """A whole turn; what became of the acting model's call is in it, be it a failure."""
-        turn, request = await self._prepare(messages, tools, stream=stream, options=options)
-        started = time.perf_counter()
-        try:
-            turn.aggregator.answer = await ask(request)
-        except UpstreamError as error:
-            turn.aggregator.failure, turn.aggregator.answer = error.failure, error.partial
-        except asyncio.CancelledError as error:
-            turn.aggregator.failure = classify_error(error)
-            raise
-        finally:
-            turn.aggregator.duration_ms = (time.perf_counter() - started) * 1000
-            self._tell(turn)
-        return turn
+        on_attempt: OnAttempt | None = None,
+    ) -> None:
+        """Take the turn as a whole; `on_attempt` hears of the acting model's tries."""
+        acting = await self._prepare(turn, asked, stream=stream)
+        await note_answer(acting, on_attempt=on_attempt)
 
-    async def stream(
-        self,
-        messages: Messages,
-        *,
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        options: Mapping[str, Any] | None = None,
-    ) -> AsyncGenerator[dict[str, Any], None]:
+    async def stream(self, turn: MoaTurn, asked: Asked) -> AsyncGenerator[dict[str, Any], None]:
         """The acting model's chunks as they come; whoever leaves early closes the connection."""
-        turn, request = await self._prepare(messages, tools, stream=True, options=options)
-        acted, started = turn.aggregator, time.perf_counter()
-        stream: AnswerStream | None = None
-        try:
-            stream = await open_stream(request)
-            async with aclosing(stream.chunks()) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-            acted.answer = stream.answer
-        except UpstreamError as error:
-            acted.failure, acted.answer = error.failure, error.partial
-            raise
-        except (asyncio.CancelledError, GeneratorExit):
-            acted.failure = classify_error("Request interrupted by user")
-            acted.answer = stream.answer if stream else None
-            raise
-        finally:
-            acted.duration_ms = (time.perf_counter() - started) * 1000
-            self._tell(turn)
+        acting = await self._prepare(turn, asked, stream=True)
+        async with aclosing(note_stream(acting)) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
-    async def _prepare(
-        self,
-        messages: Messages,
-        tools: Sequence[Mapping[str, Any]] | None,
-        *,
-        stream: bool,
-        options: Mapping[str, Any] | None,
-    ) -> tuple[MoaTurn, Request]:
-        references = await self._advise(messages)
-        block = make_guidance(
-            self.preset.name, [(one.endpoint.label, one.text) for one in references]
+    async def _prepare(self, turn: MoaTurn, asked: Asked, *, stream: bool) -> Called:
+        """The acting model's call, with the advice in it."""
+        # what cannot be sent, and which key is missing, is told before anyone is asked
+        build_request(self.preset.aggregator, asked, stream=stream)
+        for one in self.preset.references:
+            read_key(one.key_variable)
+        await self._advise(turn, asked)
+        advice = [(one.endpoint.label, one.text) for one in turn.references]
+        told = attach_guidance(asked.messages, make_guidance(self.preset.name, advice))
+        request = build_request(
+            self.preset.aggregator, msgspec.structs.replace(asked, messages=told), stream=stream
         )
-        told = attach_guidance(messages, block)
-        endpoint = self.preset.aggregator
-        request = build_request(endpoint, told, tools=tools, stream=stream, options=options)
-        acted = Called(
-            endpoint=endpoint, role="aggregator", messages=request.messages, is_streamed=stream
-        )
-        turn = MoaTurn(
-            preset=self.preset.name, at=time.time(), references=references, aggregator=acted
-        )
-        return turn, request
+        turn.aggregator = Called(request=request, role="aggregator")
+        return turn.aggregator
 
-    async def _advise(self, messages: Messages) -> list[Called]:
+    async def _advise(self, turn: MoaTurn, asked: Asked) -> None:
         """Advice on this view of the conversation; on the same view again, the same advice."""
-        view = msgspec.Raw(encode(make_view(messages)))
+        limit = self._limit_advice(asked.deadline)
+        question = Asked(messages=make_view(asked.messages), deadline=limit)
+        view = encode("messages", question.messages)
         labels = "\0".join([self.preset.name, *(one.label for one in self.preset.references)])
         key = hashlib.sha256(labels.encode() + bytes(view)).digest()
         if kept := self._advice.get(key):
             self._advice.move_to_end(key)
-            return [msgspec.structs.replace(one, is_cached=True) for one in kept]
-        found = await asyncio.gather(
-            *(self._ask_adviser(one, view) for one in self.preset.references)
-        )
-        if any(one.failure is None for one in found):
-            self._advice[key] = found
+            turn.references = [msgspec.structs.replace(one, is_cached=True) for one in kept]
+            return
+        turn.references = [
+            Called(request=build_request(one, question, messages=view), role="reference")
+            for one in self.preset.references
+        ]
+        await asyncio.gather(*map(note_answer, turn.references))
+        if any(one.error is None for one in turn.references):
+            self._advice[key] = turn.references
             if len(self._advice) > CACHED_VIEWS:
                 self._advice.popitem(last=False)
-        return found
 
-    async def _ask_adviser(self, endpoint: Endpoint, view: msgspec.Raw) -> Called:
-        called = Called(endpoint=endpoint, role="reference", messages=view)
-        started = time.perf_counter()
-        try:
-            async with asyncio.timeout(self.preset.reference_timeout_seconds):
-                called.answer = await ask(build_request(endpoint, view))
-        except (UpstreamError, TimeoutError, RelightError) as error:
-            known = getattr(error, "failure", None)
-            called.failure = known if isinstance(known, Failure) else classify_error(error)
-            called.answer = getattr(error, "partial", None)
-        called.duration_ms = (time.perf_counter() - started) * 1000
-        return called
-
-    def _tell(self, turn: MoaTurn) -> None:
-        if self.on_turn is not None:
-            self.on_turn(turn)
+    def _limit_advice(self, deadline: float | None) -> float:
+        """When advice must be there: half of the time that is left is the acting model's."""
+        now, seconds = time.monotonic(), self.preset.reference_timeout_seconds
+        return now + (seconds if deadline is None else min(seconds, max(deadline - now, 0) / 2))
 
 
-def record_turn(rec: SessionTracker, turn: MoaTurn) -> str:
-    """Record each call of a turn as a turn with its role; gives the acting model's."""
-    for one in turn.references:
-        if not one.is_cached:
-            record_call(rec, one)
-    return record_call(rec, turn.aggregator)
+def record_turn(rec: SessionTracker, turn: MoaTurn) -> str | None:
+    """Record each call of a turn as a turn with its role; gives the last, the acting model's."""
+    ids = [record_call(rec, one) for one in turn.asked]
+    return ids[-1] if ids else None
 
 
 def record_call(rec: SessionTracker, called: Called) -> str:
@@ -224,7 +230,7 @@ def record_call(rec: SessionTracker, called: Called) -> str:
     return rec.turn(
         model=called.endpoint.model,
         provider=called.endpoint.seller,
-        role=called.role or None,
+        role=called.role,
         usage=answer.usage if answer else None,
         cost=answer.cost if answer else None,
         message=answer.message if answer else None,

@@ -1,16 +1,25 @@
 """Mixtures of agents behind a client in the shape of OpenAI's, recorded and traced."""
 
-import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from relight import background
 from relight.config import find_home, read_config
-from relight.conversations import read_calls, read_text
-from relight.mixture import Mixture, MoaTurn, find_preset, record_turn
-from relight.recording import SessionTracker, name_session, record
-from relight.shapes import ChatCompletion, ChatCompletionChunk, shape_chunk, shape_completion
+from relight.endpoints import Asked
+from relight.errors import RelightError
+from relight.journal import Journal
+from relight.mixture import Mixture, MoaTurn, find_preset
+from relight.parameters import check_number
+from relight.recording import SessionTracker, name_session
+from relight.shapes import (
+    ChatCompletion,
+    ChatCompletionChunk,
+    plain_messages,
+    shape_chunk,
+    shape_completion,
+)
 from relight.store import Store
 from relight.tracing import Tracer
 
@@ -27,14 +36,52 @@ class _Client:
         config = store.config if store is not None else read_config(find_home())
         self.session_id = session_id or name_session(time.time())
         self.preset = find_preset(config, preset)
-        self._journal = _Journal(store, self.session_id, self.preset.name)
+        self.mixture = Mixture(self.preset)
+        self._journal = Journal(store, self.session_id, self.preset.name)
         self._trace = Tracer(config, self.session_id, store)
-        self.mixture = Mixture(self.preset, self._end_turn)
 
     @property
     def recorder(self) -> SessionTracker | None:
         """The record of this client's session, where it was given a store."""
         return self._journal.tracker
+
+    def _ask(
+        self,
+        messages: Iterable[Any],
+        tools: Sequence[Mapping[str, Any]] | None,
+        options: Mapping[str, Any],
+    ) -> Asked:
+        """What was asked, in plain data of our own, and recorded."""
+        plain = plain_messages(messages)
+        asked = Asked(
+            messages=plain,
+            tools=tools,
+            options=_choose_options(options),
+            deadline=_find_deadline(options.get("timeout")),
+        )
+        self._journal.see(plain)
+        return asked
+
+    async def _answer(self, asked: Asked) -> ChatCompletion:
+        turn = self.mixture.begin()
+        try:
+            await self.mixture.take(turn, asked)
+        finally:
+            self._end_turn(turn)
+        return shape_turn(turn)
+
+    async def _stream(self, asked: Asked) -> AsyncGenerator[dict[str, Any], None]:
+        """The acting model's chunks; the one that only tells usage, where that was asked for."""
+        options = asked.options.get("stream_options")
+        wants_usage = isinstance(options, Mapping) and bool(options.get("include_usage"))
+        turn = self.mixture.begin()
+        try:
+            async with aclosing(self.mixture.stream(turn, asked)) as chunks:
+                async for chunk in chunks:
+                    if chunk.get("choices") or wants_usage or not chunk.get("usage"):
+                        yield chunk
+        finally:
+            self._end_turn(turn)
 
     def _end_turn(self, turn: MoaTurn) -> None:
         self._trace(turn)
@@ -96,21 +143,17 @@ class Completions:
     def create(
         self,
         *,
-        messages: Sequence[Mapping[str, Any]],
+        messages: Iterable[Any],
         model: str | None = None,
         tools: Sequence[Mapping[str, Any]] | None = None,
         stream: bool = False,
         **options: Any,
     ) -> Any:
         """A ChatCompletion or, streamed, an iterator of chunks; `model` is there for its shape."""
-        self._client._journal.see(messages)
-        fields = _choose_options(options)
+        asked = self._client._ask(messages, tools, options)
         if stream:
-            chunks = self._client.mixture.stream(messages, tools=tools, options=fields)
-            return Chunks(chunks)
-        return shape_turn(
-            background.run(self._client.mixture.turn(messages, tools=tools, options=fields))
-        )
+            return Chunks(self._client._stream(asked))
+        return background.run(self._client._answer(asked))
 
 
 class AsyncCompletions:
@@ -120,19 +163,16 @@ class AsyncCompletions:
     async def create(
         self,
         *,
-        messages: Sequence[Mapping[str, Any]],
+        messages: Iterable[Any],
         model: str | None = None,
         tools: Sequence[Mapping[str, Any]] | None = None,
         stream: bool = False,
         **options: Any,
     ) -> Any:
-        self._client._journal.see(messages)
-        fields = _choose_options(options)
+        asked = self._client._ask(messages, tools, options)
         if stream:
-            chunks = self._client.mixture.stream(messages, tools=tools, options=fields)
-            return AsyncChunks(chunks)
-        turn = self._client.mixture.turn(messages, tools=tools, options=fields)
-        return shape_turn(await background.run_async(turn))
+            return AsyncChunks(self._client._stream(asked))
+        return await background.run_async(self._client._answer(asked))
 
 
 class Chunks:
@@ -180,17 +220,25 @@ class AsyncChunks:
 
 
 def _choose_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Further fields of the request, as `tool_choice`; those of the client itself are not sent."""
-    own = {"timeout", "extra_headers", "extra_query", "extra_body", "stream_options", "user"}
-    return {
-        **{k: v for k, v in options.items() if k not in own},
-        **(options.get("extra_body") or {}),
-    }
+    """Further fields of the request, as `tool_choice`; what only a connection has is refused."""
+    for name in ("extra_headers", "extra_query"):
+        if options.get(name):
+            raise RelightError(f"{name} cannot be given", "keys and addresses are in the preset")
+    own = {"timeout", "extra_headers", "extra_query", "extra_body"}
+    fields = {name: value for name, value in options.items() if name not in own}
+    return {**fields, **(options.get("extra_body") or {})}
+
+
+def _find_deadline(seconds: object) -> float | None:
+    if seconds is None:
+        return None
+    return time.monotonic() + check_number("timeout", seconds, least=0)
 
 
 def shape_turn(turn: MoaTurn) -> ChatCompletion:
     """A turn as an answer of the acting model, with what is known of its advisers."""
-    answer = turn.answer
+    assert turn.aggregator is not None
+    answer = turn.aggregator.find_answer()
     choice = {"message": answer.message, "finish_reason": answer.finish_reason or "stop"}
     shaped = shape_completion(
         {
@@ -215,41 +263,3 @@ def shape_turn(turn: MoaTurn) -> ChatCompletion:
         ],
     }
     return shaped
-
-
-class _Journal:
-    """Records a client's conversation: what is new in the messages it is given, and its turns."""
-
-    def __init__(self, store: Store | None, session_id: str, preset: str) -> None:
-        self.tracker: SessionTracker | None = None
-        if store is not None:
-            self.tracker = record(store, session_id, model=f"moa:{preset}")
-        self._seen = 0
-        self._lock = threading.Lock()
-
-    def see(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Record what was said since the last time; a model's own words were told by its turn."""
-        if self.tracker is None:
-            return
-        with self._lock:
-            new = messages[self._seen :] if len(messages) > self._seen else ()
-            self._seen = max(self._seen, len(messages))
-        asked = {call.key: call for message in messages for call in read_calls(message)}
-        for message in new:
-            role, content = str(message.get("role")), message.get("content")
-            if role == "tool":
-                call = asked.get(str(message.get("tool_call_id")))
-                tool = call.tool if call else str(message.get("name") or "")
-                arguments = call.arguments if call else None
-                name = call.key if call else None
-                self.tracker.tool_call(tool, arguments, read_text(content), call_id=name)
-            elif role != "assistant":
-                self.tracker.message(role, content)
-
-    def record(self, turn: MoaTurn) -> None:
-        if self.tracker is not None:
-            record_turn(self.tracker, turn)
-
-    def finish(self) -> None:
-        if self.tracker is not None:
-            self.tracker.finish()

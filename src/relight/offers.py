@@ -1,4 +1,4 @@
-"""What an endpoint itself asks for its models, where its `/models` answer says so."""
+"""What an endpoint itself says of its models' prices and windows, where `/models` does."""
 
 import asyncio
 import time
@@ -21,24 +21,42 @@ RATES = {
     "cache_write": "input_cache_write",
 }
 
+# as OpenRouter and Together, vLLM, LM Studio, Groq and Mistral call the size of a context window
+WINDOWS = (
+    "context_length",
+    "max_model_len",
+    "max_context_length",
+    "context_window",
+)
+
+_windows: dict[str, dict[str, int]] = {}
 _offers: dict[str, tuple[float, dict[str, PriceList]]] = {}
 _asking: dict[str, "asyncio.Task[dict[str, PriceList]]"] = {}
 
 
-async def find_offer(base_url: str, model: str, *, key_variable: str | None) -> PriceList | None:
-    """The endpoint's own price for a model; an endpoint is asked once an hour, and never twice."""
+def expect_offer(base_url: str, *, key_variable: str | None) -> None:
+    """Begin to ask an endpoint for its prices, once an hour; beside a call, no answer waits."""
     kept = _offers.get(base_url)
-    if kept is None or kept[0] < time.monotonic():
-        if base_url not in _asking:
-            _asking[base_url] = asyncio.ensure_future(_ask(base_url, key_variable))
+    is_due = kept is None or kept[0] < time.monotonic()
+    if is_due and base_url not in _asking:
+        _asking[base_url] = asyncio.ensure_future(_ask(base_url, key_variable))
+
+
+async def find_offer(base_url: str, model: str, *, key_variable: str | None) -> PriceList | None:
+    """The endpoint's own price for a model."""
+    expect_offer(base_url, key_variable=key_variable)
+    if base_url in _asking:
         await asyncio.shield(_asking[base_url])
-        kept = _offers[base_url]
-    return kept[1].get(model)
+    return _offers[base_url][1].get(model)
+
+
+async def find_window(base_url: str, model: str, *, key_variable: str | None) -> int | None:
+    """How many tokens a model takes at this endpoint, where the endpoint says so."""
+    await find_offer(base_url, model, key_variable=key_variable)
+    return _windows.get(base_url, {}).get(model)
 
 
 async def _ask(base_url: str, key_variable: str | None) -> dict[str, PriceList]:
-    import httpx2
-
     offers: dict[str, PriceList] = {}
     try:
         async with asyncio.timeout(WAIT_SECONDS):
@@ -52,8 +70,9 @@ async def _ask(base_url: str, key_variable: str | None) -> dict[str, PriceList]:
                         break
         if response.status_code == 200:
             offers = read_offers(data)
-    except (TimeoutError, httpx2.HTTPError, httpx2.InvalidURL, OSError):
-        pass  # an endpoint without such a list is an ordinary one
+            _windows[base_url] = read_windows(data)
+    except Exception:  # noqa: BLE001 - an endpoint without such a list is an ordinary one
+        pass
     finally:
         _offers[base_url] = (time.monotonic() + KEPT_SECONDS, offers)
         _asking.pop(base_url, None)
@@ -67,18 +86,36 @@ def read_offers(data: bytes) -> dict[str, PriceList]:
     >>> read_offers(told)["m"][0].tiers[0].output
     2000000000
     """
+    offers: dict[str, PriceList] = {}
+    for row in _read_rows(data):
+        pricing = row.get("pricing")
+        if isinstance(pricing, dict) and (rates := _read_rates(pricing)):
+            offers[str(row.get("id"))] = (Price("endpoint", (rates,)),)
+    return offers
+
+
+def read_windows(data: bytes) -> dict[str, int]:
+    """Context windows by model from a `/models` answer.
+
+    >>> read_windows(b'{"data": [{"id": "m", "max_model_len": 32768}, {"id": "n"}]}')
+    {'m': 32768}
+    """
+    windows: dict[str, int] = {}
+    for row in _read_rows(data):
+        sizes = [row.get(name) for name in WINDOWS]
+        known = [size for size in sizes if isinstance(size, int) and size > 0]
+        if known:
+            windows[str(row.get("id"))] = known[0]
+    return windows
+
+
+def _read_rows(data: bytes) -> list[dict[str, Any]]:
     try:
         listed = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return {}
+        return []
     rows = listed.get("data") if isinstance(listed, dict) else None
-    offers: dict[str, PriceList] = {}
-    for row in rows if isinstance(rows, list) else ():
-        if not isinstance(row, dict) or not isinstance(row.get("pricing"), dict):
-            continue
-        if rates := _read_rates(row["pricing"]):
-            offers[str(row.get("id"))] = (Price("endpoint", (rates,)),)
-    return offers
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
 def _read_rates(pricing: dict[str, Any]) -> Rates | None:
@@ -88,7 +125,8 @@ def _read_rates(pricing: dict[str, Any]) -> Rates | None:
             amount = Decimal(str(pricing[name]))
         except (KeyError, InvalidOperation):
             continue
-        if not amount.is_finite() or amount < 0:  # -1 means: it depends
+        # -1 means: it depends; and no token costs a dollar
+        if not amount.is_finite() or not 0 <= amount < 1:
             return None
         nanos[rate] = round(amount * NANOS * MTOK)
     if "input" not in nanos or "output" not in nanos:

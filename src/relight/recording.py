@@ -1,11 +1,10 @@
 """The live recorder: a program tells what its agent does, and each word is kept at once.
 
-What has been told is in the database before the call returns, so that a killed program loses
-nothing it told. A record that cannot be written now waits and goes with the next one; the
-recorded program is never broken by its recorder.
+What has been told is in the database before the call returns or, while another process keeps that
+from being written, in a file beside it: a killed program loses nothing it told. The recorded
+program is never broken by its recorder; only a figure that cannot be meant is refused.
 """
 
-import json
 import os
 import secrets
 import threading
@@ -16,18 +15,30 @@ from types import TracebackType
 from typing import Any, Self
 
 from relight import __version__
-from relight.errors import RelightError
-from relight.failures import classify_error
+from relight.errors import StoreError
+from relight.families import FIGURES, sum_family
+from relight.forks import renew_in_forks
 from relight.ids import row_id
-from relight.live import LiveTape
-from relight.misses import count_miss
+from relight.live import LiveTape, take_backlogs
 from relight.model import Cost, Failure, OutcomeName, Usage
-from relight.prices import reported_cost
-from relight.reports import SUMS, figures
+from relight.parameters import check_choice
 from relight.sources import relight as events
 from relight.store import Store
+from relight.telling import (
+    mend,
+    say,
+    take_code,
+    take_cost,
+    take_duration,
+    take_failure,
+    take_id,
+    take_message,
+    take_text,
+    take_usage,
+    was_refused,
+    write_payload,
+)
 from relight.times import take_time
-from relight.usage import read_openai_usage
 
 OUTCOMES = ("success", "failure", "unknown")
 INTERRUPTIONS = ("KeyboardInterrupt", "CancelledError", "GeneratorExit", "SystemExit")
@@ -78,26 +89,32 @@ class SessionTracker:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.store = store
-        self.session_id = clean(str(session_id))
-        self.model, self.provider = model, provider
+        self.session_id = take_id(session_id)
+        self.model, self.provider = take_text("model", model), take_text("provider", provider)
         self._clock = clock
-        self._lock = threading.RLock()
-        self._tape = LiveTape(store, self.session_id)
+        self.renew()
+        renew_in_forks(self)
+        take_backlogs(store)
+        self._tape = LiveTape.begin(store, self.session_id)
         self._last_at = self._count = 0
         self._last_turn: str | None = None
         self._asked: dict[str, list[str]] = {}
         self._is_finished = False
-        parent = None if parent is None else clean(parent.removeprefix("relight:"))
+        parent = None if parent is None else take_id(parent.removeprefix("relight:"))
         opened = events.Opened(
             session=self.session_id,
             at=self._now(),
-            model=model,
+            model=self.model,
             parent=parent if parent != self.session_id else None,
-            project=os.getcwd() if project is None else project,  # noqa: PTH109 - a plain str
-            title=title,
+            project=_current_folder() if project is None else take_text("project", project),
+            title=take_text("title", title),
             version=__version__,
         )
         self._tape.write(self._tape.line_up(opened))
+
+    def renew(self) -> None:
+        """In a fork: have a lock of its own, since the parent's may be held by another thread."""
+        self._lock = threading.RLock()
 
     @property
     def name(self) -> str:
@@ -111,7 +128,8 @@ class SessionTracker:
 
     def message(self, role: str, content: Any) -> None:
         """What a person, a system or a program said; a model's own words belong to its turn."""
-        message = {"role": role, "content": content}
+        message = take_message("message", {"role": take_text("role", role), "content": content})
+        assert message is not None
         with self._lock:
             event = events.Said(session=self.session_id, at=self._now(), message=message)
             number = self._tape.line_up(event)
@@ -143,38 +161,43 @@ class SessionTracker:
         answer's figures instead. `message` is what the model answered. A call that failed is told
         with its `failure`, and counts as no turn.
         """
-        told = _read_usage(usage) or Usage(
-            input=input_tokens,
-            cache_read=cache_read_tokens,
-            cache_write=cache_write_tokens,
-            output=output_tokens,
-            reasoning=reasoning_tokens,
-        )
-        wrong = None if failure is None else _read_failure(failure)
+        tokens = {
+            "input": input_tokens,
+            "cache_read": cache_read_tokens,
+            "cache_write": cache_write_tokens,
+            "output": output_tokens,
+            "reasoning": reasoning_tokens,
+        }
+        told = take_usage(usage, tokens)
+        wrong = take_failure(failure)
+        if wrong and told == Usage() and was_refused(wrong):
+            told = Usage(0, 0, 0, 0)
+        answer = take_message("message", message)
         with self._lock:
             self._count += 1
             turn_id = f"{self.session_id}#{self._tape.name}.{self._count}"
             event = events.Answered(
-                id=turn_id,
+                key=turn_id,
                 session=self.session_id,
                 at=self._now(at),
-                model=model or self.model,
-                provider=provider or self.provider,
-                role=role,
+                model=take_text("model", model) or self.model,
+                provider=take_text("provider", provider) or self.provider,
+                role=take_text("role", role),
                 calls=0 if wrong else 1,
-                usage=told if not wrong or told != Usage() else Usage(0, 0, 0, 0),
-                is_partial=told.output is None and not wrong,
-                cost=reported_cost(cost_usd) if cost_usd is not None else cost,
-                duration_ms=_whole(duration_ms),
-                first_token_ms=_whole(first_token_ms),
+                usage=told,
+                usage_status="partial" if told.output is None and not wrong else "final",
+                cost=take_cost(cost_usd, cost),
+                duration_ms=take_duration("duration_ms", duration_ms),
+                first_token_ms=take_duration("first_token_ms", first_token_ms),
                 failure=wrong.kind if wrong else None,
                 failure_text=wrong.reason[:500] if wrong else None,
-                message=None if message is None else dict(message),
+                message=answer,
             )
             number = self._tape.line_up(event)
             if not wrong and role != "reference":
                 self._last_turn = turn_id
-                self._remember_calls(turn_id, message)
+                for place, call in events.read_asked(answer):
+                    self._asked.setdefault(str(call.get("id")), []).append(f"{turn_id}:{place}")
         self._tape.write(number)
         return turn_id
 
@@ -198,21 +221,22 @@ class SessionTracker:
         `call_id` is the model's own id of it, which joins it to the turn that asked; without one
         it belongs to the last turn told. `place` is its place among the calls of `turn`.
         """
+        call_id = None if call_id is None else str(call_id)
         with self._lock:
             turn = turn or self._last_turn
             event = events.Called(
-                id=f"{turn}:{place}" if place is not None else self._name_call(call_id),
+                key=f"{turn}:{place}" if place is not None else self._name_call(call_id),
                 session=self.session_id,
                 at=self._now(at),
                 turn=turn,
-                tool=tool,
+                tool=take_text("tool", tool) or "",
                 call_id=call_id,
-                arguments=_as_text(arguments),
-                result=_as_text(result),
-                is_error=is_error,
-                exit_code=exit_code,
-                timed_out=timed_out,
-                duration_ms=_whole(duration_ms),
+                arguments=write_payload(arguments),
+                result=write_payload(result),
+                is_error=None if is_error is None else bool(is_error),
+                exit_code=take_code(exit_code),
+                timed_out=None if timed_out is None else bool(timed_out),
+                duration_ms=take_duration("duration_ms", duration_ms),
             )
             number = self._tape.line_up(event)
         self._tape.write(number)
@@ -225,37 +249,25 @@ class SessionTracker:
         return self._tape.together()
 
     def stats(self) -> dict[str, Any]:
-        """The figures of this session and its sub-agents, up to now."""
-        sums = ", ".join(f"sum({name})" for name in SUMS if name != "failed_turns")
+        """The figures of this session and all below it, up to now; None where no one can tell."""
         found = row_id("session", events.NAME, self.session_id)
-        row = self.store.query(
-            f"select 1, {sums} from session_day where root_id = ?1 or session_id = ?1", (found,)
-        )[0]
-        failed = self.store.query(
-            "select count(*) from turn where session_id = ? and failure is not null", (found,)
-        )
-        with self._lock:
-            waiting = len(self._tape.waiting)
-        return {
-            "session_id": self.name,
-            **figures(row),
-            "failed_turns": failed[0][0],
-            "unwritten": waiting,
-        }
+        try:
+            figures = sum_family(self.store, found, unwritten=self._tape.sum_waiting())
+        except StoreError:  # it waits to be written, too: whoever tells on hears of it
+            figures = dict.fromkeys(FIGURES)
+        return {"session_id": self.name, **figures, "unwritten": self._tape.count_waiting()}
 
     def finish(self, outcome: OutcomeName | None = None, *, why: str | None = None) -> None:
         """Say that the session is over and, where the program knows it, what came of it."""
-        if outcome is not None and outcome not in OUTCOMES:
-            raise RelightError(
-                f"{outcome!r} is not an outcome", f"say one of {', '.join(OUTCOMES)}"
-            )
+        if outcome is not None:
+            check_choice("outcome", outcome, OUTCOMES)
         self._end(
             events.Ended(
                 session=self.session_id,
                 at=self._now(),
                 how="left" if outcome is None else "told",
                 outcome=outcome,
-                why=why,
+                why=None if why is None else mend(say(why)),
             )
         )
 
@@ -278,7 +290,7 @@ class SessionTracker:
                 at=self._now(),
                 how="interrupted" if is_interrupted else "left",
                 outcome=None if is_interrupted else "failure",
-                why=f"{kind.__name__}: {error}",
+                why=mend(f"{kind.__name__}: {_say_error(error)}"),
             )
         )
 
@@ -288,12 +300,8 @@ class SessionTracker:
                 return
             self._is_finished = True
             number = self._tape.line_up(event)
-        self._tape.write(number)
-        if self._tape.waiting:
-            reason = f"{len(self._tape.waiting)} events of {self.name}"
-            count_miss(self.store, self.store.config.home, reason)
-        else:
-            self._tape.join()
+        self._tape.write(number, is_last=True)
+        self._tape.close()
 
     def _now(self, at: object = None) -> int:
         """Never before what was told last: the order told is the order it happened in."""
@@ -301,12 +309,6 @@ class SessionTracker:
         with self._lock:
             self._last_at = max(self._last_at, told)
             return self._last_at
-
-    def _remember_calls(self, turn_id: str, message: Mapping[str, Any] | None) -> None:
-        """Which calls a turn asked for, so that their results find them, twins among them too."""
-        for place, call in enumerate((message or {}).get("tool_calls") or ()):
-            name = call.get("id") if isinstance(call, Mapping) else None
-            self._asked.setdefault(str(name), []).append(f"{turn_id}:{place}")
 
     def _name_call(self, call_id: str | None) -> str:
         if call_id is not None and (asked := self._asked.get(call_id)):
@@ -318,28 +320,15 @@ class SessionTracker:
         return f"{self.session_id}#{self._tape.name}.{self._count}"
 
 
-def clean(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
+def _current_folder() -> str | None:
+    try:
+        return mend(os.getcwd())  # noqa: PTH109 - a plain str
+    except OSError:  # it was removed under the program's feet
+        return None
 
 
-def _read_usage(usage: Usage | Mapping[str, Any] | None) -> Usage | None:
-    if usage is None or isinstance(usage, Usage):
-        return usage
-    return read_openai_usage(usage)
-
-
-def _read_failure(failure: Failure | BaseException | str) -> Failure:
-    if isinstance(failure, Failure):
-        return failure
-    known = getattr(failure, "failure", None)
-    return known if isinstance(known, Failure) else classify_error(failure)
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else round(value)
-
-
-def _as_text(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False, default=str)
+def _say_error(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - the program's error must not become ours
+        return "it cannot be told"

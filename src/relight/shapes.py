@@ -1,10 +1,14 @@
 """Answers in the shape of the OpenAI SDK's, so that programs written for it read them."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from types import UnionType
+from typing import Any, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
+
+from relight.errors import RelightError
+from relight.parameters import describe
 
 
 class Shape(Struct, kw_only=True):
@@ -39,7 +43,7 @@ class CallPart(Call):
 
 class Message(Shape):
     role: str | None = "assistant"
-    content: str | None = None
+    content: Any = None  # text, or what the server sends in its place
     refusal: str | None = None
     tool_calls: list[Call] | None = None
     reasoning_content: str | None = None
@@ -47,7 +51,7 @@ class Message(Shape):
 
 class Delta(Shape):
     role: str | None = None
-    content: str | None = None
+    content: Any = None
     refusal: str | None = None
     tool_calls: list[CallPart] | None = None
     reasoning_content: str | None = None
@@ -104,11 +108,65 @@ class ChatCompletionChunk(Shape):
 
 
 def shape_completion(fields: Mapping[str, Any]) -> ChatCompletion:
-    return msgspec.convert(_drop_none(fields), ChatCompletion, strict=False)
+    shaped: ChatCompletion = _fit(_drop_none(fields), ChatCompletion)
+    return shaped
 
 
 def shape_chunk(fields: Mapping[str, Any]) -> ChatCompletionChunk:
-    return msgspec.convert(_drop_none(fields), ChatCompletionChunk, strict=False)
+    shaped: ChatCompletionChunk = _fit(_drop_none(fields), ChatCompletionChunk)
+    return shaped
+
+
+def _fit(value: Any, kind: Any) -> Any:
+    """The value as this type; what does not fit is left out.
+
+    A server that writes a time as a fraction must not cost anyone its answer.
+    """
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError:
+        pass
+    if get_origin(kind) is UnionType:  # something or None
+        return _fit(value, next(one for one in get_args(kind) if one is not type(None)))
+    if get_origin(kind) is list:
+        items = value if isinstance(value, list) else []
+        return [one for item in items if (one := _fit(item, get_args(kind)[0])) is not None]
+    if isinstance(value, Mapping) and isinstance(kind, type) and issubclass(kind, Struct):
+        types = {one.name: one.type for one in msgspec.structs.fields(kind)}
+        return kind(**_drop_none({k: _fit(v, types[k]) for k, v in value.items() if k in types}))
+    return None
+
+
+def plain_messages(messages: Iterable[Any]) -> list[dict[str, Any]]:
+    """Messages as plain data, our own and the SDK's objects among them: a copy of their own.
+
+    Programs put an answer's message back into the conversation as they got it, and its calls.
+    """
+    plain = []
+    for number, message in enumerate(messages):
+        try:
+            told = msgspec.to_builtins(message, enc_hook=_dump)
+        except (TypeError, RecursionError) as error:
+            raise RelightError(f"message {number} cannot be sent: {error}") from error
+        if not isinstance(told, dict):
+            raise RelightError(
+                f"message {number} must be a mapping, not {describe(message)}",
+                'as {"role": "user", "content": "…"}',
+            )
+        if not isinstance(message, Mapping):  # what an object leaves open was not said
+            told = {"content": None} | {k: v for k, v in told.items() if v is not None}
+            told.pop("reasoning_content", None)  # servers refuse their own thoughts
+        plain.append(told)
+    return plain
+
+
+def _dump(value: Any) -> Any:
+    """Data out of an object of the SDK."""
+    if callable(dump := getattr(value, "model_dump", None)):
+        return dump(exclude_none=True)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a {type(value).__name__} is no data")
 
 
 def _drop_none(value: Any) -> Any:

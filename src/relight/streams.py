@@ -1,6 +1,9 @@
 """Streams of chat chunks: from bytes to chunks, from chunks to the message they make."""
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
+from math import isfinite
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -17,27 +20,38 @@ class Splitter:
     """
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []
         self._data: list[bytes] = []
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
-        lines = (self._rest + piece).split(b"\n")
-        self._rest = lines.pop()
+        if b"\n" not in piece:  # joined once: a line may be as long as an answer
+            self._rest.append(piece)
+            return
+        *lines, rest = b"".join([*self._rest, piece]).split(b"\n")
+        self._rest = [rest]
         for line in lines:
-            yield from self._read_line(line.rstrip(b"\r"))
+            line = line.rstrip(b"\r").removeprefix(BOM_UTF8)
+            if line.startswith(b"data:"):
+                self._data.append(line[5:].removeprefix(b" "))
+            elif not line and self._data:
+                yield b"\n".join(self._data)
+                self._data.clear()
 
     def finish(self) -> Iterator[bytes]:
         """What was left without its end: some servers leave out the last empty line."""
-        rest, self._rest = self._rest, b""
-        yield from self._read_line(rest.rstrip(b"\r"))
-        yield from self._read_line(b"")
+        return self.feed(b"\n\n")
 
-    def _read_line(self, line: bytes) -> Iterator[bytes]:
-        if line.startswith(b"data:"):
-            self._data.append(line[5:].removeprefix(b" "))
-        elif not line and self._data:
-            yield b"\n".join(self._data)
-            self._data.clear()
+
+class _Call:
+    """A call as far as its parts have come."""
+
+    def __init__(self) -> None:
+        self.id = self.name = ""
+        self.arguments: list[str] = []
+
+    def whole(self) -> dict[str, Any]:
+        function = {"name": self.name, "arguments": "".join(self.arguments)}
+        return {"id": self.id, "type": "function", "function": function}
 
 
 class Gathering:
@@ -50,49 +64,64 @@ class Gathering:
         self.finish_reason: str | None = None
         self.usage: dict[str, Any] | None = None
         self._texts: dict[str, list[str]] = {}
-        self._calls: dict[int, dict[str, Any]] = {}
+        self._calls: list[tuple[int, _Call]] = []
 
     def add(self, chunk: Mapping[str, Any]) -> bool:
         """Add a chunk; tells whether it brought anything of the answer itself."""
-        self.id = self.id or chunk.get("id")
-        self.model = self.model or chunk.get("model")
-        self.created = self.created or chunk.get("created")
+        self.id = self.id or _text(chunk.get("id"))
+        self.model = self.model or _text(chunk.get("model"))
+        created = chunk.get("created")
+        if self.created is None and isinstance(created, int | float) and isfinite(created):
+            self.created = int(created)
         if isinstance(chunk.get("usage"), dict):
             self.usage = chunk["usage"]
         choices = chunk.get("choices")
         first = choices[0] if isinstance(choices, list) and choices else None
         if not isinstance(first, dict) or first.get("index", 0) != 0:
             return False
-        self.finish_reason = first.get("finish_reason") or self.finish_reason
+        self.finish_reason = _text(first.get("finish_reason")) or self.finish_reason
         delta = first.get("delta")
         return self._add_delta(delta) if isinstance(delta, dict) else False
 
     def _add_delta(self, delta: Mapping[str, Any]) -> bool:
         has_any = False
         for name in TEXTS:
-            if isinstance(text := delta.get(name), str):
+            told = delta.get(name)
+            if told is not None and (text := _join_parts(told)) is not None:
                 self._texts.setdefault(name, []).append(text)
                 has_any = has_any or bool(text)
-        for call in delta.get("tool_calls") or ():
+        calls = delta.get("tool_calls")
+        for call in calls if isinstance(calls, list) else ():
             if isinstance(call, dict):
                 self._add_call(call)
                 has_any = True
         return has_any
 
     def _add_call(self, part: Mapping[str, Any]) -> None:
-        place = part.get("index")
-        if not isinstance(place, int):  # some servers send whole calls without a number
-            place = len(self._calls) if part.get("id") or not self._calls else max(self._calls)
-        call = self._calls.setdefault(
-            place, {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
-        )
-        call["id"] = call["id"] or part.get("id") or ""
-        function = part.get("function") or {}
-        call["function"]["name"] = call["function"]["name"] or function.get("name") or ""
+        told = part.get("function")
+        function = told if isinstance(told, dict) else {}
+        key, name = _text(part.get("id")) or "", _text(function.get("name")) or ""
+        call = self._find_call(part.get("index"), key, name)
+        call.id, call.name = call.id or key, call.name or name
         arguments = function.get("arguments")
-        if isinstance(arguments, dict):
+        if isinstance(arguments, dict | list):
             arguments = msgspec.json.encode(arguments).decode()
-        call["function"]["arguments"] += arguments or ""
+        if isinstance(arguments, str):
+            call.arguments.append(arguments)
+
+    def _find_call(self, place: object, key: str, name: str) -> _Call:
+        """The call that a part goes on with, or a new one.
+
+        Some servers send whole calls without a number, some give all of them the same, and some a
+        new id with every part: a call is begun by an id with a name that are not those it has.
+        """
+        if not isinstance(place, int):
+            place = len(self._calls) if key or not self._calls else self._calls[-1][0]
+        call = next((one for at, one in reversed(self._calls) if at == place), None)
+        if call is None or (key and name and call.id not in ("", key)):
+            call = _Call()
+            self._calls.append((place, call))
+        return call
 
     @property
     def has_any(self) -> bool:
@@ -104,8 +133,20 @@ class Gathering:
         message: dict[str, Any] = {"role": "assistant", "content": texts.pop("content", None)}
         message |= {name: text for name, text in texts.items() if text}
         if self._calls:
-            message["tool_calls"] = [self._calls[place] for place in sorted(self._calls)]
+            calls = sorted(self._calls, key=itemgetter(0))
+            message["tool_calls"] = [call.whole() for _, call in calls]
         return message
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _join_parts(value: object) -> str | None:
+    """The text of a content, which some servers cut into parts."""
+    if isinstance(value, list):
+        return "".join(_text(part.get("text")) or "" for part in value if isinstance(part, dict))
+    return _text(value)
 
 
 def drop_thoughts(message: Mapping[str, Any]) -> dict[str, Any]:

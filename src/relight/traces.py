@@ -8,13 +8,15 @@ import os
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from relight.errors import RelightError
+from relight.errors import MissingError
+from relight.locks import hold
 from relight.names import file_name
 
 # advisers that share fewer of their words are shown as disagreeing
@@ -47,7 +49,7 @@ def write_trace(folder: Path, session_id: str, record: Mapping[str, Any]) -> Non
     with _lock:
         file = os.open(trace_path(folder, session_id), flags, 0o600)
         try:
-            _hold(file)
+            hold(file)
             size = os.lseek(file, 0, os.SEEK_END)
             if size:
                 os.lseek(file, size - 1, os.SEEK_SET)
@@ -57,15 +59,6 @@ def write_trace(folder: Path, session_id: str, record: Mapping[str, Any]) -> Non
                 written += os.write(file, line[written:])
         finally:
             os.close(file)
-
-
-def _hold(file: int) -> None:
-    """Keep other processes out until the file is closed."""
-    try:
-        import fcntl
-    except ImportError:  # not on Windows: there O_APPEND alone must do
-        return
-    fcntl.flock(file, fcntl.LOCK_EX)
 
 
 def read_trace(path: Path) -> Trace:
@@ -79,11 +72,18 @@ def read_trace(path: Path) -> Trace:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             skipped += 1
             continue
-        if isinstance(turn, dict) and isinstance(turn.get("references"), list):
+        if isinstance(turn, dict) and _has_calls(turn):
             turns.append(turn)
         else:
             skipped += 1
     return Trace(path, turns, skipped)
+
+
+def _has_calls(turn: dict[str, Any]) -> bool:
+    calls = turn.get("references")
+    if not isinstance(calls, list):
+        return False
+    return all(isinstance(one, dict) for one in [*calls, turn.get("aggregator") or {}])
 
 
 def find_traces(folder: Path) -> Iterator[Trace]:
@@ -105,13 +105,54 @@ def find_trace(folder: Path, name: str) -> Trace:
         for trace in find_traces(folder)
         if trace.turns and str(trace.turns[0].get("session_id")).startswith(name)
     ]
-    if len(found) != 1:
+    hint = "`relight moa traces` lists them; [moa] save_traces = true keeps them"
+    if not found:
+        raise MissingError(f"there is no trace of {name!r}", hint)
+    if len(found) > 1:
         several = ", ".join(str(one.turns[0].get("session_id")) for one in found[:8])
-        raise RelightError(
-            f"{name!r} could be {several}" if found else f"there is no trace of {name!r}",
-            "`relight moa traces` lists them; [moa] save_traces = true keeps them",
-        )
+        raise MissingError(f"{name!r} could be {several}", hint)
     return found[0]
+
+
+def list_traces(folder: Path) -> list[dict[str, Any]]:
+    """The traced sessions, the newest first, each with what its turns came to."""
+    rows = []
+    for trace in find_traces(folder):
+        cost, unpriced = sum_costs(call for turn in trace.turns for call in all_calls(turn))
+        last = trace.turns[-1] if trace.turns else {}
+        rows.append(
+            {
+                "session_id": last.get("session_id"),
+                "file": str(trace.path),
+                "preset": last.get("preset"),
+                "turns": len(trace.turns),
+                "last_at": last.get("ts"),
+                "cost_usd": cost,
+                "unpriced_calls": unpriced,
+                "skipped_lines": trace.skipped,
+            }
+        )
+    return rows
+
+
+def tell_trace(trace: Trace, number: int | None = None) -> dict[str, Any]:
+    """The turns of a trace, all or one counted from 1, with how far the advisers agreed."""
+    turns = trace.turns if number is None else trace.turns[number - 1 : number]
+    if number is not None and not turns:
+        raise MissingError(f"there is no turn {number}", f"there are {len(trace.turns)}")
+    agreements = [compare_advice(turn) for turn in turns]
+    cost, unpriced = sum_costs(call for turn in turns for call in all_calls(turn))
+    return {
+        "session_id": turns[0].get("session_id") if turns else None,
+        "turns": [
+            {**turn, "agreement": agreement}
+            for turn, agreement in zip(turns, agreements, strict=True)
+        ],
+        "models": summarise(turns, agreements),
+        "cost_usd": cost,
+        "unpriced_calls": unpriced,
+        "skipped_lines": trace.skipped,
+    }
 
 
 def was_charged(call: Mapping[str, Any]) -> bool:
@@ -156,7 +197,9 @@ def compare_advice(turn: Mapping[str, Any]) -> list[float | None]:
 
 
 def all_calls(turn: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [*turn["references"], turn.get("aggregator") or {}]
+    """The calls of a turn, the acting model's last, if it was asked."""
+    acted = turn.get("aggregator")
+    return [*turn["references"], *([acted] if acted else [])]
 
 
 def summarise(
@@ -165,7 +208,7 @@ def summarise(
     """Each model with its role: calls, failures, cost, time, and how often it differed."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for turn, agreement in zip(turns, agreements, strict=True):
-        for call, agreed in zip(all_calls(turn), [*agreement, None], strict=True):
+        for call, agreed in zip_longest(all_calls(turn), agreement):
             role = "aggregator" if call is turn.get("aggregator") else "reference"
             label = str(call.get("label") or call.get("model") or "unknown")
             row = found.setdefault(

@@ -30,7 +30,7 @@ class Tracer:
         self._pricing = Pricing(store) if store is not None and self.folder is not None else None
 
     def __call__(self, turn: MoaTurn) -> None:
-        if self.folder is None:
+        if self.folder is None or not turn.asked:
             return
         try:
             write_trace(self.folder, self.session_id, self._describe(turn))
@@ -40,21 +40,25 @@ class Tracer:
 
     def _describe(self, turn: MoaTurn) -> dict[str, Any]:
         acted = turn.aggregator
-        place = "inline_from_stream" if acted.is_streamed else "inline"
         return {
             "ts": write_time(round(turn.at * 1000)),
             "session_id": self.session_id,
             "preset": turn.preset,
             "references": [self._describe_call(one) for one in turn.references],
-            "aggregator": {
-                **self._describe_call(acted),
-                "streamed": acted.is_streamed,
-                "output_location": place,
-            },
+            # None where the turn was left before the acting model was asked
+            "aggregator": self._describe_acting(acted) if acted and acted.was_asked else None,
+        }
+
+    def _describe_acting(self, called: Called) -> dict[str, Any]:
+        is_streamed = called.request.is_stream
+        return {
+            **self._describe_call(called),
+            "streamed": is_streamed,
+            "output_location": "inline_from_stream" if is_streamed else "inline",
         }
 
     def _describe_call(self, called: Called) -> dict[str, Any]:
-        answer, endpoint = called.answer, called.endpoint
+        answer, endpoint, request = called.answer, called.endpoint, called.request
         usage = answer.usage if answer else Usage()
         cost = self._find_cost(called, usage)
         failure = called.failure
@@ -63,8 +67,10 @@ class Tracer:
             "label": endpoint.label,
             "model": endpoint.model,
             "provider": endpoint.seller,
-            "temperature": endpoint.temperature,
-            "input_messages": called.messages,
+            "temperature": request.settings.get("temperature"),
+            "input_messages": request.messages,
+            # all else that the request said
+            "settings": request.settings,
             "output": answer.text if answer else None,
             "tool_calls": (answer.message.get("tool_calls") if answer else None),
             "usage": {f"{k}_tokens": v for k, v in msgspec.structs.asdict(usage).items()},

@@ -4,12 +4,13 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from relight.agent.processes import run_limited
 from relight.agent.results import Place, Result, ToolError, tell
+from relight.agent.search import LINES
 
 READ_BYTES = 2_000_000
 SEARCH_SECONDS = 30.0
@@ -47,7 +48,7 @@ class SearchFiles(Struct, frozen=True):
     pattern: Annotated[str, Meta(description="a Python regular expression")]
     path: Name = "."
     glob: Annotated[str, Meta(description="only files of such names, as *.py")] = "*"
-    kind: Annotated[str, Meta(description="content or name")] = "content"
+    kind: Annotated[Literal["content", "name"], Meta(description="what to search")] = "content"
     limit: Annotated[int, Meta(description="how many matches at most")] = 100
 
 
@@ -58,7 +59,7 @@ def read_file(arguments: ReadFile, place: Place) -> Result:
     text = data[:READ_BYTES].decode("utf-8", "replace")
     if b"\0" in data[:4096]:
         raise ToolError(f"{arguments.path!r} is not a text file")
-    lines = text.splitlines(keepends=True)
+    lines = LINES.findall(text)
     first = max(arguments.first_line, 1)
     last = len(lines) if arguments.lines is None else first - 1 + max(arguments.lines, 0)
     fields = {
@@ -71,8 +72,8 @@ def read_file(arguments: ReadFile, place: Place) -> Result:
 
 def write_file(arguments: WriteFile, place: Place) -> Result:
     path = place.resolve(arguments.path)
-    if path.is_dir():
-        raise ToolError(f"{arguments.path!r} is a folder")
+    if not path.is_file():
+        _refuse(path, arguments.path)
     data = arguments.content.encode("utf-8", "replace")
     _write(path, data)
     return tell({"success": True, "bytes_written": len(data)})
@@ -113,11 +114,16 @@ def search_files(arguments: SearchFiles, place: Place) -> Result:
 
 def _find_file(name: str, place: Place) -> Path:
     path = place.resolve(name)
-    if not path.exists():
-        raise ToolError(f"File not found: {name}")
     if not path.is_file():
-        raise ToolError(f"{name!r} is not a regular file")
+        _refuse(path, name)
+        raise ToolError(f"File not found: {name}")
     return path
+
+
+def _refuse(path: Path, name: str) -> None:
+    """Refuse a folder, a pipe or a device where a file is meant."""
+    if path.exists():
+        raise ToolError(f"{name!r} is not a regular file")
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -133,7 +139,7 @@ def _write(path: Path, data: bytes) -> None:
             os.umask(umask)
             os.chmod(beside, 0o666 & ~umask if mode is None else mode)  # noqa: PTH101 - a str
             os.replace(beside, path)  # noqa: PTH105 - a str
-        except BaseException:
+        except BaseException:  # Ctrl-C among them: no half of a file is left behind
             os.unlink(beside)  # noqa: PTH108 - a str
             raise
     except OSError as error:

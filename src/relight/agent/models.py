@@ -1,22 +1,19 @@
 """What the agent asks, one model or a mixture of them; each answer is recorded as it comes."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-import msgspec
 from msgspec import Struct
 
 from relight import background
-from relight.answers import Answer, UpstreamError
+from relight.answers import Answer
 from relight.config import Config
-from relight.endpoints import Endpoint, build_request
-from relight.failures import classify_error
-from relight.mixture import Called, Mixture, find_preset, record_call, record_turn
+from relight.endpoints import Asked, Endpoint, build_request
+from relight.mixture import Called, Mixture, find_preset, note_answer, record_call, record_turn
 from relight.recording import SessionTracker
+from relight.retrying import OnAttempt
 from relight.store import Store
 from relight.streams import name_calls
 from relight.tracing import Tracer
-from relight.upstream import ask
 
 MOA = "moa:"
 
@@ -29,12 +26,7 @@ class Model(Protocol):
     key_variables: tuple[str, ...]
 
     def answer(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        tools: Sequence[Mapping[str, Any]],
-        rec: SessionTracker,
-        seconds: float | None,
+        self, asked: Asked, rec: SessionTracker, *, on_attempt: OnAttempt | None = None
     ) -> "Told": ...
 
 
@@ -55,73 +47,47 @@ class OneModel:
         self.key_variables = tuple(filter(None, [endpoint.key_variable]))
 
     def answer(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        tools: Sequence[Mapping[str, Any]],
-        rec: SessionTracker,
-        seconds: float | None,
+        self, asked: Asked, rec: SessionTracker, *, on_attempt: OnAttempt | None = None
     ) -> Told:
-        endpoint = limit_time(self.endpoint, seconds)
-        request = build_request(endpoint, messages, tools=tools, stream=self.stream)
-        called = Called(endpoint=endpoint, role="", messages=request.messages)
+        called = Called(request=build_request(self.endpoint, asked, stream=self.stream))
         try:
-            called.answer = background.run(ask(request))
-        except UpstreamError as error:
-            called.failure, called.answer = error.failure, error.partial
-            self._record(rec, called)
-            raise
-        except BaseException:
-            called.failure = classify_error("Request interrupted by user")
-            self._record(rec, called)
-            raise
-        called.duration_ms = called.answer.duration_ms
-        called.answer.message = name_calls(called.answer.message)
-        return Told(called.answer, self._record(rec, called))
-
-    def _record(self, rec: SessionTracker, called: Called) -> str:
-        return record_call(rec, called)
+            background.run(note_answer(called, on_attempt=on_attempt))
+        finally:  # after Ctrl-C too: it was asked, and may be charged
+            _name_calls(called)
+            turn = record_call(rec, called) if called.was_asked else ""
+        return Told(called.find_answer(), turn)
 
 
 class MixedModel:
     """A mixture of models as one."""
 
-    def __init__(self, mixture: Mixture, *, stream: bool = True) -> None:
-        self.mixture = mixture
+    def __init__(self, mixture: Mixture, trace: Tracer, *, stream: bool = True) -> None:
+        self.mixture, self.trace = mixture, trace
         self.stream = stream
         preset = mixture.preset
         self.name, self.provider = f"{MOA}{preset.name}", "moa"
-        endpoints = [*preset.references, preset.aggregator]
-        self.key_variables = tuple({one.key_variable for one in endpoints if one.key_variable})
+        self.key_variables = tuple({one.key_variable or "" for one in preset.endpoints} - {""})
 
     def answer(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        tools: Sequence[Mapping[str, Any]],
-        rec: SessionTracker,
-        seconds: float | None,
+        self, asked: Asked, rec: SessionTracker, *, on_attempt: OnAttempt | None = None
     ) -> Told:
-        if seconds is not None:
-            preset = self.mixture.preset
-            self.mixture.preset = msgspec.structs.replace(
-                preset,
-                aggregator=limit_time(preset.aggregator, seconds),
-                reference_timeout_seconds=min(preset.reference_timeout_seconds, seconds),
-            )
-        turn = background.run(self.mixture.turn(messages, tools=tools, stream=self.stream))
-        if turn.aggregator.answer is not None:
-            turn.aggregator.answer.message = name_calls(turn.aggregator.answer.message)
-        turn_id = record_turn(rec, turn)
-        return Told(turn.answer, turn_id)
+        turn = self.mixture.begin()
+        try:
+            taken = self.mixture.take(turn, asked, stream=self.stream, on_attempt=on_attempt)
+            background.run(taken)
+        finally:
+            self.trace(turn)
+            if turn.aggregator is not None:
+                _name_calls(turn.aggregator)
+            name = record_turn(rec, turn)
+        assert turn.aggregator is not None
+        assert name is not None
+        return Told(turn.aggregator.find_answer(), name)
 
 
-def limit_time(endpoint: Endpoint, seconds: float | None) -> Endpoint:
-    if seconds is None:
-        return endpoint
-    return msgspec.structs.replace(
-        endpoint, timeout_seconds=max(min(endpoint.timeout_seconds, seconds), 0.01)
-    )
+def _name_calls(called: Called) -> None:
+    if called.answer is not None:
+        called.answer.message = name_calls(called.answer.message)
 
 
 def choose_model(
@@ -131,4 +97,4 @@ def choose_model(
     if not name.startswith(MOA):
         return OneModel(endpoint)
     preset = find_preset(config, name.removeprefix(MOA))
-    return MixedModel(Mixture(preset, Tracer(config, session_id, store)))
+    return MixedModel(Mixture(preset), Tracer(config, session_id, store))

@@ -1,6 +1,7 @@
 """A run of the agent as a person or a job asks for it: which model, which start, which tools."""
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -9,6 +10,9 @@ from msgspec import Struct
 from relight.agent.guard import Budget
 from relight.agent.loop import OnEvent, RunResult, run_agent
 from relight.agent.models import MOA, Model, choose_model
+from relight.agent.results import find_folder
+from relight.agent.tools import choose_tools
+from relight.connections import read_key
 from relight.endpoints import OPENAI, Endpoint
 from relight.errors import RelightError
 from relight.recording import name_session, record
@@ -63,16 +67,21 @@ def run_prompt(
     max_tool_chars: int = MAX_TOOL_CHARS,
     tool_seconds: float = 120.0,
     session_id: str | None = None,
+    allow_private_fetch: bool = False,
     on_event: OnEvent | None = None,
 ) -> tuple[RunResult, Start]:
     """Run the agent on a prompt, recorded in the store; gives what came of it and its start."""
-    import time
-
     session_id = session_id or name_session(time.time())
     chosen = _choose_model(
         store, model, base_url=base_url, key_variable=key_variable, session_id=session_id
     )
-    project = str(Path(folder).expanduser().resolve())
+    # what cannot be run is told before anything is recorded
+    if not prompt.strip():
+        raise RelightError("there is no task", "say what is to be done")
+    for variable in chosen.key_variables:
+        read_key(variable)
+    choose_tools(tools)
+    project = str(find_folder(folder))
     start = find_start(store, prompt, template, session_id=session_id, tools=tools, project=project)
     rec = record(store, session_id, model=chosen.name, provider=chosen.provider, project=project)
     result = run_agent(
@@ -85,6 +94,7 @@ def run_prompt(
         budget=budget,
         max_tool_chars=max_tool_chars,
         tool_seconds=tool_seconds,
+        allow_private_fetch=allow_private_fetch,
         on_event=on_event,
     )
     return result, start

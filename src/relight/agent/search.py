@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
+# as editors and compilers count them: a form feed ends no line
+LINES = re.compile(r"[^\n]*\n|[^\n]+")
 FILE_BYTES = 2_000_000
 LINE_CHARS = 500
 SKIPPED = {".git", "node_modules", "__pycache__", ".venv", ".tox", ".mypy_cache"}
@@ -47,7 +49,8 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     except OSError:
         return
     if b"\0" not in data[:4096]:
-        yield from enumerate(data.decode("utf-8", "replace").splitlines(), start=1)
+        lines = LINES.findall(data.decode("utf-8", "replace"))
+        yield from enumerate((line.rstrip("\r\n") for line in lines), start=1)
 
 
 def main(words: list[str]) -> int:

@@ -70,7 +70,7 @@ def carry_out(tools: Mapping[str, Tool], name: str, arguments: object, *, place:
         return tool.do(_read_arguments(tool, arguments), place)
     except ToolError as error:
         return tell_error(error.message, error.hint)
-    except (OSError, ValueError, RecursionError) as error:
+    except Exception as error:  # noqa: BLE001 - whatever a page or a file does to a tool is a result
         return tell_error(f"{type(error).__name__}: {error}")
 
 

@@ -1,4 +1,5 @@
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,8 @@ def run(preset: str, prompt: str, as_json: bool) -> None:
     for one in answer.moa["references"]:
         state = f"failed: {one['failure']}" if one["failure"] else f"{one['duration_ms']} ms"
         click.echo(f"  {screen.clean(one['label'])}: {state}", err=True)
-    click.echo(f"{session_id} · {screen.dollars(figures['cost_usd'])}", err=True)
+    cost = screen.dollars(figures["cost_usd"], unpriced=figures["unpriced_turns"])
+    click.echo(f"{session_id} · {cost}", err=True)
 
 
 @relight_command("traces", example="relight moa traces")
@@ -95,26 +97,9 @@ def run(preset: str, prompt: str, as_json: bool) -> None:
 def traces(as_json: bool) -> None:
     """List the traced sessions, the newest first."""
     from relight.config import find_home, read_config
-    from relight.traces import all_calls, find_traces, sum_costs
+    from relight.traces import list_traces
 
-    config = read_config(find_home(current_home()))
-    rows: list[dict[str, Any]] = []
-    for trace in find_traces(config.trace_folder):
-        calls = [call for turn in trace.turns for call in all_calls(turn)]
-        cost, unpriced = sum_costs(calls)
-        last = trace.turns[-1] if trace.turns else {}
-        rows.append(
-            {
-                "session_id": last.get("session_id"),
-                "file": str(trace.path),
-                "preset": last.get("preset"),
-                "turns": len(trace.turns),
-                "last_at": last.get("ts"),
-                "cost_usd": cost,
-                "unpriced_calls": unpriced,
-                "skipped_lines": trace.skipped,
-            }
-        )
+    rows = list_traces(read_config(find_home(current_home())).trace_folder)
     if as_json:
         print_json({"traces": rows})
         return
@@ -130,7 +115,7 @@ def traces(as_json: bool) -> None:
             str(row["session_id"]),
             str(row["preset"] or ""),
             screen.count(row["turns"]),
-            screen.dollars(row["cost_usd"]),
+            screen.dollars(row["cost_usd"], unpriced=row["unpriced_calls"]),
             screen.count(row["skipped_lines"]),
         ]
         for row in rows
@@ -148,64 +133,31 @@ def show(session: str, number: int | None, as_json: bool) -> None:
     SESSION is a session's id, the unique beginning of one, or a trace file, also one of Hermes.
     """
     from relight.config import find_home, read_config
-    from relight.errors import RelightError
-    from relight.traces import (
-        all_calls,
-        compare_advice,
-        find_trace,
-        read_trace,
-        sum_costs,
-        summarise,
-    )
+    from relight.traces import find_trace, read_trace, tell_trace
 
     config = read_config(find_home(current_home()))
     is_file = session.endswith(".jsonl") and Path(session).is_file()
     trace = read_trace(Path(session)) if is_file else find_trace(config.trace_folder, session)
-    turns = trace.turns if number is None else trace.turns[number - 1 : number]
-    if number is not None and not turns:
-        raise RelightError(f"there is no turn {number}", f"there are {len(trace.turns)}")
-    agreements = [compare_advice(turn) for turn in turns]
-    advisers = summarise(turns, agreements)
-    cost, unpriced = sum_costs(call for turn in turns for call in all_calls(turn))
+    told = tell_trace(trace, number)
     if as_json:
-        shown = [
-            {**turn, "agreement": agreement}
-            for turn, agreement in zip(turns, agreements, strict=True)
-        ]
-        print_json(
-            {
-                "session_id": turns[0].get("session_id") if turns else None,
-                "turns": shown,
-                "models": advisers,
-                "cost_usd": cost,
-                "unpriced_calls": unpriced,
-                "skipped_lines": trace.skipped,
-            }
-        )
+        print_json(told)
         return
-    _print(turns, agreements, is_whole=number is not None)
-    _print_models(advisers)
+    _print(told["turns"], is_whole=number is not None)
+    _print_models(told["models"])
     if trace.skipped:
         click.echo(f"{trace.skipped} torn lines were passed over", err=True)
 
 
-def _print(
-    turns: Sequence[Mapping[str, Any]],
-    agreements: Sequence[Sequence[float | None]],
-    *,
-    is_whole: bool,
-) -> None:
+def _print(turns: Sequence[Mapping[str, Any]], *, is_whole: bool) -> None:
     from relight.cli import screen
     from relight.traces import DISAGREEING, all_calls
 
-    for number, (turn, agreement) in enumerate(zip(turns, agreements, strict=True), start=1):
+    for number, turn in enumerate(turns, start=1):
         title = f"turn {number} · {turn.get('ts')} · preset {turn.get('preset')}"
         screen.print_text(title, style="bold")
-        for call, agreed in zip(all_calls(turn), [*agreement, None], strict=True):
-            facts = [
-                str(call.get("label")),
-                f"saw {len(call.get('input_messages') or ())} messages",
-            ]
+        for call, agreed in zip_longest(all_calls(turn), turn["agreement"]):
+            seen = len(call.get("input_messages") or ())
+            facts = [str(call.get("label")), f"saw {seen} message{'' if seen == 1 else 's'}"]
             if call.get("duration_ms") is not None:
                 facts.append(screen.seconds(call["duration_ms"] / 1000))
             if call.get("cached"):
@@ -238,7 +190,7 @@ def _print_models(rows: Sequence[Mapping[str, Any]]) -> None:
             screen.count(row["failures"]),
             screen.count(row["disagreed"]),
             screen.seconds(row["duration_ms"] / 1000),
-            screen.dollars(row["cost_usd"]),
+            screen.dollars(row["cost_usd"], unpriced=row["unpriced_calls"]),
         ]
         for row in rows
     ]

@@ -1,3 +1,5 @@
+import signal
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +24,10 @@ SHOWN_CHARACTERS = 100
 @click.option("--max-turns", type=click.IntRange(1), default=50, help="How many model calls.")
 @click.option("--max-tokens", type=click.IntRange(1), help="How many tokens in all.")
 @click.option("--budget-usd", type=float, help="How much it may cost.")
-@click.option("--timeout", type=float, metavar="SECONDS", help="How long it may take.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="How long it may take in all.")
+@click.option(
+    "--allow-private-fetch", is_flag=True, help="Let web_fetch reach this machine and its network."
+)
 @click.option("--max-tool-chars", type=click.IntRange(200), default=8000, help="See below.")
 @json_option
 def command(
@@ -37,6 +42,7 @@ def command(
     max_tokens: int | None,
     budget_usd: float | None,
     timeout: float | None,
+    allow_private_fetch: bool,
     max_tool_chars: int,
     as_json: bool,
 ) -> None:
@@ -52,6 +58,8 @@ def command(
 
     if not model:
         raise RelightError("which model?", "name one with --model or RELIGHT_MODEL")
+    # a run that is ended from outside ends its commands too, and says so in the record
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     budget = Budget(turns=max_turns, tokens=max_tokens, cost_usd=budget_usd, seconds=timeout)
     with current_store() as store:
         result, start = run_prompt(
@@ -65,6 +73,7 @@ def command(
             folder=workdir,
             budget=budget,
             max_tool_chars=max_tool_chars,
+            allow_private_fetch=allow_private_fetch,
             on_event=None if as_json else _show,
         )
     figures = result.figures
@@ -77,6 +86,7 @@ def command(
                 "evidence": result.evidence,
                 "answer": result.answer,
                 "ended_by": result.ended_by,
+                "hint": result.hint,
                 "model": model,
                 "template": start.template,
                 "arm": start.arm,
@@ -92,10 +102,14 @@ def command(
     else:
         from relight.cli import screen
 
-        click.echo(screen.clean_lines(result.answer or ""))
-        told = f"{result.session_id} · {figures['turns']} turns · "
-        told += f"{screen.dollars(figures['cost_usd'])} · outcome {result.outcome}"
-        click.echo(f"{told}\n{screen.clean(result.ended_by or '')}".rstrip(), err=True)
+        if result.answer:
+            click.echo(screen.clean_lines(result.answer))
+        turns = f"{screen.count(figures['turns'])} turn{'' if figures['turns'] == 1 else 's'}"
+        cost = screen.dollars(figures["cost_usd"], unpriced=figures["unpriced_turns"])
+        lines = [f"{result.session_id} · {turns} · {cost} · outcome {result.outcome}"]
+        lines += [screen.clean(result.ended_by)] if result.ended_by else []
+        lines += [f"hint: {result.hint}"] if result.hint else []
+        click.echo("\n".join(lines), err=True)
     if result.outcome == "failure":
         click.get_current_context().exit(1)
 
@@ -109,5 +123,8 @@ def _show(kind: str, told: Mapping[str, Any]) -> None:
             function = call.get("function") or {}
             words = clean(f"{function.get('name')} {function.get('arguments')}")
             click.echo(f"→ {words[:SHOWN_CHARACTERS]}", err=True)
+    elif kind == "wait":
+        reason = clean(str(told["reason"]))[:SHOWN_CHARACTERS]
+        click.echo(f"  {reason}; again in {told['seconds']:.0f} s", err=True)
     elif told.get("is_error"):
         click.echo(f"  {clean(str(told.get('content')))[:SHOWN_CHARACTERS]}", err=True)
