@@ -7,10 +7,12 @@ from bench.measure import compile_sources
 
 BENCHES = {
     "agent": "running agents: what recording, tracing and the loop add to the models' time",
+    "jobs": "jobs: a thousand due at once among killed schedulers, and ten thousand that wait",
     "import": "reading logs, against agentsview and ccusage on the same trees",
     "startup": "how long a command takes to start, against an empty Python",
     "skills": "averages over a million uses of skills, against a plain sum",
     "warm": "warm starts: scores, seeds, choices, false alarms, and how long a choice takes",
+    "web": "the dashboard on a million turns: every page, alone, with twenty users, and an import",
     "verdicts": "judging tool calls: speed, and agreement with labelled sessions",
 }
 MODULES = {"import": "importing"}

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -27,7 +28,11 @@ HEAD = "<!-- Written by `./dev docs`; do not edit. -->\n"
 
 def pages() -> dict[str, str]:
     """Every generated page by its name."""
-    return {"commands.md": commands_page(), "database.md": database_page()}
+    return {
+        "commands.md": commands_page(),
+        "database.md": database_page(),
+        "api.md": api_page(),
+    }
 
 
 def commands_page() -> str:
@@ -59,6 +64,8 @@ def database_page() -> str:
     (version,) = connection.execute("pragma user_version").fetchone()
     rows = connection.execute(
         "select sql from sqlite_master where sql is not null and name not like 'sqlite_%'"
+        # what a search index keeps below itself is its own business
+        " and name not like 'listing_words_%'"
         " order by type desc, name"
     ).fetchall()
     connection.close()
@@ -69,6 +76,46 @@ def database_page() -> str:
         " billionths of a dollar. Reading it with other programs is welcome; writing is not.\n\n"
         f"```sql\n{statements}\n```\n"
     )
+
+
+def api_page() -> str:
+    """The addresses of the dashboard's API, from the document that it serves itself."""
+    import json
+
+    from relight.web.answering import DOCUMENT
+
+    document = json.loads(DOCUMENT.read_bytes())
+    named = document["components"]["parameters"]
+    parts = [HEAD, "# API\n", document["info"]["description"] + "\n"]
+    for path, methods in document["paths"].items():
+        for method, one in methods.items():
+            parts.append(f"## `{method.upper()} {path}`\n\n{one['summary']}")
+            if "description" in one:
+                parts[-1] += f" {one['description']}"
+            asked = [
+                named[told["$ref"].rpartition("/")[2]] if "$ref" in told else told
+                for told in one.get("parameters", ())
+            ]
+            rows = [tell_parameter(told) for told in asked if told["in"] == "query"]
+            if sent := one.get("requestBody"):
+                name = sent["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+                fields = document["components"]["schemas"][name]["properties"]
+                rows += [f"- `{field}` (sent)" for field in fields]
+            parts[-1] += "\n\n" + "\n".join(rows) + "\n" if rows else "\n"
+    return "\n".join(parts)
+
+
+def tell_parameter(told: dict[str, Any]) -> str:
+    schema = told["schema"]
+    words = [told["description"]] if "description" in told else []
+    if "enum" in schema:
+        words.append(f"One of {', '.join(schema['enum'])}.")
+    if "maximum" in schema:
+        words.append(f"At most {schema['maximum']:,}.")
+    if "default" in schema:
+        default = schema["default"]
+        words.append(f"Else {','.join(default) if isinstance(default, list) else default}.")
+    return f"- `{told['name']}` {' '.join(words)}".rstrip()
 
 
 def write_picture() -> None:

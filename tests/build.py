@@ -2,7 +2,8 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ INDEX = {
     "control_total": "*",
     "shared_turn": "*",
     "session_day": "*",
+    "call_day": "*",
+    "listing": "*",
     "skill_entry": "*",
     "skill_invocations": "session_id, root_id, job_id, skill_name, skill_version, entry,"
     " invoked_at, completed_at, day, model, provider, duration_seconds, input_tokens,"
@@ -149,6 +152,15 @@ def write_claude(
     return path
 
 
+def write_agent(parent: Path, records: Iterable[Mapping[str, Any]]) -> Path:
+    """A sub-agent of the session that was written to `parent`, beside it as Claude Code does."""
+    path = parent.with_suffix("") / "subagents" / "agent-a1.jsonl"
+    path.parent.mkdir(parents=True)
+    told = {"agentId": "a1", "isSidechain": True}
+    path.write_bytes(as_lines({**record, **told} for record in records))
+    return path
+
+
 def write_codex(
     home: Path, records: Iterable[Mapping[str, Any] | str], *, name: str = CODEX_SESSION
 ) -> Path:
@@ -269,3 +281,11 @@ def dump(store: Store) -> dict[str, Any]:
         lines = b"".join(line + b"\n" for line in part.lines() if line)
         tape[part.session_id] = tape.get(part.session_id, b"") + lines
     return {**tables, "tape": sorted(tape.items())}
+
+
+def wait_for(test: Callable[[], object], *, seconds: float = 30.0) -> None:
+    """Go on as soon as something has come to pass; never to wait for ever."""
+    deadline = time.monotonic() + seconds
+    while not test():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.02)

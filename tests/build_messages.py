@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from random import Random
 from typing import Any
 
@@ -109,9 +110,9 @@ def merge_calls(messages: Sequence[Message], size: int) -> list[Message]:
         if message.get("tool_calls"):
             if len(asked) >= size:
                 flush()
-            for one in message["tool_calls"]:
-                names[one["id"]] = f"m{number}"
-                asked.append(one | {"id": f"m{number}"})
+            for place, one in enumerate(message["tool_calls"]):
+                names[one["id"]] = f"m{number}-{place}"
+                asked.append(one | {"id": f"m{number}-{place}"})
         elif message["role"] == "tool":
             results.append(message | {"tool_call_id": names[message["tool_call_id"]]})
         else:
@@ -119,6 +120,17 @@ def merge_calls(messages: Sequence[Message], size: int) -> list[Message]:
             merged.append(message)
     flush()
     return merged
+
+
+def shuffle_results(messages: Sequence[Message], dice: Random) -> list[Message]:
+    """The same conversation with results in the order in which tools were done: any."""
+    shuffled: list[Message] = []
+    for is_result, group in groupby(messages, lambda one: one["role"] == "tool"):
+        some = list(group)
+        if is_result:
+            dice.shuffle(some)
+        shuffled += some
+    return shuffled
 
 
 _keys = st.sampled_from(["a", "b", "call_1", "x" * 60, "é!", "", None])

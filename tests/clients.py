@@ -9,12 +9,24 @@ import pytest
 
 TOOLS = Path(__file__).resolve().parent.parent / ".tools"
 HERMES = "hermes-agent==0.19.0"
+CLAUDE = "@anthropic-ai/claude-code@2.1.325"
+CODEX = "@openai/codex@0.166.0"
 INSTALL_SECONDS = 600
 
 
 def find_hermes() -> Path:
     """Hermes' own command; a test that cannot have it is skipped, with the reason."""
     return find_program("hermes", HERMES)
+
+
+def find_claude() -> Path:
+    """Claude Code's own command; a test that cannot have it is skipped, with the reason."""
+    return find_package("claude", CLAUDE)
+
+
+def find_codex() -> Path:
+    """Codex' own command; a test that cannot have it is skipped, with the reason."""
+    return find_package("codex", CODEX)
 
 
 def find_program(name: str, requirement: str) -> Path:
@@ -26,6 +38,21 @@ def find_program(name: str, requirement: str) -> Path:
     return folder / "bin" / name
 
 
+def find_package(name: str, package: str) -> Path:
+    """The command of a package of npm's, in a folder of its own."""
+    folder = TOOLS / name
+    stamp = folder / "relight-stamp"
+    if not stamp.exists() or stamp.read_text() != package:
+        npm = shutil.which("npm")
+        if npm is None:
+            pytest.skip(f"there is no npm to install {package} with")
+        folder.mkdir(parents=True, exist_ok=True)
+        words = ["install", "--prefix", str(folder), "--no-audit", "--no-fund"]
+        run_installer([npm, "--loglevel=error", *words, package], package)
+        stamp.write_text(package)
+    return folder / "node_modules" / ".bin" / name
+
+
 def install(folder: Path, requirement: str) -> None:
     uv = shutil.which("uv") or shutil.which("uv", path=str(TOOLS / "uv" / "bin"))
     if uv is None:
@@ -35,16 +62,21 @@ def install(folder: Path, requirement: str) -> None:
         ["venv", "--clear", "--python", sys.executable, str(folder)],
         ["pip", "install", "--python", python, requirement],
     ):
-        try:
-            done = subprocess.run(
-                [uv, "--quiet", *words],
-                cwd=TOOLS.parent,
-                capture_output=True,
-                text=True,
-                timeout=INSTALL_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            pytest.skip(f"{requirement} could not be installed in {INSTALL_SECONDS} s")
-        if done.returncode:
-            pytest.skip(f"{requirement} could not be installed: {done.stderr.strip()[-300:]}")
+        run_installer([uv, "--quiet", *words], requirement)
+
+
+def run_installer(command: list[str], requirement: str) -> None:
+    try:
+        done = subprocess.run(
+            command,
+            cwd=TOOLS.parent,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"{requirement} could not be installed in {INSTALL_SECONDS} s")
+    if done.returncode:
+        pytest.skip(f"{requirement} could not be installed: {done.stderr.strip()[-300:]}")

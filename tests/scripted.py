@@ -1,13 +1,15 @@
 """A scripted model behind a real OpenAI-compatible server on loopback; its log is the truth."""
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
 
@@ -40,7 +42,7 @@ class Logged:
     headers: dict[str, str]
     raw: bytes
 
-    @property
+    @cached_property
     def body(self) -> dict[str, Any]:
         decoded: dict[str, Any] = json.loads(self.raw)
         return decoded
@@ -67,6 +69,7 @@ class Server:
         script: Callable[[dict[str, Any]], Reply] | Sequence[Reply],
         *,
         models: Sequence[Mapping[str, Any]] | None = None,
+        pages: Mapping[str, Reply] | None = None,
     ) -> None:
         self.requests: list[Logged] = []
         # how many streams the other side left before their end
@@ -74,6 +77,7 @@ class Server:
         self._replies = None if callable(script) else iter(script)
         self._script = script if callable(script) else self._next
         self._models = models
+        self._pages = pages or {}
         self._lock = threading.Lock()
         self._is_closing = threading.Event()
         owner = self
@@ -90,6 +94,9 @@ class Server:
     @property
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+
+    def page(self, path: str) -> str:
+        return f"http://127.0.0.1:{self._http.server_address[1]}{path}"
 
     @property
     def chats(self) -> list[Logged]:
@@ -120,6 +127,8 @@ class Server:
             self.requests.append(logged)
         if logged.path == "/v1/models" and self._models is not None:
             return Reply(body=json.dumps({"data": list(self._models)}).encode())
+        if logged.path in self._pages:
+            return self._pages[logged.path]
         # clients probe for other kinds of servers, and take any answer for one of those
         if not logged.path.endswith("/chat/completions"):
             return Reply(status=404, body=b'{"error": {"message": "nothing here"}}')
@@ -131,6 +140,17 @@ class Server:
 
 class _Quiet(ThreadingHTTPServer):
     request_queue_size = 64
+    _used: ClassVar[set[int]] = set()
+
+    def server_bind(self) -> None:
+        """Take a port that no server of this process had: its prices may still be remembered."""
+        super().server_bind()
+        while self.server_port in self._used:
+            self.socket.close()
+            self.socket = socket.socket(self.address_family, self.socket_type)
+            self.server_address = ("127.0.0.1", 0)
+            super().server_bind()
+        self._used.add(self.server_port)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Nothing: a client that is gone is what some tests are about."""

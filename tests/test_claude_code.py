@@ -192,6 +192,23 @@ def test_partial_turns_are_reconciled_by_the_clients_own_total(tmp_path: Path) -
     assert (found["turns"], found["output_tokens"], found["partial_turns"]) == (1, 80, 0)
 
 
+def test_a_total_that_is_read_later_settles_the_turns_of_sub_agents_too(tmp_path: Path) -> None:
+    path = build.write_claude(tmp_path, [claude_answer("msg_1")])
+    build.write_agent(path, [claude_answer("msg_2", usage=claude_usage(output=1), stop=None)])
+    used = {"inputTokens": 20, "outputTokens": 130, "cacheReadInputTokens": 8000}
+    used["cacheCreationInputTokens"] = 600
+    state = {
+        "type": "cost-state",
+        "sessionId": build.CLAUDE_SESSION,
+        "modelUsage": {"claude-opus-4-6": used},
+    }
+    assert total(tmp_path)["partial_turns"] == 1
+    with path.open("ab") as file:
+        file.write(build.as_lines([state]))
+    found = total(tmp_path)
+    assert (found["turns"], found["output_tokens"], found["partial_turns"]) == (2, 130, 0)
+
+
 def test_a_total_that_a_fork_inherits_is_not_added_again(tmp_path: Path) -> None:
     fork = "00000000-bbbb-4bbb-8bbb-222222222222"
     used = {"inputTokens": 30 + 5, "outputTokens": 150 + 7, "cacheReadInputTokens": 12_000}

@@ -1,6 +1,8 @@
 """Hermes' traces of mixtures: each adviser's call is a turn, and nothing is counted twice."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +87,22 @@ def test_advisers_are_turns_and_the_total_shrinks_to_the_acting_model(tmp_path: 
     figures = found["figures"]
     assert (figures["input_tokens"], figures["output_tokens"]) == (1000, 90)
     assert round(figures["cost_usd"], 9) == 0.01
+
+
+def test_a_call_of_a_tool_is_the_acting_models(tmp_path: Path) -> None:
+    write_session(tmp_path)
+    asked = [{"id": "c", "function": {"name": "terminal", "arguments": "{}"}}]
+    with closing(sqlite3.connect(tmp_path / ".hermes" / "state.db")) as database, database:
+        place = {"session_id": SESSION, "timestamp": 1_794_700_803.0}
+        row = {"role": "assistant", "tool_calls": json.dumps(asked), **place}
+        build.insert(database, "messages", **row)
+        # Hermes notes usage after the answer, and so after the advice
+        database.execute("update session_model_usage set first_seen = 1794700804.0")
+    write_traces(tmp_path, trace(1_794_700_801.5, reference("r1"), reference("r2")))
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        rows = store.query("select model, sum(tool_calls) from session_day group by 1 order by 1")
+    assert rows == [("r1", 0), ("r2", 0), ("review", 1)]
 
 
 def test_the_order_of_reading_does_not_matter(tmp_path: Path) -> None:

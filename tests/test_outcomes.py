@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 
 import build
+import build_jobs
 from relight.failing import read_failures
+from relight.jobs.registry import add_job
+from relight.jobs.running import run_now
 from relight.labels import label_session
-from relight.ledger import read_jobs, read_runs
+from relight.ledger import find_foreign, read_jobs, read_runs
 from relight.outcomes import Seen, judge_outcome
 from relight.rebuilding import rebuild
 from relight.reports import Filter, report
@@ -198,6 +201,22 @@ def test_the_ledger_tells_what_hermes_own_sessions_hide(cron: Cron) -> None:
         assert (job["runs"], job["failures"], job["last_outcome"]) == (4, 3, "failure")
         (row,) = report(store, ("job",)).rows
         assert (row["job"], row["sessions"]) == (f"hermes:{JOB}", 3)
+
+
+def test_a_name_means_our_own_job_before_one_of_another_scheduler(cron: Cron) -> None:
+    cron.session(cron.run(1, "completed"), 1, ("user", "go"), ("assistant", "Fine."))
+    with build.open_home(cron.home) as store:
+        build.import_home(store, cron.home)
+        (foreign,) = read_runs(store, "nightly")
+        for name in ("nightly", "morning-nightly"):
+            add_job(store, build_jobs.make_job(name), now=build.START)
+            run_now(store, name, holder="host/1", execute=lambda *_, **__: build_jobs.DONE)
+        assert find_foreign(store, "nightly") is None
+        # neither what the other scheduler calls so, nor what only ends in it
+        assert [run["job"] for run in read_runs(store, "nightly")] == ["nightly"]
+        for name in (JOB, f"hermes:{JOB}"):
+            assert read_runs(store, name) == [foreign]
+            assert (find_foreign(store, name) or {})["job"] == f"hermes:{JOB}"
 
 
 def test_a_run_is_joined_to_its_session_whoever_is_read_first(cron: Cron) -> None:

@@ -355,7 +355,9 @@ def test_a_reported_figure_is_kept_to_the_nano_dollar() -> None:
     assert reported_cost(3, included=True) == Cost(3 * 10**9, "included", "source")
 
 
-@pytest.mark.parametrize("usd", ["", "free", float("nan"), float("inf"), "-inf", -0.5])
+@pytest.mark.parametrize(
+    "usd", ["", "free", float("nan"), float("inf"), "-inf", -0.5, 1e300, "1e900000", 1_000_001]
+)
 def test_a_figure_that_is_no_amount_of_money_is_unknown(usd: float | str) -> None:
     assert reported_cost(usd) == UNKNOWN
 

@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relight import resampling
 from relight.errors import RelightError
-from relight.resampling import bootstrap_difference, cluster_bootstrap, permutation_p_value
+from relight.resampling import (
+    bootstrap_difference,
+    cluster_bootstrap,
+    permutation_p_value,
+    sign_flip_p_value,
+)
 from relight.stats import Estimate, wilson
 
 Sessions = list[tuple[float, float]]
@@ -149,3 +155,62 @@ def test_bad_parameters_are_refused() -> None:
         cluster_bootstrap([(1, 2)], seed=1, samples=0)
     with pytest.raises(RelightError, match=r"^confidence must be above 0 and below 1, not 95$"):
         bootstrap_difference([(1, 2)], [(1, 2)], seed=1, confidence=95)
+
+
+def test_with_many_sessions_what_is_computed_is_what_drawing_comes_to() -> None:
+    rng = random.Random(11)
+    cold, warm = (
+        [one for one in draw_sessions(rng, 1500, rate=rate, icc=0.05) if one[1] <= 30][:1000]
+        for rate in (0.1, 0.095)
+    )
+    assert resampling._is_plenty(cold)
+    scale = (399 / 1000) ** 0.5
+    drawn, computed = cluster_bootstrap(cold[:399], seed=1), cluster_bootstrap(cold, seed=1)
+    assert drawn is not None
+    assert computed is not None
+    widths = [(one.high or 0) - (one.low or 0) for one in (drawn, computed)]
+    assert widths[1] == pytest.approx(widths[0] * scale, rel=0.15)
+    both = [
+        permutation_p_value(cold, warm, seed=1),
+        _deal(cold, warm, random.Random(5), samples=3000),
+    ]
+    assert both[0] == pytest.approx(both[1], abs=0.02)
+
+
+def _deal(a: Sessions, b: Sessions, rng: random.Random, *, samples: int) -> float:
+    def apart(one: Sessions, two: Sessions) -> float:
+        rates = [sum(x for x, _ in arm) / sum(y for _, y in arm) for arm in (one, two)]
+        return abs(rates[0] - rates[1])
+
+    everyone, far = [*a, *b], 0
+    for _ in range(samples):
+        rng.shuffle(everyone)
+        far += apart(everyone[: len(a)], everyone[len(a) :]) >= apart(a, b)
+    return far / samples
+
+
+def test_a_session_that_outweighs_all_others_is_drawn_however_many_they_are() -> None:
+    heavy = [*draw_sessions(random.Random(3), 600, rate=0.1, icc=0.1), (4000.0, 8000.0)]
+    assert not resampling._is_plenty(heavy)
+
+
+@given(st.lists(st.sampled_from((-1.0, 0.0, 1.0)), min_size=1, max_size=9))
+def test_signs_flipped_at_random_are_the_exact_sign_test(differences: list[float]) -> None:
+    from scipy.stats import binomtest  # type: ignore[import-untyped]
+
+    found = sign_flip_p_value([(one, 1.0) for one in differences], seed=1)
+    better = differences.count(1.0)
+    parted = better + differences.count(-1.0)
+    if not parted:
+        assert found is None
+    else:
+        assert found == pytest.approx(binomtest(better, parted, 0.5).pvalue)
+
+
+def test_many_pairs_that_do_not_differ_alarm_in_5_percent() -> None:
+    rng = random.Random(4)
+    alarms = 0
+    for trial in range(200):
+        pairs = [(rng.gauss(0, 1), 1.0) for _ in range(30)]
+        alarms += (sign_flip_p_value(pairs, seed=trial, samples=400) or 1.0) < 0.05
+    assert 2 <= alarms <= 20

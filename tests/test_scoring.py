@@ -1,6 +1,7 @@
 """How good a session was: what counts, what does not, and weights of a workspace's own."""
 
 import math
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 import scipy.optimize  # type: ignore[import-untyped]
 from hypothesis import given
 
+import build
+import relight
 from build_messages import (
     Message,
     act,
@@ -23,6 +26,7 @@ from build_messages import (
     user,
 )
 from relight.measures import Feature, measure_session, read_table
+from relight.rebuilding import rebuild
 from relight.refitting import Example, predict, refit
 from relight.scoring import Weights, read_weights, score_measures, score_session, standardize
 from relight.stats import auc
@@ -250,3 +254,24 @@ def test_a_score_by_other_weights_is_what_those_predict() -> None:
     assert math.log(score.score / (1 - score.score)) == pytest.approx(
         predict(measures.features, weights)
     )
+
+
+def test_a_session_whose_program_was_killed_is_scored_by_the_next_who_looks(
+    tmp_path: Path,
+) -> None:
+    """It never says that it ended: its last score was told when someone last spoke."""
+    with build.open_home(tmp_path) as store:
+        rec = relight.record(store, "killed", model="m")
+        rec.message("user", "Fix the tests")
+        for number in range(6):
+            asked = {"id": f"c{number}", "function": {"name": "bash", "arguments": "{}"}}
+            rec.turn(input_tokens=1, output_tokens=1, message={"tool_calls": [asked]})
+            rec.tool_call("bash", {"command": "pytest"}, "boom", call_id=f"c{number}", exit_code=2)
+        stale = store.query("select score, category from session")
+        build.import_home(store, tmp_path)
+        told = store.query("select score, category from session")
+        assert store.query("select * from score_due") == []
+        rebuild(store, workers=1)
+        assert store.query("select score, category from session") == told
+    assert told != stale
+    assert told[0][1] == "coding"

@@ -47,6 +47,8 @@ def test_help_loads_click_alone() -> None:
         (["report", "--json"], {"msgspec", "sqlite3"}),
         (["report"], {"msgspec", "sqlite3", "rich"}),
         (["import"], {"msgspec", "sqlite3"}),
+        (["job", "list", "--json"], {"msgspec", "sqlite3"}),
+        (["scheduler", "--once"], {"msgspec", "sqlite3"}),
     ],
 )
 def test_a_command_loads_only_what_it_needs(

@@ -164,6 +164,7 @@ def test_a_bash_only_session_is_coding_whatever_its_tool_is_called(tool: str) ->
         ("think", "plan"),
         ("calculate", "plan"),
         ("skill_view", "plan"),
+        ("save_memory", "plan"),
         ("delegate_task", "plan"),
         ("mcp__github__create_pull_request", "vcs"),
         ("mcp__slack__post_message", "comm"),

@@ -101,5 +101,8 @@ def _advise(
             " config.toml, then run `relight rebuild --prices`"
         )
     if missed:
-        advice.append(f"{missed} records were missed because the database could not be written")
+        advice.append(
+            f"{missed} records could not be kept: the database was locked, full or read-only, or"
+            " what was told was wrong"
+        )
     return advice

@@ -8,3 +8,19 @@ class RelightError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+class MissingError(RelightError):
+    """What was asked for by name is not there."""
+
+
+class StoreError(RelightError):
+    """The database could not be used."""
+
+
+class RefusedError(RelightError):
+    """A job's run was not begun, so that nothing was spent."""
+
+
+class ModelContextError(RefusedError):
+    """A model's context window is too small for unattended work."""

@@ -1,10 +1,17 @@
 """Long texts and arguments, shortened so that what is left still tells what was there."""
 
 import json
+import re
 from typing import Any
 
 from relight.conversations import read_arguments, read_text
 
+# control characters, and those that have no width or turn the direction; not the two joiners that
+# scripts are written with
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e"
+    "\u2060-\u206f\ufe00-\ufe0e\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
 _HEAD_PERCENT = 65
 _KEY_LIMIT = 64
 _DEPTH_LIMIT = 8
@@ -28,6 +35,16 @@ def shorten_text(text: str, limit: int) -> str:
         return _note(len(text)).strip()
     head = room * _HEAD_PERCENT // 100
     return text[:head] + _note(len(text) - room) + text[len(text) - room + head :]
+
+
+def cut_text(text: str, limit: int) -> str:
+    """The beginning of a text; for limits at which a note of what was cut would be the most of it.
+
+    >>> cut_text("Two heads: somebody merged on Tuesday.", 20)
+    'Two heads: somebody …'
+    """
+    text = clean_text(text)
+    return text if len(text) <= limit else text[: max(limit - 1, 0)].rstrip() + " …"
 
 
 def shorten_arguments(arguments: object, limit: int) -> str:
@@ -55,6 +72,17 @@ def clean_text(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-8", "replace").decode()
     return text
+
+
+def strip_hidden(text: str) -> str:
+    """The text without characters that a person cannot see, but a model may read.
+
+    Whole sentences can be written in them, and whoever looks at a template must see all of it.
+
+    >>> strip_hidden("Fix\u200b this\U000e0041\U000e0042 now\x1b[0m")
+    'Fix this now[0m'
+    """
+    return _HIDDEN.sub("", text)
 
 
 def _note(count: int) -> str:

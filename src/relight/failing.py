@@ -1,5 +1,6 @@
 """What went wrong: failures by kind and tool, and spirals with what they burnt."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from relight.reports import Filter, where
@@ -8,76 +9,105 @@ from relight.store import Store
 from relight.times import write_time
 
 SPIRAL_MINIMUM = 3
-FAILED_CALLS = """(
-    select tool_call.kind, tool_call.tool, tool_call.reason, tool_call.evidence, tool_call.at,
-        tool_call.day, session.root_id, session.source, session.project,
-        coalesce(turn.model, session.model) as model
-    from tool_call join session on session.id = tool_call.session_id
-    left join turn on turn.id = tool_call.turn_id
-    where tool_call.label = 'error'
-    union all
-    select turn.failure, null, turn.failure, turn.failure_text, turn.at, turn.day, session.root_id,
-        session.source, session.project, turn.model
-    from turn join session on session.id = turn.session_id
-    where turn.failure is not null
-)"""
+AT_ONCE = 500
+FAILED = "(tool_failures > 0 or failed_turns > 0)"
+# the session in which each kind and tool failed last has the example
+LATEST = """
+    select kind, tool, session_id from (
+        select kind, tool, session_id, row_number() over (
+            partition by kind, tool order by last_at desc, session_id
+        ) as place
+        from call_day {test}
+    ) where place = 1
+"""
+CALL_EXAMPLE = """
+    select reason, evidence from tool_call
+    where session_id = ? and tool = ? and kind is ? and label = 'error' order by at desc limit 1
+"""
+TURN_EXAMPLE = """
+    select failure, failure_text from turn
+    where session_id = ? and ? is null and failure = ? order by at desc limit 1
+"""
 CALLS = """
-    select tool_call.tool, tool_call.fingerprint, tool_call.label, tool_call.turn_id, tool_call.at,
+    select tool_call.session_id, tool_call.tool, tool_call.fingerprint, tool_call.label,
+        tool_call.turn_id, tool_call.at,
         turn.input_tokens + coalesce(turn.cache_read_tokens, 0)
             + coalesce(turn.cache_write_tokens, 0) + turn.output_tokens,
         turn.cost_nanos
     from tool_call left join turn on turn.id = tool_call.turn_id
-    where tool_call.session_id = ? order by tool_call.at is null, tool_call.at, tool_call.rowid
+    where tool_call.session_id {among} order by tool_call.at is null, tool_call.at, tool_call.rowid
 """
 
 
 def read_failures(store: Store, chosen: Filter) -> dict[str, Any]:
     """Failures by kind and tool, most frequent first; model calls have no tool."""
-    test, values = where(chosen)
+    test, values = _where_failed(chosen)
     rows = store.query(
-        "select coalesce(kind, 'unknown'), tool, count(*), count(distinct root_id), max(at),"
-        f" min(reason), min(evidence) from {FAILED_CALLS} {test}"
-        " group by 1, tool order by 3 desc, 1, tool",
+        "select kind, tool, sum(tool_failures) + sum(failed_turns), count(distinct root_id),"
+        f" max(last_at) from call_day {test} group by kind, tool order by 3 desc, kind, tool",
         values,
     )
-    failures = [
-        {
-            "kind": kind,
-            "tool": tool,
-            "count": count,
-            "sessions": sessions,
-            "last_at": write_time(last_at),
-            "reason": reason,
-            "example": evidence,
-        }
-        for kind, tool, count, sessions, last_at, reason, evidence in rows
-    ]
-    return {"failures": failures, "spirals": _read_spirals(store, chosen)}
+    latest = {
+        (kind, tool): session_id
+        for kind, tool, session_id in store.query(LATEST.format(test=test), values)
+    }
+    failures = []
+    for kind, tool, count, sessions, last_at in rows:
+        example = TURN_EXAMPLE if tool is None else CALL_EXAMPLE
+        reason, evidence = store.query(example, (latest[kind, tool], tool, kind))[0]
+        failures.append(
+            {
+                "kind": kind or "unknown",
+                "tool": tool,
+                "count": count,
+                "sessions": sessions,
+                "last_at": write_time(last_at),
+                "reason": reason,
+                "example": evidence,
+            }
+        )
+    return {"failures": failures, "spirals": read_spirals(store, chosen)}
 
 
-def _read_spirals(store: Store, chosen: Filter) -> list[dict[str, Any]]:
+def _where_failed(chosen: Filter) -> tuple[str, list[str]]:
+    test, values = where(chosen)
+    return f"{test} and {FAILED}" if test else f"where {FAILED}", values
+
+
+def read_spirals(store: Store, chosen: Filter) -> list[dict[str, Any]]:
     """Spirals of all sessions in which a tool failed often enough, the dearest first."""
-    test, values = where(chosen)
+    test, values = _where_failed(chosen)
     rows = store.query(
-        "select distinct id, source || ':' || key, title from (select session.id, session.source,"
-        " session.key, session.title, session.project, tool_call.day,"
-        " coalesce(session.model, '') as model, tool_call.tool"
-        " from tool_call join session on session.id = tool_call.session_id"
-        f" where tool_call.label = 'error') {test}"
-        f" group by id, tool having count(*) >= {SPIRAL_MINIMUM}",
+        "select distinct id, source || ':' || key, title from session where id in ("
+        f" select session_id from call_day {test} and tool is not null"
+        f" group by session_id, tool having sum(tool_failures) >= {SPIRAL_MINIMUM})",
         values,
     )
+    told = {session_id: {"session": name, "title": title} for session_id, name, title in rows}
     found = [
-        {"session": name, "title": title, **spiral}
-        for session_id, name, title in rows
-        for spiral in session_spirals(store, session_id)
+        told[session_id] | spiral
+        for session_id, spirals in _find_all(store, list(told)).items()
+        for spiral in spirals
     ]
     return sorted(found, key=lambda one: (-(one["cost_usd"] or 0), -one["count"], one["session"]))
 
 
 def session_spirals(store: Store, session_id: int) -> list[dict[str, Any]]:
     """The spirals of one session, in the order they began."""
-    rows = store.query(CALLS, (session_id,))
+    return _find_all(store, [session_id]).get(session_id, [])
+
+
+def _find_all(store: Store, sessions: Sequence[int]) -> dict[int, list[dict[str, Any]]]:
+    """The spirals of these sessions, each in the order they began."""
+    calls: dict[int, list[tuple[Any, ...]]] = {}
+    for place in range(0, len(sessions), AT_ONCE):
+        among = f"in ({', '.join(map(str, sessions[place : place + AT_ONCE]))})"
+        for session_id, *call in store.query(CALLS.format(among=among)):
+            calls.setdefault(session_id, []).append(tuple(call))
+    return {session_id: _find_spirals(own) for session_id, own in calls.items()}
+
+
+def _find_spirals(rows: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
     calls = [
         JudgedCall(tool, str(fingerprint), label or "unknown", turn, tokens, nanos)
         for tool, fingerprint, label, turn, _, tokens, nanos in rows

@@ -5,9 +5,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from relight.backlog import find_backlogs
+from relight.locks import hold
 from relight.model import Imported, Work
 from relight.sources import SOURCES, find_fetch, find_source
 from relight.store import Store
+from relight.store.due import settle
 from relight.store.marks import read_marks, read_seen
 
 # below this much new text, starting worker processes costs more than they save
@@ -30,10 +33,15 @@ def import_all(
     environment = os.environ if environment is None else environment
     counts = {name: Imported(name) for name in sources or SOURCES}
     with hold_import(store, on_wait):
+        if find_backlogs(store.config.home):
+            from relight.live import take_backlogs
+
+            take_backlogs(store)
         work = [one for name in counts for one in find_work(store, name, folder, environment)]
         if work:
             taken = _take(store, work, progress, workers or os.cpu_count() or 1)
             counts |= {one.source: one for one in taken}
+    settle(store)
     return list(counts.values())
 
 
@@ -52,26 +60,23 @@ def _take(
         from relight.intake import Intake
         from relight.scores import refit_weights
 
-        taken = Intake(store, progress).take(work, pool)
+        intake = Intake(store, progress)
+        taken = intake.take(work, pool)
         refit_weights(store)
+    from relight.templates.automatic import propose_candidates
+
+    propose_candidates(store, intake.touched)
     return taken
 
 
 @contextmanager
 def hold_import(store: Store, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
     """One import at a time: the others wait, and then find nothing left to do."""
-    try:
-        import fcntl
-    except ImportError:  # not on Windows: there the marks alone keep two imports apart
-        yield
-        return
     with (store.config.home / "import.lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not hold(lock.fileno(), waits=False):
             if on_wait:
                 on_wait()
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            hold(lock.fileno())
         yield
 
 

@@ -35,6 +35,7 @@ class Intake:
         self.progress = progress or _ignore
         self.total = self.done = 0
         self.seen: set[int] = set()
+        self.touched: set[int] = set()
 
     def take(self, work: list[Work], pool: "Workers | None" = None) -> list[Imported]:
         """Read, seal and record these files; gives what was taken from each source."""
@@ -104,6 +105,7 @@ class Intake:
         taken, new = self.recorder.record(sealed)
         for piece in taken:
             count = self.counts[piece.source]
+            self.touched |= {found for found, _ in piece.sessions}
             # a session of which only a log has told is not one that was read
             found = {found for found, one in piece.sessions if one.started_at} - self.seen
             self.seen |= found

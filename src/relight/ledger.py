@@ -1,43 +1,108 @@
 """Scheduled jobs and what became of their runs, also those of other agents' schedulers."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from relight.errors import RelightError
+from relight.errors import MissingError
 from relight.store import Store
 from relight.times import write_time
 
-# A scheduled session whose run its ledger has forgotten is a run all the same.
-RUNS = """(
-    select run.key as run_id, run.source, job.key as job, job.name, run.scheduled_for,
-        run.started_at, run.finished_at, run.status, run.outcome, run.outcome_evidence,
-        run.session_id
-    from run left join job on job.id = run.job_id
-    union all
-    select session.key, session.source, job.key, job.name, null, session.started_at,
-        session.ended_at, 'unknown', session.outcome, session.outcome_evidence, session.id
+# what a run of ours tells of itself; those of others have none of it
+TOLD = (
+    "attempts",
+    "note",
+    "cost_nanos",
+    "input_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "output_tokens",
+    "answer_file",
+    "delivery",
+    "warnings",
+)
+COLUMNS = (
+    "run_id",
+    "source",
+    "job",
+    "name",
+    "scheduled_for",
+    "started_at",
+    "finished_at",
+    "status",
+    "outcome",
+    "evidence",
+    "session_id",
+    "label",
+    "why",
+    "model",
+    "provider",
+    *TOLD,
+)
+# A person's word wins over what a run of ours was judged by.
+KEPT = f"""
+    select run.key as run_id, run.source, job.full_name as job, job.name, run.scheduled_for,
+        run.started_at, run.finished_at, run.status,
+        coalesce(label.outcome, run.outcome) as outcome, run.outcome_evidence as evidence,
+        run.session_id, label.outcome as label, label.why,
+        coalesce(run.model, job.model) as model, coalesce(run.provider, job.provider) as provider,
+        {", ".join(f"run.{name}" for name in TOLD)}
+    from run
+    left join job on job.id = run.job_id
+    left join label on label.session_id = run.session_id
+"""
+# A scheduled session whose run its scheduler's ledger forgot is a run all the same.
+FORGOTTEN = f"""
+    select session.key, session.source, job.full_name, job.name, null, session.started_at,
+        session.ended_at, 'unknown', session.outcome, session.outcome_evidence, session.id, null,
+        null, coalesce(session.model, job.model), job.provider, {", ".join(["null"] * len(TOLD))}
     from session join job on job.source = session.source
-        and substr(session.key, 1, length(job.key) + 6) = 'cron_' || job.key || '_'
-    where not exists (select 1 from run where run.session_id = session.id)
-)"""
+        -- all that begin with it: the character after `_` is the backtick
+        and session.key >= 'cron_' || job.key || '_'
+        and session.key < 'cron_' || job.key || '`'
+    where job.source <> 'relight'
+        and not exists (select 1 from run where run.session_id = session.id)
+"""
+RUNS = f"({KEPT} union all {FORGOTTEN})"
+NEWEST = "order by coalesce(told.started_at, told.scheduled_for) desc, told.run_id"
+# what a run's session came to, asked for those runs alone that are shown
+PRICED = f"""
+    select {", ".join(f"told.{name}" for name in COLUMNS)}, session.source || ':' || session.key,
+        (select sum(cost_nanos) from session_day where root_id = told.session_id),
+        (select sum(unpriced_turns) from session_day where root_id = told.session_id)
+    from ({{}}) as told left join session on session.id = told.session_id
+"""
+# what was skipped, or waits, has not been run
+RAN = f"""
+    select job, started_at, outcome from {RUNS} where status not in ('claimed', 'skipped')
+    order by started_at desc, run_id
+"""
 
 
 def read_jobs(store: Store) -> list[dict[str, Any]]:
     """Every job with its last run and how its runs went."""
     rows = store.query(
-        "select source, key, name, schedule, skills, model, provider, script, state, created_at,"
-        " next_run_at from job order by name, key"
+        "select full_name, name, schedule, skills, model, provider, script, state, created_at,"
+        " next_run_at, definition from job where state is null or state <> 'removed'"
+        " order by name, key"
     )
-    runs = read_runs(store)
+    ran: dict[str, list[tuple[int | None, str | None]]] = {}
+    for job, at, outcome in store.query(RAN):
+        ran.setdefault(job, []).append((at, outcome))
     jobs = []
-    for source, key, name, schedule, skills, model, provider, script, state, made, due in rows:
-        own = [run for run in runs if run["job"] == f"{source}:{key}"]
+    for job, name, schedule, skills, model, provider, script, state, made, due, definition in rows:
+        own = msgspec.json.decode(definition) if definition else {}
+        runs = ran.get(job, [])
+        outcomes = [outcome for _, outcome in runs]
+        last_at, last_outcome = runs[0] if runs else (None, None)
         jobs.append(
             {
-                "job": f"{source}:{key}",
+                "job": job,
                 "name": name,
                 "schedule": schedule,
+                "timezone": own.get("timezone", store.timezone) if own else None,
+                "runner": own.get("runner", "chat") if own else None,
                 "skills": msgspec.json.decode(skills or "[]"),
                 "model": model,
                 "provider": provider,
@@ -45,58 +110,124 @@ def read_jobs(store: Store) -> list[dict[str, Any]]:
                 "state": state,
                 "created_at": write_time(made),
                 "next_run_at": write_time(due),
-                "runs": len(own),
-                "successes": sum(run["outcome"] == "success" for run in own),
-                "failures": sum(run["outcome"] == "failure" for run in own),
-                "last_run_at": own[0]["started_at"] if own else None,
-                "last_outcome": own[0]["outcome"] if own else None,
+                "runs": len(runs),
+                "successes": outcomes.count("success"),
+                "failures": outcomes.count("failure"),
+                "last_run_at": write_time(last_at),
+                "last_outcome": last_outcome or ("unknown" if runs else None),
             }
         )
     return jobs
 
 
-def read_runs(store: Store, name: str | None = None) -> list[dict[str, Any]]:
-    """Runs, newest first, of all jobs or of the one named by its name or id."""
-    rows = store.query(
-        "select run_id, source, job, name, scheduled_for, started_at, finished_at, status,"
-        " outcome, outcome_evidence, session_id,"
-        " (select source || ':' || key from session where id = told.session_id),"
-        " (select sum(cost_nanos) from session_day where root_id = told.session_id),"
-        " (select sum(unpriced_turns) from session_day where root_id = told.session_id)"
-        f" from {RUNS} as told order by started_at desc, run_id"
+def find_foreign(store: Store, name: str) -> dict[str, Any] | None:
+    """A job of another agent's scheduler, by its name or id, with how its runs went."""
+    meant = find_meant(store, name)
+    found = (job for job in read_jobs(store) if job["job"] in meant and job["runner"] is None)
+    return next(found, None)
+
+
+def find_meant(store: Store, name: str) -> list[str]:
+    """The jobs that a person means: the one of just that name, else others' by name or id."""
+    rows = store.query("select full_name from job where full_name = ?", (name,))
+    rows = rows or store.query(
+        "select full_name from job where source <> 'relight' and ? in (name, key)", (name,)
     )
-    runs = [_tell(row) for row in rows]
+    return [full_name for (full_name,) in rows]
+
+
+def read_runs(
+    store: Store, name: str | None = None, *, limit: int | None = None
+) -> list[dict[str, Any]]:
+    """Runs, newest first, of all jobs or of the one named by its name or id."""
+    most = -1 if limit is None else limit
     if name is None:
-        return runs
-    own = [run for run in runs if name in (run["job"], run["name"], run["job"].split(":")[-1])]
-    if not own and not any(name in (job["job"], job["name"]) for job in _names(store)):
-        raise RelightError(f"there is no job {name!r}", "`relight job list` shows them")
-    return own
+        chosen = f"select * from {RUNS} as told {NEWEST} limit ?"
+        rows = store.query(PRICED.format(chosen) + NEWEST, (most,))
+    else:
+        meant = find_meant(store, name)
+        if not meant:
+            raise MissingError(f"there is no job {name!r}", "`relight job list` shows them")
+        test = f"where job in ({', '.join('?' * len(meant))})"
+        chosen = f"select * from {RUNS} as told {test} {NEWEST} limit ?"
+        rows = store.query(PRICED.format(chosen) + NEWEST, (*meant, most))
+    return [_tell(store, row) for row in rows]
 
 
-def _names(store: Store) -> list[dict[str, str]]:
-    rows = store.query("select source || ':' || key, name from job")
-    return [{"job": job, "name": name} for job, name in rows]
+def read_recent(store: Store, *, each: int) -> dict[str, list[dict[str, Any]]]:
+    """The last runs of every job by its name, so many of each, newest first."""
+    chosen = f"""
+        select * from (
+            select *, row_number() over (
+                partition by job order by coalesce(started_at, scheduled_for) desc, run_id
+            ) as place from {RUNS}
+        ) where place <= ?
+    """
+    rows = store.query(PRICED.format(chosen) + NEWEST, (each,))
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        run = _tell(store, row)
+        runs.setdefault(run["job"], []).append(run)
+    return runs
 
 
-def _tell(row: tuple[Any, ...]) -> dict[str, Any]:
-    run_id, source, job, name, due, started, finished, status, outcome, evidence, *rest = row
-    _, session, nanos, unpriced = rest
+def read_run(store: Store, run_id: int) -> dict[str, Any]:
+    """One run of ours."""
+    return _tell(store, store.query(PRICED.format(f"{KEPT} where run.id = ?"), (run_id,))[0])
+
+
+def _tell(store: Store, row: tuple[Any, ...]) -> dict[str, Any]:
+    run = dict(zip(COLUMNS, row, strict=False))
+    session, nanos, unpriced = row[len(COLUMNS) :]
     is_priced = nanos is not None and not (unpriced and not nanos)
+    is_own = run["source"] == "relight"
+    if is_own and run["status"] == "skipped":
+        run["cost_nanos"] = 0
+    if run["cost_nanos"] is not None:
+        nanos, is_priced = run["cost_nanos"], True
+    started, finished = run["started_at"], run["finished_at"]
     return {
-        "run_id": f"{source}:{run_id}",
-        "job": f"{source}:{job}",
-        "name": name or job,
-        "scheduled_for": write_time(due),
+        "run_id": run["run_id"] if is_own else f"{run['source']}:{run['run_id']}",
+        "job": run["job"],
+        "name": run["name"] or run["job"],
+        "scheduled_for": write_time(run["scheduled_for"]),
         "started_at": write_time(started),
         "finished_at": write_time(finished),
-        "status": status,
-        "outcome": outcome or "unknown",
-        "evidence": msgspec.json.decode(evidence or "[]"),
-        "attempts": 1,
+        "status": run["status"],
+        "outcome": run["outcome"] or "unknown",
+        "evidence": _tell_evidence(run) if is_own else _read(run["evidence"], []),
+        "note": run["note"],
+        "warnings": _read(run["warnings"], []),
+        "attempts": _count_attempts(run),
         "session_id": session,
+        "model": run["model"],
+        "provider": run["provider"],
+        "input_tokens": run["input_tokens"],
+        "cache_read_tokens": run["cache_read_tokens"],
+        "cache_write_tokens": run["cache_write_tokens"],
+        "output_tokens": run["output_tokens"],
         "cost_usd": nanos / 1e9 if is_priced else None,
+        "unpriced_turns": unpriced,
         "duration_seconds": (finished - started) / 1000 if finished and started else None,
-        "answer_file": None,
-        "delivery": None,
+        "answer_file": str(store.config.home / run["answer_file"]) if run["answer_file"] else None,
+        "delivery": _read(run["delivery"], None),
     }
+
+
+def _tell_evidence(run: Mapping[str, Any]) -> list[str]:
+    """What our run was judged by; a person's word, which came later, stands before it."""
+    evidence: list[str] = _read(run["evidence"], [])
+    if not run["label"]:
+        return evidence
+    why = f": {run['why']}" if run["why"] else ""
+    return [f"a person said {run['label']}{why}", *evidence]
+
+
+def _count_attempts(run: Mapping[str, Any]) -> int:
+    if run["attempts"] is not None:
+        return int(run["attempts"])
+    return 0 if run["status"] in ("claimed", "skipped") else 1
+
+
+def _read(text: str | None, default: Any) -> Any:
+    return msgspec.json.decode(text) if text else default

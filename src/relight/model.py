@@ -214,6 +214,8 @@ class Timing(Struct, frozen=True):
     tool: str
     at: int
     duration_ms: int
+    # the call's name, as in `ToolCall`
+    name: str | None = None
 
 
 class Unreadable(Struct, frozen=True):

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Source: TypeAlias = Literal["endpoint", "config", "prices.toml", "genai-prices"]
 MTOK = 1_000_000
 NANOS = 10**9
+# what one call can cost: more is no price, and would not fit where sums are kept
+MOST_USD = 1_000_000
 UNKNOWN = Cost(None, "unknown", None)
 _RATES = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
 _BEDROCK = re.compile(r"^(?:.*/)?(?:[a-z-]+\.)?[a-z0-9]+\.(?=[a-z])")  # us.anthropic.claude-…
@@ -79,16 +81,20 @@ def price_usage(
     total += (write - hour) * rates.cache_write + hour * rates.cache_write_1h
     nanos, rest = divmod(total, MTOK)
     nanos += rest + (nanos & 1) > MTOK // 2  # half goes to the even side
+    if nanos > MOST_USD * NANOS:
+        return UNKNOWN
     return Cost(nanos, "included" if included else "estimated", price.source)
 
 
 def reported_cost(usd: float | str | Decimal, *, included: bool = False) -> Cost:
     """The cost that the source itself states; a figure that is no amount of money is unknown."""
     try:
-        nanos = round(Decimal(str(usd)) * NANOS)
+        amount = Decimal(str(usd))
+        if not 0 <= amount <= MOST_USD:
+            return UNKNOWN
     except (ArithmeticError, ValueError):
         return UNKNOWN
-    return Cost(nanos, "included" if included else "reported", "source") if nanos >= 0 else UNKNOWN
+    return Cost(round(amount * NANOS), "included" if included else "reported", "source")
 
 
 def find_price(

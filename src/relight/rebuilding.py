@@ -26,6 +26,7 @@ USAGE = (
 )
 DERIVED = (
     "tool_call",
+    "call_day",
     "control_total",
     "turn",
     "skill_entry",
@@ -142,6 +143,8 @@ def _clear(database: sqlite3.Connection) -> None:
         database.execute(f"delete from {table} where session_id in ({derivable})")
     database.execute(f"delete from shared_turn where session_id in ({derivable})")
     database.execute(f"delete from session_day where session_id in ({derivable})")
+    database.execute(f"delete from skill_charge where root_id in ({derivable})")
+    # those told of keep their ids, and are derived anew under what was told
     database.execute(
         f"delete from skill_invocations where is_told = 0 and root_id in ({derivable})"
     )

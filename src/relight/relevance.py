@@ -8,11 +8,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 
 Vector = dict[str, float]
 
 LIMIT = 8000  # characters: what a task is about stands at its beginning
 _WORD = re.compile(r"\w+")
+# scripts that put no space between words; two characters say there what a word says elsewhere
+_UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _STOP = frozenset(
     """a about after all also am an and any are as at be because been before being but by can could
@@ -34,6 +37,9 @@ def read_words(text: str) -> Vector:
     counts: Counter[str] = Counter()
     for word in _WORD.findall(text[:LIMIT]):
         lowered = word.lower()
+        if _UNSPACED.search(word):
+            counts.update(map("".join, pairwise(lowered)))
+            continue
         pieces = [piece.lower() for piece in _PIECE.findall(word)]
         if len(pieces) > 1:
             counts[lowered] += 1

@@ -10,15 +10,8 @@ from msgspec import Struct
 from relight.errors import RelightError
 from relight.sources import SOURCES
 from relight.store import Store
+from relight.store.rollup import TOKENS
 
-TOKENS = (
-    "input_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "cache_write_1h_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-)
 SUMS = (
     "turns",
     "partial_turns",
@@ -31,6 +24,8 @@ SUMS = (
     "wall_ms",
     "failed_turns",
 )
+COUNTED = ("tool_calls", "tool_failures", "failed_turns")
+USED = SUMS[:-1]  # failed model calls are no turns
 USAGE_KEYS = {
     "day": "day",
     "week": "week.week",
@@ -77,7 +72,10 @@ def read_filter(
     project: str | None = None,
     now: datetime | None = None,
 ) -> Filter:
-    """A filter from what people type: `7d`, `all` or a date, and parts of names."""
+    """A filter from what people type: `7d`, `all` or a date, and parts of names.
+
+    A name in quotes is meant whole, and `""` are those without one.
+    """
     from zoneinfo import ZoneInfo
 
     if source is not None and source not in SOURCES:
@@ -125,7 +123,7 @@ def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = N
     table = _choose_table(by)
     columns = [{**USAGE_KEYS, **CALL_KEYS}[key] for key in by]
     prefix, join = _week_table(store, table) if "week" in by else ("", "")
-    sums = ", ".join(f"sum({name})" for name in SUMS if of_calls or name != "failed_turns")
+    sums = ", ".join(_sum(name, of_calls=of_calls) for name in SUMS if of_calls or name in USED)
     names = ", ".join(columns)
     rows = store.query(
         f"{prefix} select {names}, count(distinct root_id), {sums} from {table} {join} {test}"
@@ -134,7 +132,7 @@ def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = N
     )
     sessions = store.query(f"select count(distinct root_id) from {table} {test}", values)[0][0]
     total = [sessions, *_add_up([row[len(by) + 1 :] for row in rows])]
-    labels = _session_labels(store) if "session" in by else {}
+    labels = _session_labels(store, table, test, values) if "session" in by else {}
     if by and by[0] == "session":
         order = {found: number for number, found in enumerate(labels)}
         rows.sort(key=lambda row: order.get(row[0], len(order)))
@@ -147,6 +145,11 @@ def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = N
     return Report(list(by), shown, figures(total, of_calls=of_calls))
 
 
+def _sum(name: str, *, of_calls: bool) -> str:
+    """A sum, or null where the figure has no meaning for calls."""
+    return "null" if of_calls and name not in COUNTED else f"sum({name})"
+
+
 def _add_up(rows: Sequence[Sequence[Any]]) -> list[Any]:
     """Sums of columns; of nothing known, None."""
     columns = zip(*rows, strict=True) if rows else ([] for _ in SUMS)
@@ -157,63 +160,51 @@ def _add_up(rows: Sequence[Sequence[Any]]) -> list[Any]:
 USAGE = "session_day"
 # the same with the job that each session was a run of
 JOBS = """(
-    select session_day.*, job.source || ':' || job.key as job from session_day
-    left join run on run.session_id = session_day.root_id
+    select session_day.*, job.full_name as job from session_day
+    left join run_attempt on run_attempt.session_id = session_day.root_id
+    left join run on run.session_id = session_day.root_id or run.id = run_attempt.run_id
     left join job on job.id = run.job_id
 )"""
 # the same with the skills that each session is charged to; one without any is in no skill's row
+SKILL_SUMS = [name for name in SUMS if name not in ("cost_nanos", "wall_ms", "failed_turns")]
 SKILLS = f"""(
     select day, source, project, root_id, model, provider, job, null as skill,
-        {", ".join(name for name in SUMS if name != "failed_turns")}
+        {", ".join(SKILL_SUMS)}, cost_nanos, wall_ms
     from {JOBS}
     where root_id not in (select root_id from skill_invocations where root_id is not null)
     union all
-    select day, session.source, session.project, skill_invocations.root_id,
-        skill_invocations.model, provider, job_id, skill_name, turns, partial_turns, input_tokens,
-        cache_read_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens,
-        reasoning_tokens, coalesce(cost_nanos, 0) - included_nanos, included_nanos, unpriced_turns,
-        tool_calls, tool_failures, round(coalesce(duration_seconds, 0) * 1000)
-    from skill_invocations
-    left join session on session.id = skill_invocations.root_id
+    select day, session.source, session.project, skill.root_id, skill.model, provider, job_id,
+        skill_name, {", ".join(f"charge.{name}" for name in SKILL_SUMS)},
+        coalesce(charge.cost_nanos, 0) - charge.included_nanos,
+        round(coalesce(charge.duration_seconds, 0) * 1000)
+    from skill_invocations as skill
+    join (
+        select id, {", ".join(SKILL_SUMS)}, cost_nanos, duration_seconds from skill_invocations
+        where id not in (select id from skill_charge)
+        union all
+        select id, {", ".join(SKILL_SUMS)}, cost_nanos, duration_seconds from skill_charge
+    ) as charge on charge.id = skill.id
+    left join session on session.id = skill.root_id
 )"""
-# the same columns from single calls, for keys that only they have
-NO_USAGE = ", ".join(
-    f"null as {name}"
-    for name in SUMS
-    if name not in ("tool_calls", "tool_failures", "failed_turns")
-)
-CALLS = f"""
-    select coalesce(tool_call.day, 'unknown') as day, session.source, session.project,
-        session.root_id, coalesce(turn.model, session.model) as model, turn.provider,
-        job.source || ':' || job.key as job, tool_call.tool, tool_call.kind, {NO_USAGE},
-        1 as tool_calls, case when tool_call.label = 'error' then 1 else 0 end as tool_failures,
-        0 as failed_turns
-    from tool_call
-    join session on session.id = tool_call.session_id
-    left join turn on turn.id = tool_call.turn_id
-    left join run on run.session_id = session.root_id
+# the same from single calls, for keys that only they have
+CALLS = """(
+    select day, source, project, root_id, model, provider, tool, kind, tool_calls, tool_failures,
+        failed_turns
+    from call_day where {test}
+)"""
+CALL_JOBS = """(
+    select told.*, job.full_name as job from {table} as told
+    left join run_attempt on run_attempt.session_id = told.root_id
+    left join run on run.session_id = told.root_id or run.id = run_attempt.run_id
     left join job on job.id = run.job_id
-"""
-# calls that failed or whose answer was no, and model calls that got none
-FAILURES = f"""
-    {CALLS} where tool_call.kind is not null
-    union all
-    select coalesce(turn.day, 'unknown'), session.source, session.project, session.root_id,
-        turn.model, turn.provider, job.source || ':' || job.key, null, turn.failure, {NO_USAGE},
-        0, 0, 1
-    from turn
-    join session on session.id = turn.session_id
-    left join run on run.session_id = session.root_id
-    left join job on job.id = run.job_id
-    where turn.failure is not null
-"""
+)"""
 
 
 def _choose_table(by: Sequence[str]) -> str:
-    if "failure" in by:
-        return f"({FAILURES})"
-    if "tool" in by:
-        return f"({CALLS})"
+    if any(key in CALL_KEYS for key in by):
+        # calls that failed or whose answer was no and model calls that got none; or all calls
+        table = CALLS.format(test="kind is not null" if "failure" in by else "tool is not null")
+        return CALL_JOBS.format(table=table) if "job" in by else table
     if "skill" in by:
         return SKILLS
     return JOBS if "job" in by else USAGE
@@ -226,8 +217,8 @@ def where(chosen: Filter) -> tuple[str, list[str]]:
         ("day >= ?", chosen.since),
         ("day <= ?", chosen.until),
         ("source = ?", chosen.source),
-        ("model like ? escape '\\'", _part(chosen.model)),
-        ("project like ? escape '\\'", _part(chosen.project)),
+        _test_name("model", chosen.model),
+        _test_name("project", chosen.project),
     ):
         if value is not None:
             tests.append(test)
@@ -235,9 +226,36 @@ def where(chosen: Filter) -> tuple[str, list[str]]:
     return f"where {' and '.join(tests)}" if tests else "", values
 
 
-def _part(text: str | None) -> str | None:
-    if text is None:
-        return None
+def _test_name(column: str, wanted: str | None) -> tuple[str, str | None]:
+    if wanted is None or not is_whole(wanted):
+        return f"{column} like ? escape '\\'", None if wanted is None else escape_like(wanted)
+    name = wanted[1:-1]
+    return f"{column} = ?" if name else f"coalesce({column}, '') = ?", name
+
+
+def is_whole(wanted: str) -> bool:
+    """Whether a filter names the whole of a name, and not a part of it."""
+    return len(wanted) > 1 and wanted[0] == wanted[-1] == '"'
+
+
+def quote_name(name: str | None) -> str:
+    """The filter that takes what has this name, or no name, and nothing else."""
+    return f'"{name or ""}"'
+
+
+def is_named(name: str | None, wanted: str) -> bool:
+    """Whether a filter takes a name, as `where` would.
+
+    >>> [is_named("gpt-5.2-codex", one) for one in ("", "Codex", '"gpt-5.2"', '"gpt-5.2-codex"')]
+    [True, True, False, True]
+    """
+    if is_whole(wanted):
+        return (name or "") == wanted[1:-1]
+    return wanted.lower() in (name or "").lower()
+
+
+def escape_like(text: str) -> str:
+    """A pattern of `like … escape '\\'` for whatever has this text in it."""
     escaped = re.sub(r"([%_\\])", r"\\\1", text)
     return f"%{escaped}%"
 
@@ -257,11 +275,15 @@ def _week(day: str) -> str:
     return f"{year}-W{week:02}"
 
 
-def _session_labels(store: Store) -> dict[int, dict[str, Any]]:
-    """Every root session's name and title, in the order they began."""
+def _session_labels(
+    store: Store, table: str, test: str, values: Sequence[str]
+) -> dict[int, dict[str, Any]]:
+    """The name and title of every session a report finds, in the order they began."""
     rows = store.query(
-        "select id, source || ':' || key, title from session where id = root_id"
-        " order by started_at is null, started_at, id"
+        "select id, source || ':' || key, title from session"
+        f" where id in (select root_id from {table} {test})"
+        " order by started_at is null, started_at, id",
+        values,
     )
     return {found: {"session": name, "title": title} for found, name, title in rows}
 
@@ -277,7 +299,10 @@ def figures(row: Sequence[Any], *, of_calls: bool = False) -> dict[str, Any]:
         sums = {name: value or 0 if name not in TOKENS else value for name, value in sums.items()}
         shown["turns"] = sums["turns"]
     shown |= {name: sums[name] for name in TOKENS}
-    is_priced = not of_calls and (sums["unpriced_turns"] < sums["turns"] or not sums["turns"])
+    # a skill may be charged with part of a priced turn, and have only unpriced ones as its own
+    is_priced = not of_calls and bool(
+        sums["unpriced_turns"] < sums["turns"] or not sums["turns"] or sums["cost_nanos"]
+    )
     shown["cost_usd"] = sums["cost_nanos"] / 1e9 if is_priced else None
     shown["included_usd"] = None if of_calls else sums["included_nanos"] / 1e9
     shown["unpriced_turns"] = sums["unpriced_turns"]

@@ -1,4 +1,4 @@
-"""Try again where trying again can help. The only home of tenacity."""
+"""Try again where trying again can help."""
 
 import asyncio
 import inspect
@@ -7,8 +7,6 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, TypeVar
-
-from tenacity import AsyncRetrying, RetryCallState, Retrying
 
 from relight.errors import RelightError
 from relight.failures import classify_error, find_retry_after, read_kinds
@@ -37,8 +35,17 @@ def execute_with_retry(
     side asks for more than two minutes, a RelightError says when to try again.
     """
     plan = _Plan(attempts, on_attempt)
-    retrying = Retrying(retry=plan.decide, wait=plan.wait, sleep=sleep or time.sleep)
-    return retrying(func, *args, **kwargs)
+    while True:
+        try:
+            result = func(*args, **kwargs)
+        except BaseException as error:
+            wait = plan.find_wait(error)
+            if wait is None:
+                raise
+        else:
+            plan.report(None, None)
+            return result
+        (sleep or time.sleep)(wait)
 
 
 async def execute_with_retry_async(
@@ -50,17 +57,20 @@ async def execute_with_retry_async(
     **kwargs: Any,
 ) -> T:
     """The same for a coroutine function; `sleep` may be one, or a plain function."""
-
-    async def pause(seconds: float) -> None:
-        slept = (sleep or asyncio.sleep)(seconds)
+    plan = _Plan(attempts, on_attempt)
+    while True:
+        try:
+            result = await func(*args, **kwargs)
+        except BaseException as error:
+            wait = plan.find_wait(error)
+            if wait is None:
+                raise
+        else:
+            plan.report(None, None)
+            return result
+        slept = (sleep or asyncio.sleep)(wait)
         if inspect.isawaitable(slept):
             await slept
-
-    async def call() -> T:
-        return await func(*args, **kwargs)
-
-    plan = _Plan(attempts, on_attempt)
-    return await AsyncRetrying(retry=plan.decide, wait=plan.wait, sleep=pause)(call)
 
 
 def choose_wait_seconds(
@@ -81,7 +91,7 @@ def choose_wait_seconds(
 
 
 class _Plan:
-    """What to do after each attempt, in the shape tenacity asks its questions."""
+    """What to do after each attempt, and who is told."""
 
     def __init__(self, attempts: int | None, on_attempt: OnAttempt | None) -> None:
         if attempts is not None and attempts < 1:
@@ -91,36 +101,30 @@ class _Plan:
             )
         self._attempts = attempts
         self._on_attempt = on_attempt
-        self._wait_seconds = 0.0
+        self._number = 1
 
-    def decide(self, state: RetryCallState) -> bool:
-        error = state.outcome.exception() if state.outcome else None
-        if error is None:
-            self._report(state.attempt_number, None, None)
-            return False
+    def find_wait(self, error: BaseException) -> float | None:
+        """The seconds until the next attempt after one that failed; None if there is to be none."""
         failure = classify_error(error)
         allowed = failure.max_retries + 1 if self._attempts is None else self._attempts
         # what is no Exception is someone's wish to leave
-        is_last = not isinstance(error, Exception) or state.attempt_number >= allowed
+        is_last = not isinstance(error, Exception) or self._number >= allowed
         if is_last or not failure.should_retry:
-            self._report(state.attempt_number, failure, None)
-            return False
+            self.report(failure, None)
+            return None
         asked = find_retry_after(error)
-        wait = choose_wait_seconds(failure, state.attempt_number, asked_seconds=asked)
+        wait = choose_wait_seconds(failure, self._number, asked_seconds=asked)
         if wait > _LONGEST_WAIT_SECONDS:
-            self._report(state.attempt_number, failure, None)
+            self.report(failure, None)
             at = datetime.fromtimestamp(time.time() + wait, UTC)
             raise RelightError(
                 f"{failure.reason}; try again at {at:%Y-%m-%d %H:%M} UTC",
                 f"the other side asked to wait {wait:.0f} seconds",
             ) from error
-        self._report(state.attempt_number, failure, wait)
-        self._wait_seconds = wait
-        return True
+        self.report(failure, wait)
+        self._number += 1
+        return wait
 
-    def wait(self, _state: RetryCallState) -> float:
-        return self._wait_seconds
-
-    def _report(self, attempt: int, failure: Failure | None, wait_seconds: float | None) -> None:
+    def report(self, failure: Failure | None, wait_seconds: float | None) -> None:
         if self._on_attempt:
-            self._on_attempt(attempt, failure, wait_seconds)
+            self._on_attempt(self._number, failure, wait_seconds)

@@ -4,18 +4,12 @@ from typing import Any
 
 import msgspec
 
-from relight.errors import RelightError
+from relight.errors import MissingError
 from relight.failing import session_spirals
-from relight.reports import SUMS, figures
+from relight.families import sum_family
+from relight.steps import read_calls, read_turns
 from relight.store import Store
 from relight.times import write_time
-
-TURN = (
-    "at, model, provider, role, calls, input_tokens, cache_read_tokens, cache_write_tokens,"
-    " cache_write_1h_tokens, output_tokens, reasoning_tokens, usage_status, cost_nanos,"
-    " cost_status, cost_source, duration_ms, first_token_ms, failure, failure_text"
-)
-CALL = "at, finished_at, tool, exit_code, duration_ms, label, kind, reason, evidence"
 
 
 def find_session(store: Store, name: str) -> int:
@@ -34,34 +28,40 @@ def find_session(store: Store, name: str) -> int:
         roots = [row for row in rows if "/" not in row[2]]
         rows = roots if len(roots) == 1 else rows
     if not rows:
-        raise RelightError(
+        raise MissingError(
             f"there is no session {name!r}", "`relight report --by session` lists them"
         )
     if len(rows) > 1:
         several = ", ".join(f"{source}:{key}" for _, source, key in rows[:8])
         more = f" and {len(rows) - 8} more" if len(rows) > 8 else ""
-        raise RelightError(f"{name!r} could be {several}{more}", "write more of its beginning")
+        raise MissingError(f"{name!r} could be {several}{more}", "write more of its beginning")
     return int(rows[0][0])
 
 
-def read_session(store: Store, session_id: int) -> dict[str, Any]:
-    """What is known of a session: its figures with its sub-agents', its own turns and calls."""
+def read_session(store: Store, session_id: int, *, with_steps: bool = True) -> dict[str, Any]:
+    """What is known of a session: its figures with its sub-agents', its own turns and calls.
+
+    A face that shows a page of `steps` at a time does without all of them here.
+    """
     columns = (
         "source, key, parent_id, parent_kind, root_id, project, title, model, version, started_at,"
         " ended_at, outcome, outcome_evidence, answer, is_frozen, task_type, category, score"
     )
     row = store.query(f"select {columns} from session where id = ?", (session_id,))[0]
     known = dict(zip(columns.split(", "), row, strict=True))
-    sums = ", ".join(f"sum({name})" for name in SUMS if name != "failed_turns")
-    # of a root, with its sub-agents; of a sub-agent, its own
-    total = store.query(
-        f"select 1, {sums} from session_day where root_id = ?1 or session_id = ?1", (session_id,)
-    )[0]
+    steps = (
+        {}
+        if not with_steps
+        else {
+            "turns": list(read_turns(store, session_id).values()),
+            "tool_calls": list(read_calls(store, session_id).values()),
+        }
+    )
     return {
         "session": f"{known['source']}:{known['key']}",
         "source": known["source"],
         "id": known["key"],
-        "parent": _session_name(store, known["parent_id"]),
+        "parent": name_session(store, known["parent_id"]),
         "parent_kind": known["parent_kind"],
         "children": _children(store, session_id),
         "project": known["project"],
@@ -79,14 +79,13 @@ def read_session(store: Store, session_id: int) -> dict[str, Any]:
         "has_tape": bool(
             store.query("select 1 from tape_part where session_id = ? limit 1", (session_id,))
         ),
-        "figures": figures(total),
+        "figures": sum_family(store, session_id),
         "spirals": session_spirals(store, session_id),
-        "turns": _turns(store, session_id),
-        "tool_calls": _calls(store, session_id),
+        **steps,
     }
 
 
-def _session_name(store: Store, session_id: int | None) -> str | None:
+def name_session(store: Store, session_id: int | None) -> str | None:
     rows = store.query("select source || ':' || key from session where id = ?", (session_id,))
     return rows[0][0] if rows else None
 
@@ -108,37 +107,3 @@ def _children(store: Store, session_id: int) -> list[dict[str, Any]]:
         }
         for name, kind, title, nanos, unpriced in rows
     ]
-
-
-def _turns(store: Store, session_id: int) -> list[dict[str, Any]]:
-    rows = store.query(
-        f"select session_id <> ?1, {TURN} from turn where session_id = ?1"
-        " or id in (select turn_id from shared_turn where session_id = ?1)"
-        " order by at is null, at, rowid",
-        (session_id,),
-    )
-    turns = []
-    for is_shared, *row in rows:
-        turn = dict(zip(TURN.split(", "), row, strict=True))
-        nanos = turn.pop("cost_nanos")
-        turn["at"] = write_time(turn["at"])
-        turn["cost_usd"] = None if nanos is None else nanos / 1e9
-        turn["is_shared"] = bool(is_shared)
-        turns.append(turn)
-    return turns
-
-
-def _calls(store: Store, session_id: int) -> list[dict[str, Any]]:
-    rows = store.query(
-        f"select {CALL} from tool_call where session_id = ?1"
-        " or turn_id in (select turn_id from shared_turn where session_id = ?1)"
-        " order by at is null, at, rowid",
-        (session_id,),
-    )
-    calls = []
-    for row in rows:
-        call = dict(zip(CALL.split(", "), row, strict=True))
-        call["at"] = write_time(call["at"])
-        call["finished_at"] = write_time(call["finished_at"])
-        calls.append(call)
-    return calls

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 from msgspec import Struct
 
@@ -11,6 +11,7 @@ from relight.meanings import Understood, read_table, understand_call
 
 TaskType = Literal["code", "file", "research", "mixed"]
 Category = Literal["coding", "research", "ops", "general"]
+CATEGORIES: tuple[Category, ...] = get_args(Category)
 
 _Name = TypeVar("_Name", bound=str)
 

@@ -1,17 +1,24 @@
 """Moments and days: what agents write as time, as Unix milliseconds and calendar days."""
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 
 from relight.errors import RelightError
+from relight.parameters import describe
 
 QUARTER_HOUR_MS = 900_000
-LATEST_MS = 253_402_300_799_000  # the end of the year 9999
+# the year 9999: up to there, and from 1970 on, a moment has a day in every zone
+LATEST_MS = 253_370_764_800_000
+# as people type them; eight digits are a date, 20261115
+SECONDS = re.compile(r"(?!\d{8}$)\d{1,10}(\.\d+)?", re.ASCII)
 
 
 def read_time(value: object) -> int | None:
     """Unix milliseconds from ISO-8601 text or Unix seconds; None where it tells no time.
+
+    No agent is older than 1970: what lies before, or beyond the year 9998, is no time either.
 
     >>> read_time("2026-11-15T03:12:00.218Z")
     1794712320218
@@ -20,18 +27,18 @@ def read_time(value: object) -> int | None:
     >>> read_time("yesterday") is None
     True
     """
+    at = None
     try:
         if isinstance(value, str):
             moment = datetime.fromisoformat(value)
             if moment.tzinfo is None:
                 moment = moment.replace(tzinfo=UTC)
-            return round(moment.timestamp() * 1000)
-        if isinstance(value, int | float) and not isinstance(value, bool):
+            at = round(moment.timestamp() * 1000)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
             at = round(value * 1000)
-            return at if abs(at) <= LATEST_MS else None
     except (ValueError, OverflowError):
         pass
-    return None
+    return at if at is not None and 0 <= at < LATEST_MS else None
 
 
 def take_time(name: str, value: object) -> int:
@@ -41,14 +48,35 @@ def take_time(name: str, value: object) -> int:
     1794712320000
     """
     if isinstance(value, datetime) and value.tzinfo is not None:
-        return round(value.timestamp() * 1000)
-    at = read_time(value)
+        at = read_time(value.timestamp())
+    else:
+        at = read_time(value)
     if at is None:
         raise RelightError(
-            f"{name} must be a time, not {value!r}",
-            "give an aware datetime, ISO-8601 text or Unix seconds",
+            f"{name} must be a time from 1970 to 9998, not {describe(value)}",
+            "give an aware datetime, ISO-8601 text such as 2026-11-15T09:00:00Z or 20261115,"
+            " or Unix seconds",
         )
     return at
+
+
+def read_typed(text: str, *, timezone: str) -> str | float | datetime:
+    """What a person typed as a time, for `take_time`: digits are Unix seconds, but eight a date.
+
+    >>> read_typed("1794712320.5", timezone="UTC")
+    1794712320.5
+    >>> read_typed("20261115", timezone="Asia/Tokyo").isoformat()
+    '2026-11-15T00:00:00+09:00'
+    """
+    from zoneinfo import ZoneInfo
+
+    if SECONDS.fullmatch(text):
+        return float(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(timezone))
 
 
 def write_time(at: int | None) -> str | None:
@@ -94,7 +122,7 @@ def uuid7_time(name: str) -> int | None:
     """
     if len(name) == 36 and name[14] == "7":
         try:
-            return int(name[:8] + name[9:13], 16)
+            return read_time(int(name[:8] + name[9:13], 16) / 1000)
         except ValueError:
             pass
     return None

@@ -1,8 +1,5 @@
 """Long tool results, shortened in what is sent; the record keeps the whole."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 MAX_TOOL_CHARS = 8000
 _HEAD_PERCENT = 65
 
@@ -19,17 +16,3 @@ def trim_text(text: str, limit: int) -> str:
     tail = limit - head
     end = text[len(text) - tail :] if tail else ""
     return f"{text[:head]}\n… [truncated, {len(text)} chars total]\n{end}"
-
-
-def trim_results(
-    messages: Sequence[Mapping[str, Any]], *, limit: int = MAX_TOOL_CHARS
-) -> list[Mapping[str, Any]]:
-    """The messages with long tool results shortened; those that change are copies."""
-    return [_trim(message, limit) for message in messages]
-
-
-def _trim(message: Mapping[str, Any], limit: int) -> Mapping[str, Any]:
-    content = message.get("content")
-    if message.get("role") != "tool" or not isinstance(content, str) or len(content) <= limit:
-        return message
-    return {**message, "content": trim_text(content, limit)}

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from relight.commands import split_stages
 from relight.conversations import Call, Entry, read_arguments, read_text
-from relight.excerpts import shorten_arguments, shorten_text
+from relight.excerpts import cut_text, shorten_arguments, shorten_text, strip_hidden
 from relight.meanings import understand_call
 from relight.measures import judge_calls
 
@@ -63,7 +63,7 @@ def read_units(
     verdicts = iter(judge_calls(made, facts=facts))
     units: list[Unit] = []
     for at, entry in enumerate(entries):
-        failures = tuple(next(verdicts).label == "error" for _ in entry.calls)
+        failures = tuple(next(verdicts).label == "error" or _is_marked(one) for one in entry.calls)
         if failures and all(call.has_result for call in entry.calls):
             features, actions = _read_features(entry.calls)
             units.append(Unit(at, entry, failures, features, actions))
@@ -74,6 +74,11 @@ def read_units(
         elif after and _cures(after, unit):
             kept[unit.at] = replace(unit, cure=after.at)
     return kept
+
+
+def _is_marked(call: Call) -> bool:
+    """Whether a call is known to have failed from the seed that it stands in."""
+    return isinstance(call.result, str) and call.result.startswith(_FAILED)
 
 
 def _cures(unit: Unit, failed: Unit) -> bool:
@@ -121,15 +126,16 @@ def show_unit(unit: Unit, *, result_limit: int, text_limit: int) -> tuple[Messag
     results: list[Message] = []
     for at, (call, is_failed) in enumerate(zip(unit.entry.calls, unit.failures, strict=True)):
         name = re.sub(r"[^a-zA-Z0-9_-]", "_", call.tool)[:_NAME_CHARACTERS] or "tool"
-        arguments = shorten_arguments(call.arguments, _ARGUMENT_CHARACTERS)
+        arguments = strip_hidden(shorten_arguments(call.arguments, _ARGUMENT_CHARACTERS))
         key = _make_id(f"{unit.at} {at} {name} {arguments}")
         function = {"name": name, "arguments": arguments}
         asked.append({"id": key, "type": "function", "function": function})
-        text = shorten_text(_read_result(call.result), result_limit)
+        whole = _read_result(call.result).removeprefix(_FAILED)
+        text = strip_hidden(shorten_text(whole, result_limit))
         text = text if text.strip() else _NO_OUTPUT
         content = _FAILED + text if is_failed else text
         results.append({"role": "tool", "tool_call_id": key, "content": content})
-    words = shorten_text(unit.entry.text.strip(), text_limit) or None
+    words = cut_text(unit.entry.text.strip(), text_limit) or None
     return {"role": "assistant", "content": words, "tool_calls": asked}, *results
 
 

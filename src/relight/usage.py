@@ -5,32 +5,58 @@ from typing import Any
 
 from relight.model import Usage
 
+# how much one call can use: more is no count, and would not fit where sums are kept
+MOST_TOKENS = 10**11
+
 
 def read_openai_usage(usage: Mapping[str, Any]) -> Usage:
-    """Disjoint buckets from an answer's figures, where the prompt includes what was cached.
+    """Disjoint buckets from an answer's figures, of the chat API or of Responses.
 
     >>> read_openai_usage({"prompt_tokens": 12, "completion_tokens": 3})
     Usage(input=12, cache_read=0, cache_write=0, output=3, cache_write_1h=None, reasoning=None)
+    >>> read_openai_usage({"input_tokens": 12, "input_tokens_details": {"cached_tokens": 10}})
+    Usage(input=2, cache_read=10, cache_write=0, output=None, cache_write_1h=None, reasoning=None)
     """
-    prompt = _number(usage.get("prompt_tokens", usage.get("input_tokens")))
-    output = _number(usage.get("completion_tokens", usage.get("output_tokens")))
-    inside, outside = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
+    is_chat = not usage.keys().isdisjoint(("prompt_tokens", "completion_tokens"))
+    told, said = ("prompt", "completion") if is_chat else ("input", "output")
+    inside, outside = (usage.get(f"{name}_tokens_details") for name in (told, said))
     inside = inside if isinstance(inside, Mapping) else {}
     outside = outside if isinstance(outside, Mapping) else {}
-    reasoning = _number(outside.get("reasoning_tokens"))
+    return exclusive_usage(
+        _number(usage.get(f"{told}_tokens")),
+        _number(inside.get("cached_tokens")),
+        _number(usage.get(f"{said}_tokens")),
+        cache_write=_number(inside.get("cache_write_tokens")),
+        reasoning=_number(outside.get("reasoning_tokens")),
+    )
+
+
+def exclusive_usage(
+    prompt: int | None,
+    cached: int | None,
+    output: int | None,
+    *,
+    cache_write: int | None = None,
+    reasoning: int | None = None,
+) -> Usage:
+    """Disjoint buckets from the OpenAI convention, where the prompt includes what was cached.
+
+    >>> exclusive_usage(1200, 200, 34, reasoning=5)
+    Usage(input=1000, cache_read=200, cache_write=0, output=34, cache_write_1h=None, reasoning=5)
+    """
     if prompt is None:
         return Usage(output=output, reasoning=reasoning)
-    cached = _number(inside.get("cached_tokens")) or 0
-    written = _number(inside.get("cache_write_tokens")) or 0
+    cached, cache_write = cached or 0, cache_write or 0
     return Usage(
-        input=max(prompt - cached - written, 0),
+        input=max(prompt - cached - cache_write, 0),
         cache_read=cached,
-        cache_write=written,
+        cache_write=cache_write,
         output=output,
         reasoning=reasoning,
     )
 
 
 def _number(value: object) -> int | None:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return value if is_count else None  # type: ignore[return-value]
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 <= value <= MOST_TOKENS else None

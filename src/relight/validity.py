@@ -42,6 +42,13 @@ def validate_messages(messages: Sequence[object], *, rules: str = "openai") -> l
     return list(_check_chat(messages, is_anthropic=True))
 
 
+def check_messages(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The messages given, if they are a list of objects: what is not cannot be read as any."""
+    if isinstance(messages, str | Mapping) or not all(isinstance(one, Mapping) for one in messages):
+        raise RelightError("messages must be a list of OpenAI chat messages")
+    return messages
+
+
 def _block_types(message: object) -> list[object]:
     content = message.get("content") if isinstance(message, Mapping) else None
     blocks = content if isinstance(content, list) else []

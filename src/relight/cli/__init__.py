@@ -18,13 +18,15 @@ COMMANDS = {
     "show": ("show", "Show one session: turns, tool calls, failures."),
     "failures": ("failures", "Show what went wrong, by kind and tool, and spirals."),
     "label": ("label", "Say how a session went; a person's word wins."),
-    "job": ("job", "Show scheduled jobs and how their runs went."),
+    "job": ("job", "Give agents work at set times; see how it really went."),
+    "scheduler": ("scheduler", "Run jobs when they are due."),
     "skills": ("skills", "Show what skills cost and how well they do, by model."),
     "template": ("template", "Keep the best part of good sessions, to start others with."),
     "warm": ("warm", "Print what a new session should begin with."),
     "experiment": ("experiment", "Show whether warm starts helped."),
     "run": ("run", "Let an agent do a task, recorded as it goes."),
     "moa": ("moa", "Ask several models at once; see who said what."),
+    "serve": ("serve", "Open the dashboard in a browser."),
     "doctor": ("doctor", "Check what is found, read, unreadable, unpriced."),
     "rebuild": ("rebuild", "Derive all figures again from the tape."),
     "prune": ("prune", "Drop old tapes and old sessions."),
@@ -122,9 +124,11 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 def _tell(message: str, hint: str | None) -> int:
-    click.echo(f"error: {message}", err=True)
+    from relight.amounts import clean_lines  # a message may hold text of a hostile file
+
+    click.echo(f"error: {clean_lines(message)}", err=True)
     if hint:
-        click.echo(f"hint: {hint}", err=True)
+        click.echo(f"hint: {clean_lines(hint)}", err=True)
     return 1
 
 

@@ -9,9 +9,10 @@ from relight.errors import RelightError
 from relight.store import open_store
 
 
-@relight_command("demo", example="relight demo --keep ~/relight-demo")
+@relight_command("demo", example="relight demo --serve")
 @click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Make it there.")
-def command(keep: Path | None) -> None:
+@click.option("--serve", "is_served", is_flag=True, help="Then open the dashboard on it.")
+def command(keep: Path | None, is_served: bool) -> None:
     """Try Relight on invented sessions.
 
     Writes a month of invented Claude Code, Codex and Hermes sessions into a folder of its own,
@@ -20,6 +21,7 @@ def command(keep: Path | None) -> None:
     from relight.cli.importing import summarise
     from relight.cli.report import print_report
     from relight.demo import write_demo
+    from relight.demo.facts import record_facts, write_settings
     from relight.importing import import_all
     from relight.reports import read_filter, report
 
@@ -29,12 +31,18 @@ def command(keep: Path | None) -> None:
     now = datetime.now(UTC)
     environment = write_demo(folder / "agents", now=now)
     home = folder / "relight"
+    write_settings(home)
     with open_store(home) as store:
         started = datetime.now(UTC)
         done = import_all(store, environment=environment)
         click.echo(summarise(done, (datetime.now(UTC) - started).total_seconds()))
+        record_facts(store, now=now)
         print_report(report(store, ("day",), read_filter(store, now=now)))
     click.echo(f"The demo is in {home}. Look around with:")
     click.echo(f"  relight --home {home} report --by model,project")
     click.echo(f"  relight --home {home} report --by tool")
-    click.echo(f"  relight --home {home} doctor")
+    click.echo(f"  relight --home {home} serve")
+    if is_served:
+        from relight.cli.serve import serve
+
+        serve(home, host="127.0.0.1", port=0, token=None)

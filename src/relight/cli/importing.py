@@ -51,7 +51,7 @@ def _import_once(
     store: Store, sources: Sequence[str], folder: Path | None, *, as_json: bool, is_quiet: bool
 ) -> None:
 
-    started = time.monotonic()
+    started, began_at = time.monotonic(), time.time()
     if sys.stderr.isatty():
         from relight.cli.screen import progress_bar
 
@@ -64,10 +64,18 @@ def _import_once(
     spent = time.monotonic() - started
     if is_quiet and not any(one.bytes or one.unreadable for one in done):
         return
+    ((candidates,),) = store.query(
+        "select count(*) from template where proposed_at >= ?", (round(began_at * 1000),)
+    )
     if as_json:
-        print_json({"sources": done, "seconds": round(spent, 3)})
-    else:
-        click.echo(summarise(done, spent))
+        print_json({"sources": done, "candidates": candidates, "seconds": round(spent, 3)})
+        return
+    click.echo(summarise(done, spent))
+    if candidates:
+        some = "1 good session is now a candidate for a template"
+        if candidates > 1:
+            some = f"{candidates} good sessions are now candidates for templates"
+        click.echo(f"{some}: `relight template list --candidates`")
 
 
 def summarise(done: Sequence[Imported], spent: float) -> str:

@@ -82,6 +82,20 @@ def print_json(value: object) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
+def split_words(text: str) -> list[str]:
+    """The words of a list as a person types it, separated by commas."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def name_project(project: str | None) -> str | None:
+    """A project as sessions name it, by the folder they ran in."""
+    from pathlib import Path
+
+    if project and (project in (".", "..") or project.startswith(("./", "../", "~"))):
+        return str(Path(project).expanduser().resolve())
+    return project
+
+
 def ask(question: str) -> None:
     """Go on only if a person says yes; where none can be asked, say how to do without."""
     try:

@@ -1,4 +1,5 @@
 import time
+from functools import partial
 
 import click
 
@@ -29,13 +30,25 @@ from relight.cli.options import (
     metavar="DAYS",
     help="Drop whole sessions that ended longer ago (else none).",
 )
+@click.option(
+    "--answers",
+    "answer_days",
+    type=click.IntRange(0),
+    metavar="DAYS",
+    help="Drop files with answers of jobs' runs that ended longer ago (else none).",
+)
 @click.option("--dry-run", is_flag=True, help="Only tell what would go.")
 @yes_option
 @json_option
 def command(
-    tape_days: int, index_days: int | None, dry_run: bool, yes: bool, as_json: bool
+    tape_days: int,
+    index_days: int | None,
+    answer_days: int | None,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
 ) -> None:
-    """Drop old tapes and old sessions.
+    """Drop old tapes, old sessions and old answers.
 
     Tapes are the redacted originals, most of the store's size; without one a session keeps its
     figures, but cannot be shown in full or derived again. The index is small: keep it long.
@@ -43,20 +56,29 @@ def command(
     from relight.cli.screen import size
     from relight.store.retention import prune
 
-    now = int(time.time() * 1000)
     with current_store() as store:
-        found = prune(store, now=now, tape_days=tape_days, index_days=index_days, dry_run=True)
-        told = f"{found.tapes} tape parts ({size(found.tape_bytes)}) and {found.sessions} sessions"
-        if not dry_run and (found.tapes or found.sessions):
+        drop = partial(
+            prune,
+            store,
+            now=int(time.time() * 1000),
+            tape_days=tape_days,
+            index_days=index_days,
+            answer_days=answer_days,
+        )
+        found = drop(dry_run=True)
+        told = f"{found.tapes} tape parts ({size(found.tape_bytes)}), {found.sessions} sessions"
+        told += f" and {found.answers} answers"
+        if not dry_run and (found.tapes or found.sessions or found.answers):
             if not yes:
                 ask(f"drop {told}?")
-            prune(store, now=now, tape_days=tape_days, index_days=index_days, dry_run=False)
+            drop(dry_run=False)
     if as_json:
         print_json(
             {
                 "tapes": found.tapes,
                 "bytes": found.tape_bytes,
                 "sessions": found.sessions,
+                "answers": found.answers,
                 "dry_run": dry_run,
             }
         )

@@ -145,11 +145,9 @@ USAGE_HEADINGS = ["sess.", "turns", "input", "cached", "output", "cost", "failed
 
 
 def _cost(row: dict[str, object]) -> str:
-    """The cost, or at least what of it is known."""
     from relight.cli.screen import dollars
 
-    cost = dollars(_number(row["cost_usd"]))
-    return f"≥{cost}" if row["unpriced_turns"] and row["cost_usd"] is not None else cost
+    return dollars(_number(row["cost_usd"]), unpriced=int(_number(row["unpriced_turns"]) or 0))
 
 
 def _usage_figures(row: dict[str, object]) -> list[str]:

@@ -1,6 +1,5 @@
 """Tables, figures and progress for people; the one home of rich."""
 
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,18 +11,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from relight.amounts import clean as clean
+from relight.amounts import clean_lines as clean_lines
+from relight.amounts import count as count
+from relight.amounts import dollars as dollars
+from relight.amounts import seconds as seconds
+from relight.amounts import size as size
+
 BLOCKS = " ▏▎▍▌▋▊▉█"
-# control characters, and marks that turn the direction of text: sessions hold hostile text
-UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-
-def clean(text: str) -> str:
-    """Text from a session that cannot move the cursor or turn the line around.
-
-    >>> clean("a\\x1b[31mred\\u202e")
-    'a�[31mred�'
-    """
-    return UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text).replace("\n", " ").replace("\t", " ")
 
 
 def console(stream: IO[str] | None = None) -> Console:
@@ -31,11 +26,17 @@ def console(stream: IO[str] | None = None) -> Console:
 
 
 class Column:
-    """A column of a table: its heading, and whether it holds numbers or words."""
+    """A column of a table: its heading, and whether it holds numbers or words.
 
-    def __init__(self, heading: str, *, is_number: bool = True, style: str = "") -> None:
+    Words give way where a table is too wide, unless they are names that a person must type.
+    """
+
+    def __init__(
+        self, heading: str, *, is_number: bool = True, is_name: bool = False, style: str = ""
+    ) -> None:
         self.heading = heading
-        self.is_number = is_number
+        self.is_number = is_number and not is_name
+        self.is_name = is_name
         self.style = style
 
 
@@ -57,6 +58,8 @@ def print_table(
     )
     cells = [[clean(cell) for cell in row] for row in (*rows, *([total] if total else []))]
     widths = fit_widths(columns, cells, target.width)
+    if any(column.is_name for column in columns):  # rather a line too long than half a name
+        target.width = max(target.width, sum(widths) + 2 * len(widths))
     for number, column in enumerate(columns):
         table.add_column(
             column.heading,
@@ -80,10 +83,11 @@ def fit_widths(
         max(cell_len(text) for text in (column.heading, *(row[number] for row in cells)))
         for number, column in enumerate(columns)
     ]
-    words = [number for number, column in enumerate(columns) if not column.is_number]
+    words = [number for number, one in enumerate(columns) if not one.is_number and not one.is_name]
+    least = 8 if any(column.is_name for column in columns) else 4
     while words and sum(widths) + 2 * len(widths) - 1 > available:
         widest = max(words, key=widths.__getitem__)
-        if widths[widest] <= 4:
+        if widths[widest] <= least:
             break
         widths[widest] -= 1
     return widths
@@ -91,65 +95,6 @@ def fit_widths(
 
 def print_text(text: str, *, style: str = "") -> None:
     console().print(Text(clean_lines(text)), style=style, soft_wrap=True)
-
-
-def clean_lines(text: str) -> str:
-    return "\n".join(clean(line) for line in text.split("\n"))
-
-
-def count(value: float | None) -> str:
-    """A number of things, short enough for a column.
-
-    >>> [count(n) for n in (None, 0, 999, 12_345, 1_234_567)]
-    ['–', '0', '999', '12.3k', '1.23M']
-    """
-    if value is None:
-        return "–"
-    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if value >= limit:
-            scaled = value / (1e3 if unit == "k" else limit)
-            return f"{scaled:.3g}{unit}" if scaled < 1000 else f"{scaled:.0f}{unit}"
-    return f"{value:,.0f}"
-
-
-def dollars(value: float | None) -> str:
-    """An amount of money; what is not known is not zero.
-
-    >>> [dollars(v) for v in (None, 0, 0.0042, 12.5, 1234.5)]
-    ['unknown', '$0.00', '$0.0042', '$12.50', '$1,234.50']
-    """
-    if value is None:
-        return "unknown"
-    return f"${value:.4f}" if 0 < value < 0.01 else f"${value:,.2f}"
-
-
-def seconds(value: float | None) -> str:
-    """A duration in its two largest units.
-
-    >>> [seconds(v) for v in (None, 4.2, 75, 7322, 200_000)]
-    ['–', '4.2s', '1m 15s', '2h 02m', '2d 07h']
-    """
-    if value is None:
-        return "–"
-    if value < 60:
-        return f"{value:.1f}s"
-    if value < 3600:
-        return f"{value // 60:.0f}m {value % 60:02.0f}s"
-    if value < 86400:
-        return f"{value // 3600:.0f}h {value % 3600 // 60:02.0f}m"
-    return f"{value // 86400:.0f}d {value % 86400 // 3600:02.0f}h"
-
-
-def size(value: float) -> str:
-    """Bytes in the unit that reads best.
-
-    >>> [size(v) for v in (900, 12_000, 3_400_000)]
-    ['900 B', '12 KB', '3.4 MB']
-    """
-    for limit, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "KB")):
-        if value >= limit:
-            return f"{value / limit:.3g} {unit}"
-    return f"{value:.0f} B"
 
 
 def bar(value: float, largest: float, *, width: int = 8) -> str:

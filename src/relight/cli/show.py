@@ -16,8 +16,10 @@ def command(session: str, as_json: bool) -> None:
     SESSION is `source:id` as printed, the agent's own id, or a unique beginning of either.
     """
     from relight.sessions import find_session, read_session
+    from relight.store.due import settle
 
     with current_store() as store:
+        settle(store)
         found = read_session(store, find_session(store, session))
     if as_json:
         print_json(found)
@@ -35,7 +37,8 @@ def _print(found: dict[str, Any]) -> None:
     screen.print_text(
         f"{(found['started_at'] or 'unknown start')[:16].replace('T', ' ')} UTC,"
         f" {screen.seconds(figures['wall_seconds'])} · {found['model'] or 'unknown model'} ·"
-        f" {screen.dollars(figures['cost_usd'])} · outcome {found['outcome']}"
+        f" {screen.dollars(figures['cost_usd'], unpriced=figures['unpriced_turns'])}"
+        f" · outcome {found['outcome']}"
     )
     if found["score"] is not None:
         told = f"{found['category']} ({found['task_type']}) · score {found['score']:.2f}"

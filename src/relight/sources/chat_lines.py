@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from relight.model import Usage
 from relight.sources.files import BOM
-from relight.sources.reading import Count, decode_mended, exclusive_usage
+from relight.sources.reading import Count, decode_mended
+from relight.usage import exclusive_usage
 
 
 class PromptDetails(Struct):

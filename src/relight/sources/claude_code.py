@@ -220,6 +220,8 @@ class _Reader:
 
     def _read_totals(self, session: str, usage: dict[str, ModelUsage]) -> None:
         """`cost-state`: cumulative for the session with its sub-agents, and inherited by forks."""
+        # it may be all that is new of a session
+        self.reading.see_session(Session(key=session))
         for name, used in usage.items():
             model = name.removesuffix("[1m]")
             self.reading.totals[f"{session}:{model}"] = Total(

@@ -31,12 +31,12 @@ from relight.sources.reading import (
     BAD_LINE,
     Reading,
     earliest,
-    exclusive_usage,
     first_line,
     last_words,
     latest,
 )
 from relight.times import read_time, uuid7_time
+from relight.usage import exclusive_usage
 
 NAME = "codex"
 
@@ -221,7 +221,7 @@ class _Reader:
             self._see(at, ending="result")
             self._hear("tool")
             output = as_text(payload.output)
-            if entry := find_read(self.reading.open_calls.get(payload.call_id), output):
+            for entry in find_read(self.reading.open_calls.get(payload.call_id), output):
                 self.reading.see_skill(entry)
             self.reading.close_call(payload.call_id, finished_at=at, result=output)
         elif payload.type == "message":

@@ -14,11 +14,12 @@ WRITTEN = re.compile(
     r"\A\s*<skill>\s*<name>\s*([^<]+?)\s*</name>(?:\s*<path>[^<]*</path>)?\n?(.*?)(?:</skill>\s*)?\Z",
     re.DOTALL,
 )
-FILE = re.compile(r"/skills/(?:[\w.-]+/)*?([\w.-]+)/SKILL\.md")
+FILE = re.compile(r"[/\\]skills[/\\]+(?:[\w.-]+[/\\]+)*?([\w.-]+)[/\\]+SKILL\.md")
 READING = re.compile(r"\b(?:cat|sed|head|less|more|bat|nl|tail|awk|type|Get-Content)\b")
-# the front matter, in plain output and in output that is JSON
-FRONT = re.compile(r"---[ \t]*(?:\n|\\n)(.{0,4000}?)(?:\n|\\n)---", re.DOTALL)
-VERSION = re.compile(r"""(?:^|\n|\\n)version:[ \t]*\\?["']?([\w.+-]+)""")
+# each front matter, in plain output and in output that is JSON; a rule may stand before one
+FRONT = re.compile(r"(?=---[ \t]*(?:\n|\\n)(.{0,4000}?)(?:\n|\\n)---)", re.DOTALL)
+FIELD = r"""(?:^|\n|\\n){}:[ \t]*\\?["']?([\w.+-]+)"""
+NAME, VERSION = (re.compile(FIELD.format(name)) for name in ("name", "version"))
 
 
 def find_written(session: str, texts: list[str], at: int | None) -> Iterator[SkillEntry]:
@@ -36,21 +37,26 @@ def find_written(session: str, texts: list[str], at: int | None) -> Iterator[Ski
             )
 
 
-def find_read(call: ToolCall | None, output: str | None) -> SkillEntry | None:
-    """The skill whose document a shell command showed; looking for one shows none."""
-    if call is None or output is None or "SKILL.md" not in (call.arguments or ""):
-        return None
-    arguments = call.arguments or ""
-    found, front = FILE.search(arguments), FRONT.search(output)
-    if not found or not front or "name:" not in front[1] or not READING.search(arguments):
-        return None
-    version = VERSION.search(front[1])
-    return SkillEntry(
-        key=call.key,
-        session=call.session,
-        name=found[1],
-        entry="tool",
-        at=call.at,
-        version=version[1] if version else None,
-        turn=call.turn,
+def find_read(call: ToolCall | None, output: str | None) -> Iterator[SkillEntry]:
+    """The skills whose documents a shell command showed; looking for one shows none."""
+    arguments = (call.arguments if call else None) or ""
+    if call is None or "SKILL.md" not in arguments or not READING.search(arguments):
+        return
+    fronts = FRONT.findall(output or "")
+    shown = {name[1]: front for front in fronts if (name := NAME.search(front))}
+    asked = dict.fromkeys(FILE.findall(arguments))
+    # a document may be named otherwise than the folder that it lies in
+    found = {name: shown[name] for name in asked if name in shown} or dict(
+        zip(asked, shown.values(), strict=False)
     )
+    for name, front in found.items():
+        version = VERSION.search(front)
+        yield SkillEntry(
+            key=f"{call.key}:{name}",
+            session=call.session,
+            name=name,
+            entry="tool",
+            at=call.at,
+            version=version[1] if version else None,
+            turn=call.turn,
+        )

@@ -31,9 +31,11 @@ def read_event(reading: Reading, row: dict[str, Any]) -> None:
         case "failed":
             _read_failure(reading, row, at)
         case "called" if row.get("tool") and row.get("duration_ms") is not None and at:
-            key = f"{session}:{row.get('call_id')}:{at}"
+            call = row.get("call_id")
+            name = f"{session}:{call}" if call else None
             spent = round(row["duration_ms"])
-            reading.timings.append(Timing(key, session, row["tool"], at, spent))
+            timing = Timing(f"{session}:{call}:{at}", session, row["tool"], at, spent, name)
+            reading.timings.append(timing)
         case "skill" if row.get("name"):
             reading.see_skill(
                 SkillEntry(

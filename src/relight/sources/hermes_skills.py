@@ -24,11 +24,12 @@ LOADED = re.compile(
 )
 NAMES = re.compile(r"^Skills loaded: (.+)$", re.MULTILINE)
 BUNDLED = re.compile(r"^\[Loaded as part of the [^\n]*\]$", re.MULTILINE)
-# what Hermes adds to a document: where it lies, its settings, what the person said with it
+# behind the documents stands what was asked, with what a job's script printed: anyone's words
+ASKED = "\n\nThe user has provided the following instruction alongside the skill invocation: "
+# what Hermes adds to a document: where it lies, and its settings
 BEHIND = re.compile(
-    r"\n\n(?:\[Skill (?:directory|config|setup note)|\[This skill has supporting files:\]"
-    r"|The user has provided the following instruction alongside the skill invocation: "
-    r"|\[Runtime note: )"
+    r"\n\n\[(?:Skill (?:directory|config|setup note)|This skill has supporting files:\]"
+    r"|Runtime note: )"
 )
 
 
@@ -36,6 +37,7 @@ def find_written(session: str, text: str, at: int | None) -> Iterator[SkillEntry
     """The skills whose documents a user's message of this session holds."""
     if not text.startswith(OPENING):
         return
+    text = text.partition(ASKED)[0]
     typed: Literal["cron", "slash"] = "cron" if session.startswith("cron_") else "slash"
     marks = list(LOADED.finditer(text))
     for number, mark in enumerate(marks):

@@ -19,11 +19,10 @@ from relight.model import (
     ToolCall,
     Total,
     Turn,
-    Usage,
 )
+from relight.usage import MOST_TOKENS
 
-# how much one call can use: more is no count, and would not fit where sums are kept
-Count = Annotated[int, Meta(ge=0, le=10**11)]
+Count = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
 # whatever a strange record may raise: it costs that record and no more
 BAD_LINE = (
     msgspec.DecodeError,
@@ -194,28 +193,3 @@ def first_line(text: str | None) -> str | None:
 def last_words(text: str | None) -> str | None:
     """The answer a session ended with, long enough to be known by."""
     return text.strip()[:ANSWER_CHARACTERS] or None if text else None
-
-
-def exclusive_usage(
-    prompt: int | None,
-    cached: int | None,
-    output: int | None,
-    *,
-    cache_write: int | None = None,
-    reasoning: int | None = None,
-) -> Usage:
-    """Disjoint buckets from the OpenAI convention, where the prompt includes what was cached.
-
-    >>> exclusive_usage(1200, 200, 34, reasoning=5)
-    Usage(input=1000, cache_read=200, cache_write=0, output=34, cache_write_1h=None, reasoning=5)
-    """
-    if prompt is None:
-        return Usage(output=output, reasoning=reasoning)
-    cached, cache_write = cached or 0, cache_write or 0
-    return Usage(
-        input=max(prompt - cached - cache_write, 0),
-        cache_read=cached,
-        cache_write=cache_write,
-        output=output,
-        reasoning=reasoning,
-    )

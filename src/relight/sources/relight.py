@@ -7,16 +7,18 @@ a tool call with its result, `end` how it ended. Tokens are in disjoint buckets 
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from relight.injections import strip_block
-from relight.model import Cost, Ending, Origin, OutcomeName, Parsed, Session, ToolCall, Turn, Usage
+from relight.model import Ending, Origin, OutcomeName, Parsed, Session, ToolCall, Turn
 from relight.sources.reading import Reading, first_line, last_words
 
 NAME = "relight"
+
+T = TypeVar("T", Turn, ToolCall)
 
 
 class Event(Struct, omit_defaults=True, kw_only=True, tag_field="type"):
@@ -40,35 +42,21 @@ class Said(Event, tag="message"):
     message: dict[str, Any]
 
 
-class Answered(Event, tag="turn"):
-    id: str
-    model: str | None = None
-    provider: str | None = None
-    role: str | None = None
-    calls: int = 1
-    usage: Usage = Usage()
-    is_partial: bool = False
-    cost: Cost | None = None
-    duration_ms: int | None = None
-    first_token_ms: int | None = None
-    failure: str | None = None
-    failure_text: str | None = None
-    # as the model wrote it; its tool calls are numbered `<turn>:<place>`
+class Answered(Turn, frozen=True, omit_defaults=True, tag_field="type", tag="turn"):
+    """A model call; `message` is as the model wrote it, its calls are numbered `<turn>:<place>`."""
+
+    key: str = field(name="id")
+    at: int = field()
     message: dict[str, Any] | None = None
 
 
-class Called(Event, tag="call"):
-    id: str
-    tool: str
-    turn: str | None = None
+class Called(ToolCall, frozen=True, omit_defaults=True, tag_field="type", tag="call"):
+    """A tool call with its result, told when it had ended."""
+
+    key: str = field(name="id")
+    at: int = field()
     # the id that the model gave it, by which the conversation joins the two
     call_id: str | None = None
-    arguments: str | None = None
-    result: str | None = None
-    is_error: bool | None = None
-    exit_code: int | None = None
-    timed_out: bool | None = None
-    duration_ms: int | None = None
 
 
 class Ended(Event, tag="end"):
@@ -121,14 +109,12 @@ def _read_event(reading: Reading, event: AnyEvent) -> None:
                 version=event.version,
             )
         case Said(message=message):
-            is_person = message.get("role") == "user"
-            text = strip_block(text_of(message.get("content")) or "")
-            title = first_line(text) if is_person else None
-            if is_person:
+            if message.get("role") == "user":
+                text = strip_block(text_of(message.get("content")) or "")
                 reading.hear(event.session, "user", text)
-            seen = msgspec.structs.replace(
-                seen, title=title, ending="prompt" if is_person else None
-            )
+                seen = msgspec.structs.replace(
+                    seen, title=first_line(text), ending="prompt", prompted_at=event.at
+                )
         case Answered():
             _read_turn(reading, event)
             answer = text_of((event.message or {}).get("content"))
@@ -137,7 +123,7 @@ def _read_event(reading: Reading, event: AnyEvent) -> None:
                 reading.hear(event.session, "assistant", answer)
             seen = msgspec.structs.replace(
                 seen,
-                ending=None if is_adviser else _ending(event),
+                ending=None if is_adviser else _ending(event, answer),
                 answer=None if is_adviser else last_words(answer),
             )
         case Called():
@@ -150,45 +136,31 @@ def _read_event(reading: Reading, event: AnyEvent) -> None:
     reading.see_session(seen)
 
 
-def _ending(event: Answered) -> Ending | None:
+def _ending(event: Answered, answer: str | None) -> Ending | None:
     if event.failure == "interrupted":
         return "interrupted"
     if event.failure is not None:
         return "api_error"
     if event.message is None:
         return None
-    return "call" if event.message.get("tool_calls") else "answer"
+    if event.message.get("tool_calls"):
+        return "call"
+    return "answer" if (answer or "").strip() else "empty"
 
 
 def _read_turn(reading: Reading, event: Answered) -> None:
-    reading.see_turn(
-        Turn(
-            key=event.id,
-            session=event.session,
-            at=event.at,
-            model=event.model,
-            provider=event.provider,
-            role=event.role,
-            calls=event.calls,
-            usage=event.usage,
-            usage_status="partial" if event.is_partial else "final",
-            cost=event.cost,
-            duration_ms=event.duration_ms,
-            first_token_ms=event.first_token_ms,
-            failure=event.failure,
-            failure_text=event.failure_text,
-        )
-    )
+    reading.see_turn(_take(Turn, event))
     if event.failure is not None or event.role == "reference":
         return  # what was asked for there was never done
-    for place, call in enumerate((event.message or {}).get("tool_calls") or ()):
-        function = call.get("function") or {}
+    for place, call in read_asked(event.message):
+        function = call.get("function")
+        function = function if isinstance(function, dict) else {}
         arguments = function.get("arguments")
         reading.open_call(
             ToolCall(
-                key=f"{event.id}:{place}",
+                key=f"{event.key}:{place}",
                 session=event.session,
-                turn=event.id,
+                turn=event.key,
                 tool=str(function.get("name") or ""),
                 at=event.at,
                 arguments=arguments if isinstance(arguments, str) else None,
@@ -197,21 +169,23 @@ def _read_turn(reading: Reading, event: Answered) -> None:
 
 
 def _read_call(reading: Reading, event: Called) -> None:
-    asked = reading.calls.get(event.id)
-    reading.calls[event.id] = ToolCall(
-        key=event.id,
-        session=event.session,
-        turn=event.turn,
-        tool=event.tool,
-        at=asked.at if asked else event.at,
-        finished_at=event.at,
-        arguments=event.arguments,
-        result=event.result,
-        is_error=event.is_error,
-        exit_code=event.exit_code,
-        timed_out=event.timed_out,
-        duration_ms=event.duration_ms,
-    )
+    asked = reading.calls.get(event.key)
+    call = _take(ToolCall, event)
+    at = asked.at if asked else event.at
+    reading.calls[event.key] = msgspec.structs.replace(call, at=at, finished_at=event.at)
+
+
+def _take(kind: type[T], event: Struct) -> T:
+    """What an event tells, without what is only the tape's."""
+    return kind(**{name: getattr(event, name) for name in kind.__struct_fields__})
+
+
+def read_asked(message: Mapping[str, Any] | None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The calls that a message asks for, each with its place; what is no call has a place too."""
+    calls = (message or {}).get("tool_calls")
+    for place, call in enumerate(calls if isinstance(calls, list) else ()):
+        if isinstance(call, dict):
+            yield place, call
 
 
 def text_of(content: object) -> str | None:

@@ -10,10 +10,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from relight.config import Config, find_home, read_config
-from relight.errors import RelightError
+from relight.errors import RelightError, StoreError
+from relight.forks import renew_in_forks
+from relight.store.log import Log
 from relight.store.migrate import migrate
 
 BUSY_SECONDS = 60
+# what a fork must neither use nor close
+_inherited: list[sqlite3.Connection] = []
 
 
 class Store:
@@ -21,13 +25,19 @@ class Store:
 
     def __init__(self, config: Config, connection: sqlite3.Connection) -> None:
         self.config = config
+        self.path = config.database
         self._connection = connection
         self._lock = threading.RLock()
+        self._log = Log(config.database)
         self._meta: dict[str, str] = dict(connection.execute("select key, value from meta"))
+        renew_in_forks(self)
 
-    @property
-    def path(self) -> Path:
-        return self.config.database
+    def renew(self) -> None:
+        """In a fork: leave the connection to the parent, since SQLite's cannot be inherited."""
+        self._lock = threading.RLock()
+        _inherited.append(self._connection)
+        self._connection = sqlite3.connect(":memory:")
+        self._connection.close()
 
     @property
     def timezone(self) -> str:
@@ -49,6 +59,16 @@ class Store:
             yield self._connection
 
     @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All questions inside are answered as of one moment, whatever others write meanwhile."""
+        with self._lock, told_errors(self.path):
+            self._connection.execute("begin")
+            try:
+                yield
+            finally:
+                self._connection.execute("rollback")
+
+    @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Write all or nothing; other processes wait their turn."""
         with self._lock, told_errors(self.path):
@@ -60,6 +80,7 @@ class Store:
                     self._connection.execute("rollback")
                 raise
             self._connection.execute("commit")
+            self._log.shorten(self._connection)
 
     @contextmanager
     def waiting(self, seconds: float) -> Iterator[None]:
@@ -128,6 +149,20 @@ def open_store(home: str | Path | None = None, *, wait_seconds: float = BUSY_SEC
             raise
 
 
+def open_reader(config: Config) -> Store:
+    """A store that must be there already, for reading alone: it waits for no writer."""
+    with told_errors(config.database):
+        connection = sqlite3.connect(
+            f"{config.database.absolute().as_uri()}?mode=ro",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        connection.execute("pragma cache_size = -4000")
+        connection.execute("pragma temp_store = memory")
+        return Store(config, connection)
+
+
 def make_private(path: Path) -> None:
     """Make an empty file that only its owner may read, where there is none; SQLite goes by it."""
     try:
@@ -145,8 +180,9 @@ def connect(path: Path, *, wait_seconds: float = BUSY_SECONDS) -> sqlite3.Connec
     connection.execute("pragma journal_mode = wal")
     connection.execute("pragma synchronous = normal")
     connection.execute("pragma cache_size = -24000")
-    # a checkpoint waits for the disk: one for 12 MB, not for each 4
-    connection.execute("pragma wal_autocheckpoint = 3000")
+    # a checkpoint waits for the disk, and writes a page once however often it changed before:
+    # one for 64 MB, not for each 4
+    connection.execute("pragma wal_autocheckpoint = 16000")
     connection.execute("pragma temp_store = memory")
     return connection
 
@@ -165,6 +201,8 @@ def told_errors(path: Path) -> Iterator[None]:
             hint = "another Relight has been writing for long: try again when it is done"
         elif "readonly" in text or "unable to open" in text:
             hint = "check the permissions of the file and its folder"
+        elif "closed" in text:
+            hint = "open it again; each process must open its own"
         elif "malformed" in text or "not a database" in text:
             hint = "restore a copy made by `relight backup`, or move the file away and import again"
-        raise RelightError(f"the database {path} could not be used: {text}", hint) from error
+        raise StoreError(f"the database {path} could not be used: {text}", hint) from error

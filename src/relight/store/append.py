@@ -5,44 +5,45 @@ out of the ordinary (a first turn, a parent, an event older than the last) is le
 """
 
 import sqlite3
+from collections.abc import Iterable
 from typing import Any
 
-from relight.store import invocations, outcomes, rows, scores
+from relight.store import calls, due, invocations, outcomes, rows
 from relight.store.pricing import Pricing
+from relight.store.rollup import AMOUNTS
 from relight.store.seal import Sealed
 
 # sources whose sessions are told as they happen: no turn is in two of them, and none has totals
 LIVE = frozenset(("relight",))
-SUMS = (
-    "turns",
-    "partial_turns",
-    "unpriced_turns",
-    "input_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "cache_write_1h_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-    "cost_nanos",
-    "included_nanos",
-    "tool_calls",
-    "tool_failures",
-)
+# told after all that is known of the session: first facts stay, the last word holds
+GO_ON = """
+    update session set title = coalesce(title, ?), ending = coalesce(?, ending),
+        answer = coalesce(?, answer), prompted_at = coalesce(?, prompted_at),
+        told_outcome = coalesce(told_outcome, ?), ended_at = ?
+    where id = ?
+"""
+# the session's time stands with its first turn, which nothing told later changes
+WALL = "(select ended_at - started_at from session where id = :session)"
 ADD = f"""
     update session_day set
-        {", ".join(f"{n} = iif(:{n} is null, {n}, coalesce({n}, 0) + :{n})" for n in SUMS)}
+        {", ".join(f"{n} = iif(:{n} is null, {n}, coalesce({n}, 0) + :{n})" for n in AMOUNTS)},
+        wall_ms = iif(wall_ms > 0, {WALL}, 0)
     where session_id = :session and day = :day and model is :model and provider is :provider
+    returning wall_ms
 """
+WIDEN = f"update session_day set wall_ms = {WALL} where session_id = :session and wall_ms > 0"
 INSERT = f"""
     insert into session_day
     select id, root_id, :day, source, project, :model, :provider,
-        {", ".join(f":{name}" for name in SUMS)}, 0
+        {", ".join(f":{name}" for name in AMOUNTS)}, 0
     from session where id = :session
 """
 LABEL, TURN, ID = 12, 2, 0  # places in a row of a tool call
+FAILURE = 20  # and in one of a turn
 
 Place = tuple[str, str | None, str | None]
 Sums = dict[str, int | None]
+NOTHING: Sums = {name: None if name.endswith("_tokens") else 0 for name in AMOUNTS}
 
 
 def append(database: sqlite3.Connection, piece: Sealed, pricing: Pricing) -> bool:
@@ -50,7 +51,8 @@ def append(database: sqlite3.Connection, piece: Sealed, pricing: Pricing) -> boo
     if piece.source not in LIVE or len(piece.sessions) != 1 or piece.skills or piece.totals:
         return False
     (session_id, session) = piece.sessions[0]
-    if session.parent is not None or session.project is not None or session.model is not None:
+    opening = (session.parent, session.project, session.model, session.version)
+    if any(fact is not None for fact in opening):
         return False
     if not _goes_on(database, session_id, session.started_at):
         return False
@@ -61,23 +63,20 @@ def append(database: sqlite3.Connection, piece: Sealed, pricing: Pricing) -> boo
     places = _place_calls(database, piece, turns)
     if places is None or _has_any(database, turns):
         return False
-    sums: dict[Place, Sums] = {}
-    for row in turns:
-        _add_turn(sums, row)
+    asked = _find_asked(database, piece.calls)
+    sums = sum_turns(turns)
     for call in piece.calls:
-        _add_call(database, sums, call, places[call[TURN]])
+        _add_call(sums, call, place=places[call[TURN]], asked=asked.get(call[ID]))
+    calls.shift(database, list(asked), -1)
     database.executemany(rows.WRITE_TURN, turns)
     database.executemany(rows.WRITE_CALL, piece.calls)
+    failed = [row[ID] for row in turns if row[FAILURE] is not None]
+    calls.shift(database, [*(call[ID] for call in piece.calls), *failed], 1)
     database.executemany(rows.WRITE_WORDS, rows.word_rows(piece))
-    rows.write_sessions(database, piece)
-    for (day, model, provider), added in sums.items():
-        values = {"session": session_id, "day": day, "model": model, "provider": provider, **added}
-        if not database.execute(ADD, values).rowcount:
-            database.execute(INSERT, values)
-    _widen_wall(database, session_id)
-    if not piece.turns and not piece.calls:
-        # all of a session is looked at to score it: when someone spoke, and when it has ended
-        scores.refresh(database, {session_id})
+    told = (session.title, session.ending, session.answer, session.prompted_at)
+    database.execute(GO_ON, (*told, session.told_outcome, session.ended_at, session_id))
+    _add_sums(database, session_id, sums)
+    due.put_off(database, session_id)
     invocations.refresh(database, outcomes.refresh(database, {session_id}))
     pricing.keep_found(database)
     return True
@@ -125,6 +124,14 @@ def _has_any(database: sqlite3.Connection, turns: list[tuple[Any, ...]]) -> bool
     )
 
 
+def sum_turns(turns: Iterable[tuple[Any, ...]]) -> dict[Place, Sums]:
+    """What rows of turns come to, by day, model and provider."""
+    sums: dict[Place, Sums] = {}
+    for row in turns:
+        _add_turn(sums, row)
+    return sums
+
+
 def _add_turn(sums: dict[Place, Sums], row: tuple[Any, ...]) -> None:
     day, model, provider, calls = row[3], row[4], row[5], row[7]
     if calls <= 0:
@@ -140,23 +147,37 @@ def _add_turn(sums: dict[Place, Sums], row: tuple[Any, ...]) -> None:
     _add(found, "included_nanos" if status == "included" else "cost_nanos", nanos or 0)
 
 
+def _find_asked(
+    database: sqlite3.Connection, told: list[tuple[Any, ...]]
+) -> dict[int, tuple[str | None, int | None]]:
+    """The calls among these that are on record already: label, and when they had ended."""
+    asked = {}
+    for call in told:
+        row = database.execute(
+            "select label, finished_at from tool_call where id = ?", (call[ID],)
+        ).fetchone()
+        if row is not None:
+            asked[call[ID]] = row
+    return asked
+
+
 def _add_call(
-    database: sqlite3.Connection, sums: dict[Place, Sums], call: tuple[Any, ...], place: Place
+    sums: dict[Place, Sums],
+    call: tuple[Any, ...],
+    *,
+    place: Place,
+    asked: tuple[str | None, int | None] | None,
 ) -> None:
     """Count a call; one that was asked for before counts only as what it turned out to be."""
-    known = database.execute(
-        "select label, finished_at from tool_call where id = ?", (call[ID],)
-    ).fetchone()
-    was_error = known is not None and known[0] == "error"
-    is_error = was_error if known and known[1] is not None else call[LABEL] == "error"
+    was_error = asked is not None and asked[0] == "error"
+    is_error = was_error if asked and asked[1] is not None else call[LABEL] == "error"
     found = _sums_of(sums, place)
-    _add(found, "tool_calls", 0 if known else 1)
+    _add(found, "tool_calls", 0 if asked else 1)
     _add(found, "tool_failures", int(is_error) - int(was_error))
 
 
 def _sums_of(sums: dict[Place, Sums], place: Place) -> Sums:
-    zero = {name: None if name.endswith("_tokens") else 0 for name in SUMS}
-    return sums.setdefault(place, zero)
+    return sums.setdefault(place, dict(NOTHING))
 
 
 def _add(sums: Sums, name: str, value: int | None) -> None:
@@ -164,11 +185,14 @@ def _add(sums: Sums, name: str, value: int | None) -> None:
         sums[name] = (sums[name] or 0) + value
 
 
-def _widen_wall(database: sqlite3.Connection, session_id: int) -> None:
-    """The session's time stands with its first turn, which an event at its end does not change."""
-    database.execute(
-        "update session_day set wall_ms ="
-        "   (select ended_at - started_at from session where id = ?1)"
-        " where session_id = ?1 and wall_ms > 0",
-        (session_id,),
-    )
+def _add_sums(database: sqlite3.Connection, session_id: int, sums: dict[Place, Sums]) -> None:
+    """Add what is new to the roll-up, and the time that passed."""
+    is_widened = False
+    for (day, model, provider), added in sums.items():
+        values = {"session": session_id, "day": day, "model": model, "provider": provider, **added}
+        walls = database.execute(ADD, values).fetchall()
+        if not walls:
+            database.execute(INSERT, values)
+        is_widened |= any(wall_ms for (wall_ms,) in walls)
+    if not is_widened:
+        database.execute(WIDEN, {"session": session_id})

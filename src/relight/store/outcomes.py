@@ -1,21 +1,21 @@
 """Outcomes of sessions and runs, judged anew whenever their evidence changes."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from relight.outcomes import Seen, judge_outcome
 
-SESSIONS = """
-    select session.id, label.outcome, label.why, run.status, run.error, run.id is not null,
+EVIDENCE = """
+    select label.outcome, label.why, run.status, run.error, run.id is not null,
         session.told_outcome, session.script_error, session.ending, session.prompted_at,
         session.answer
     from session
     left join label on label.session_id = session.id
     left join run on run.session_id = session.id
-    where session.id in (select id from touched)
+    where session.id = ?
 """
 LAST_API_FAILURE = """
     select failure, failure_text from turn where session_id = ? and failure is not null
@@ -33,6 +33,10 @@ LAST_CALLS = """
 """
 # what a call may do after the tests without making them say nothing any more
 HARMLESS = ("read", "lookup", "plan")
+WRITE = """
+    update session set outcome = ?1, outcome_evidence = ?2
+    where id = ?3 and (outcome is not ?1 or outcome_evidence is not ?2)
+"""
 # A scheduler's ledger knows no session: it is the one named after the job that began meanwhile.
 JOIN_RUNS = """
     update run set session_id = (
@@ -43,22 +47,31 @@ JOIN_RUNS = """
             and session.started_at <= coalesce(run.finished_at, run.started_at + 3600000)
         order by session.started_at limit 1
     )
-    where session_id is null and started_at is not null
+    where session_id is null and source <> 'relight' and started_at is not null
+"""
+# Ours were judged by those who ran them, and are told their session.
+SESSIONLESS = """
+    select id, status, error from run where session_id is null and source <> 'relight'
 """
 
 
 def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
     """Judge these sessions, and the runs that left them or no session at all; gives all judged."""
-    if database.execute("select 1 from run where session_id is null limit 1").fetchone():
+    if database.execute(f"{SESSIONLESS} limit 1").fetchone():
         database.execute(JOIN_RUNS)
         _judge_sessionless(database)
     joined = database.execute(
         "select session_id from run where session_id is not null and outcome is null"
     )
     judged_ids = {*touched, *(found for (found,) in joined)}
-    for row in _select_touched(database, judged_ids):
-        session_id, label, why, status, error, is_run, told, script_error, ending, *rest = row
-        prompted_at, answer = rest
+    for session_id in judged_ids:
+        _judge_session(database, session_id)
+    return judged_ids
+
+
+def _judge_session(database: sqlite3.Connection, session_id: int) -> None:
+    for row in database.execute(EVIDENCE, (session_id,)).fetchall():
+        label, why, status, error, is_run, told, script_error, ending, prompted_at, answer = row
         failure = _first(database, LAST_API_FAILURE, session_id) or (None, None)
         call = _first(database, LAST_CALL, session_id) or (None, None, None)
         judged = judge_outcome(
@@ -81,14 +94,13 @@ def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
             )
         )
         values = (judged.outcome, msgspec.json.encode(judged.evidence).decode(), session_id)
-        database.execute(
-            "update session set outcome = ?, outcome_evidence = ? where id = ?", values
-        )
+        database.execute(WRITE, values)
         if is_run:
             database.execute(
-                "update run set outcome = ?, outcome_evidence = ? where session_id = ?", values
+                "update run set outcome = ?, outcome_evidence = ?"
+                " where session_id = ? and source <> 'relight'",
+                values,
             )
-    return judged_ids
 
 
 def _find_last_tests(
@@ -108,18 +120,8 @@ def _find_last_tests(
     return None
 
 
-def _select_touched(
-    database: sqlite3.Connection, touched: Iterable[int]
-) -> Sequence[tuple[Any, ...]]:
-    database.execute("create temp table if not exists touched (id integer primary key)")
-    database.execute("delete from touched")
-    database.executemany("insert or ignore into touched values (?)", [(one,) for one in touched])
-    return database.execute(SESSIONS).fetchall()
-
-
 def _judge_sessionless(database: sqlite3.Connection) -> None:
-    rows = database.execute("select id, status, error from run where session_id is null").fetchall()
-    for run_id, status, error in rows:
+    for run_id, status, error in database.execute(SESSIONLESS).fetchall():
         seen = Seen(is_run=True, has_session=False, ledger_status=status, ledger_error=error)
         judged = judge_outcome(seen)
         database.execute(

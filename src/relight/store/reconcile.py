@@ -39,6 +39,7 @@ SETTLE_PARTIAL = """
     update turn set usage_status = 'reconciled'
     where usage_status = 'partial' and model is ?2
         and session_id in (select id from session where root_id = ?1)
+    returning session_id
 """
 
 # who Hermes says is paid for a mixture: its total is for all models of it together
@@ -50,9 +51,8 @@ Figures = tuple[int | None, ...]
 def reconcile(database: sqlite3.Connection, touched: Iterable[int], pricing: "Pricing") -> set[int]:
     """Write the residual turns of these sessions' totals; gives the sessions that changed."""
     pending = _find_totalled(database, touched)
-    for session_id in pending:
-        _write_residuals(database, session_id, pricing)
-    return pending
+    settled = [_write_residuals(database, session_id, pricing) for session_id in pending]
+    return pending.union(*settled)
 
 
 def _find_totalled(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
@@ -82,7 +82,9 @@ def _find_peers(database: sqlite3.Connection, session_id: int) -> list[int]:
     return [found for (found,) in rows if found != session_id]
 
 
-def _write_residuals(database: sqlite3.Connection, session_id: int, pricing: "Pricing") -> None:
+def _write_residuals(database: sqlite3.Connection, session_id: int, pricing: "Pricing") -> set[int]:
+    """Write what a session's totals show beyond its turns; gives sub-agents that this settles."""
+    settled: set[int] = set()
     (key, timezone) = database.execute(
         "select key, (select value from meta where key = 'timezone') from session where id = ?",
         (session_id,),
@@ -134,7 +136,9 @@ def _write_residuals(database: sqlite3.Connection, session_id: int, pricing: "Pr
             if known_calls and rest[0] is not None and not is_mixture:
                 _share_cost(database, session_id, model, Cost(*rest[:3]))
         if with_children:
-            database.execute(SETTLE_PARTIAL, (session_id, model))
+            rows = database.execute(SETTLE_PARTIAL, (session_id, model)).fetchall()
+            settled.update(found for (found,) in rows)
+    return settled
 
 
 def _share_cost(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from relight.ids import row_id
-from relight.store import Store, invocations, outcomes, reconcile, rollup, rows, scores
+from relight.store import Store, invocations, outcomes, reconcile, rollup, rows, scores, timings
 from relight.store.append import append
 from relight.store.places import find_current, write_place
 from relight.store.pricing import Pricing
@@ -61,14 +61,14 @@ class Recorder:
             database.executemany(rows.WRITE_LATENCY, rows.latency_rows(piece))
             database.executemany(rows.WRITE_SKILL, piece.skills)
             database.executemany(rows.WRITE_WORDS, rows.word_rows(piece))
-            database.executemany(rows.WRITE_TIMING, piece.timings)
+            database.executemany(timings.WRITE, piece.timings)
         rows.write_shared(database, shared)
         touched |= {session for sessions in shared.values() for session in sessions}
         touched |= {
             row_id("session", one.source, told.session) for one in pieces for told in one.latencies
         }
         touched |= reconcile.reconcile(database, touched, self.pricing)
-        rows.write_timings(database, touched)
+        timings.refresh(database, touched)
         rollup.refresh(database, touched)
         scores.refresh(database, touched)
         invocations.refresh(database, outcomes.refresh(database, touched))

@@ -1,23 +1,30 @@
 """Letting go: old tapes, old sessions, or one session for good."""
 
 import sqlite3
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from relight.store import Store
+from relight.store import Store, invocations, rollup, told
 
 DAY_MS = 86_400_000
+# runs, each with the file below the home folder that its answer is kept in
+Answers: TypeAlias = list[tuple[int, str]]
 OWN = (
     "turn",
     "tool_call",
     "control_total",
     "shared_turn",
     "session_day",
+    "call_day",
     "skill_entry",
+    "run_attempt",
     "call_latency",
     "session_words",
     "call_timing",
+    "score_due",
+    "candidate_due",
     "label",
 )
 
@@ -28,6 +35,7 @@ class Pruned(Struct, frozen=True):
     tapes: int
     tape_bytes: int
     sessions: int
+    answers: int
 
 
 def prune(
@@ -36,24 +44,27 @@ def prune(
     now: int,
     tape_days: int | None,
     index_days: int | None,
+    answer_days: int | None = None,
     dry_run: bool,
 ) -> Pruned:
     """Drop tapes of sessions older than one limit, and whole sessions older than another.
 
-    A session whose tape went is frozen: its figures stay, and no rebuild touches them.
+    The third limit is for the files that jobs' answers are kept in. A session whose tape went is
+    frozen: its figures stay, and no rebuild touches them.
     """
     old_tapes = _find_old(store, now, tape_days) | (gone := _find_old(store, now, index_days))
     with store.transaction() as database:
         count, size = _count_tapes(database, old_tapes)
-        pruned = Pruned(count, size, len(gone))
+        answers = _find_answers(database, now, answer_days)
+        pruned = Pruned(count, size, len(gone), len(answers))
         if not dry_run:
+            _delete_answers(store.config.home, database, answers)
             for session_id in old_tapes:
                 database.execute("delete from tape_part where session_id = ?", (session_id,))
             database.executemany(
                 "update session set is_frozen = 1 where id = ?", [(found,) for found in old_tapes]
             )
-            for session_id in gone:
-                _delete_index(database, session_id)
+            _delete_index(database, gone)
     if not dry_run and size:
         store.run("vacuum")
     return pruned
@@ -79,11 +90,45 @@ def forget(store: Store, session_id: int) -> int:
             )
             database.execute("delete from tape_part where session_id = ?", (found,))
             database.execute("insert or ignore into forgotten values (?)", (found,))
-            database.execute("delete from skill_invocations where root_id = ?", (found,))
+            told.forget(database, found)
+            _forget_run(store.config.home, database, found)
             _delete_templates(database, found)
-            _delete_index(database, found)
+        _delete_index(database, {found for (found,) in rows})
+        # the search keeps what it has dropped until its parts are merged
+        database.execute("insert into listing_words (listing_words) values ('optimize')")
     store.run("pragma wal_checkpoint(truncate)")
     return len(rows)
+
+
+def _find_answers(database: sqlite3.Connection, now: int, days: int | None) -> Answers:
+    """The runs that ended so long ago and whose answers are kept, with the files."""
+    if days is None:
+        return []
+    return database.execute(
+        "select id, answer_file from run where answer_file is not null"
+        " and coalesce(finished_at, started_at) < ?",
+        (now - days * DAY_MS,),
+    ).fetchall()
+
+
+def _delete_answers(home: Path, database: sqlite3.Connection, answers: Answers) -> None:
+    for run_id, name in answers:
+        (home / name).unlink(missing_ok=True)
+        database.execute("update run set answer_file = null where id = ?", (run_id,))
+
+
+def _forget_run(home: Path, database: sqlite3.Connection, session_id: int) -> None:
+    """Delete what a run of ours kept of its session's words, but not that it was."""
+    answers = database.execute(
+        "select id, answer_file from run where session_id = ? and answer_file is not null",
+        (session_id,),
+    ).fetchall()
+    _delete_answers(home, database, answers)
+    database.execute(
+        "update run set error = null, outcome_evidence = '[\"its session was forgotten\"]'"
+        " where session_id = ? and source = 'relight'",
+        (session_id,),
+    )
 
 
 def _delete_templates(database: sqlite3.Connection, session_id: int) -> None:
@@ -95,23 +140,30 @@ def _delete_templates(database: sqlite3.Connection, session_id: int) -> None:
         "delete from provision where session_key = ? and (source is null or source = ?)",
         (key, source),
     )
+    database.execute(
+        "update experiment_run set session = null, evidence = null where session = ?",
+        (f"{source}:{key}",),
+    )
     made = database.execute(
         "delete from template_version where source_session in (?, ?)", (f"{source}:{key}", key)
     )
     if made.rowcount:
         left = "(select template_id from template_version)"
         database.execute(f"delete from template where id not in {left}")
-        database.execute(f"delete from template_word where template_id not in {left}")
-        database.execute(
-            "delete from template_rarity where word not in (select word from template_word)"
-        )
+        # the catalogue holds the session's words; whoever asks next makes it anew without them
+        database.execute("delete from template_word")
+        database.execute("delete from template_rarity")
+        database.execute("delete from meta where key = 'template_catalogue'")
 
 
 def _find_old(store: Store, now: int, days: int | None) -> set[int]:
+    """Sessions that ended so long ago with all their sub-agents, and these."""
     if days is None:
         return set()
     rows = store.query(
-        "select id from session where coalesce(ended_at, started_at) < ?", (now - days * DAY_MS,)
+        "select id from session where root_id in (select root_id from session"
+        " group by root_id having max(coalesce(ended_at, started_at)) < ?)",
+        (now - days * DAY_MS,),
     )
     return {found for (found,) in rows}
 
@@ -128,8 +180,19 @@ def _count_tapes(database: sqlite3.Connection, sessions: set[int]) -> tuple[int,
     return count, size
 
 
-def _delete_index(database: sqlite3.Connection, session_id: int) -> None:
-    """Delete a session's rows; turns that another session shares pass to the first of them."""
+def _delete_index(database: sqlite3.Connection, sessions: set[int]) -> None:
+    """Delete these sessions' rows, and sum anew those that they were a part of or shared with."""
+    near = {near for found in sessions for near in _delete_session(database, found)} - sessions
+    if near:
+        rollup.refresh(database, near)
+        invocations.refresh(database, near)
+
+
+def _delete_session(database: sqlite3.Connection, session_id: int) -> set[int]:
+    """Delete one; turns that others share pass to the first of them. Gives its root, and heirs."""
+    (root_id,) = database.execute(
+        "select root_id from session where id = ?", (session_id,)
+    ).fetchone()
     heirs = database.execute(
         "select turn_id, (select session.id from shared_turn join session"
         "   on session.id = shared_turn.session_id where shared_turn.turn_id = shared.turn_id"
@@ -148,14 +211,7 @@ def _delete_index(database: sqlite3.Connection, session_id: int) -> None:
     for table in OWN:
         database.execute(f"delete from {table} where session_id = ?", (session_id,))
     # what was told of its skills are facts, which its figures do not take along
-    database.execute(
-        "delete from skill_invocations where root_id = ? and is_told = 0", (session_id,)
-    )
-    database.execute("update skill_invocations set root_id = null where root_id = ?", (session_id,))
+    invocations.detach(database, session_id)
     database.execute("update run set session_id = null where session_id = ?", (session_id,))
     database.execute("delete from session where id = ?", (session_id,))
-    if heirs:
-        from relight.store import invocations, rollup
-
-        rollup.refresh(database, {heir for _, heir in heirs})
-        invocations.refresh(database, {heir for _, heir in heirs})
+    return {root_id, *(heir for _, heir in heirs)}

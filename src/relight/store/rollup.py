@@ -3,16 +3,48 @@
 import sqlite3
 from collections.abc import Iterable
 
+from relight.store import calls
+
+TOKENS = (
+    "input_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "cache_write_1h_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+)
+# what is summed and shared out, in this order everywhere
+AMOUNTS = (
+    "turns",
+    "partial_turns",
+    "unpriced_turns",
+    *TOKENS,
+    "cost_nanos",
+    "included_nanos",
+    "tool_calls",
+    "tool_failures",
+)
 # A call is put on its turn's day and model, so that a day has no row that no turn explains; a
-# call whose turn is not known goes with the first turn of its session. Wall time belongs to the
-# first turn's row, and to root sessions only: a sub-agent's time passes inside its parent's.
+# call whose turn is not known goes with the first turn of its session that can have made it: an
+# adviser of a mixture calls no tools. Wall time belongs to the first turn's row, and to root
+# sessions only: a sub-agent's time passes inside its parent's.
 REFRESH = """
     with first_turn as (
-        select session_id, id, model, provider from (
-            select session_id, id, model, provider,
+        select session_id, id, role, model, provider from (
+            select session_id, id, role, model, provider,
                 row_number() over (partition by session_id order by at is null, at, id) as place
             from turn where session_id in (select id from touched) and calls > 0
         ) where place = 1
+    ),
+    first_acting as (
+        select session_id, model, provider from (
+            select session_id, model, provider,
+                row_number() over (partition by session_id order by at is null, at, id) as place
+            from turn where calls > 0 and coalesce(role, '') <> 'reference'
+                and session_id in (select session_id from first_turn where role = 'reference')
+        ) where place = 1
+        union all
+        select session_id, model, provider from first_turn where coalesce(role, '') <> 'reference'
     ),
     told as (
         select session_id, day, model, provider, calls as turns,
@@ -27,13 +59,13 @@ REFRESH = """
         where session_id in (select id from touched) and (calls > 0 or usage_status = 'reconciled')
         union all
         select tool_call.session_id, coalesce(turn.day, tool_call.day),
-            coalesce(turn.model, first_turn.model, session.model),
-            iif(turn.id is null, first_turn.provider, turn.provider),
+            coalesce(turn.model, first_acting.model, session.model),
+            iif(turn.id is null, first_acting.provider, turn.provider),
             0, 0, 0, null, null, null, null, null, null, 0, 0, 1, tool_call.label = 'error', null
         from tool_call
         join session on session.id = tool_call.session_id
         left join turn on turn.id = tool_call.turn_id
-        left join first_turn on first_turn.session_id = tool_call.session_id
+        left join first_acting on first_acting.session_id = tool_call.session_id
         where tool_call.session_id in (select id from touched)
     )
     insert into session_day
@@ -68,7 +100,10 @@ def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> None:
     database.executemany("insert or ignore into touched values (?)", rows)
     database.executemany("delete from session_day where session_id = ?", rows)
     database.execute(REFRESH)
+    calls.refresh(database)
     _refresh_silent(database)
+    # what was a session of its own and turned out to be a part of another
+    database.execute("delete from listing where parts = 0")
 
 
 def _refresh_silent(database: sqlite3.Connection) -> None:

@@ -67,7 +67,7 @@ WRITE_TURN = f"""
 """
 
 WRITE_CALL = f"""
-    insert into tool_call values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    insert into tool_call values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     on conflict (id) do update set
         session_id = iif({IS_SMALLER}, excluded.session_id, session_id),
         turn_id = coalesce(turn_id, excluded.turn_id),
@@ -98,7 +98,9 @@ WRITE_TOTAL = """
 
 
 WRITE_JOB = """
-    insert or replace into job values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    insert or replace into job (id, source, key, name, schedule, prompt, skills, model, provider,
+        script, state, created_at, next_run_at)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 WRITE_RUN = """
     insert into run (id, source, key, job_id, session_id, status, error, scheduled_for, started_at,
@@ -119,8 +121,6 @@ WRITE_SKILL = f"""
         turn_id = coalesce(turn_id, excluded.turn_id)
 """
 WRITE_WORDS = "insert or replace into session_words values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-WRITE_TIMING = "insert or replace into call_timing values (?, ?, ?, ?, ?)"
-TIMED_MS = 10_000  # a witness and the record tell of the same moment
 WRITE_LATENCY = "insert or ignore into call_latency values (?, ?, ?, ?)"
 
 
@@ -284,34 +284,6 @@ def word_rows(piece: Sealed) -> Iterator[tuple[Any, ...]]:
     origin_id = row_id("origin", piece.source, before.path)
     for session_id, *counts in piece.words:
         yield (session_id, origin_id, before.part, before.offset, *counts)
-
-
-def write_timings(database: sqlite3.Connection, sessions: Iterable[int]) -> None:
-    """Give calls the durations that only a witness beside the record tells, by tool and time."""
-    if not database.execute("select 1 from call_timing limit 1").fetchone():
-        return
-    for session_id in sessions:
-        timings = database.execute(
-            "select tool, at, duration_ms from call_timing where session_id = ? order by at, id",
-            (session_id,),
-        ).fetchall()
-        if not timings:
-            continue
-        calls = database.execute(
-            "select id, tool, finished_at from tool_call where session_id = ?"
-            " and duration_ms is null and finished_at is not null order by finished_at, id",
-            (session_id,),
-        ).fetchall()
-        for call_id, tool, finished_at in calls:
-            near = [
-                (abs(at - finished_at), spent)
-                for name, at, spent in timings
-                if name == tool and abs(at - finished_at) <= TIMED_MS
-            ]
-            if near:
-                database.execute(
-                    "update tool_call set duration_ms = ? where id = ?", (min(near)[1], call_id)
-                )
 
 
 def latency_rows(piece: Sealed) -> Iterator[tuple[Any, ...]]:

@@ -12,6 +12,7 @@ import msgspec
 
 from relight.measures import Measures, find_calls_features, matches_tool
 from relight.scoring import Weights, score_measures
+from relight.store import due
 from relight.store.words import SUBMITTED, UNREADABLE, read_work
 from relight.taxonomy import judge_sides
 
@@ -46,12 +47,14 @@ WRITE = "update session set task_type = ?, category = ?, score = ? where id = ?"
 
 def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> None:
     """Tell these sessions' kinds and scores anew."""
+    touched = set(touched)
     weights = read_weights(database)
     rows = []
     for session_id, measures in read_measures(database, touched):
         score = score_measures(measures, weights=weights)
         rows.append((score.task_type, score.category, score.score, session_id))
     database.executemany(WRITE, rows)
+    due.strike_out(database, touched)
 
 
 def read_weights(database: sqlite3.Connection) -> Weights | None:

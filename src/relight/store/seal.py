@@ -102,6 +102,7 @@ def seal_parsed(source: str, parsed: Parsed, *, timezone: str) -> Sealed:
                 one.tool,
                 one.at,
                 one.duration_ms,
+                None if one.name is None else row_id("name", source, one.name),
             )
             for one in parsed.timings
         ],
@@ -138,6 +139,7 @@ def _call_row(source: str, call: ToolCall, day: str | None) -> tuple[Any, ...]:
         None if is_plain else verdict.evidence,
         _find_tests(call, arguments),
         write_work(call.tool, arguments),
+        None if call.name is None else row_id("name", source, call.name),
     )
 
 

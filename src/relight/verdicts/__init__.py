@@ -46,6 +46,8 @@ def judge_call(
     >>> judge_call("bash", {"command": "grep x app.py"}, "", exit_code=1).label
     'negative'
     """
+    if result is None and is_error is None and exit_code is None and timed_out is None:
+        return _UNKNOWN
     seen = read_result(result)
     is_error, timed_out = read_flag(is_error), read_flag(timed_out)
     exit_code = read_number(exit_code)

@@ -1,0 +1,179 @@
+"""Relight in Hermes' own Python: found, put there, and taken out again.
+
+Hermes lives in an environment of its own with exact versions. What is in there stays as it is: it
+constrains what may be added, and what was added is remembered, so that it can be undone.
+"""
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from shutil import which
+
+from msgspec import Struct
+
+from relight import __version__
+from relight.errors import RelightError
+
+ASK_SECONDS = 60
+INSTALL_SECONDS = 900
+LIST = (
+    "import json, importlib.metadata as m;"
+    "found = {d.metadata['Name']: d.version for d in m.distributions()};"
+    "print(json.dumps({name: version for name, version in found.items() if name}))"
+)
+_PROGRAM = re.compile(r"(/[^\s\"']*/bin/(?:python[\d.]*|hermes))(?=[\s\"']|$)")
+
+
+class Step(Struct, frozen=True):
+    """A command that adds Relight to Hermes' Python or takes it out, or why there is none."""
+
+    python: Path | None = None
+    command: list[str] = []
+    why_not: str | None = None
+    constraints: list[str] = []
+    before: list[str] = []
+
+
+def plan_addition(environment: Mapping[str, str] | None = None) -> Step:
+    """What has to be run so that Hermes can load the plugin; nothing is run yet."""
+    environment = os.environ if environment is None else environment
+    requirement = find_requirement()
+    python = find_python(environment)
+    if python is None:
+        return Step(why_not=f"hermes is not on the PATH; its own Python needs {requirement}")
+    there = read_packages(python)
+    if there.get("relight") == __version__:
+        return Step(python)
+    installer = find_installer(python, environment)
+    if installer is None:
+        return Step(
+            python,
+            why_not=f"{python} has no pip, and there is no uv: install {requirement} there",
+        )
+    pins = [f"{name}=={version}" for name, version in there.items() if name != "relight"]
+    command = [*installer, "install", *_name_python(installer, python), requirement]
+    if _is_uv(installer):  # it would take a folder's earlier build for today's
+        command += ["--refresh-package", "relight"]
+    return Step(python, command, constraints=pins, before=sorted(there))
+
+
+def plan_removal(added: Sequence[str], environment: Mapping[str, str] | None = None) -> Step:
+    """What has to be run to take out what was added, and no more."""
+    environment = os.environ if environment is None else environment
+    python = find_python(environment)
+    if python is None:
+        return Step()
+    there = read_packages(python)
+    gone = [name for name in added if name in there]
+    if not gone:
+        return Step(python)
+    installer = find_installer(python, environment)
+    if installer is None:
+        return Step(python, why_not=f"{python} has no pip: take out {' '.join(gone)} there")
+    sure = [] if _is_uv(installer) else ["--yes"]
+    return Step(python, [*installer, "uninstall", *_name_python(installer, python), *sure, *gone])
+
+
+def run_step(step: Step) -> list[str]:
+    """Run what was planned; gives the packages that are there now and were not before."""
+    if not step.command or step.python is None:
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        command = list(step.command)
+        if step.constraints:
+            path = Path(folder) / "constraints.txt"
+            path.write_text("\n".join(step.constraints) + "\n", encoding="utf-8")
+            command += ["--constraint", str(path)]
+        done = _run(command, INSTALL_SECONDS)
+    if done.returncode:
+        raise RelightError(
+            f"{' '.join(step.command)} failed: {done.stderr.strip()[-600:] or done.stdout[-600:]}",
+            "Hermes' settings were not changed",
+        )
+    return sorted(set(read_packages(step.python)) - set(step.before))
+
+
+def find_python(environment: Mapping[str, str]) -> Path | None:
+    """The Python that runs Hermes: beside its command, or named in it."""
+    found = which("hermes", path=environment.get("PATH"))
+    if found is None:
+        return None
+    script = Path(found).resolve()
+    seen = set()
+    while script not in seen:
+        seen.add(script)
+        beside = script.with_name("python")
+        if beside.exists() and (script.parent.parent / "pyvenv.cfg").exists():
+            return beside
+        try:
+            with script.open("rb") as file:
+                head = file.read(4000).decode("utf-8", "replace")
+        except OSError:
+            return None
+        named = [Path(name) for name in _PROGRAM.findall(head) if Path(name).exists()]
+        if named and named[0].name.startswith("python"):
+            return named[0]
+        script = named[0].resolve() if named else script  # a script that starts the real one
+    return None
+
+
+def find_installer(python: Path, environment: Mapping[str, str]) -> list[str] | None:
+    """The words that begin an install: uv's, or pip's of that Python."""
+    if uv := which("uv", path=environment.get("PATH")):
+        return [uv, "pip"]
+    done = _run([str(python), "-c", "import pip"], ASK_SECONDS)
+    return None if done.returncode else [str(python), "-m", "pip"]
+
+
+def _is_uv(installer: Sequence[str]) -> bool:
+    return installer[-2:] != ["-m", "pip"]
+
+
+def _name_python(installer: Sequence[str], python: Path) -> list[str]:
+    return ["--python", str(python)] if _is_uv(installer) else []
+
+
+def find_requirement() -> str:
+    """This very Relight, as an installer takes it: from where it was installed itself."""
+    try:
+        text = metadata.distribution("relight").read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        text = None
+    if not text:
+        return f"relight=={__version__}"
+    told = json.loads(text)
+    url, vcs = told["url"], told.get("vcs_info")
+    if vcs:
+        return f"relight @ {vcs['vcs']}+{url}@{vcs['commit_id']}"
+    return f"relight @ {url}"
+
+
+def read_packages(python: Path) -> dict[str, str]:
+    """The packages in a Python's environment, with their versions."""
+    done = _run([str(python), "-c", LIST], ASK_SECONDS)
+    if done.returncode:
+        raise RelightError(f"{python} does not run: {done.stderr.strip()[-300:]}")
+    packages: dict[str, str] = json.loads(done.stdout)
+    return packages
+
+
+def _run(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
+    # what this process was started with must not lead another Python astray
+    clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+    try:
+        return subprocess.run(
+            command,
+            env=clean,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RelightError(f"{command[0]} could not be run: {error}") from error

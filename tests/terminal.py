@@ -1,0 +1,39 @@
+"""The real command in a process of its own, as a person or a script runs it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+Run = subprocess.CompletedProcess[str]
+
+
+class Cli:
+    """`relight` with a home of its own, whose days are UTC."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        store = home / "relight"
+        store.mkdir()
+        (store / "config.toml").write_text('timezone = "UTC"\n')
+        own = {"HOME": str(home), "RELIGHT_HOME": str(store), "COLUMNS": "80"}
+        self.environment = {**os.environ, **own}
+        for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "HERMES_HOME"):
+            self.environment.pop(name, None)
+
+    def run(self, *words: str, given: str | None = None) -> Run:
+        return subprocess.run(
+            [sys.executable, "-m", "relight", *words],
+            env=self.environment,
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def json(self, *words: str) -> Any:
+        done = self.run(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
