@@ -65,7 +65,7 @@ class SpiralGuard:
 
     def __init__(self) -> None:
         self._failed: dict[bytes, int] = {}
-        self._changes: set[bytes] = set()
+        self._done: set[bytes] = set()
         self._lock = threading.Lock()
         self.ended_by: str | None = None
 
@@ -86,14 +86,14 @@ class SpiralGuard:
     def see(self, tool: str, arguments: str, *, has_failed: bool) -> None:
         """Note how a call that was run went."""
         key = name_call(tool, arguments)
-        is_change = not has_failed and tell_meaning(tool, arguments) == "write"
         with self._lock:
             if has_failed:
                 self._failed[key] = self._failed.get(key, 0) + 1
                 return
             self._failed.pop(key, None)
-            if is_change and key not in self._changes:
-                self._changes.add(key)
+            is_new = key not in self._done
+            self._done.add(key)
+            if is_new and self._failed and tell_meaning(tool, arguments) == "write":
                 self._failed.clear()
 
 
