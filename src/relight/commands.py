@@ -34,10 +34,12 @@ class Stage(Struct, frozen=True):
     hides_errors: bool = False
 
 
-# Possessive throughout: a line of ten thousand quotes must not be tried in every division.
-_SUBSTITUTION = r"\$\((?:[^()]++|\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\))*+\)"
+# Nothing taken is given back: a line of ten thousand quotes must not be tried in every division.
+_INNERMOST = r"(?>(?:[^()]++|\([^()]*+\))*)"
+_INNER = rf"(?>(?:[^()]++|\({_INNERMOST}\))*)"
+_SUBSTITUTION = rf"\$\((?>(?:[^()]++|\({_INNER}\))*)\)"
 _TOKEN = re.compile(
-    rf"""(?:[ \t\r]|\\\n)*+(?:
+    rf"""(?>(?:[ \t\r]|\\\n)*)(?:
     (?P<plain>[^\s;&|<>()'"`\\$\#][^\s;&|<>()'"`\\$]*+(?=[\s;&|()]|\Z))
   | (?P<comment>\#[^\n]*+)
   | (?P<newline>\n)
@@ -45,13 +47,13 @@ _TOKEN = re.compile(
   | (?P<redirect>\d*(?:<<<|>>|>\||<>|[<>]&(?:\d+-?|-)?|[<>](?!\())|&>>?)
   | (?P<joint>&&|\|\||\|&|;;?&?|[&|])
   | (?P<paren>[()])
-  | (?P<word>(?:[^\s;&|<>()'"`\\$]++|'[^']*+(?:'|\Z)|{_SUBSTITUTION}
-      |"(?:[^"\\$]++|\\.|{_SUBSTITUTION}|\$)*+(?:"|\Z)|`[^`]*+`|\\[^\n]|\$|[<>]\([^()]*+\))++)
+  | (?P<word>(?>(?:[^\s;&|<>()'"`\\$]++|'[^']*+(?:'|\Z)|{_SUBSTITUTION}
+      |"(?>(?:[^"\\$]++|\\.|{_SUBSTITUTION}|\$)*)(?:"|\Z)|`[^`]*+`|\\[^\n]|\$|[<>]\([^()]*+\))+))
   | (?P<other>[^\s])
     )""",
     re.VERBOSE | re.DOTALL,
 )
-_QUOTED = re.compile(r"""'([^']*+)(?:'|\Z)|"((?:[^"\\]++|\\.)*+)(?:"|\Z)|\\(.)""", re.DOTALL)
+_QUOTED = re.compile(r"""'([^']*+)(?:'|\Z)|"((?>(?:[^"\\]++|\\.)*))(?:"|\Z)|\\(.)""", re.DOTALL)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _PYTHON = re.compile(r"(?:python|pypy|py)[\d.]*t?\Z")
 

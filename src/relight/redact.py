@@ -23,7 +23,7 @@ _START = r"""(?: (?<![A-Za-z0-9+\\-]) | (?<=\\[nrtbf]) | (?<=\\u[0-9a-fA-F]{4})
                | (?<=%[0-9a-fA-F]{2}) | (?<=[\[;][0-9]m) | (?<=[\[;][0-9]{2}m) )"""
 
 # `MY_` and `x2_`, but not the end of a blob in base64.
-_NAME = re.compile(rb"(?<![A-Za-z0-9_-])(?:[A-Za-z]*+[0-9]{0,3}+_++)++\Z")
+_NAME = re.compile(rb"(?<![A-Za-z0-9_-])(?>(?:[A-Za-z]*+[0-9]{0,3}+_++)+)\Z")
 _NAME_REACH = 80
 
 # What ends a command. A line break before which the line is continued does not: escaped, it has
