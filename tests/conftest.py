@@ -1,5 +1,6 @@
 """Settings for all tests: examples are the same on every machine, and never against the clock."""
 
+import signal
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,10 @@ from relight.store import Store
 
 settings.register_profile("relight", deadline=None, derandomize=True)
 settings.load_profile("relight")
+
+# A job that a shell put into the background ignores interrupts, and so would every program that a
+# test starts and interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -279,7 +279,7 @@ def test_watch_reads_on_until_interrupted(cli: Cli) -> None:
     assert "1 grown" in child.stdout.readline()
     time.sleep(0.1)
     child.send_signal(signal.SIGINT)
-    assert child.wait() == 130
+    assert child.wait(60) == 130
     child.stdout.close()
     assert child.stderr is not None
     child.stderr.close()
