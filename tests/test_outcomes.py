@@ -7,7 +7,7 @@ import pytest
 
 import build
 import build_jobs
-from relight.failing import read_failures
+from relight.failing import count_days, read_failures
 from relight.jobs.registry import add_job
 from relight.jobs.running import run_now
 from relight.labels import label_session
@@ -301,6 +301,7 @@ def test_failures_are_counted_by_kind_and_tool_with_an_example(tmp_path: Path) -
         (failure,) = read_failures(store, Filter())["failures"]
         assert (failure["kind"], failure["tool"], failure["count"]) == ("file_not_found", "Read", 1)
         assert failure["example"] == "File does not exist."
+        assert [found[1:] for found in count_days(store, Filter())] == [("file_not_found", 1)]
 
 
 def test_a_spiral_is_found_with_what_it_burnt(tmp_path: Path) -> None:

@@ -44,6 +44,12 @@ def test_a_total_counts_a_session_once_however_many_rows_it_is_in(store: Store) 
     assert sum(row["sessions"] for row in found.rows) == 2
 
 
+def test_by_no_key_there_is_the_total_alone(store: Store) -> None:
+    found = report(store, ())
+    assert found.rows == []
+    assert found.total == report(store, ("model",)).total
+
+
 def test_a_model_without_a_price_is_unknown_and_counted(store: Store) -> None:
     rows = {row["model"]: row for row in report(store, ("model",)).rows}
     assert rows["my-own-model"]["cost_usd"] is None

@@ -11,14 +11,11 @@ from relight.times import write_time
 SPIRAL_MINIMUM = 3
 AT_ONCE = 500
 FAILED = "(tool_failures > 0 or failed_turns > 0)"
-# the session in which each kind and tool failed last has the example
-LATEST = """
-    select kind, tool, session_id from (
-        select kind, tool, session_id, row_number() over (
-            partition by kind, tool order by last_at desc, session_id
-        ) as place
-        from call_day {test}
-    ) where place = 1
+# the example is that of the session in which a kind and tool failed last
+KINDS = """
+    select kind, tool, sum(tool_failures) + sum(failed_turns), count(distinct root_id), session_id,
+        nullif(max(coalesce(last_at, 0)), 0)
+    from call_day {test} group by kind, tool order by 3 desc, kind, tool
 """
 CALL_EXAMPLE = """
     select reason, evidence from tool_call
@@ -42,19 +39,10 @@ CALLS = """
 def read_failures(store: Store, chosen: Filter) -> dict[str, Any]:
     """Failures by kind and tool, most frequent first; model calls have no tool."""
     test, values = _where_failed(chosen)
-    rows = store.query(
-        "select kind, tool, sum(tool_failures) + sum(failed_turns), count(distinct root_id),"
-        f" max(last_at) from call_day {test} group by kind, tool order by 3 desc, kind, tool",
-        values,
-    )
-    latest = {
-        (kind, tool): session_id
-        for kind, tool, session_id in store.query(LATEST.format(test=test), values)
-    }
     failures = []
-    for kind, tool, count, sessions, last_at in rows:
+    for kind, tool, count, sessions, last, last_at in store.query(KINDS.format(test=test), values):
         example = TURN_EXAMPLE if tool is None else CALL_EXAMPLE
-        reason, evidence = store.query(example, (latest[kind, tool], tool, kind))[0]
+        reason, evidence = store.query(example, (last, tool, kind))[0]
         failures.append(
             {
                 "kind": kind or "unknown",
@@ -67,6 +55,16 @@ def read_failures(store: Store, chosen: Filter) -> dict[str, Any]:
             }
         )
     return {"failures": failures, "spirals": read_spirals(store, chosen)}
+
+
+def count_days(store: Store, chosen: Filter) -> list[tuple[str, str, int]]:
+    """How often each kind of failure came on each day."""
+    test, values = _where_failed(chosen)
+    return store.query(
+        "select day, coalesce(kind, 'unknown'), sum(tool_failures) + sum(failed_turns)"
+        f" from call_day {test} group by day, kind",
+        values,
+    )
 
 
 def _where_failed(chosen: Filter) -> tuple[str, list[str]]:

@@ -73,10 +73,11 @@ PRICED = f"""
         (select sum(unpriced_turns) from session_day where root_id = told.session_id)
     from ({{}}) as told left join session on session.id = told.session_id
 """
-# what was skipped, or waits, has not been run
+# what was skipped, or waits, has not been run; the outcome is that of the newest
 RAN = f"""
-    select job, started_at, outcome from {RUNS} where status not in ('claimed', 'skipped')
-    order by started_at desc, run_id
+    select job, count(*), sum(outcome = 'success'), sum(outcome = 'failure'), outcome,
+        max(coalesce(started_at, 0))
+    from {RUNS} where status not in ('claimed', 'skipped') group by job
 """
 
 
@@ -87,15 +88,11 @@ def read_jobs(store: Store) -> list[dict[str, Any]]:
         " next_run_at, definition from job where state is null or state <> 'removed'"
         " order by name, key"
     )
-    ran: dict[str, list[tuple[int | None, str | None]]] = {}
-    for job, at, outcome in store.query(RAN):
-        ran.setdefault(job, []).append((at, outcome))
+    ran = {job: figures for job, *figures in store.query(RAN)}
     jobs = []
     for job, name, schedule, skills, model, provider, script, state, made, due, definition in rows:
         own = msgspec.json.decode(definition) if definition else {}
-        runs = ran.get(job, [])
-        outcomes = [outcome for _, outcome in runs]
-        last_at, last_outcome = runs[0] if runs else (None, None)
+        runs, successes, failures, last_outcome, last_at = ran.get(job, (0, 0, 0, None, 0))
         jobs.append(
             {
                 "job": job,
@@ -110,10 +107,10 @@ def read_jobs(store: Store) -> list[dict[str, Any]]:
                 "state": state,
                 "created_at": write_time(made),
                 "next_run_at": write_time(due),
-                "runs": len(runs),
-                "successes": outcomes.count("success"),
-                "failures": outcomes.count("failure"),
-                "last_run_at": write_time(last_at),
+                "runs": runs,
+                "successes": successes or 0,
+                "failures": failures or 0,
+                "last_run_at": write_time(last_at or None),
                 "last_outcome": last_outcome or ("unknown" if runs else None),
             }
         )

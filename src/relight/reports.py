@@ -109,7 +109,7 @@ def read_day(text: str, *, today: date) -> str | None:
 
 
 def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = None) -> Report:
-    """The figures by these keys, in the order of the keys."""
+    """The figures by these keys, in the order of the keys; by none of them, the total alone."""
     for key in by:
         if key not in KEYS:
             raise RelightError(f"cannot report by {key!r}", f"the keys are {', '.join(KEYS)}")
@@ -125,9 +125,10 @@ def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = N
     prefix, join = _week_table(store, table) if "week" in by else ("", "")
     sums = ", ".join(_sum(name, of_calls=of_calls) for name in SUMS if of_calls or name in USED)
     names = ", ".join(columns)
+    in_order = f"group by {names} order by {names}" if by else ""
     rows = store.query(
-        f"{prefix} select {names}, count(distinct root_id), {sums} from {table} {join} {test}"
-        f" group by {names} order by {names}",
+        f"{prefix} select {names}{',' if by else ''} count(distinct root_id), {sums}"
+        f" from {table} {join} {test} {in_order}",
         values,
     )
     sessions = store.query(f"select count(distinct root_id) from {table} {test}", values)[0][0]
@@ -137,7 +138,7 @@ def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = N
         order = {found: number for number, found in enumerate(labels)}
         rows.sort(key=lambda row: order.get(row[0], len(order)))
     shown = []
-    for row in rows:
+    for row in rows if by else ():
         keys = dict(zip(by, row, strict=False))
         if "session" in keys:
             keys |= labels.get(keys["session"], {"title": None})
@@ -192,6 +193,16 @@ CALLS = """(
         failed_turns
     from call_day where {test}
 )"""
+# every tool there is, found by leaping from one to the next: to name them saves sorting their calls
+TOOLS = """
+    with recursive known (tool) as (
+        select min(tool) from call_day where tool is not null
+        union all
+        select (select min(tool) from call_day where tool > known.tool) from known
+        where known.tool is not null
+    )
+    select tool from known where tool is not null
+"""
 CALL_JOBS = """(
     select told.*, job.full_name as job from {table} as told
     left join run_attempt on run_attempt.session_id = told.root_id
@@ -203,7 +214,7 @@ CALL_JOBS = """(
 def _choose_table(by: Sequence[str]) -> str:
     if any(key in CALL_KEYS for key in by):
         # calls that failed or whose answer was no and model calls that got none; or all calls
-        table = CALLS.format(test="kind is not null" if "failure" in by else "tool is not null")
+        table = CALLS.format(test="kind is not null" if "failure" in by else f"tool in ({TOOLS})")
         return CALL_JOBS.format(table=table) if "job" in by else table
     if "skill" in by:
         return SKILLS

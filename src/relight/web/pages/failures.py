@@ -1,10 +1,11 @@
 """What went wrong: by kind, by tool, and in circles."""
 
+from bisect import bisect
 from collections import Counter
 from typing import Any
 
 from relight.amounts import count
-from relight.failing import read_failures
+from relight.failing import count_days, read_failures
 from relight.reports import report
 from relight.web.bars import Column, draw_bars
 from relight.web.periods import walk_days
@@ -43,17 +44,17 @@ def show(view: View) -> dict[str, Any]:
 def draw_days(view: View, kinds: list[str]) -> Any:
     """Failures by day and kind; kinds beyond the first few are one."""
     step, days = walk_days(view)
-    rows = report(view.store, (step, "failure"), view.chosen).rows
-    counts = {
-        (row[step], row["failure"]): float(row["tool_failures"] + row["failed_turns"])
-        for row in rows
-    }
+    begun = [first for _, first, _, _ in days]
+    counts: Counter[tuple[int, str]] = Counter()
+    for day, kind, found in count_days(view.store, view.chosen):
+        if day <= days[-1][2]:  # what has no day is in no column
+            counts[bisect(begun, day) - 1, kind] += found
     shown, rest = kinds[:KINDS], kinds[KINDS:]
     columns = []
-    for key, first, last, label in days:
-        parts: list[float | None] = [counts.get((key, kind), 0.0) for kind in shown]
+    for place, (_, first, last, label) in enumerate(days):
+        parts: list[float | None] = [float(counts[place, kind]) for kind in shown]
         if rest:
-            parts.append(sum(counts.get((key, kind), 0.0) for kind in rest))
+            parts.append(float(sum(counts[place, kind] for kind in rest)))
         link = view.filters.link("/sessions", since=first, until=last, sort="failures")
         columns.append(Column(label=label, parts=parts, link=link))
     names = [kind.replace("_", " ") for kind in shown]

@@ -36,7 +36,7 @@ def show(view: View) -> dict[str, Any]:
     jobs = read_jobs(store)
     return {
         "total": models.total | {"tokens": count_tokens(models.total)},
-        "before": report(store, ("source",), before).total if before else None,
+        "before": report(store, (), before).total if before else None,
         "models": draw_rows(shown[:MOST]),
         "more_models": len(ranked) - len(shown[:MOST]),
         "projects": draw_rows(projects[:TOP]),
