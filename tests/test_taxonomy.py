@@ -172,6 +172,9 @@ def test_a_bash_only_session_is_coding_whatever_its_tool_is_called(tool: str) ->
         ("cronjob", "ops"),
         ("frobnicate", "other"),
         ("", "other"),
+        ("authenticate_user", "lookup"),
+        ("increment_counter", "update"),
+        ("write_todos", "plan"),
     ],
 )
 def test_a_tool_is_understood_by_the_words_in_its_name(tool: str, meaning: str) -> None:
