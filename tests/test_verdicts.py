@@ -81,6 +81,19 @@ def test_the_protocol_flag_comes_first() -> None:
     assert verdict.label == "error"
 
 
+def test_the_protocol_flag_stands_over_a_list_of_good_results() -> None:
+    results = [{"query": "ls", "result": "a.py", "success": True}]
+    call = ("run_commands", {"commands": ["ls"]}, json.dumps(results))
+    assert judge_call(*call).label == "ok"
+    assert judge_call(*call, is_error=True).label == "error"
+
+
+def test_a_screen_is_read_though_the_terminal_itself_did_well() -> None:
+    screen = f"New Terminal Output:\n\nme@h:/w# python job.py\n{TRACEBACK}me@h:/w#"
+    keys = {"keystrokes": "python job.py\n", "duration": 1.0}
+    assert judge_call("bash_command", keys, screen, is_error=False).label == "error"
+
+
 def test_a_flag_that_only_repeats_an_exit_code_is_judged_by_the_exit_code() -> None:
     call = ("Bash", {"command": "grep -rn spam src"})
     assert judge_call(*call, "Exit code 1", is_error=True).label == "negative"
@@ -149,6 +162,17 @@ def test_what_only_an_exit_code_could_tell_is_unknown_without_it() -> None:
             1,
             "connection",
         ),
+        ("ssh h ls", "b@h: Permission denied (publickey).\n", 255, "auth"),
+        ("scp a h:", "Host key verification failed.\nscp: Connection closed\n", None, "auth"),
+        ("ssh h", "ssh: connect to host h port 22: Connection refused\n", 255, "connection"),
+        ("ssh h", "", 255, "connection"),
+        ("git pull", "fatal: Authentication failed for 'https://h/r.git/'\n", 128, "auth"),
+        (
+            "python a.py",
+            '  File "a.py", line 1\n    08\n    ^\nSyntaxError: invalid token\n',
+            1,
+            "syntax_error",
+        ),
         ("mkdocs build --strict", "Aborted with 1 warnings in strict mode!\n", 1, "lint_findings"),
         ("make lint", "a.py:1:8: F401 unused\nmake: *** [lint] Error 1\n", 2, "lint_findings"),
         ("./crash", "Aborted (core dumped)\n", 1, "crashed"),
@@ -198,9 +222,48 @@ def test_a_traceback_in_the_end_of_a_piped_script_is_an_error() -> None:
     assert (verdict.label, verdict.evidence) == ("error", "ValueError: no rows")
 
 
+def test_a_traceback_long_before_the_end_of_a_masked_script_is_not() -> None:
+    output = TRACEBACK + "def lower(gate): ...\n" * 99
+    command = {"command": "python job.py; cat gates.py"}
+    assert judge_call("bash", command, output, exit_code=0).label == "ok"
+    assert judge_call("bash", command, output).label == "ok"
+    assert judge_call("bash", {"command": "python job.py"}, output).label == "error"
+
+
 def test_a_traceback_a_script_printed_and_outlived_is_not() -> None:
     output = f"{TRACEBACK}recovered\n"
     assert judge_call("bash", {"command": "python job.py"}, output, exit_code=0).label == "ok"
+
+
+def test_a_strangers_pattern_or_script_is_read_and_never_run() -> None:
+    greps = ["grep -nE '(a+)+$' x", "grep -rn '" + "a.*" * 9000 + "' x", f"rg '{'abc|' * 9000}'"]
+    for command in greps:
+        judge_call("bash", {"command": f"ls; {command}"}, "a" * 90_000 + "b")
+    scripts = [
+        "<<A\nprint_exc\n" * 9000,
+        "print('aaaa'" * 9000 + "exit(1)",
+        "exit('{a}bbbb')" * 9000,
+    ]
+    for script in scripts:
+        judge_call("bash", {"command": f"python - <<B\n{script}\nB"}, TRACEBACK * 500)
+
+
+def test_a_screen_of_any_size_is_read_in_time() -> None:
+    line, wide = (
+        "me@h:/w# cat <<E\n> x\n",
+        "me@h:/w# " + "a" * 151 + "\n" + ("b" * 160 + "\n") * 9000,
+    )
+    for body in (
+        line * 9000,
+        wide,
+        "> " * 90_000,
+        "me@h:" * 50_000,
+        "\n" * 90_000 + "Are you sure",
+    ):
+        for head in ("New Terminal Output:\n", "Previous response had warnings:\n" + "x\n" * 9000):
+            judge_call("bash_command", {"keystrokes": "ls\n"}, head + body)
+    lines = "cat a\n" * 5000
+    judge_call("bash", {"command": f"{lines}cat b"}, "cat: a: No such file\n" * 5000)
 
 
 def test_a_failed_assertion_of_a_check_is_an_answer_and_other_exceptions_are_not() -> None:
@@ -264,6 +327,17 @@ def test_the_outcome_of_tests_is_told_though_a_pipe_hides_it() -> None:
     assert find_test_outcome("bash", {"command": "ls"}, "a.py\n") is None
 
 
+def test_the_outcome_of_tests_is_told_by_a_terminals_screen() -> None:
+    keys = {"keystrokes": "pytest -q\n", "duration": 9.0}
+    screen = (
+        f"New Terminal Output:\n\nme@h:/w# pytest -q\n{PYTEST_FAILED}me@h:/w# ls\na.py\nme@h:/w#"
+    )
+    assert find_test_outcome("bash_command", keys, screen) == "failed"
+    screen = screen.replace("1 failed, ", "")
+    assert find_test_outcome("bash_command", keys, screen) == "passed"
+    assert find_test_outcome("bash_command", keys, "New Terminal Output:\n\nme@h:/w# ls") is None
+
+
 @pytest.mark.parametrize("shape", SHAPES["tests"])
 def test_every_runner_says_how_its_tests_went(shape: dict[str, Any]) -> None:
     command = {"command": shape["command"]}
@@ -321,6 +395,8 @@ any_text = st.text(st.characters(codec=None)) | st.sampled_from(
             "<output>",
             "\n[exited with code ",
             "Traceback (most recent call last):",
+            "New Terminal Output:\n\nme@h:/w# cat <<E\n> x\n",
+            "Current Terminal Screen:\n> E\nme@h:/w#",
         ],
         *["bash: x: command not found", "find: ", "1 failed in 1s", "exit ³", "$(", "<<E\n", "٣"],
     ]
@@ -332,7 +408,8 @@ any_value = st.recursive(
         | st.dictionaries(
             any_text
             | st.sampled_from(["command", "output", "exit_code", "error", "success", "status"])
-            | st.sampled_from(["results", "result", "content", "text", "metadata", "isError"]),
+            | st.sampled_from(["results", "result", "content", "text", "metadata", "isError"])
+            | st.sampled_from(["commands", "keystrokes", "query"]),
             inner,
             max_size=4,
         )

@@ -6,20 +6,24 @@ results show code and logs that contain it.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
 from relight.commands import split_stages
 from relight.model import Verdict
-from relight.verdicts.exits import OK, judge_output, tell_error, tell_negative
+from relight.verdicts.fields import judge_fields
+from relight.verdicts.judging import judge_output
 from relight.verdicts.outputs import find_tests, make_output
 from relight.verdicts.results import Seen, decode, read_flag, read_number, read_result, say
 from relight.verdicts.rules import read_rules
+from relight.verdicts.screens import find_outputs, judge_screen, read_screen
+from relight.verdicts.telling import OK, tell_error, tell_negative
 
 _UNKNOWN = Verdict("unknown", None, "the call has no result")
-_EMPTY = frozenset(("", "none", "null", "false", "no", "0", "ok", "n/a"))
-_ENVELOPE = frozenset(("output", "stdout", "stderr", "exit_code", "exitCode", "returncode"))
+_ENVELOPE = frozenset(
+    ["output", "output_tail", "stdout", "stderr", "exit_code", "exitCode", "returncode"]
+)
 
 Role = Literal["shell", "code", "search", "editor", "other"]
 
@@ -57,44 +61,21 @@ def judge_call(
     if result is None and code is None and is_error is None:
         return _UNKNOWN
     role, command = read_call(tool, arguments)
+    if seen.parts and code is None and not command:
+        verdict = _judge_parts(seen.parts, _find_lines(arguments))
+        if verdict.label != "ok" or not is_error:
+            return verdict
     if (is_error or seen.is_error) and (not code or role in ("other", "editor")):
         return tell_error(None, _first_line(seen.text) or "marked as an error")
     if role == "shell":
         if code is None and is_error is False and seen.text.strip():
             code = 0  # silence is left to the command: some clients do not flag an empty grep
         return _judge_shell(command, seen, code)
-    if code:
+    if code and (exit_code is not None or seen.is_json or not _names_place(arguments)):
         return judge_output(make_output((), seen.text), code)
     if seen.is_json:
         return judge_fields(seen.fields or {}) or _judge_search(role, seen) or OK
     return _judge_text(role, seen)
-
-
-def judge_fields(fields: Mapping[str, Any], depth: int = 0) -> Verdict | None:
-    """The verdict that the fields of a JSON result give; None if they tell of no failure."""
-    names = read_rules().fields
-    for name in names.errors:
-        if name in fields and (said := _read_complaint(fields[name])) is not None:
-            return tell_error(None, said)
-    for name in names.successes:
-        if name in fields and read_flag(fields[name]) is False:
-            return tell_error(None, _read_message(fields) or f"{name}: false")
-    for name in names.statuses:
-        if name in fields and _is_bad_status(fields[name], fields):
-            said = _read_message(fields)
-            return tell_error(None, f"{name}: {fields[name]}" + (f", {said}" if said else ""))
-    if depth:
-        return None
-    inner = fields.get("result")
-    if isinstance(inner, str) and inner[:1] == "{":
-        inner = read_result(inner).fields
-    if isinstance(inner, Mapping):
-        return judge_fields(inner, 1)
-    parts = fields.get("results")
-    if isinstance(parts, list) and parts:
-        bad = [judge_fields(part, 1) if isinstance(part, Mapping) else None for part in parts]
-        return bad[0] if all(bad) else None
-    return None
 
 
 def find_test_outcome(
@@ -104,11 +85,16 @@ def find_test_outcome(
     role, command = read_call(tool, arguments)
     if role not in ("shell", "code"):
         return None
-    output = make_output(split_stages(command), read_result(result).text)
-    found = None if output.is_reader else find_tests(output)
-    if found is None or found[0] == "none":
-        return None
-    return "passed" if found[0] == "passed" else "failed"
+    text = read_result(result).text
+    if screen := read_screen(text):
+        outputs = find_outputs(screen, command if isinstance(command, str) else "\n".join(command))
+    else:
+        outputs = [make_output(split_stages(command), text)]
+    for output in reversed(outputs):
+        found = None if output.is_reader else find_tests(output)
+        if found and found[0] != "none":
+            return "passed" if found[0] == "passed" else "failed"
+    return None
 
 
 def read_call(tool: object, arguments: object) -> tuple[Role, str | list[str]]:
@@ -132,6 +118,17 @@ def read_call(tool: object, arguments: object) -> tuple[Role, str | list[str]]:
     return role, ""
 
 
+def _find_lines(arguments: object) -> list[str]:
+    """The command lines of a call that was given several."""
+    fields = decode(arguments) if isinstance(arguments, str) else arguments
+    lines = fields.get("commands") if isinstance(fields, Mapping) else None
+    if isinstance(lines, str):
+        return [lines]
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        return []
+    return lines
+
+
 @lru_cache(maxsize=1024)
 def _read_role(tool: str) -> Role:
     tools = read_rules().tools
@@ -146,6 +143,11 @@ def _read_role(tool: str) -> Role:
     return "shell" if is_shell else "other"
 
 
+def _names_place(arguments: object) -> bool:
+    fields = decode(arguments) if isinstance(arguments, str) else arguments
+    return isinstance(fields, Mapping) and not read_rules().tools.places.isdisjoint(fields)
+
+
 def _judge_shell(command: str | list[str], seen: Seen, code: int | None) -> Verdict:
     text = seen.text
     if seen.fields is None:
@@ -156,7 +158,37 @@ def _judge_shell(command: str | list[str], seen: Seen, code: int | None) -> Verd
         return verdict
     if code is None and read_rules().refusal.match(text):
         return tell_error(None, _first_line(text))
-    return judge_output(make_output(split_stages(command), text), code)
+    whole = command if isinstance(command, str) else "\n".join(command)
+    if not code and (screen := read_screen(text)):  # 0 is that of the terminal, not of the shell
+        return judge_screen(screen, whole)
+    return judge_output(make_output(split_stages(command), text, command=whole), code)
+
+
+def _judge_parts(parts: Sequence[Mapping[str, Any]], lines: Sequence[str]) -> Verdict:
+    """What became of a call that did several things, and tells of each: the worst of it.
+
+    Where command lines were given, one for each part, those parts are judged as a shell's.
+    """
+    verdicts = [
+        _judge_part(part, lines[at] if len(lines) == len(parts) else None)
+        for at, part in enumerate(parts)
+    ]
+    labels = [verdict.label for verdict in verdicts]
+    worst = next((label for label in ("error", "negative") if label in labels), labels[-1])
+    return verdicts[labels.index(worst)]
+
+
+def _judge_part(part: Mapping[str, Any], line: str | None) -> Verdict:
+    seen = read_result(part)
+    if line is not None:
+        texts = [read_result(part[name]) for name in ("result", "error") if name in part]
+        code = next((each.exit_code for each in (seen, *texts) if each.exit_code), 0)
+        if code or not judge_fields(part):
+            text = texts[0].text if texts else seen.text
+            return _judge_shell(line, Seen(text, text), code)
+    if seen.is_error or seen.exit_code:
+        return tell_error(None, _first_line(seen.text) or "marked as an error")
+    return judge_fields(part) or OK
 
 
 def _judge_search(role: Role, seen: Seen) -> Verdict | None:
@@ -181,41 +213,6 @@ def _judge_text(role: Role, seen: Seen) -> Verdict:
     if role in ("code", "shell"):
         return judge_output(make_output((), seen.text), None)
     return OK
-
-
-def _read_complaint(value: object) -> str | None:
-    """What the value of an `error` field says, if it says anything.
-
-    Numbers are left alone: they count, or measure.
-    """
-    if isinstance(value, str):
-        return None if value.strip().lower() in _EMPTY else value
-    if isinstance(value, Mapping):
-        return (_read_message(value) or say(dict(value))) if value else None
-    if isinstance(value, list):
-        return (_read_complaint(value[0]) or say(value[0])) if value else None
-    return "error: true" if value is True else None
-
-
-def _read_message(fields: Mapping[str, Any]) -> str:
-    for name in ("message", "error", "detail", "reason", "msg", "description", "stderr"):
-        value = fields.get(name)
-        if isinstance(value, str) and value:
-            return value
-    return ""
-
-
-def _is_bad_status(value: object, fields: Mapping[str, Any]) -> bool:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return 400 <= value < 600
-    if not isinstance(value, str):
-        return False
-    names, word = read_rules().fields, value.lower()
-    if word in names.error_words:
-        return True
-    return word in names.weak_error_words and not any(
-        name == "id" or say(name).endswith(("_id", "Id")) for name in fields
-    )
 
 
 def _first_line(text: str) -> str:

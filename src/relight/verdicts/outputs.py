@@ -1,4 +1,4 @@
-"""What a command's output shows: complaints, exceptions, test summaries, printed exit codes."""
+"""What a command's output shows: complaints, test summaries, printed exit codes."""
 
 import re
 from collections.abc import Sequence
@@ -10,28 +10,26 @@ from relight.commands import Stage, find_deciders
 from relight.verdicts.rules import Line, read_rules
 
 _TAIL = 3000
-_END = 600
 _LINE = re.compile(r"[^\s][^\n]*+")
 _MESSAGE = re.compile(r"\n(?:\S*/)?([\w.+\[-]+(?: error)?)(?:\[\d+\])?: ([^\n]+)")
-_EXCEPTION = re.compile(r"\n((?:[A-Za-z_][\w.]*\.)?[A-Z_a-z]\w*)(?:: ([^\n]*))?(?=\n|\Z)")
-_FRAME = re.compile(r'\n\s+File "([^"\n]+)", line \d+')
-_CUT = re.compile(r"\nTraceback \(most recent call last\):(?>(?:\n[ \t][^\n]*)*)")
-_SYNTAX = re.compile(r"\n(?:Syntax|Indentation|Tab)Error: [^\n]*")
 _BAD_WORDS = ("ail", "AIL", "rror", "RROR", "not ok")
 _NONE_WORDS = ("no tests ran", "NO TESTS RAN", "deselected", "Ran 0 tests")
+_ECHO_OPTIONS = frozenset(("-n", "-e", "-E", "-ne", "-en"))
 _PRINTED = re.compile(r"\$\?|\$\{?PIPESTATUS[^}\s]*\}?")
 
 
 class Output(msgspec.Struct, frozen=True):
     """A command and its output: all its stages, and those whose exit code is the line's.
 
-    `text` begins with a newline, so that each of its lines does.
+    `text` begins with a newline, so that each of its lines does; `command` is the whole of it,
+    here-documents included.
     """
 
     stages: tuple[Stage, ...]
     deciders: tuple[Stage, ...]
     text: str
     is_reader: bool
+    command: str = ""
 
     @property
     def tail(self) -> str:
@@ -46,43 +44,71 @@ class Output(msgspec.Struct, frozen=True):
         return any(not harmless.match(line) for line in lines)
 
 
-class Raised(msgspec.Struct, frozen=True):
-    """The exception a program ended in."""
-
-    line: str
-    name: str
-    file: str
-    is_last: bool
-
-
-def make_output(stages: tuple[Stage, ...], text: str) -> Output:
-    """The text that these stages wrote."""
+def make_output(stages: tuple[Stage, ...], text: str, *, command: str = "") -> Output:
+    """The text that these stages of a command wrote."""
     rules = read_rules()
     neutral = rules.programs.neutral
     is_reader = bool(stages) and all(
         rules.is_reader(stage) or stage.program in neutral for stage in stages
     )
-    return Output(stages, find_deciders(stages), f"\n{text}", is_reader)
+    return Output(stages, find_deciders(stages), f"\n{text}", is_reader, command)
 
 
 def find_complaint(output: Output, stages: Sequence[Stage]) -> str | None:
     """A line in which one of the stages says, under its own name, that it could not."""
-    rules, text = read_rules(), output.text
-    names = {
-        name
-        for stage in stages
-        for program in (stage.program, stage.words[0].rpartition("/")[2], *stage.wrappers)
-        for name in (program, *rules.programs.speaks_as.get(program, ()))
-    }
+    text = output.text
+    names: set[str] = set()
+    for stage in stages:
+        names.update(_find_names(stage))
     for name in names:
         if f"{name}: " in text:
             break
     else:
         return None
+    others = _Others(output, stages) if len(stages) < len(output.stages) else None
     for found in _MESSAGE.finditer(text):
-        if found[1] in names and _is_complaint(found[0][1:], found[1]):
-            return found[0][1:]
+        if found[1] not in names:
+            continue
+        line = found[0][1:]
+        if _is_complaint(line, found[1]) and not (others and others.may_have_said(found)):
+            return line
     return None
+
+
+def _find_names(stage: Stage) -> list[str]:
+    """The names under which a stage may complain."""
+    speaks_as = read_rules().programs.speaks_as
+    names = [stage.program, stage.words[0].rpartition("/")[2], *stage.wrappers]
+    for program in tuple(names):
+        names.extend(speaks_as.get(program, ()))
+    return names
+
+
+class _Others:
+    """The stages of a command that are not asked about, by the names they complain under.
+
+    `cat a || cat b` may complain of a, and show b.
+    """
+
+    def __init__(self, output: Output, stages: Sequence[Stage]) -> None:
+        asked = {id(stage) for stage in stages}
+        self.end = len(output.text.rstrip())
+        self.own = {word for stage in stages for word in stage.words[1:]}
+        self.words: dict[str, set[str]] = {}
+        self.provided: set[str] = set()
+        for stage in output.stages:
+            if id(stage) not in asked:
+                for name in _find_names(stage):
+                    self.words.setdefault(name, set()).update(stage.words[1:])
+                    if stage.joint == "||":
+                        self.provided.add(name)
+
+    def may_have_said(self, found: re.Match[str]) -> bool:
+        """Whether a message is that of another stage of the same program, by what it names."""
+        spoken = {word.strip(":'`\",‘’") for word in found[0].split()}
+        if spoken.isdisjoint(self.own):
+            return not spoken.isdisjoint(self.words.get(found[1], ()))
+        return found[1] in self.provided and found.end() < self.end
 
 
 def _is_complaint(line: str, name: str) -> bool:
@@ -121,29 +147,6 @@ def find_missing_command(output: Output) -> str | None:
     return None
 
 
-def find_exception(output: Output) -> Raised | None:
-    """The Python exception that a program died of, if its last words are in the end of the text.
-
-    Captured output is often flushed after the traceback, hence the end and not the last line.
-    """
-    text = output.text.rstrip()
-    start = text.rfind("\nTraceback (most recent call last)")
-    if start >= 0:
-        found = _EXCEPTION.search(text, text.find("\n", start + 1))
-        if not found and _CUT.fullmatch(text, start):
-            return Raised(text[start + 1 :].partition("\n")[0], "", "", is_last=True)
-    elif "Error: " in text[-_END:] and '  File "' in text:
-        found = _SYNTAX.search(text, max(0, len(text) - _END))
-    else:
-        return None
-    if not found or len(text) - found.end() > _END:
-        return None
-    line = found[0][1:]
-    frames = _FRAME.findall(text, max(0, found.start() - 3000), found.start())
-    name = line.partition(":")[0].rpartition(".")[2]
-    return Raised(line, name, frames[-1] if frames else "", found.end() >= len(text))
-
-
 def find_tests(
     output: Output, *, is_runner: bool = False
 ) -> tuple[Literal["passed", "failed", "broken", "none"], str] | None:
@@ -173,7 +176,9 @@ def find_bad_line(output: Output, *, is_sure: bool) -> str | None:
     rules, text = read_rules(), output.tail
     programs = {stage.program for stage in output.stages}
     for row, pattern in rules.lines:
-        if (is_sure and not row.is_sure) or not _applies(row, output, programs):
+        if (is_sure and not row.is_sure) or (row.programs and programs.isdisjoint(row.programs)):
+            continue
+        if (row.is_usage or row.not_programs) and not _applies(row, output, programs):
             continue
         if row.words and not any(word in text for word in row.words):
             continue
@@ -187,9 +192,7 @@ def _applies(row: Line, output: Output, programs: set[str]) -> bool:
     if row.is_usage:
         asked = read_rules().programs.help_options
         return not any(asked.intersection(stage.words) for stage in output.stages)
-    if row.programs and not programs & row.programs:
-        return False
-    return not programs & row.not_programs
+    return programs.isdisjoint(row.not_programs)
 
 
 def find_printed_code(output: Output) -> tuple[int, Output] | None:
@@ -206,8 +209,40 @@ def find_printed_code(output: Output) -> tuple[int, Output] | None:
                 stages = output.stages[:at]
                 if "PIPESTATUS" in found[0]:
                     stages = tuple(msgspec.structs.replace(s, joint=";") for s in stages[:1])
-                return int(printed[-1][1]), make_output(stages, output.text[1:])
+                earlier = make_output(stages, output.text[1:], command=output.command)
+                return int(printed[-1][1]), earlier
     return None
+
+
+def find_silent_end(output: Output) -> Output | None:
+    """The last pipeline of a command, if it wrote nothing though others did.
+
+    In `ls; echo "--- hits"; grep spam a.py` nothing follows what echo said.
+    """
+    first = len(output.stages) - 1
+    while first > 0 and output.stages[first - 1].joint == "|":
+        first -= 1
+    if first < 1:
+        return None
+    said = find_literal(output.stages[first - 1])
+    if not said or output.stages[first - 1].joint not in (";", "&&"):
+        return None
+    if not output.text.rstrip().endswith(f"\n{said}"):
+        return None
+    return make_output(output.stages[first:], "", command=output.command)
+
+
+def find_literal(stage: Stage) -> str | None:
+    """The line that an echo, or a printf, writes whatever happens; None if that is not known."""
+    if stage.program not in ("echo", "printf") or stage.hides_output or stage.joint == "|":
+        return None
+    words = stage.words[1:]
+    while words and (words[0] in _ECHO_OPTIONS or (words[0] == "--" and len(words) > 1)):
+        words = words[1:]
+    said, special = " ".join(words), "$`*?\\"
+    if stage.program == "printf":
+        said, special = said.removesuffix("\\n"), "$`*?\\%"
+    return said.strip() if not set(special).intersection(said) else None
 
 
 def is_all_complaints(output: Output) -> bool:

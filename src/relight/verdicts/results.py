@@ -28,7 +28,8 @@ _TIMEOUT_WORDS = ("imed out", "TIMED OUT", "imeout", "TIMEOUT", "no new output",
 
 class Seen(msgspec.Struct, frozen=True):
     """A result, unwrapped. `text` is what the tool wrote, without the harness' own words;
-    `raw` is the whole of it, for where an object turns out to be output itself."""
+    `raw` is the whole of it, for where an object turns out to be output itself; `parts` are the
+    objects of a list of them, if each says of itself how it went."""
 
     text: str = ""
     raw: str = ""
@@ -37,6 +38,7 @@ class Seen(msgspec.Struct, frozen=True):
     is_error: bool | None = None
     timeout: str | None = None
     is_json: bool = False
+    parts: tuple[Mapping[str, Any], ...] = ()
 
 
 def read_result(result: object, depth: int = 0) -> Seen:
@@ -114,6 +116,8 @@ def _read_text(text: str, depth: int) -> Seen:
         text = text[: len(text) - len(tail) + found.start()]
     elif "xit" in tail and (found := rules.exit_last.search(tail)):
         exit_code = _first_int(found.groups())
+        if not found[0].lstrip().lower().startswith("exit"):  # those may be a program's own words
+            text = text[: len(text) - len(tail) + found.start()]
     text = _strip(text, rules)
     if len(text) < _NOTE and rules.no_output.fullmatch(text.strip()):
         text = ""
@@ -189,6 +193,9 @@ def _read_fields(fields: Mapping[str, Any], depth: int) -> Seen:
     flag = read_flag(fields.get("is_error")) if flag is None else flag
     flags = (name for name in names.timeout_flags if name in fields and read_flag(fields[name]))
     timeout = next(flags, None)
+    raised = fields.get("exception_info")  # of mini-swe-agent, not of the command
+    if isinstance(raised, str) and " timed out after " in raised:
+        timeout = raised[raised.rfind(" timed out after ") + 1 :]
     parts: list[str] = []
     for name in names.texts:
         if name not in fields:
@@ -215,7 +222,11 @@ def _read_blocks(blocks: Sequence[object], depth: int) -> Seen:
     text = _join_blocks(blocks)
     if text and depth < _DEPTH_LIMIT:
         return _read_text(text, depth + 1)
-    return Seen(is_json=True)
+    parts = tuple(block for block in blocks if isinstance(block, Mapping))
+    names = read_rules().fields.reports
+    if len(parts) < len(blocks) or any(names.isdisjoint(part) for part in parts):
+        parts = ()
+    return Seen(is_json=True, parts=parts)
 
 
 def _join_blocks(blocks: Sequence[object]) -> str:

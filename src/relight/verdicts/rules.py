@@ -23,6 +23,7 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     none_codes: tuple[int, ...] = ()
     scripts: str = ""
     needs_findings: bool = False
+    is_quiet: bool = False
 
 
 class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,6 +47,8 @@ class Wrapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tags: tuple[str, ...]
     no_output: tuple[str, ...]
     prefixes: tuple[str, ...]
+    screens: tuple[str, ...]
+    after_screens: tuple[str, ...]
     timeouts: tuple[str, ...]
 
 
@@ -56,6 +59,7 @@ class Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     texts: tuple[str, ...]
     errors: tuple[str, ...]
     successes: tuple[str, ...]
+    reports: frozenset[str]
     statuses: tuple[str, ...]
     error_words: frozenset[str]
     weak_error_words: frozenset[str]
@@ -69,6 +73,7 @@ class Tools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     editors: frozenset[str]
     commands: tuple[str, ...]
+    places: frozenset[str]
     shells: frozenset[str]
     shell_words: frozenset[str]
     searchers: frozenset[str]
@@ -86,6 +91,7 @@ class Programs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     zero: frozenset[str]
     zero_piped: frozenset[str]
     checks: str
+    serving: tuple[str, ...]
     shell_messages: str
     missing_commands: str
     missing_modules: str
@@ -131,11 +137,14 @@ class Rules:
         self.tag = re.compile(rf"<({'|'.join(wrapping.tags)})(?: [^>\n]*)?>\n?")
         self.no_output = re.compile(join(wrapping.no_output), re.IGNORECASE)
         self.prefix = re.compile(join(wrapping.prefixes))
+        self.screen = re.compile(join(wrapping.screens))
+        self.after_screen = re.compile(join(wrapping.after_screens))
         self.timeout = at_lines(wrapping.timeouts)
         self.nothing_found = re.compile(join(tools.nothing_found))
         self.refusal = re.compile(join(tools.refusals))
         self.first_line = re.compile(join(tools.first_lines))
         self.check = re.compile(programs.checks)
+        self.serving = at_lines(programs.serving)
         self.shell_message = at_lines([programs.shell_messages])
         self.missing_command = at_lines([programs.missing_commands])
         self.missing_module = at_lines([programs.missing_modules])

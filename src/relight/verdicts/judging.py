@@ -1,0 +1,116 @@
+"""What became of a command: by its exit code, or, where none was recorded, by what it wrote.
+
+An exit code that was not recorded is inferred from the command if the command allows it;
+otherwise anchored lines of the output decide.
+"""
+
+from relight.model import Verdict
+from relight.verdicts.answers import (
+    find_answer_row,
+    is_failed_check,
+    is_test_run,
+    judge_findings,
+)
+from relight.verdicts.exceptions import find_exception
+from relight.verdicts.exits import (
+    is_outlived,
+    is_remedied,
+    judge_nonzero,
+    judge_zero,
+    kind_of_missing,
+)
+from relight.verdicts.inference import infer_code, is_silent
+from relight.verdicts.outputs import (
+    Output,
+    find_bad_line,
+    find_complaint,
+    find_missing_command,
+    find_printed_code,
+    find_shell_message,
+    find_silent_end,
+    find_tests,
+)
+from relight.verdicts.rules import read_rules
+from relight.verdicts.telling import OK_TEXT, tell_error, tell_negative, tell_tests
+
+
+def judge_output(output: Output, exit_code: int | None) -> Verdict:
+    """What became of a command, from its exit code if that is known and from what it wrote."""
+    if printed := find_printed_code(output):
+        code, before = printed
+        if code:
+            return judge_nonzero(before, code, is_told=True)
+    if exit_code is None:
+        return _judge_untold(output)
+    if exit_code == 0:
+        return judge_zero(output, is_told=True)
+    return judge_nonzero(output, exit_code, is_told=True)
+
+
+def _judge_untold(output: Output) -> Verdict:
+    if missing := find_missing_command(output):
+        return tell_error(kind_of_missing(missing), missing)
+    complaint = find_complaint(output, output.deciders)
+    if not complaint and (message := find_shell_message(output)):
+        complaint = message if _is_decisive(output, message) else None
+    if complaint:
+        row = find_answer_row(output)
+        if row and row.may_complain:
+            return tell_negative(row.kind, complaint)
+        if verdict := judge_findings(output, is_complaining=True):
+            return verdict
+        tests = None if output.is_reader else find_tests(output)
+        if tests and tests[0] in ("failed", "none"):
+            return tell_tests(*tests)
+        return tell_error(None, complaint, is_command=True)
+    end = find_silent_end(output) or output
+    code = infer_code(end)
+    if code and code > 1 and end is not output:  # among others' words, a page may be empty
+        code = None
+    if code is not None:
+        if code == 0:
+            return judge_zero(output, is_told=False)
+        return judge_nonzero(output, code, is_told=False)
+    if output.is_reader:
+        return _judge_reader(end)
+    tests = find_tests(output, is_runner=is_test_run(output))
+    if tests and tests[0] != "passed":
+        return tell_tests(*tests)
+    raised = find_exception(output)
+    if raised and is_outlived(output, raised):
+        raised = None
+    if tests and not (raised and raised.is_last):
+        return tell_tests(*tests)
+    if raised:
+        if is_failed_check(raised, output):
+            return tell_negative("tests_failed", raised.line)
+        return tell_error(None, raised.line, is_command=True)
+    if verdict := judge_findings(output):
+        return verdict
+    bad = find_bad_line(output, is_sure=False)
+    if bad and not is_remedied(output):
+        return tell_error(None, bad, is_command=True)
+    return OK_TEXT
+
+
+def _judge_reader(output: Output) -> Verdict:
+    rules = read_rules()
+    for last in output.deciders[-1:]:
+        row = rules.find_row(rules.answers, last)
+        is_mute = last.program in ("test", "[", "[[") or is_silent(last)
+        is_mute = is_mute or bool(row and row.is_quiet and not row.pattern)
+        if row and is_mute and not output.has_output:
+            return Verdict("unknown", None, "only the exit code would tell")
+    return OK_TEXT
+
+
+def _is_decisive(output: Output, message: str) -> bool:
+    """Whether what the shell could not do is what the line's exit code tells of."""
+    if "syntax error" in message or "unexpected EOF" in message:
+        return True
+    spoken = {word.strip(":'`\"") for word in message.split()}
+    if any(spoken.intersection(stage.words) for stage in output.deciders):
+        return True
+    if output.is_reader:
+        return output.text.strip() == message
+    return len(output.deciders) == len(output.stages)
