@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from relight.config import Config
+from relight.jobs.execution import execute_run
 from relight.jobs.job import Job, Run, RunResult
 from relight.jobs.registry import add_jobs
 from relight.store import Store
@@ -133,6 +134,14 @@ def put_away_slowly(
         append(config.home, "put away")
         raise
     return DONE
+
+
+def work(
+    store: Store, job: Job, run: Run, *, config: Config, clock: Callable[[], float]
+) -> RunResult:
+    """The real thing, with agents that keep their files in this home."""
+    own = {"PATH": os.environ["PATH"], "HOME": str(config.home)}
+    return execute_run(store, job, run, config=config, clock=clock, environment=own)
 
 
 def start_scheduler(

@@ -55,6 +55,8 @@ tries = len(count.read_text()) if count.exists() else 0
 count.write_text("x" * (tries + 1))
 if not find("without a session"):
     write("user", {{"role": "user", "content": prompt}})
+if find("speaking"):
+    speak("msg_0", {{"type": "text", "text": "I begin."}}, stop="tool_use")
 if find("slow"):
     (file.parent / "pid").write_text(str(os.getpid()))
     time.sleep(60)

@@ -13,7 +13,8 @@ import relight
 from relight.relevance import cosine, rarity, read_words, weigh
 from relight.store import Store
 from relight.templates.choice import rank_templates
-from relight.templates.library import find_template
+from relight.templates.library import delete_template, find_template
+from relight.templates.sharing import export_template, import_template, read_foreign
 
 INVOICES = "Fix the rounding in the invoices module"
 CLUSTER = "Deploy the search cluster to the staging region"
@@ -84,6 +85,36 @@ def test_templates_of_the_same_project_come_first(store: Store) -> None:
     build_warm.capture(store, other, ("make", "cargo"), name="elsewhere", project="/b")
     assert names(relight.rank_templates(store, other, project="/a"))[0] == "fix"
     assert names(relight.rank_templates(store, other, project="/b"))[0] == "elsewhere"
+
+
+def test_templates_of_the_same_agent_come_first_but_after_those_of_the_same_project(
+    store: Store,
+) -> None:
+    """Another agent calls its tools otherwise, so that its example is of less use."""
+    other = f"{INVOICES} and credit notes"
+    for agent, task in (("claude-code", other), ("hermes", f"{other} and totals")):
+        relight.capture_template(
+            store,
+            f"{agent}:1",
+            name=agent,
+            project="/b",
+            messages=build_warm.session(task, ("make", agent)),
+            outcome="success",
+        )
+    assert names(rank_templates(store, other))[0] == "claude-code"
+    (first, *_) = rank_templates(store, other, agent="hermes")
+    assert first.template.name == "hermes"
+    assert "it is of the same agent" in first.reasons
+    assert names(rank_templates(store, other, agent="hermes", project="/a"))[0] == "fix"
+    assert names(rank_templates(store, other, agent="codex"))[0] == "claude-code"
+    # also of one that came from elsewhere, without its session
+    own = find_template(store, "hermes")
+    foreign = export_template(own, Path(store.config.home / "shared"))
+    delete_template(store, "hermes")
+    import_template(store, read_foreign(store, foreign))
+    assert names(rank_templates(store, other, agent="hermes"))[0] == "hermes"
+    # likeness to nothing is not made up for
+    assert not rank_templates(store, "write a poem about the autumn sea", agent="hermes")
 
 
 def test_among_near_equals_the_one_that_achieved_more_is_chosen_more_often(

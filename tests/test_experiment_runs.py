@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,6 +27,7 @@ from relight.experiments.register import (
     change_limits,
     find_experiment,
     read_runs,
+    read_stop,
 )
 from relight.experiments.tasks import Task, read_tasks
 from relight.ids import row_id
@@ -240,7 +242,11 @@ class Cli:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.environment = {**os.environ, "RELIGHT_HOME": str(home / "relight"), "HOME": str(home)}
+        # what it leaves in the system's folder for such things is to be seen
+        self.temporary = home / "tmp"
+        self.temporary.mkdir()
+        own = {"RELIGHT_HOME": home / "relight", "HOME": home, "TMPDIR": self.temporary}
+        self.environment = {**os.environ, **{name: str(path) for name, path in own.items()}}
 
     def begin(self, *words: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
@@ -281,6 +287,7 @@ def test_a_killed_experiment_goes_on_and_does_nothing_twice(tmp_path: Path) -> N
         assert listed["status"] == "stopped"
         done = listed["runs_done"]
         assert 1 <= done < 10
+        assert list(cli.temporary.glob("relight-experiment-*"))
         before = len(server.chats)
         found = json.loads(cli.run("start", "e", "--json"))
         after = len(server.chats)
@@ -294,20 +301,35 @@ def test_a_killed_experiment_goes_on_and_does_nothing_twice(tmp_path: Path) -> N
     assert len(runs) == 10
     assert len(again) <= 1  # the one it was killed at keeps what it had cost
     assert {name for one in runs for name in one.sessions} == keys
+    # nor is anything left of the folder it worked in
+    assert not list(cli.temporary.glob("relight-*"))
 
 
 @pytest.mark.parametrize("at_once", [False, True])
 def test_an_experiment_is_stopped_by_another_process(tmp_path: Path, at_once: bool) -> None:
     open_store(tmp_path).close()
     cli, tasks = Cli(tmp_path), write_tasks(tmp_path, 5)
-    with Server(take_time(1.0 if at_once else 0.2)) as server:
+    goes_on = threading.Event()
+
+    def wait(request: dict[str, Any]) -> Reply:
+        """The second run ends when it may, and else never: nothing hangs on who is faster."""
+        if len(server.chats) > 2:
+            goes_on.wait(60)
+        return answer(request)
+
+    with Server(wait) as server, build_warm.open_warm(tmp_path) as store:
         words = ["--tasks", str(tasks), "--model", "m", "--base-url", server.base_url]
         child = cli.begin("start", "e", *words)
-        build.wait_for(lambda: len(server.chats) >= 2)
+        build.wait_for(lambda: len(server.chats) > 2)
         assert "is being run already" in cli.run("start", "e", code=1)
-        told = json.loads(cli.run("stop", "e", *(["--now"] if at_once else []), "--json"))
-        _, errors = child.communicate(timeout=30)
+        stopping = cli.begin("stop", "e", *(["--now"] if at_once else []), "--json")
+        build.wait_for(lambda: read_stop(store, 1))
+        if not at_once:
+            goes_on.set()
+        told = json.loads(stopping.communicate(timeout=60)[0])
+        _, errors = child.communicate(timeout=60)
         assert child.returncode == 0, errors
+        goes_on.set()
     assert told["was_running"]
     assert (told["status"], told["note"]) == ("stopped", "a person stopped it")
     with build_warm.open_warm(tmp_path) as store:

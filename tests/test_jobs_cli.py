@@ -19,6 +19,7 @@ from relight.jobs.boot import find_units
 from relight.jobs.job import Job
 from relight.jobs.sharing import write_tables
 from scripted import Reply, Server, call
+from terminal import Run, run_relight
 
 FIELDS = {
     "run_id", "job", "scheduled_for", "started_at", "finished_at", "status", "outcome", "evidence",
@@ -41,15 +42,8 @@ class Cli:
         assert done.returncode == code, done.stderr
         return done.stdout
 
-    def do(self, *words: str, given: str | None = None) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [sys.executable, "-m", "relight", *words],
-            env=self.environment,
-            input=given,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    def do(self, *words: str, given: str | None = None) -> Run:
+        return run_relight(self.environment, *words, given=given)
 
     def json(self, *words: str, code: int = 0) -> Any:
         return json.loads(self.run(*words, "--json", code=code))
@@ -115,24 +109,38 @@ def test_all_fields_of_a_job_are_kept_and_shown(cli: Cli) -> None:
     ("words", "said", "hint"),
     [
         ("--schedule soon --prompt P --model m", "'soon' is not understood", "daily 07:00"),
-        ("--schedule hourly --model m", "prompt cannot be ''", "what the agent is to do"),
+        (
+            "--schedule hourly --model m",
+            "the job's --prompt cannot be ''",
+            "what the agent is to do",
+        ),
         ("--schedule hourly --prompt P", "names no model", "--model"),
         ("--schedule hourly --prompt P --model moa:x", "moa", None),
         ("--schedule 2001-01-01 --prompt P --model m", "lies in the past", "a time that is to"),
-        ("--schedule hourly --prompt P --model m --timezone Mars", "timezone", "Europe/Berlin"),
+        (
+            "--schedule hourly --prompt P --model m --timezone Mars",
+            "--timezone cannot",
+            "Europe/Berlin",
+        ),
         ("--schedule hourly --prompt P --model m --tools fly", "no tool 'fly'", "terminal"),
         ("--schedule hourly --prompt P --model m --script x.sh", "no script 'x.sh'", "scripts"),
-        ("--schedule hourly --prompt P --model m --script ../x", "script", "scripts folder"),
+        (
+            "--schedule hourly --prompt P --model m --script ../x",
+            "--script cannot",
+            "scripts folder",
+        ),
         ("--schedule hourly --prompt P --model m --template x", "x", "template list"),
         ("--schedule hourly --prompt P --model m --skill x", "no skill 'x'", "skills"),
         ("--schedule hourly --prompt P --model m --workdir /no/such", "no folder", "--workdir"),
         ("--schedule hourly --prompt P --model m --timeout soon", "not a duration", "10m"),
-        ("--schedule hourly --prompt P --model m --deliver mail:me", "deliver", "webhook:URL"),
-        ("--schedule hourly --prompt P --model m --deliver 'command:a \"b'", "deliver", "quotes"),
-        ("--schedule hourly --prompt P --model m --budget-usd -1", "budget_usd", "above 0"),
-        ("--schedule hourly --prompt P --model m --budget-usd inf", "budget_usd", "above 0"),
-        ("--schedule hourly --prompt P --model m --base-url gopher:x", "base_url", "http://"),
-        ("--schedule hourly --prompt P --runner command", "command", "what to run"),
+        ("--schedule hourly --prompt P --model m --deliver mail:me", "--deliver", "webhook:URL"),
+        ("--schedule hourly --prompt P --model m --deliver 'command:a \"b'", "--deliver", "quotes"),
+        ("--schedule hourly --prompt P --model m --budget-usd -1", "--budget-usd", "above 0"),
+        ("--schedule hourly --prompt P --model m --budget-usd inf", "--budget-usd", "above 0"),
+        ("--schedule hourly --prompt P --model m --base-url gopher:x", "--base-url", "http://"),
+        ("--schedule hourly --prompt P --model m --timeout 8d", "--timeout cannot", "a week"),
+        ("--schedule hourly --prompt P --model m --key-variable k-1", "--key-variable", "KEY"),
+        ("--schedule hourly --prompt P --runner command", "--command", "what to run"),
         ("--schedule hourly --prompt P --command 'a \"b'", "cannot be read", "quotes"),
         ("--schedule hourly --prompt-file /no/such --model m", "/no/such", "--prompt-file"),
     ],
@@ -189,6 +197,7 @@ def test_a_run_that_fails_ends_with_one(cli: Cli) -> None:
     assert [(job["runs"], job["failures"], job["last_outcome"]) for job in listed] == [
         (1, 1, "failure")
     ]
+    assert "broken needs attention: the last run failed" in cli.run("job", "list")
 
 
 def test_a_prompt_may_come_from_a_file_or_standard_input(cli: Cli, tmp_path: Path) -> None:

@@ -13,9 +13,21 @@ import pytest
 
 import build
 from build import wait_for
-from build_runs import environment, execute, make_job, read_answer, run_job, write_agent
+from build_runs import (
+    environment,
+    execute,
+    make_job,
+    make_run,
+    read_answer,
+    run_job,
+    write_agent,
+)
+from relight.jobs.aftermath import follow_up
 from relight.jobs.attempts import count_spent
+from relight.jobs.execution import execute_run
 from relight.jobs.job import Delivery, Job
+from relight.jobs.losses import find_dead, settle_dead
+from relight.jobs.notes import find_notes
 from relight.jobs.runners import Ran
 from relight.labels import label_session
 from relight.ledger import read_runs
@@ -515,11 +527,14 @@ def test_a_budget_for_a_run_ends_it_when_it_is_spent(tmp_path: Path) -> None:
         return Reply(None, [call("read_file", path="nothing")])
 
     with build.open_home(tmp_path) as store, Server(answer, models=[MODEL]) as server:
-        job = make_job(model="m", base_url=server.base_url, budget_usd=0.0004)
+        write_skill(tmp_path, "tidy", "Put things away.")
+        job = make_job(model="m", base_url=server.base_url, budget_usd=0.0004, skills=["tidy"])
         result = run_job(store, job, home=tmp_path)
         assert result.outcome == "failure"
         assert "the budget of $0.0004 is used up" in result.evidence[0]
         assert result.cost_nanos == 3 * 180_000
+        rows = store.query("select skill_name, success, cost_nanos from skill_invocations")
+        assert rows == [("tidy", 0, 3 * 180_000)]
         assert result.warnings == ["it cost $0.0005, more than its budget of $0.0004"]
 
 
@@ -538,29 +553,137 @@ def test_a_model_elsewhere_gets_no_terminal_and_the_run_says_so(tmp_path: Path) 
         assert result.warnings[0].startswith("without execute_code and terminal, since m is not")
 
 
-def test_a_stopped_run_kills_its_program_and_lets_the_signal_pass(tmp_path: Path) -> None:
-    write_agent(tmp_path)
-    build.open_home(tmp_path).close()
+def start_run(home: Path, **fields: Any) -> "subprocess.Popen[bytes]":
+    """A run of a job in a process of its own."""
+    build.open_home(home).close()
     text = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import json, sys; sys.path.insert(0, sys.argv[1])\n"
         "from pathlib import Path; import build_runs, build\n"
-        "home = Path(sys.argv[2])\n"
-        "store = build.open_home(home)\n"
-        "job = build_runs.make_job(runner='command', command=[str(home / 'bin' / 'claude')],"
-        " prompt='<slow>')\n"
-        "build_runs.run_job(store, job, home=home)\n"
+        "home, job = Path(sys.argv[2]), build_runs.make_job(**json.loads(sys.argv[3]))\n"
+        "build_runs.run_job(build.open_home(home), job, home=home)\n"
     )
-    words = [sys.executable, "-c", text, str(Path(__file__).parent), str(tmp_path)]
-    outer = subprocess.Popen(words, stderr=subprocess.DEVNULL, env=dict(os.environ))
-    pid = tmp_path / ".claude" / "projects" / "-x" / "pid"
-    for _ in range(1000):
-        if pid.exists() and pid.read_text():
-            break
-        time.sleep(0.02)
+    words = [sys.executable, "-c", text, str(Path(__file__).parent), str(home), json.dumps(fields)]
+    return subprocess.Popen(words, stderr=subprocess.DEVNULL, env=dict(os.environ))
+
+
+def start_slow_run(home: Path, prompt: str, **fields: Any) -> tuple["subprocess.Popen[bytes]", int]:
+    """The same with an agent that is at work by now; gives also its process."""
+    command = [str(write_agent(home))]
+    outer = start_run(home, runner="command", command=command, prompt=prompt, **fields)
+    pid = home / ".claude" / "projects" / "-x" / "pid"
+    build.wait_for(lambda: pid.exists() and pid.read_text())
+    return outer, int(pid.read_text())
+
+
+def settle(store: Store) -> None:
+    """What whoever comes next does; a day later a lease is over for certain."""
+    settle_dead(store, find_dead(store, now=round(time.time() * 1000) + 86_400_000))
+    follow_up(store)
+
+
+def test_a_stopped_run_kills_its_program_and_lets_the_signal_pass(tmp_path: Path) -> None:
+    outer, pid = start_slow_run(tmp_path, "<slow>")
     outer.send_signal(signal.SIGINT)
     assert outer.wait(30) != 0
     with build.open_home(tmp_path) as store:
         run = only(store)
         assert (run["status"], run["outcome"]) == ("unknown", "unknown")
     with pytest.raises(ProcessLookupError):
-        os.kill(int(pid.read_text()), 0)
+        os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_is_cut_short_tells_what_its_agent_spent_and_which_skills_it_had(
+    tmp_path: Path, number: int
+) -> None:
+    write_skill(tmp_path, "tidy", "Put things away.")
+    outer, _ = start_slow_run(tmp_path, "<speaking> <slow>", skills=["tidy"])
+    outer.send_signal(number)
+    outer.wait(30)
+    with build.open_home(tmp_path) as store:
+        settle(store)
+        run = only(store)
+        assert (run["status"], run["outcome"]) == ("unknown", "unknown")
+        assert run["session_id"].startswith("claude-code:")
+        assert (run["input_tokens"], run["output_tokens"]) == (1000, 34)
+        assert run["cost_usd"] == pytest.approx(0.00595)
+        rows = store.query(
+            "select skill_name, entry, success, job_id, session_id, cost_nanos"
+            " from skill_invocations"
+        )
+        assert rows == [("tidy", "cron", None, "house", run["session_id"], 5_950_000)]
+        assert not find_notes(store.config.home)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_is_cut_short_without_a_session_still_tells_of_its_skills(
+    tmp_path: Path, number: int
+) -> None:
+    write_skill(tmp_path, "tidy", "Put things away.")
+    outer, _ = start_slow_run(tmp_path, "<without a session> <slow>", skills=["tidy"])
+    outer.send_signal(number)
+    outer.wait(30)
+    with build.open_home(tmp_path) as store:
+        for _ in range(2):
+            settle(store)
+        run = only(store)
+        assert (run["session_id"], run["cost_usd"]) == (None, None)
+        assert run["evidence"][1:] == ["it left no session"]
+        rows = store.query("select skill_name, entry, success, job_id from skill_invocations")
+        assert rows == [("tidy", "cron", None, "house")]
+
+
+def test_a_killed_run_of_our_own_agent_tells_of_its_skills_too(tmp_path: Path) -> None:
+    write_skill(tmp_path, "tidy", "Put things away.")
+
+    def answer(request: dict[str, Any]) -> Reply:
+        if has_results(request):
+            return Reply("Too late.", delay_seconds=60)
+        return Reply(None, [call("read_file", path="nothing")])
+
+    with build.open_home(tmp_path) as store, Server(answer, models=[MODEL]) as server:
+        job = {"model": "m", "base_url": server.base_url, "skills": ["tidy"]}
+        outer = start_run(tmp_path, **job)
+        build.wait_for(lambda: len(server.chats) > 1)
+        outer.kill()
+        outer.wait()
+        settle(store)
+        run = only(store)
+        assert (run["outcome"], run["cost_usd"]) == ("unknown", pytest.approx(0.00018))
+        rows = store.query("select skill_name, session_id, cost_nanos from skill_invocations")
+        assert rows == [("tidy", run["session_id"], 180_000)]
+
+
+def test_a_run_whose_time_is_over_tells_what_its_agent_spent_and_which_skills_it_had(
+    tmp_path: Path,
+) -> None:
+    write_skill(tmp_path, "tidy", "Put things away.")
+    with build.open_home(tmp_path) as store:
+        job = agent_job(tmp_path, "<speaking> <slow>", skills=["tidy"], timeout_seconds=3.0)
+        result = run_job(store, job, home=tmp_path)
+        assert (result.outcome, result.cost_nanos) == ("failure", 5_950_000)
+        rows = store.query("select skill_name, success, cost_nanos from skill_invocations")
+        assert rows == [("tidy", 0, 5_950_000)]
+        assert not list((store.config.home / "runs").iterdir())
+
+
+def test_a_run_that_breaks_after_its_agent_began_still_tells_of_its_skills(tmp_path: Path) -> None:
+    write_skill(tmp_path, "tidy", "Put things away.")
+
+    def break_down(_: float) -> None:
+        raise ZeroDivisionError("by nought")
+
+    with build.open_home(tmp_path) as store:
+        job = agent_job(tmp_path, "<broken>", skills=["tidy"])
+        result = execute_run(
+            store,
+            job,
+            make_run(job),
+            config=store.config,
+            environment=environment(tmp_path),
+            sleep=break_down,
+        )
+        assert (result.outcome, result.evidence) == ("failure", ["ZeroDivisionError: by nought"])
+        # it cost something, and nobody knows what
+        assert result.cost_nanos is None
+        assert store.query("select skill_name, success from skill_invocations") == [("tidy", 0)]

@@ -2,6 +2,7 @@
 
 import json
 import time
+import uuid
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ OUTAGE = b'{"error": {"message": "outage"}}'
 
 
 def command(store: Store, home: Path, prompt: str, *words: str, **options: object) -> Ran:
+    scratch = home / f"scratch-{uuid.uuid4()}"
     given = {"seconds": 30.0, "folder": home, "environment": environment(home), **options}
+    given["scratch"] = scratch
     return run_command(store, prompt, command=words, **given)  # type: ignore[arg-type]
 
 

@@ -14,13 +14,17 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import build
 import build_jobs as jobs
+from build_runs import write_agent, write_program
 from relight.errors import RelightError
+from relight.jobs.aftermath import follow_up
 from relight.jobs.holders import Holder, find_alive, is_alive
 from relight.jobs.job import RunResult
 from relight.jobs.losses import find_dead, settle_dead
+from relight.jobs.notes import Note, Program, find_folder, note_program, note_run
 from relight.jobs.registry import add_job, pause_job, remove_job, resume_job
 from relight.jobs.results import finish
 from relight.jobs.running import do_run, run_now
@@ -28,6 +32,7 @@ from relight.jobs.scheduler import Scheduler
 from relight.jobs.schedules import find_grace_ms, find_next, read_schedule
 from relight.jobs.slots import begin, bring_forward, claim_due, find_next_due, start_now
 from relight.ledger import read_jobs, read_runs
+from relight.processes import find_descendants, kill_all
 from relight.rebuilding import rebuild
 from relight.recording import record
 from relight.reports import report
@@ -244,6 +249,56 @@ def test_what_a_lost_run_had_started_is_ended(store: Store, home: Path) -> None:
     os.kill(stray, 0)
     assert settle_dead(store, find_dead(store, now=NOON)) == 1
     build.wait_for(lambda: not Path(f"/proc/{stray}/exe").exists(), seconds=5)
+
+
+def test_what_the_agent_of_a_killed_scheduler_left_is_joined_to_its_run(
+    store: Store, home: Path
+) -> None:
+    """Also where its worker was killed with it, and nobody could put anything away."""
+    command = [str(write_agent(home)), "-p"]
+    jobs.add_due(
+        store, 1, runner="command", command=command, prompt="<speaking> <slow>", model=None
+    )
+    scheduler = jobs.start_scheduler(home, "work")
+    build.wait_for((home / ".claude" / "projects" / "-x" / "pid").exists)
+    kill_all({scheduler.pid, *find_descendants(scheduler.pid)})
+    scheduler.wait()
+    assert list((home / "runs").iterdir())
+    # whoever comes next may keep the agent's files elsewhere
+    assert jobs.start_scheduler(home, "note", once=True).wait(timeout=60) == 0
+    (run,) = read_runs(store)
+    assert run["status"] == "unknown"
+    assert run["session_id"].startswith("claude-code:")
+    assert (run["input_tokens"], run["output_tokens"]) == (1000, 34)
+    assert run["cost_usd"] == pytest.approx(0.00595)
+    assert [path.name for path in (home / "runs").iterdir()] == ["lock"]
+
+
+def test_the_session_of_the_next_run_is_not_that_of_one_that_was_killed(
+    store: Store, home: Path
+) -> None:
+    """Where an agent tells no id both were given the same prompt, and only one is its own."""
+    wrapper = write_program(home, "mine", f"#!/bin/sh\nexec {write_agent(home)}\n")
+    job = jobs.make_job("one", runner="command", command=[str(wrapper)], prompt="Look.", model=None)
+    add_job(store, job, now=NOON)
+    old = int(time.time() * 1000) - HOUR
+    run = start_now(store, job, "elsewhere/1-ab", now=old)
+    note_run(home, Note(run=run))
+    places = {"HOME": str(home)}
+    program = Program(source=None, key=None, started_at=old, until=old + 2 * HOUR, places=places)
+    for number, noted in enumerate((replace(program, is_over=True), program)):
+        folder = find_folder(home, run.key) / str(number)
+        note_program(folder, noted)
+        (folder / "prompt.md").write_text("Look.")
+    settle_dead(store, find_dead(store, now=old + HOUR))
+    later = start_now(store, job, "elsewhere/1-cd", now=int(time.time() * 1000))
+    words = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    subprocess.run([str(wrapper)], input=b"Look.", env=words, check=True)
+    follow_up(store)
+    runs = {one["run_id"]: one for one in read_runs(store)}
+    assert (runs[run.key]["status"], runs[run.key]["session_id"]) == ("unknown", None)
+    assert runs[run.key]["attempts"] == 2
+    assert runs[later.key]["status"] == "running"
 
 
 def test_a_worker_that_dies_takes_only_its_own_run_along(store: Store, home: Path) -> None:

@@ -172,7 +172,7 @@ class AnswerStream:
                 yield self._first
                 async for chunk in self._chunks:
                     yield chunk
-        except Exception as error:
+        except Exception as error:  # whatever breaks it off, what had arrived is told with it
             await self._note_answer()
             raise UpstreamError(classify_error(error), partial=self.answer) from error
         finally:

@@ -64,6 +64,9 @@ def apply_change(change: Change) -> None:
         # a link is followed: the settings may be kept elsewhere
         target = change.path.resolve()
         beside = target.with_name(f".{target.name}.relight")
+        # settings may hold keys: nobody else may read them, not even for a moment
+        beside.unlink(missing_ok=True)
+        beside.touch(mode=0o600)
         beside.write_text(change.after, encoding="utf-8")
         if target.exists():
             beside.chmod(target.stat().st_mode & 0o777)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypeAlias
 
 from relight import background
 from relight.config import find_home, read_config
@@ -22,6 +22,8 @@ from relight.shapes import (
 )
 from relight.store import Store
 from relight.tracing import Tracer
+
+Tools: TypeAlias = Sequence[Mapping[str, Any]] | None
 
 
 class _Client:
@@ -48,7 +50,7 @@ class _Client:
     def _ask(
         self,
         messages: Iterable[Any],
-        tools: Sequence[Mapping[str, Any]] | None,
+        tools: Tools,
         options: Mapping[str, Any],
     ) -> Asked:
         """What was asked, in plain data of our own, and recorded."""
@@ -96,8 +98,21 @@ class MoA(_Client):
     """
 
     @property
-    def chat(self) -> "_Chat":
-        return _Chat(self)
+    def chat(self) -> "Chat":
+        return Chat(self)
+
+    def _give(
+        self,
+        messages: Iterable[Any],
+        tools: Tools,
+        options: Mapping[str, Any],
+        *,
+        is_streamed: bool,
+    ) -> "ChatCompletion | Chunks":
+        asked = self._ask(messages, tools, options)
+        if is_streamed:
+            return Chunks(self._stream(asked))
+        return background.run(self._answer(asked))
 
     def close(self) -> None:
         self._journal.finish()
@@ -113,8 +128,21 @@ class AsyncMoA(_Client):
     """The same for asynchronous programs: `await client.chat.completions.create(…)`."""
 
     @property
-    def chat(self) -> "_AsyncChat":
-        return _AsyncChat(self)
+    def chat(self) -> "Chat":
+        return Chat(self)
+
+    async def _give(
+        self,
+        messages: Iterable[Any],
+        tools: Tools,
+        options: Mapping[str, Any],
+        *,
+        is_streamed: bool,
+    ) -> "ChatCompletion | AsyncChunks":
+        asked = self._ask(messages, tools, options)
+        if is_streamed:
+            return AsyncChunks(self._stream(asked))
+        return await background.run_async(self._answer(asked))
 
     async def close(self) -> None:
         self._journal.finish()
@@ -126,18 +154,15 @@ class AsyncMoA(_Client):
         await self.close()
 
 
-class _Chat:
-    def __init__(self, client: MoA) -> None:
+class Chat:
+    """What stands between a client and its completions in OpenAI's."""
+
+    def __init__(self, client: "MoA | AsyncMoA") -> None:
         self.completions = Completions(client)
 
 
-class _AsyncChat:
-    def __init__(self, client: AsyncMoA) -> None:
-        self.completions = AsyncCompletions(client)
-
-
 class Completions:
-    def __init__(self, client: MoA) -> None:
+    def __init__(self, client: "MoA | AsyncMoA") -> None:
         self._client = client
 
     def create(
@@ -145,34 +170,15 @@ class Completions:
         *,
         messages: Iterable[Any],
         model: str | None = None,
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        tools: Tools = None,
         stream: bool = False,
         **options: Any,
     ) -> Any:
-        """A ChatCompletion or, streamed, an iterator of chunks; `model` is there for its shape."""
-        asked = self._client._ask(messages, tools, options)
-        if stream:
-            return Chunks(self._client._stream(asked))
-        return background.run(self._client._answer(asked))
+        """A ChatCompletion or, streamed, an iterator of chunks; `model` is there for its shape.
 
-
-class AsyncCompletions:
-    def __init__(self, client: AsyncMoA) -> None:
-        self._client = client
-
-    async def create(
-        self,
-        *,
-        messages: Iterable[Any],
-        model: str | None = None,
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        stream: bool = False,
-        **options: Any,
-    ) -> Any:
-        asked = self._client._ask(messages, tools, options)
-        if stream:
-            return AsyncChunks(self._client._stream(asked))
-        return await background.run_async(self._client._answer(asked))
+        Of an asynchronous client either is to be awaited.
+        """
+        return self._client._give(messages, tools, options, is_streamed=stream)
 
 
 class Chunks:

@@ -38,16 +38,23 @@ def expect_offer(base_url: str, *, key_variable: str | None) -> None:
     """Begin to ask an endpoint for its prices, once an hour; beside a call, no answer waits."""
     kept = _offers.get(base_url)
     is_due = kept is None or kept[0] < time.monotonic()
-    if is_due and base_url not in _asking:
+    if is_due and _find_asking(base_url) is None:
         _asking[base_url] = asyncio.ensure_future(_ask(base_url, key_variable))
 
 
 async def find_offer(base_url: str, model: str, *, key_variable: str | None) -> PriceList | None:
     """The endpoint's own price for a model."""
     expect_offer(base_url, key_variable=key_variable)
-    if base_url in _asking:
-        await asyncio.shield(_asking[base_url])
+    if (asking := _find_asking(base_url)) is not None:
+        await asyncio.shield(asking)
     return _offers[base_url][1].get(model)
+
+
+def _find_asking(base_url: str) -> "asyncio.Task[dict[str, PriceList]] | None":
+    """Who is asking an endpoint now; in a fork, what the parent had begun goes on in no loop."""
+    asking = _asking.get(base_url)
+    is_ours = asking is not None and asking.get_loop() is asyncio.get_running_loop()
+    return asking if is_ours else None
 
 
 async def find_window(base_url: str, model: str, *, key_variable: str | None) -> int | None:

@@ -11,8 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeAlias
 
 from relight import __version__
 from relight.errors import StoreError
@@ -27,6 +26,7 @@ from relight.store import Store
 from relight.telling import (
     mend,
     say,
+    say_error,
     take_code,
     take_cost,
     take_duration,
@@ -35,13 +35,14 @@ from relight.telling import (
     take_message,
     take_text,
     take_usage,
+    was_interrupted,
     was_refused,
     write_payload,
 )
 from relight.times import take_time
 
 OUTCOMES = ("success", "failure", "unknown")
-INTERRUPTIONS = ("KeyboardInterrupt", "CancelledError", "GeneratorExit", "SystemExit")
+How: TypeAlias = Literal["told", "left", "interrupted"]
 
 
 def record(
@@ -261,40 +262,26 @@ class SessionTracker:
         """Say that the session is over and, where the program knows it, what came of it."""
         if outcome is not None:
             check_choice("outcome", outcome, OUTCOMES)
-        self._end(
-            events.Ended(
-                session=self.session_id,
-                at=self._now(),
-                how="left" if outcome is None else "told",
-                outcome=outcome,
-                why=None if why is None else mend(say(why)),
-            )
-        )
+        said = None if why is None else mend(say(why))
+        self._end(how="left" if outcome is None else "told", outcome=outcome, why=said)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is None or error is None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
             self.finish()
             return
-        is_interrupted = any(base.__name__ in INTERRUPTIONS for base in kind.__mro__)
+        is_interrupted = was_interrupted(error)
         self._end(
-            events.Ended(
-                session=self.session_id,
-                at=self._now(),
-                how="interrupted" if is_interrupted else "left",
-                outcome=None if is_interrupted else "failure",
-                why=mend(f"{kind.__name__}: {_say_error(error)}"),
-            )
+            how="interrupted" if is_interrupted else "left",
+            outcome=None if is_interrupted else "failure",
+            why=say_error(error),
         )
 
-    def _end(self, event: events.Ended) -> None:
+    def _end(self, *, how: How, outcome: OutcomeName | None, why: str | None) -> None:
+        at = self._now()
+        event = events.Ended(session=self.session_id, at=at, how=how, outcome=outcome, why=why)
         with self._lock:
             if self._is_finished:
                 return
@@ -325,10 +312,3 @@ def _current_folder() -> str | None:
         return mend(os.getcwd())  # noqa: PTH109 - a plain str
     except OSError:  # it was removed under the program's feet
         return None
-
-
-def _say_error(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - the program's error must not become ours
-        return "it cannot be told"

@@ -36,16 +36,9 @@ def execute_with_retry(
     """
     plan = _Plan(attempts, on_attempt)
     while True:
-        try:
-            result = func(*args, **kwargs)
-        except BaseException as error:
-            wait = plan.find_wait(error)
-            if wait is None:
-                raise
-        else:
-            plan.report(None, None)
-            return result
-        (sleep or time.sleep)(wait)
+        with plan:
+            return func(*args, **kwargs)
+        (sleep or time.sleep)(plan.wait_seconds)
 
 
 async def execute_with_retry_async(
@@ -59,16 +52,9 @@ async def execute_with_retry_async(
     """The same for a coroutine function; `sleep` may be one, or a plain function."""
     plan = _Plan(attempts, on_attempt)
     while True:
-        try:
-            result = await func(*args, **kwargs)
-        except BaseException as error:
-            wait = plan.find_wait(error)
-            if wait is None:
-                raise
-        else:
-            plan.report(None, None)
-            return result
-        slept = (sleep or asyncio.sleep)(wait)
+        with plan:
+            return await func(*args, **kwargs)
+        slept = (sleep or asyncio.sleep)(plan.wait_seconds)
         if inspect.isawaitable(slept):
             await slept
 
@@ -91,7 +77,11 @@ def choose_wait_seconds(
 
 
 class _Plan:
-    """What to do after each attempt, and who is told."""
+    """What to do after each attempt, and who is told.
+
+    An attempt is made inside of it. A failure after which another is to follow ends there, and
+    `wait_seconds` says when that is due; any other is raised.
+    """
 
     def __init__(self, attempts: int | None, on_attempt: OnAttempt | None) -> None:
         if attempts is not None and attempts < 1:
@@ -102,29 +92,41 @@ class _Plan:
         self._attempts = attempts
         self._on_attempt = on_attempt
         self._number = 1
+        self.wait_seconds = 0.0
 
-    def find_wait(self, error: BaseException) -> float | None:
+    def __enter__(self) -> None:
+        """An attempt begins."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if error is None:
+            self._report(None, None)
+            return False
+        wait = self._find_wait(error)
+        self.wait_seconds = wait or 0.0
+        return wait is not None
+
+    def _find_wait(self, error: BaseException) -> float | None:
         """The seconds until the next attempt after one that failed; None if there is to be none."""
         failure = classify_error(error)
         allowed = failure.max_retries + 1 if self._attempts is None else self._attempts
         # what is no Exception is someone's wish to leave
         is_last = not isinstance(error, Exception) or self._number >= allowed
         if is_last or not failure.should_retry:
-            self.report(failure, None)
+            self._report(failure, None)
             return None
         asked = find_retry_after(error)
         wait = choose_wait_seconds(failure, self._number, asked_seconds=asked)
         if wait > _LONGEST_WAIT_SECONDS:
-            self.report(failure, None)
+            self._report(failure, None)
             at = datetime.fromtimestamp(time.time() + wait, UTC)
             raise RelightError(
                 f"{failure.reason}; try again at {at:%Y-%m-%d %H:%M} UTC",
                 f"the other side asked to wait {wait:.0f} seconds",
             ) from error
-        self.report(failure, wait)
+        self._report(failure, wait)
         self._number += 1
         return wait
 
-    def report(self, failure: Failure | None, wait_seconds: float | None) -> None:
+    def _report(self, failure: Failure | None, wait_seconds: float | None) -> None:
         if self._on_attempt:
             self._on_attempt(self._number, failure, wait_seconds)

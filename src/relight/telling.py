@@ -16,14 +16,16 @@ import msgspec
 
 from relight.errors import RelightError
 from relight.failures import classify_error
-from relight.model import Cost, Failure, Usage
+from relight.model import MOST_TOKENS, Cost, Failure, Usage
 from relight.parameters import check_count, describe
 from relight.prices import MOST_USD, NANOS, reported_cost
-from relight.usage import MOST_TOKENS, read_openai_usage
+from relight.usage import read_openai_usage
 
 # a longer call is a clock that jumped
 LONGEST_MS = 30 * 86_400_000
 LARGEST_CODE = 2**63 - 1
+# by name: asyncio is not imported for the one of them that it has
+INTERRUPTIONS = ("KeyboardInterrupt", "CancelledError", "GeneratorExit", "SystemExit")
 
 
 def take_usage(usage: object, tokens: Mapping[str, object]) -> Usage:
@@ -128,6 +130,20 @@ def take_failure(failure: object) -> Failure | None:
 def was_refused(failure: Failure) -> bool:
     """Whether a call was turned away, so that nothing was used; any other may be charged."""
     return isinstance(failure.code, int) and 400 <= failure.code < 500
+
+
+def was_interrupted(error: BaseException) -> bool:
+    """Whether someone wished to leave, which says nothing of how the work went."""
+    return any(base.__name__ in INTERRUPTIONS for base in type(error).__mro__)
+
+
+def say_error(error: BaseException) -> str:
+    """What a program failed with, in words; one that fails to tell breaks nothing."""
+    try:
+        words = str(error)
+    except Exception:  # noqa: BLE001 - the program's error must not become ours
+        words = "it cannot be told"
+    return mend(f"{type(error).__name__}: {words}")
 
 
 def take_message(name: str, message: object) -> dict[str, Any] | None:

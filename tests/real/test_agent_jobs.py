@@ -2,6 +2,7 @@
 
 import json
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,8 @@ def answer(request: dict[str, Any]) -> Reply:
 
 
 def run(store: Store, home: Path, prompt: str, *words: str, **options: Any) -> Ran:
-    return run_command(store, prompt, command=words, folder=home, **options)
+    scratch = home / f"scratch-{uuid.uuid4()}"
+    return run_command(store, prompt, command=words, scratch=scratch, folder=home, **options)
 
 
 def test_claude_code_tells_its_session_its_cost_and_its_failures(tmp_path: Path) -> None:

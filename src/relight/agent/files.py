@@ -1,8 +1,8 @@
 """Files of the working folder: read, written, patched and searched."""
 
 import os
+import secrets
 import sys
-import tempfile
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -131,16 +131,17 @@ def _write(path: Path, data: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         mode = path.stat().st_mode & 0o777 if path.exists() else None
-        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".relight-")
+        beside = path.with_name(f".relight-{secrets.token_hex(8)}")
+        # the system itself takes off what the user's mask does: to ask for that is to change it
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(beside, 0o666 & ~umask if mode is None else mode)  # noqa: PTH101 - a str
-            os.replace(beside, path)  # noqa: PTH105 - a str
+            if mode is not None:
+                beside.chmod(mode)
+            beside.replace(path)
         except BaseException:  # Ctrl-C among them: no half of a file is left behind
-            os.unlink(beside)  # noqa: PTH108 - a str
+            beside.unlink(missing_ok=True)
             raise
     except OSError as error:
         raise ToolError(f"cannot write {path.name!r}: {error.strerror or error}") from error

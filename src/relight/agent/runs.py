@@ -58,6 +58,7 @@ def run_prompt(
     prompt: str,
     *,
     model: str,
+    task: str | None = None,
     base_url: str | None = None,
     key_variable: str | None = None,
     template: str = "none",
@@ -70,7 +71,10 @@ def run_prompt(
     allow_private_fetch: bool = False,
     on_event: OnEvent | None = None,
 ) -> tuple[RunResult, Start]:
-    """Run the agent on a prompt, recorded in the store; gives what came of it and its start."""
+    """Run the agent on a prompt, recorded in the store; gives what came of it and its start.
+
+    `task` is what a person wrote, without what was put around it: a template is chosen by that.
+    """
     session_id = session_id or name_session(time.time())
     chosen = _choose_model(
         store, model, base_url=base_url, key_variable=key_variable, session_id=session_id
@@ -82,7 +86,14 @@ def run_prompt(
         read_key(variable)
     choose_tools(tools)
     project = str(find_folder(folder))
-    start = find_start(store, prompt, template, session_id=session_id, tools=tools, project=project)
+    start = find_start(
+        store,
+        prompt if task is None else task,
+        template,
+        session_id=session_id,
+        tools=tools,
+        project=project,
+    )
     rec = record(store, session_id, model=chosen.name, provider=chosen.provider, project=project)
     result = run_agent(
         prompt,

@@ -183,7 +183,9 @@ def _find_start(store: Store, plan: Plan, task: Task, settled: Mapping[str, Run]
     name = known or (None if plan.template == "auto" else plan.template)
     if name:
         return _make_start(plan, find_template(store, name), None)
-    ranked = rank_templates(store, task.prompt, tools=plan.tools, project=task.workdir)
+    ranked = rank_templates(
+        store, task.prompt, tools=plan.tools, project=task.workdir, agent=plan.find_agent()
+    )
     alike = [one for one in ranked if one.is_above_floor]
     choice = next((one for one in alike if one.similarity < SAME_TASK), None)
     if choice is None:

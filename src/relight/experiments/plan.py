@@ -50,6 +50,15 @@ class Plan(Struct, frozen=True, kw_only=True):
         """The model that does the work in an arm."""
         return self.model if self.is_warm_start else arm
 
+    def find_agent(self) -> str | None:
+        """The agent that does the work, by the name of its sessions' source; None where unknown."""
+        if self.runner == "chat":
+            return "relight"
+        from relight.jobs.recipes import find_recipe
+
+        found = None if self.use_shell else find_recipe(self.command)
+        return found[0].source if found else None
+
 
 def check_plan(plan: Plan) -> Plan:
     """The plan, if it can be carried out; else an error that says what is wrong with it."""

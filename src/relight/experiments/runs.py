@@ -15,7 +15,7 @@ from relight.experiments.limits import Spent, count_tokens
 from relight.experiments.plan import WARM, Plan
 from relight.experiments.register import Experiment
 from relight.experiments.tasks import Task
-from relight.experiments.workplace import open_workplace, run_line, tell_ending
+from relight.experiments.workplace import make_workplace, open_scratch, run_line, tell_ending
 from relight.ids import row_id
 from relight.jobs.attempts import try_run
 from relight.jobs.figures import add_figures
@@ -58,7 +58,8 @@ def do_run(
     began = time.monotonic()
     deadline = began + plan.run_seconds * plan.max_attempts
     try:
-        with open_workplace(task, in_place=plan.in_place) as folder:
+        with open_scratch() as scratch:
+            folder = make_workplace(task, scratch, in_place=plan.in_place)
             if task.setup is not None:
                 ended = run_line(task.setup, folder, environment)
                 if ended.exit_code:
@@ -72,6 +73,7 @@ def do_run(
                     key,
                     start,
                     folder,
+                    scratch=scratch,
                     budget=_find_budget(plan, spent, cost, min(seconds, plan.run_seconds)),
                     environment=environment,
                 ),
@@ -95,6 +97,7 @@ def _attempt(
     start: Start,
     folder: Path,
     *,
+    scratch: Path,
     budget: Budget,
     environment: Mapping[str, str],
 ) -> Ran:
@@ -141,6 +144,7 @@ def _attempt(
         seconds=budget.seconds or plan.run_seconds,
         budget_usd=budget.cost_usd,
         environment=environment,
+        scratch=scratch / session_id,
     )
     if provision is not None and ran.session:
         rename_session(store, provision, ran.session)

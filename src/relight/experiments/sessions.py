@@ -1,6 +1,6 @@
 """The sessions of an arm, each by its own calls: what Relight put into one is in no figure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -27,8 +27,10 @@ _DEALT = f"""
     order by provision.created_at, session.id
 """
 _CALLS = """
-    select label, kind, at, finished_at, tool from tool_call where session_id = ? order by at, id
+    select session_id, label, kind, at, finished_at, tool from tool_call
+    where session_id in ({}) order by session_id, at, id
 """
+AT_ONCE = 500
 
 Arm = Literal["cold", "warm"]
 
@@ -59,19 +61,31 @@ class Session(Struct, frozen=True, kw_only=True):
 
 def read_sessions(store: Store, template: str | None = None) -> Iterator[Session]:
     """The sessions that followed provisions for which there was a template."""
-    for arm, *row in store.query(_DEALT, (template,)):
-        yield _read(store, arm, row)
+    dealt = store.query(_DEALT, (template,))
+    for place in range(0, len(dealt), AT_ONCE):
+        some = dealt[place : place + AT_ONCE]
+        calls = _read_calls(store, [session_id for _, session_id, *_ in some])
+        for arm, *row in some:
+            yield _count(arm, row, calls.get(row[0], []))
 
 
 def read_one(store: Store, session_id: int, arm: str) -> Session | None:
     """One session as part of an arm, if it is in the store."""
     rows = store.query(f"select {_COLUMNS} from session where id = ?", (session_id,))
-    return _read(store, arm, rows[0]) if rows else None
+    return (
+        _count(arm, rows[0], _read_calls(store, [session_id]).get(session_id, [])) if rows else None
+    )
 
 
-def _read(store: Store, arm: str, row: Any) -> Session:
-    session_id, outcome, began_at, ended_at, nanos, *tokens, model_ms, timed_calls = row
-    calls = store.query(_CALLS, (session_id,))
+def _read_calls(store: Store, sessions: Sequence[int]) -> dict[int, list[list[Any]]]:
+    found: dict[int, list[list[Any]]] = {}
+    for session_id, *call in store.query(_CALLS.format(", ".join(map(str, sessions)))):
+        found.setdefault(session_id, []).append(call)
+    return found
+
+
+def _count(arm: str, row: Sequence[Any], calls: Sequence[Sequence[Any]]) -> Session:
+    _, outcome, began_at, ended_at, nanos, *tokens, model_ms, timed_calls = row
     judged = [label for label, *_ in calls if label in ("ok", "negative", "error")]
     first = judged[:FIRST_CALLS]
     worked = [

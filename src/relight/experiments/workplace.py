@@ -4,38 +4,53 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from relight.errors import RelightError
 from relight.experiments.tasks import Task
+from relight.locks import hold
 from relight.processes import Ended, run_process
 
 COMMAND_SECONDS = 1800.0
+PREFIX, LOCK = "relight-experiment-", "held"
 # how a shell says that a command may not be run, or is not there
 NOT_RUN = (126, 127)
 
 
 @contextmanager
-def open_workplace(task: Task, *, in_place: bool) -> Iterator[Path]:
-    """The folder in which a run works; a copy is gone when it is left."""
+def open_scratch() -> Iterator[Path]:
+    """A folder for all that a run needs beside it, gone when it is left.
+
+    It is held locked as long as this process lives: what a killed one left is swept away.
+    """
+    for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError), (left / LOCK).open("rb+") as file:
+            if hold(file.fileno(), waits=False):
+                shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as name:
+        made, new = Path(name), Path(name, f"{LOCK}.new")
+        with new.open("wb") as file:
+            hold(file.fileno())
+            new.replace(made / LOCK)  # nobody sees the lock before it is held
+            yield made
+
+
+def make_workplace(task: Task, scratch: Path, *, in_place: bool) -> Path:
+    """The folder in which a run works: a copy of the task's, unless it is to be that one."""
     if in_place:
-        yield Path(task.workdir or ".").resolve()
-        return
-    with tempfile.TemporaryDirectory(
-        prefix="relight-experiment-", ignore_cleanup_errors=True
-    ) as scratch:
-        folder = Path(scratch) / (Path(task.workdir).name if task.workdir else "work")
-        if task.workdir is None:
-            folder.mkdir()
-        else:
-            try:
-                shutil.copytree(task.workdir, folder, symlinks=True, ignore=_ignore_special)
-            except (OSError, shutil.Error) as error:
-                raise RelightError(
-                    f"{task.workdir} cannot be copied: {error}", "or use --in-place"
-                ) from error
-        yield folder
+        return Path(task.workdir or ".").resolve()
+    folder = scratch / "copy" / (Path(task.workdir).name if task.workdir else "work")
+    if task.workdir is None:
+        folder.mkdir(parents=True)
+        return folder
+    try:
+        shutil.copytree(task.workdir, folder, symlinks=True, ignore=_ignore_special)
+    except (OSError, shutil.Error) as error:
+        raise RelightError(
+            f"{task.workdir} cannot be copied: {error}", "or use --in-place"
+        ) from error
+    return folder
 
 
 def _ignore_special(folder: str, names: list[str]) -> set[str]:

@@ -10,6 +10,7 @@ A run goes through these hands:
   end at once `SystemExit` or `KeyboardInterrupt` is raised in it: it kills what it started and
   lets the exception pass, unless what came of it is known already.
   A session of our own is named `<run.key>-…`, so that what a run cost that was cut short is known.
+  What its agent has begun is in `notes` until the end, for a process that does not live to tell it.
 - `results` writes the result down, joined to its sessions, in one transaction; `losses` does it for
-  a run whose process is gone.
+  a run whose process is gone, and `aftermath` then finds the sessions that such a run left.
 """

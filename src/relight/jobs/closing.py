@@ -11,6 +11,7 @@ from relight.jobs.attempts import Tried, count_spent
 from relight.jobs.delivery import deliver, name_place
 from relight.jobs.job import Delivery, RunResult
 from relight.jobs.keeping import keep_answer, keep_skills
+from relight.jobs.notes import Note
 from relight.jobs.outcome import is_silent
 from relight.jobs.preparing import Prepared, Task
 from relight.jobs.routing import Route
@@ -30,6 +31,8 @@ class Done(Struct, frozen=True, kw_only=True):
     tried: Tried | None = None
     prepared: Prepared | None = None
     is_skipped: bool = False
+    # the agent was given its prompt, whatever became of it
+    has_begun: bool = False
 
     @property
     def ran(self) -> Ran:
@@ -52,13 +55,20 @@ def close_run(task: Task, done: Done) -> RunResult:
             answer_file = keep_answer(task.config.home, task.job.name, page, at=at)
     except OSError as error:
         warnings.append(f"the answer could not be kept: {error}")
-    if done.tried is not None and done.prepared is not None:
-        skills = done.prepared.skills
-        keep_skills(
-            task.store, task.job, task.run, skills=skills, sessions=done.sessions, result=result
-        )
+    if done.has_begun and done.prepared is not None:
+        keep_skills(task.store, make_note(task, done.prepared), result)
     delivery = send_result(task, done, facts, result.answer, is_kept=answer_file is not None)
     return replace(result, answer_file=answer_file, delivery=delivery, warnings=warnings)
+
+
+def make_note(task: Task, prepared: Prepared) -> Note:
+    """What is noted of a run when its agent begins."""
+    return Note(
+        run=task.run,
+        model=prepared.route.model,
+        provider=prepared.route.provider,
+        skills=[(skill.name, skill.version) for skill in prepared.skills],
+    )
 
 
 def sum_up(task: Task, done: Done) -> RunResult:
@@ -78,7 +88,7 @@ def sum_up(task: Task, done: Done) -> RunResult:
         model=done.ran.model or route.model,
         provider=done.ran.provider or route.provider,
         # whoever was not asked cost nothing
-        cost_nanos=spent.cost_nanos if attempts else 0,
+        cost_nanos=spent.cost_nanos if done.has_begun else 0,
         usage=spent.usage,
         answer=redact_text(done.ran.answer, key=key) if done.ran.answer else None,
     )

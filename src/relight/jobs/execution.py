@@ -10,13 +10,15 @@ from relight.agent.guard import Budget
 from relight.config import Config
 from relight.errors import RefusedError, RelightError
 from relight.jobs.attempts import try_run
-from relight.jobs.closing import Done, Status, close_run
+from relight.jobs.closing import Done, Status, close_run, make_note
 from relight.jobs.job import Job, Run, RunResult, name_run
+from relight.jobs.notes import find_folder, is_noted, note_run
 from relight.jobs.outcome import judge_run
 from relight.jobs.preparing import Prepared, Task, prepare_run
 from relight.jobs.prompt import build_prompt
 from relight.jobs.runners import Ran, run_chat, run_command
 from relight.jobs.scripts import ScriptResult, run_script
+from relight.misses import record_safely
 from relight.model import Outcome
 from relight.store import Store
 
@@ -62,26 +64,33 @@ def execute_run(
 
 
 def _do(task: Task) -> Done:
+    prepared, deadline = None, time.monotonic() + task.job.timeout_seconds
     try:
-        return _work(task)
+        prepared = prepare_run(task)
+        return _work(task, prepared, deadline=deadline)
     except RefusedError as error:
-        return _give_up("refused", error)
+        return _give_up(task, prepared, error, status="refused")
     except RelightError as error:
-        return _give_up("failed", error)
-    except Exception as error:
-        # a run that breaks must be told as one that failed, whatever broke it
+        return _give_up(task, prepared, error)
+    except Exception as error:  # whatever broke a run, it must be told as one that failed
         logger.exception("the run %s broke", task.run.key)
-        return _give_up("failed", RelightError(f"{type(error).__name__}: {error}"))
+        return _give_up(task, prepared, RelightError(f"{type(error).__name__}: {error}"))
 
 
-def _give_up(status: Status, error: RelightError) -> Done:
+def _give_up(
+    task: Task, prepared: Prepared | None, error: RelightError, *, status: Status = "failed"
+) -> Done:
     hint = [error.hint] if error.hint else []
-    return Done(status=status, judged=Outcome("failure", [error.message, *hint]))
+    return Done(
+        status=status,
+        judged=Outcome("failure", [error.message, *hint]),
+        prepared=prepared,
+        has_begun=is_noted(task.config.home, task.run.key),
+    )
 
 
-def _work(task: Task) -> Done:
-    job, deadline = task.job, time.monotonic() + task.job.timeout_seconds
-    prepared = prepare_run(task)
+def _work(task: Task, prepared: Prepared, *, deadline: float) -> Done:
+    job = task.job
     script: ScriptResult | None = None
     if job.script is not None:
         script = run_script(
@@ -102,6 +111,8 @@ def _work(task: Task) -> Done:
             model=prepared.route.model,
             provider=prepared.route.provider,
         )
+        note = make_note(task, prepared)
+        record_safely(task.store, lambda store: note_run(store.config.home, note))
         tried = try_run(
             task.store,
             lambda seconds, spent: attempt_run(task, prepared, prompt, seconds, spent),
@@ -116,6 +127,7 @@ def _work(task: Task) -> Done:
         tried=tried,
         prepared=prepared,
         is_skipped=is_skipped,
+        has_begun=tried is not None,
     )
 
 
@@ -136,6 +148,7 @@ def attempt_run(
             seconds=seconds,
             budget_usd=left,
             environment=task.environment,
+            scratch=find_folder(task.config.home, task.run.key) / secrets.token_hex(4),
         )
     assert route.model is not None
     return run_chat(

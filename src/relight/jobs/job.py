@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, field
 
 from relight.config import Config
-from relight.errors import RelightError
+from relight.errors import ParameterError, RelightError
 from relight.model import OutcomeName, Usage
 from relight.processes import MARKS
 from relight.store import Store
@@ -186,9 +186,10 @@ def _check_model(job: Job) -> None:
         _need(is_address, "base_url", job.base_url, "it begins with http:// or https://")
     if job.key_variable is not None and not VARIABLE.fullmatch(job.key_variable):
         # what was given may be the key itself: it is not shown again
-        raise RelightError(
+        raise ParameterError(
             "the job's key_variable is not the name of a variable",
             "name the environment variable that holds the key, such as OPENAI_API_KEY",
+            names=["key_variable"],
         )
 
 
@@ -212,4 +213,4 @@ def _can_split(command: str) -> bool:
 
 def _need(is_good: object, name: str, value: Any, hint: str) -> None:
     if not is_good:
-        raise RelightError(f"the job's {name} cannot be {value!r}", hint)
+        raise ParameterError(f"the job's {name} cannot be {value!r}", hint, names=[name])

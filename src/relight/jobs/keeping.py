@@ -2,13 +2,13 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from relight.ids import row_id
-from relight.jobs.documents import Skill
-from relight.jobs.job import Job, Run, RunResult
+from relight.jobs.job import Run, RunResult
+from relight.jobs.notes import Note
 from relight.misses import record_safely
 from relight.names import file_name
 from relight.skills import record_skill_invocation
@@ -40,26 +40,19 @@ def keep_answer(home: Path, job: str, text: str, *, at: float) -> str:
         return (folder / name).relative_to(home).as_posix()
 
 
-def keep_skills(
-    store: Store,
-    job: Job,
-    run: Run,
-    *,
-    skills: Sequence[Skill],
-    sessions: Sequence[str],
-    result: RunResult,
-) -> None:
-    """Keep that a run used these skills, in each of its sessions; never failing the run.
+def keep_skills(store: Store, note: Note, result: RunResult) -> None:
+    """Keep that a run used its skills, in each of its sessions; never failing the run.
 
     What a use cost and how it went follows from the session, which shares its cost among these
     and the skills that it loaded itself. Of a run that left no session it is told.
     """
-    for skill in skills:
+    run, sessions = note.run, [*result.earlier, *([result.session] if result.session else [])]
+    for name, version in note.skills:
         use = partial(
             record_skill_invocation,
-            skill_name=skill.name,
-            skill_version=skill.version,
-            job_id=job.name,
+            skill_name=name,
+            skill_version=version,
+            job_id=run.job,
             entry="cron",
         )
         for session in sessions:
@@ -71,9 +64,9 @@ def keep_skills(
                 completed_at=max(result.finished_at or 0, run.started_at) / 1000,
                 model=result.model,
                 provider=result.provider,
-                success=result.outcome == "success",
+                success=None if result.outcome == "unknown" else result.outcome == "success",
                 end_reason=next(iter(result.evidence), None),
-                share=1 / len(skills),
+                share=1 / len(note.skills),
             )
             record_safely(store, alone)
 

@@ -1,10 +1,11 @@
 """Runs whose process is gone: marked `unknown`, never repeated; what never began is due again."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from relight.jobs.figures import add_figures
 from relight.jobs.holders import is_alive
 from relight.jobs.job import RunResult, name_run
+from relight.jobs.notes import find_notes
 from relight.jobs.results import finish
 from relight.jobs.slots import OPEN
 from relight.processes import find_marked, kill_all
@@ -21,6 +22,8 @@ LEFT = """
     order by started_at
 """
 
+ENDED = "select 1 from run where id = ? and status not in ('claimed', 'running')"
+
 
 def find_dead(store: Store, *, now: int) -> list[str]:
     """Holders of runs that have not ended, and who are not there any more."""
@@ -35,7 +38,8 @@ def find_dead(store: Store, *, now: int) -> list[str]:
 def settle_dead(store: Store, dead: Iterable[str]) -> int:
     """Give back what dead holders had only claimed, and mark as `unknown` what they were running.
 
-    Gives how many runs were lost. What a lost run had started goes on for nobody, and is ended.
+    Gives how many runs were lost. What a lost run had started goes on for nobody, and is ended;
+    what it left is told by `aftermath`, which takes longer.
     """
     lost = 0
     for holder in dead:
@@ -50,23 +54,35 @@ def settle_dead(store: Store, dead: Iterable[str]) -> int:
 
 def _mark_lost(store: Store, run_id: int, key: str, holder: str, *, evidence: str) -> bool:
     kill_all(find_marked(name_run(store.config.home, key)))
-    return finish(store, run_id, tell_cut_short(store, key, evidence), holder=holder)
+    return finish(store, run_id, tell_cut_short(store, key, [evidence]), holder=holder)
 
 
-def tell_cut_short(store: Store, key: str, evidence: str) -> RunResult:
-    """What is known of a run that did not live to tell it: its sessions, and what they cost."""
-    sessions = find_sessions(store, key)
+def tell_cut_short(
+    store: Store, key: str, evidence: list[str], *, left: Sequence[str] = ()
+) -> RunResult:
+    """What is known of a run that did not live to tell it: its sessions, and what they cost.
+
+    Its own are known by their names; `left` are those that its programs left.
+    """
+    sessions = [*find_sessions(store, key), *left]
     spent = add_figures(store, sessions)
     return RunResult(
         status="unknown",
         outcome="unknown",
-        evidence=[evidence],
+        evidence=evidence,
         attempts=max(len(sessions), 1),
         session=sessions[-1] if sessions else None,
         earlier=sessions[:-1],
         cost_nanos=spent.cost_nanos,
         usage=spent.usage,
     )
+
+
+def find_untold(store: Store) -> set[int]:
+    """The runs that were cut short, and of which nobody has told yet what they left."""
+    return {
+        note.run.id for note in find_notes(store.config.home) if store.query(ENDED, (note.run.id,))
+    }
 
 
 def find_sessions(store: Store, key: str) -> list[str]:

@@ -5,21 +5,23 @@ only what keeps this thread from going on, such as Ctrl-C, is raised.
 """
 
 import os
-import tempfile
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from relight.agent.guard import Budget
 from relight.agent.loop import OnEvent
-from relight.agent.runs import find_start, run_prompt
+from relight.agent.runs import run_prompt
 from relight.errors import RelightError
 from relight.failures import classify_error, read_kinds
 from relight.ids import row_id
 from relight.jobs.joining import Left, find_left
+from relight.jobs.notes import PROMPT, Program, choose_places, note_program
 from relight.jobs.printouts import READERS, Told
 from relight.jobs.recipes import plan_command
 from relight.model import Failure, Usage
@@ -73,23 +75,20 @@ def run_chat(
 ) -> Ran:
     """Let our own loop work on a prompt, with one model or with `moa:<preset>`.
 
-    `task` is what a person wrote, without what was put around it: a template is chosen by that.
+    A template, if any, is chosen by the `task`: what a person wrote, with nothing put around it.
     """
     session_id = session_id or name_session(time.time())
     session = f"relight:{session_id}"
     started = time.monotonic()
     try:
-        project = str(Path(folder).expanduser().resolve())
-        task = prompt if task is None else task
-        start = find_start(
-            store, task, template, session_id=session_id, tools=tools, project=project
-        )
         result, _ = run_prompt(
             store,
-            f"{start.text}\n\n{prompt}" if start.text else prompt,
+            prompt,
             model=model,
+            task=task,
             base_url=base_url,
             key_variable=key_variable,
+            template=template,
             tools=tools,
             folder=folder,
             budget=budget,
@@ -134,6 +133,7 @@ def run_command(
     prompt: str,
     *,
     command: Sequence[str],
+    scratch: Path,
     use_shell: bool = False,
     model: str | None = None,
     folder: str | Path = ".",
@@ -144,43 +144,54 @@ def run_command(
     """Let a program work on a prompt, and find the session that it left.
 
     Programs that have a recipe are given what they need to tell how it went; of any other its
-    exit code counts, and what it printed is the answer.
+    exit code counts, and what it printed is the answer. `scratch` is a folder for its files, which
+    the caller removes: there stays noted by what the session is known, should this process not
+    live to find it.
     """
     environment = dict(os.environ if environment is None else environment)
     # what the agent itself records goes where this is recorded
     environment["RELIGHT_HOME"] = str(store.config.home.resolve())
     place = Path(folder).expanduser().resolve()
-    with tempfile.TemporaryDirectory(prefix="relight-run-") as scratch:
-        values = _list_values(prompt, model, folder=place, scratch=Path(scratch))
-        started_at = time.time()
-        try:
-            plan = plan_command(
-                command, values, use_shell=use_shell, model=model, budget_usd=budget_usd
-            )
-            if not place.is_dir():
-                raise RelightError(f"there is no folder {place}", "name another with --workdir")
-            ended = run_process(
-                plan.words, folder=place, seconds=seconds, environment=environment, told=plan.told
-            )
-        except RelightError as error:
-            return Ran(ended_by=_say(error))
-        except OSError as error:
-            return Ran(ended_by=f"{command[0]} cannot be run: {error.strerror or error}")
+    started_at = time.time()
+    try:
+        values = _list_values(prompt, model, folder=place, scratch=scratch)
+        plan = plan_command(
+            command, values, use_shell=use_shell, model=model, budget_usd=budget_usd
+        )
+        if not place.is_dir():
+            raise RelightError(f"there is no folder {place}", "name another with --workdir")
         recipe = plan.recipe
-        read = READERS[recipe.reads if recipe else "plain"]
-        told = read(ended.output, Path(values["usage_file"]))
+        program = Program(
+            source=recipe.source if recipe else None,
+            key=values["session_id"] if plan.names_session else None,
+            started_at=round(started_at * 1000),
+            until=round((started_at + seconds) * 1000),
+            places=choose_places(environment),
+        )
+        note_program(scratch, program)
+        ended = run_process(
+            plan.words, folder=place, seconds=seconds, environment=environment, told=plan.told
+        )
+    except RelightError as error:
+        return Ran(ended_by=_say(error))
+    except OSError as error:
+        return Ran(ended_by=f"{command[0]} cannot be run: {error.strerror or error}")
+    read = READERS[recipe.reads if recipe else "plain"]
+    told = read(ended.output, Path(values["usage_file"]))
     left = Left(None)
-    # no model answers in a blink: a program that is over by then, and no agent we know, was none
+    # no model answers in a blink: a program that is over by then and no agent we know was none
     if recipe is not None or ended.seconds >= BLINK_SECONDS:
         left = find_left(
             store,
-            source=recipe.source if recipe else None,
-            key=told.session or (values["session_id"] if plan.names_session else None),
+            source=program.source,
+            key=told.session or program.key,
             prompt=prompt,
-            started_at=round(started_at * 1000),
+            started_at=program.started_at,
             ended_at=round((started_at + ended.seconds) * 1000),
             environment=environment,
         )
+    with suppress(OSError):  # it is looked for once more, if ever
+        note_program(scratch, replace(program, is_over=True, session=left.session))
     ended_by, failure = _judge_ending(ended, told, seconds)
     return Ran(
         answer=told.answer,
@@ -198,7 +209,8 @@ def run_command(
 
 def _list_values(prompt: str, model: str | None, *, folder: Path, scratch: Path) -> dict[str, str]:
     """What the places in a command stand for; the prompt is in a file too."""
-    prompt_file = scratch / "prompt.md"
+    scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+    prompt_file = scratch / PROMPT
     prompt_file.write_text(prompt, encoding="utf-8", errors="replace")
     return {
         "prompt": prompt,

@@ -8,9 +8,11 @@ from contextlib import contextmanager, suppress
 from msgspec.structs import replace
 
 from relight.errors import StoreError
+from relight.jobs.aftermath import follow_up
 from relight.jobs.holders import HEARTBEAT_MS
 from relight.jobs.job import Execute, Job, Run, RunResult
 from relight.jobs.losses import find_dead, settle_dead, tell_cut_short
+from relight.jobs.notes import remove_note
 from relight.jobs.registry import find_job
 from relight.jobs.results import finish
 from relight.jobs.slots import keep_lease, start_now
@@ -30,6 +32,7 @@ def run_now(
     """Run a job at once, because a person asks for it."""
     job, now = find_job(store, name), round(clock() * 1000)
     settle_dead(store, find_dead(store, now=now))
+    follow_up(store)
     run = start_now(store, job, holder, now=now)
     with _keeping_lease(store, holder, clock):
         return run, do_run(store, job, run, holder=holder, execute=execute, clock=clock)
@@ -72,12 +75,15 @@ def do_run(
         result = execute(store, job, run, config=store.config, clock=clock)
     except (SystemExit, KeyboardInterrupt):
         evidence = f"{tell_stop()}; what it had done by then is not known"
-        _write(store, run, tell_cut_short(store, run.key, evidence), holder=holder, clock=clock)
+        result = tell_cut_short(store, run.key, [evidence])
+        _write(store, run, result, holder=holder, clock=clock)
+        follow_up(store, run_id=run.id)
         raise
     except Exception as error:  # noqa: BLE001 - a run must never be left without an end
         evidence = f"Relight itself failed: {type(error).__name__}: {error}"
         result = RunResult(status="failed", outcome="failure", evidence=[evidence])
     _write(store, run, result, holder=holder, clock=clock)
+    remove_note(store.config.home, run.key)
     return result
 
 

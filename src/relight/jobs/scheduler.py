@@ -15,7 +15,7 @@ from relight.errors import StoreError
 from relight.jobs.crew import EXECUTE, Crew, Event
 from relight.jobs.holders import HEARTBEAT_MS, Holder
 from relight.jobs.job import RunResult
-from relight.jobs.losses import find_dead, lose, settle_dead
+from relight.jobs.losses import find_dead, find_untold, lose, settle_dead
 from relight.jobs.results import finish
 from relight.jobs.slots import (
     bring_forward,
@@ -60,6 +60,8 @@ class Scheduler:
         # runs whose worker died, and those that were handed out anew for it
         self._ended: list[Event] = []
         self._again: set[int] = set()
+        # runs that were cut short, and of which a worker told what they left
+        self._followed: set[int] = set()
 
     def run(self, *, once: bool = False) -> None:
         """Run what is due until told to stop; with `once`, only what is due at this moment.
@@ -111,11 +113,19 @@ class Scheduler:
         due_by = now if until is None else until
         found += claim_due(self.store, holder, now=due_by, limit=crew.free - len(found))
         for run_id in found:
-            try:
-                crew.hand_out(run_id)
-            except OSError as error:
-                self._ended.append(Event(run_id, f"could not be started ({error})"))
+            self._hand_out(crew, run_id)
+        # to tell what they left takes longer than this thread has, and is tried once
+        untold = sorted(find_untold(self.store) - self._followed - crew.runs)[: crew.free]
+        for run_id in untold:
+            self._followed.add(run_id)
+            self._hand_out(crew, run_id)
         return bool(found)
+
+    def _hand_out(self, crew: Crew, run_id: int) -> None:
+        try:
+            crew.hand_out(run_id)
+        except OSError as error:
+            self._ended.append(Event(run_id, f"could not be started ({error})"))
 
     def _settle(self, holder: str) -> None:
         """Mark runs whose worker died; one that had not begun is handed out again, once."""
@@ -155,7 +165,7 @@ class Scheduler:
     def _take_event(self, event: Event | None) -> None:
         if event is not None and event.ended_by:
             self._ended.append(event)
-        elif event is not None:
+        elif event is not None and event.run_id not in self._followed:
             self._tell("done", event.run_id)
         if self._stops and not self._has_told:
             self._has_told = True

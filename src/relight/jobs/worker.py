@@ -19,6 +19,7 @@ from typing import IO
 import msgspec
 
 from relight.config import Config
+from relight.jobs.aftermath import follow_up
 from relight.jobs.job import Execute, Job, Run, RunResult, name_run
 from relight.jobs.running import do_run
 from relight.jobs.slots import begin
@@ -89,6 +90,8 @@ def serve(home: Path, holder: str, execute: Execute) -> None:
                 # what its tools start is known by this, like all else that a run starts
                 os.environ.update(name_run(home, begun[1].key))
                 do_run(store, *begun, holder=holder, execute=work, tell_stop=lambda: work.why)
+            else:
+                follow_up(store, run_id=run_id)
             try:
                 write_message(target, msgspec.msgpack.encode(run_id))
             except BrokenPipeError:  # what came of the run is written: nobody is left to hear it

@@ -40,6 +40,7 @@ def choose_template(
     tags: Sequence[str] = (),
     tools: Sequence[str] | None = None,
     project: str | None = None,
+    agent: str | None = None,
     rng: random.Random | None = None,
 ) -> Choice | None:
     """The template to begin a task with; None where nothing is like it.
@@ -47,7 +48,14 @@ def choose_template(
     One that was shown to do harm is retired on the way.
     """
     for choice in rank_templates(
-        store, task, category=category, tags=tags, tools=tools, project=project, rng=rng
+        store,
+        task,
+        category=category,
+        tags=tags,
+        tools=tools,
+        project=project,
+        agent=agent,
+        rng=rng,
     ):
         if not choice.is_above_floor:
             continue
@@ -64,10 +72,12 @@ def rank_templates(
     tags: Sequence[str] = (),
     tools: Sequence[str] | None = None,
     project: str | None = None,
+    agent: str | None = None,
     rng: random.Random | None = None,
 ) -> list[Choice]:
     """Live templates that fit, best first: by likeness of the task, the same project before others.
 
+    Then come those of the same `agent`, a source's name: another's call their tools otherwise.
     The first few are ranked again by how much they agree on what to do, and near-equals by what
     they achieved (Thompson sampling; without `rng`, dice thrown by the task's own words).
     """
@@ -93,6 +103,7 @@ def rank_templates(
             one.alike,
             calibration.find_floor(one),
             template.project == project is not None,
+            _find_agent(template) == agent is not None,
         )
         for template, one in fitting[:LISTED]
     ]
@@ -101,7 +112,15 @@ def rank_templates(
     ranked.sort(key=_standing, reverse=True)
     _settle_ties(store, ranked, rng or random.Random(task))
     ranked.sort(key=_standing, reverse=True)
-    return [one.tell(project) for one in ranked]
+    return [one.tell(project, agent) for one in ranked]
+
+
+def _find_agent(template: Template) -> str | None:
+    """The agent whose session a template was made of; of an imported one, as its file says."""
+    if template.source_session:
+        return template.source_session.partition(":")[0]
+    told: str | None = (template.provenance or {}).get("source")
+    return told
 
 
 def _make_gate(category: str | None, tags: Sequence[str], tools: Sequence[str] | None) -> "_Gate":
@@ -132,6 +151,7 @@ class _Ranked(Struct):
     similarity: float
     floor: float
     is_same_project: bool
+    is_same_agent: bool
     consensus: float = 0.0
     draw: float = 0.0
     achieved: str | None = None
@@ -144,13 +164,20 @@ class _Ranked(Struct):
     def worth(self) -> float:
         return self.similarity * (1 + CONSENSUS_WORTH * self.consensus)
 
-    def tell(self, project: str | None) -> Choice:
+    @property
+    def kinship(self) -> tuple[bool, bool]:
+        """What goes before any likeness, once there is enough of it."""
+        return self.is_same_project, self.is_same_agent
+
+    def tell(self, project: str | None, agent: str | None) -> Choice:
         reasons = [f"its task is {self.similarity:.0%} like this one"]
         if not self.is_above_floor:
             reasons.append(f"that is below the floor of {self.floor:.0%}: none is given")
         if project is not None:
             same = "the same" if self.is_same_project else "another"
             reasons.append(f"it is of {same} project")
+        if agent is not None and self.is_same_agent:
+            reasons.append("it is of the same agent")
         if self.consensus:
             reasons.append(f"{self.consensus:.0%} agreement with others like it on what to do")
         if self.achieved:
@@ -158,9 +185,9 @@ class _Ranked(Struct):
         return Choice(self.template, self.similarity, reasons, self.is_above_floor)
 
 
-def _standing(one: _Ranked) -> tuple[bool, bool, float, float, str]:
-    is_first = one.is_above_floor and one.is_same_project
-    return one.is_above_floor, is_first, one.draw, one.worth, one.template.name
+def _standing(one: _Ranked) -> tuple[bool, tuple[bool, bool], float, float, str]:
+    kinship = one.kinship if one.is_above_floor else (False, False)
+    return one.is_above_floor, kinship, one.draw, one.worth, one.template.name
 
 
 def _add_consensus(ranked: Sequence[_Ranked]) -> None:
@@ -182,9 +209,7 @@ def _settle_ties(store: Store, ranked: Sequence[_Ranked], rng: random.Random) ->
     close = [
         one
         for one in ranked
-        if one.worth >= NEAR * first.worth
-        and one.is_above_floor
-        and one.is_same_project == first.is_same_project
+        if one.worth >= NEAR * first.worth and one.is_above_floor and one.kinship == first.kinship
     ]
     if len(close) < 2:
         return

@@ -12,6 +12,7 @@ from relight.templates.library import (
     read_by_id,
     read_candidates,
     read_templates,
+    restore_template,
     retire_template,
 )
 
@@ -90,6 +91,12 @@ def refuse_crowding(store: Store, template: Template, planned: Sequence[Template
         raise RelightError(
             f"{template.category} has its {most} templates in use already: retire one first"
         )
+
+
+def take_into_use(store: Store, template: Template) -> list[Template]:
+    """Put a template into use that is retired or waits; given are those that had to make room."""
+    refuse_duplicate(store, template)
+    return retire_weakest(store, restore_template(store, template.name))
 
 
 def retire_weakest(store: Store, added: Template, *, now: int | None = None) -> list[Template]:

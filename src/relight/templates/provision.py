@@ -96,6 +96,7 @@ def provision_session(
         tags=tags,
         tools=tools,
         project=project,
+        agent=source,
         rng=random.Random(f"choice {key}"),
     )
     template, arm, reason = _deal(store, choice, key, budget=budget, tools=tools)
