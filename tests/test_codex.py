@@ -48,6 +48,40 @@ def test_a_total_that_restarts_after_a_resume_loses_nothing(tmp_path: Path) -> N
     assert (found["turns"], found["output_tokens"]) == (2, 100)
 
 
+def ask(name: str, at: float) -> list[dict[str, Any]]:
+    call = codex_line("response_item", at, type="function_call", call_id=name, name="shell")
+    told = {"type": "function_call_output", "call_id": name, "output": ""}
+    return [call, codex_line("response_item", at + 0.5, **told)]
+
+
+def steps(tmp_path: Path, lines: list[dict[str, Any]]) -> list[str]:
+    """Turns by the tokens they wrote, each with the calls that are its own, in order of time."""
+    build.write_codex(tmp_path, [codex_meta(), context(), *lines])
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        rows = store.query(
+            "select output_tokens, turn.at - ?1, tool_call.at - ?1"
+            " from turn join tool_call on tool_call.turn_id = turn.id order by turn.at",
+            (build.START,),
+        )
+    return [f"{out} from {at / 1000:g} asks at {asked / 1000:g}" for out, at, asked in rows]
+
+
+def test_a_response_begins_with_its_first_item_and_has_the_calls_before_its_count(
+    tmp_path: Path,
+) -> None:
+    one, two = codex_usage(1000, output=20), codex_usage(2500, output=50)
+    thought = codex_line("response_item", 2, type="reasoning")
+    lines = [thought, *ask("a", 3), codex_count(4, one), *ask("b", 5), codex_count(6, two)]
+    assert steps(tmp_path, lines) == ["20 from 2 asks at 3", "50 from 5 asks at 5"]
+
+
+def test_where_counts_come_first_calls_are_of_the_response_counted_before(tmp_path: Path) -> None:
+    one, two = codex_usage(1000, output=20), codex_usage(2500, output=50)
+    lines = [codex_count(2, one), *ask("a", 3), codex_count(4, one), codex_count(5, two)]
+    assert steps(tmp_path, [*lines, *ask("b", 6)]) == ["20 from 2 asks at 3", "50 from 5 asks at 6"]
+
+
 def test_usage_records_are_preferred_to_counts(tmp_path: Path) -> None:
     used = codex_usage(1000)
     lines = [codex_meta(), context(), record("resp_1", 2, used), codex_count(3, used, used)]

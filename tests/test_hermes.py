@@ -38,6 +38,20 @@ def test_what_stands_only_in_the_write_ahead_log_is_read(
         assert totals(store, tmp_path)["sessions"] == 1
 
 
+@pytest.mark.parametrize("column", ["active", "compacted"])
+def test_a_version_without_one_of_the_flags_is_read_on(
+    tmp_path: Path, hermes: sqlite3.Connection, column: str
+) -> None:
+    hermes.execute(f"alter table messages drop column {column}")
+    name = build.hermes_session(hermes)
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        row = {"role": "user", "content": "And now?", "timestamp": build.START / 1000 + 9}
+        build.insert(hermes, "messages", session_id=name, **row)
+        found = build.import_home(store, tmp_path)[2]
+    assert (found.sessions_grown, found.unreadable) == (1, 0)
+
+
 def test_calls_beside_the_conversation_are_counted_with_their_task(
     tmp_path: Path, hermes: sqlite3.Connection
 ) -> None:

@@ -161,3 +161,17 @@ def test_a_large_file_is_read_in_pieces_without_losing_any(tmp_path: Path) -> No
         build.import_home(store, tmp_path)
         assert store.query("select count(*) from turn") == [(60,)]
         assert json.dumps(bulk)[:20] not in str(build.dump(store)["turn"])
+
+
+def test_a_trace_that_cannot_be_read_is_told_with_its_place(tmp_path: Path) -> None:
+    write_session(tmp_path)
+    path = write_traces(tmp_path, "{not json", "", trace(build.START / 1000, reference("adviser")))
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        ((place, reason),) = store.query(
+            "select offset, reason from unreadable join origin on origin.id = origin_id"
+            " where path = ?",
+            (str(path),),
+        )
+        assert (place, "malformed" in reason) == (0, True)
+        assert store.query("select count(*) from turn where role = 'reference'") == [(1,)]

@@ -13,6 +13,7 @@ from relight.ids import row_id
 from relight.injections import TAG
 from relight.rebuilding import rebuild
 from relight.store import Store
+from relight.templates.capture import capture_template
 
 SESSION = "20261115_000000_abc123"
 TASK = "Fix the rounding in the invoices module"
@@ -52,6 +53,17 @@ def test_only_the_first_turn_of_a_main_session_gets_a_seed(tmp_path: Path) -> No
     assert plugin.pre_llm_call(facts | {"is_first_turn": False}) is None
     assert plugin.pre_llm_call(facts | {"session_id": "x", "platform": "subagent"}) is None
     assert plugin.pre_llm_call(facts | {"user_message": [{"type": "image"}]}) is None
+
+
+def test_hermes_gets_the_example_of_hermes_before_one_of_another_agent(tmp_path: Path) -> None:
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        build_warm.capture(store, TASK, name="another")
+        messages = build_warm.session(f"{TASK} once more", ("make", "cargo"))
+        capture_template(store, "hermes:1", name="own", messages=messages, outcome="success")
+    facts = {"session_id": SESSION, "user_message": TASK, "is_first_turn": True}
+    given = Plugin(str(tmp_path / "relight")).pre_llm_call(facts)
+    assert given is not None
+    assert given["context"].startswith(f'<{TAG} name="own"')
 
 
 @pytest.mark.parametrize("database_first", [True, False])

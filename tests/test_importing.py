@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import build
 from relight.importing import import_all
+from relight.model import Piece
 from relight.reports import report
-from relight.sources import files
+from relight.sources import files, find_source
 
 CLAUDE = build.as_lines(build.claude_session())
 
@@ -130,6 +131,15 @@ def test_a_folder_that_may_not_be_looked_into_is_told_and_the_rest_is_read(tmp_p
         assert store.query("select reason from unreadable") == [("Permission denied",)]
 
 
+@pytest.mark.parametrize("name", ["claude-code", "codex"])
+def test_a_folder_that_cannot_be_looked_into_is_told(name: str) -> None:
+    impossible = "/" + "x" * 300
+    environment = {"CODEX_HOME": impossible, "CLAUDE_CONFIG_DIR": impossible}
+    found = list(find_source(name).find(environment, None))
+    assert found
+    assert all(origin.trouble for origin in found)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_that_may_not_be_read_is_told_and_tried_again(tmp_path: Path) -> None:
     build.write_claude(tmp_path, build.claude_session()).chmod(0)
@@ -147,20 +157,23 @@ def test_a_file_that_vanishes_before_it_is_read_is_told(tmp_path: Path) -> None:
     assert answer.sealed[0].unreadable[0].reason == "No such file or directory"
 
 
-def test_a_line_over_the_limit_is_told_and_the_rest_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # the limits are data of the module: a gigabyte line in small
-    monkeypatch.setattr(files, "CHUNK_BYTES", 1 << 12)
-    monkeypatch.setattr(files, "LINE_LIMIT_BYTES", 1 << 14)
+def test_a_line_over_the_limit_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
     long = json.dumps(build.claude_prompt("x" * (1 << 15)))
     near = json.dumps(build.claude_prompt("y" * (1 << 13), at=8))
-    build.write_claude(tmp_path, [long, near, *build.claude_session()])
-    with build.open_home(tmp_path) as store:
-        assert build.import_home(store, tmp_path)[0].unreadable == 1
-        assert report(store, ("day",)).total["turns"] == 3
-        ((reason,),) = store.query("select reason from unreadable")
-        assert "longer than" in reason
+    path = build.write_claude(tmp_path, [long, near, *build.claude_session()])
+    origin = files.look_at(path)
+    assert origin is not None
+    pieces: list[Piece] = []
+    has_more = True
+    while has_more:
+        mark = pieces[-1].after if pieces else None
+        piece, has_more = files.read_piece(
+            "claude-code", origin, mark, chunk_bytes=1 << 12, limit_bytes=1 << 14
+        )
+        pieces.append(piece)
+    (told,) = [one for piece in pieces for one in piece.unreadable]
+    assert (told.offset, "longer than 16,384" in told.reason) == (0, True)
+    assert b"".join(piece.raw for piece in pieces) == path.read_bytes()[len(long) + 1 :]
 
 
 def test_a_file_written_anew_is_read_anew_and_the_old_tape_stays(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from genai_prices.data_snapshot import get_snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relight.model import Cost, Usage
+from relight.model import Cost, Turn, Usage
 from relight.prices import (
     UNKNOWN,
     Price,
@@ -27,6 +28,8 @@ from relight.prices import (
     price_usage,
     reported_cost,
 )
+from relight.store import open_store
+from relight.store.pricing import Pricing
 
 
 def moment(text: str) -> int:
@@ -131,6 +134,21 @@ def test_the_users_config_comes_before_every_list() -> None:
         cost = price_usage(Usage(1, 1, 1, 1), prices, at=NOVEMBER)
         assert cost == Cost(1_000, "estimated", "config")
     assert find_price("other-model", config_prices=config) is None
+
+
+def test_a_price_of_the_users_own_holds_as_it_is_now_however_it_is_spelled(tmp_path: Path) -> None:
+    usage = Usage(1_000_000, 0, 0, 0)
+    turn = Turn(key="t", session="s", at=NOVEMBER, model="acme/My-Model", usage=usage)
+    costs = []
+    for text in ("", "input = 2.0\noutput = 1", "input = 3.0\noutput = 1"):
+        lines = text.replace(" =", "_usd_per_mtok =")
+        (tmp_path / "config.toml").write_text(f"[prices.my-model]\n{lines}\n" if text else "")
+        with open_store(tmp_path) as store:
+            pricing = Pricing(store)
+            costs.append(pricing.price(1, turn).nanos)
+            with store.transaction() as database:
+                pricing.keep_found(database)
+    assert costs == [None, 2 * 10**9, 3 * 10**9]
 
 
 def test_a_model_that_the_user_calls_free_costs_nothing() -> None:
@@ -352,7 +370,7 @@ def test_a_reported_figure_is_kept_to_the_nano_dollar() -> None:
         assert reported_cost(usd) == Cost(71_860_001, "reported", "source")
     assert reported_cost(0.1 + 0.2).nanos == 300_000_000
     assert reported_cost(0).nanos == 0
-    assert reported_cost(3, included=True) == Cost(3 * 10**9, "included", "source")
+    assert reported_cost(3, status="estimated") == Cost(3 * 10**9, "estimated", "source")
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,8 @@ DAY = 86_400_000
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path, store: Store) -> Store:
     """A store with a fork, a sub-agent, a growing file, a Hermes session and a chat file."""
-    store = build.open_home(tmp_path)
     path = build.write_claude(tmp_path, build.claude_session()[:3])
     build.import_home(store, tmp_path)
     path.write_bytes(build.as_lines(build.claude_session()))
@@ -30,10 +29,7 @@ def store(tmp_path: Path) -> Store:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_rebuild_gives_the_same_figures(
-    store: Store, workers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("relight.rebuilding.POOL_BYTES", 0)
+def test_a_rebuild_gives_the_same_figures(store: Store, workers: int) -> None:
     before = build.dump(store)
     rebuild(store, workers=workers)
     assert build.dump(store) == before

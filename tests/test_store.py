@@ -1,13 +1,17 @@
+import os
+import signal
 import sqlite3
 import subprocess
 import sys
 import threading
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import build
-from relight.errors import RelightError
+from relight.errors import RelightError, StoreError
 from relight.reports import report
 from relight.store import open_store
 from relight.store.migrate import find_migrations, split_statements
@@ -34,6 +38,31 @@ def test_a_file_that_is_no_database_is_told_with_a_hint(tmp_path: Path) -> None:
     assert "backup" in str(caught.value.hint)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only there are open files listed")
+def test_a_file_that_is_no_database_is_not_kept_open(tmp_path: Path) -> None:
+    path = tmp_path / "relight.db"
+    path.write_bytes(b"not a database at all, but long enough" * 200)
+    with pytest.raises(RelightError) as caught:
+        open_store(tmp_path)
+    found = [one.readlink() for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+    assert (path in found, caught.type) == (False, StoreError)
+
+
+def test_what_could_not_be_committed_is_undone_and_the_next_is_written(tmp_path: Path) -> None:
+    with build.open_home(tmp_path) as store:
+        store.run("pragma foreign_keys = on")
+        with store.transaction() as database:
+            database.execute("create table whole (id integer primary key)")
+            database.execute(
+                "create table part (of integer references whole deferrable initially deferred)"
+            )
+        with pytest.raises(RelightError, match="FOREIGN KEY"), store.transaction() as database:
+            database.execute("insert into part values (7)")
+        with store.transaction() as database:
+            database.execute("insert into whole values (1)")
+        assert store.query("select (select count(*) from part), count(*) from whole") == [(0, 1)]
+
+
 def test_migrations_are_numbered_without_gaps() -> None:
     assert list(find_migrations()) == list(range(1, len(find_migrations()) + 1))
 
@@ -47,6 +76,16 @@ def test_many_processes_may_found_the_same_store_at_once(tmp_path: Path) -> None
     code = f"from relight.store import open_store; open_store({str(tmp_path)!r}).close()"
     children = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(6)]
     assert [child.wait() for child in children] == [0] * 6
+
+
+def test_a_store_that_someone_else_is_founding_is_waited_for(tmp_path: Path) -> None:
+    # what a process holds for an instant while it makes the new file one with a log
+    path = tmp_path / "relight.db"
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("begin immediate")
+        threading.Timer(0.2, other.execute, ["rollback"]).start()
+        with open_store(tmp_path) as store:
+            assert store.query("pragma journal_mode") == [("wal",)]
 
 
 def test_threads_may_share_a_store(tmp_path: Path) -> None:
@@ -155,3 +194,28 @@ def test_the_users_own_price_comes_before_the_lists(tmp_path: Path) -> None:
         build.import_home(store, tmp_path)
         ((nanos, source),) = store.query("select cost_nanos, cost_source from turn")
         assert (nanos, source) == (10 * 1_000 + 50 * 100_000, "config")
+
+
+def test_an_interrupt_while_others_write_leaves_no_transaction_open(tmp_path: Path) -> None:
+    is_writing = threading.Event()
+
+    def disturb(path: Path) -> None:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("begin immediate")
+            is_writing.set()
+            time.sleep(0.2)
+            # heard when the one that waits for us has got its turn
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+            other.execute("rollback")
+
+    with build.open_home(tmp_path) as store:
+        thread = threading.Thread(target=disturb, args=(store.path,))
+        thread.start()
+        is_writing.wait()
+        with pytest.raises(KeyboardInterrupt), store.transaction():
+            pass
+        thread.join()
+        with store.transaction() as database:
+            database.execute("insert into meta values ('after', 'it')")
+        assert store.query("select value from meta where key = 'after'") == [("it",)]

@@ -250,8 +250,8 @@ def _share_figure(
     parts: Mapping[tuple[int, ...], int | None],
     weights: Sequence[Fraction],
 ) -> list[int | None]:
-    if total is None:
-        return [None] * len(weights)
+    if not total:
+        return [total] * len(weights)
     ideals = _collect(len(weights), {o: part or 0 for o, part in parts.items() if o})
     rest = parts.get(()) or 0
     return list(apportion(total, [ideal + rest * weights[n] for n, ideal in enumerate(ideals)]))

@@ -63,6 +63,13 @@ _SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh", "fish", "ash", "su"))
 _BUILTINS = frozenset(("test", "open", "edit", "create", "set", "source", "type", "exit"))
 _NESTING_LIMIT = 5
 
+_PLAIN_WRAPPERS = (
+    *("nohup", "setsid", "unbuffer", "command", "builtin", "xvfb-run", "catchsegv", "caffeinate"),
+    *("npx", "bunx", "pnpx"),
+    *(f"{name} run" for name in ("poetry", "pipenv", "pdm", "hatch", "rye", "micromamba")),
+    *(f"{name} exec" for name in ("bundle", "npm", "pnpm", "yarn")),
+    *(f"{name} dlx" for name in ("pnpm", "yarn")),
+)
 # Programs that run another: the options that take a value, and how many words of its own follow.
 _WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
     "sudo": (frozenset(["-u", "-g", "-h", "-p", "-C", "-U", "-r", "-t"]), 0),
@@ -83,39 +90,7 @@ _WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
     "docker exec": (frozenset(["-u", "-w", "-e", "--user", "--workdir", "--env", "--env-file"]), 1),
     "uv run": (frozenset(["-p", "--python", "--with", "--extra", "--group", "--project"]), 0),
     "coverage run": (frozenset(("--source", "--rcfile", "--omit", "--include")), 0),
-    **{
-        name: (frozenset[str](), 0)
-        for name in [
-            "nohup",
-            "setsid",
-            "unbuffer",
-            "command",
-            "builtin",
-            "xvfb-run",
-            "npx",
-            "bunx",
-            "pnpx",
-            "catchsegv",
-            "caffeinate",
-        ]
-    },
-    **{
-        name: (frozenset[str](), 0)
-        for name in [
-            "poetry run",
-            "pipenv run",
-            "pdm run",
-            "hatch run",
-            "rye run",
-            "bundle exec",
-            "pnpm exec",
-            "pnpm dlx",
-            "yarn exec",
-            "yarn dlx",
-            "npm exec",
-            "micromamba run",
-        ]
-    },
+    **dict.fromkeys(_PLAIN_WRAPPERS, (frozenset[str](), 0)),
 }
 
 

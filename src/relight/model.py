@@ -5,9 +5,18 @@ Times ending in `_at` are Unix milliseconds in UTC; money is integer nano-dollar
 sums do not depend on order.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+from relight.parameters import LATEST_MS
+
+Moment = Annotated[int, Meta(ge=0, lt=LATEST_MS)]
+# what one call can use, cost and last: more is no figure, and would not fit where sums are kept
+MOST_TOKENS = 10**11
+Count = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
+Nanos = Annotated[int, Meta(ge=0, le=10**15)]
+Milliseconds = Annotated[int, Meta(ge=0, le=10**13)]
 
 Ending = Literal["prompt", "answer", "empty", "call", "result", "api_error", "interrupted"]
 OutcomeName = Literal["success", "failure", "unknown"]
@@ -21,18 +30,18 @@ class Usage(Struct, frozen=True):
     of `cache_write` at the one-hour price, `reasoning` the part of `output` that was thinking.
     """
 
-    input: int | None = None
-    cache_read: int | None = None
-    cache_write: int | None = None
-    output: int | None = None
-    cache_write_1h: int | None = None
-    reasoning: int | None = None
+    input: Count | None = None
+    cache_read: Count | None = None
+    cache_write: Count | None = None
+    output: Count | None = None
+    cache_write_1h: Count | None = None
+    reasoning: Count | None = None
 
 
 class Cost(Struct, frozen=True):
     """What a turn cost, who says so (`source`) and how sure it is (`status`)."""
 
-    nanos: int | None
+    nanos: Nanos | None
     status: Literal["reported", "estimated", "included", "unknown"]
     source: str | None
 
@@ -68,11 +77,11 @@ class Session(Struct, frozen=True, kw_only=True):
     title: str | None = None
     model: str | None = None
     version: str | None = None
-    started_at: int | None = None
-    ended_at: int | None = None
+    started_at: Moment | None = None
+    ended_at: Moment | None = None
     # what the last record was: a prompt, an answer, a call, a result, an API error, an interruption
     ending: Ending | None = None
-    prompted_at: int | None = None
+    prompted_at: Moment | None = None
     answer: str | None = None
     told_outcome: OutcomeName | None = None
     script_error: str | None = None
@@ -87,16 +96,16 @@ class Turn(Struct, frozen=True, kw_only=True):
 
     key: str
     session: str
-    at: int | None = None
+    at: Moment | None = None
     model: str | None = None
     provider: str | None = None
     role: str | None = None
-    calls: int = 1
+    calls: Count = 1
     usage: Usage = Usage()
     usage_status: Literal["final", "partial", "reconciled"] = "final"
     cost: Cost | None = None
-    duration_ms: int | None = None
-    first_token_ms: int | None = None
+    duration_ms: Milliseconds | None = None
+    first_token_ms: Milliseconds | None = None
     failure: str | None = None
     failure_text: str | None = None
 
@@ -110,14 +119,14 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     # what its result calls it, where that is not its key: agents number calls anew
     name: str | None = None
     turn: str | None = None
-    at: int | None = None
-    finished_at: int | None = None
+    at: Moment | None = None
+    finished_at: Moment | None = None
     arguments: str | None = None
     result: str | None = None
     is_error: bool | None = None
     exit_code: int | None = None
     timed_out: bool | None = None
-    duration_ms: int | None = None
+    duration_ms: Milliseconds | None = None
 
 
 class Total(Struct, frozen=True, kw_only=True):
@@ -132,8 +141,8 @@ class Total(Struct, frozen=True, kw_only=True):
     usage: Usage
     provider: str | None = None
     role: str | None = None
-    at: int | None = None
-    calls: int | None = None
+    at: Moment | None = None
+    calls: Count | None = None
     cost: Cost | None = None
     with_children: bool = False
 
@@ -148,7 +157,7 @@ class SkillEntry(Struct, frozen=True, kw_only=True):
     session: str
     name: str
     entry: SkillWay | None = None
-    at: int | None = None
+    at: Moment | None = None
     version: str | None = None
     turn: str | None = None
 
@@ -172,8 +181,8 @@ class Job(Struct, frozen=True, kw_only=True):
     provider: str | None = None
     script: str | None = None
     state: str | None = None
-    created_at: int | None = None
-    next_run_at: int | None = None
+    created_at: Moment | None = None
+    next_run_at: Moment | None = None
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -184,9 +193,9 @@ class Run(Struct, frozen=True, kw_only=True):
     status: str
     session: str | None = None
     error: str | None = None
-    scheduled_for: int | None = None
-    started_at: int | None = None
-    finished_at: int | None = None
+    scheduled_for: Moment | None = None
+    started_at: Moment | None = None
+    finished_at: Moment | None = None
 
 
 class Latency(Struct, frozen=True, kw_only=True):
@@ -195,7 +204,7 @@ class Latency(Struct, frozen=True, kw_only=True):
     key: str
     session: str
     model: str | None
-    latency_ms: int
+    latency_ms: Milliseconds
 
 
 class Spoken(Struct, frozen=True):
@@ -212,8 +221,8 @@ class Timing(Struct, frozen=True):
     key: str
     session: str
     tool: str
-    at: int
-    duration_ms: int
+    at: Moment
+    duration_ms: Milliseconds
     # the call's name, as in `ToolCall`
     name: str | None = None
 

@@ -3,10 +3,17 @@
 import sys
 from collections.abc import Sequence
 
-from relight.errors import RelightError
+from relight.errors import ParameterError
 
 SHOWN = 80
 LARGEST = sys.float_info.max
+# the year 9999: up to there, and from 1970 on, a moment has a day in every zone
+LATEST_MS = 253_370_764_800_000
+
+
+def refuse(name: str, problem: str, hint: str | None = None) -> ParameterError:
+    """The error that a parameter's value is not taken with, told by its name."""
+    return ParameterError(f"{name} {problem}", hint, names=[name])
 
 
 def check_text(name: str, value: object) -> str:
@@ -16,23 +23,21 @@ def check_text(name: str, value: object) -> str:
     'haiku'
     """
     if not isinstance(value, str) or not value.strip():
-        raise RelightError(f"{name} must be a text that is not empty, not {describe(value)}")
+        raise refuse(name, f"must be a text that is not empty, not {describe(value)}")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise RelightError(
-            f"{name} must be text that can be written as UTF-8, not {describe(value)}"
+        raise refuse(
+            name, f"must be text that can be written as UTF-8, not {describe(value)}"
         ) from None
     if "\0" in value:
-        raise RelightError(f"{name} must be text without NUL, not {describe(value)}")
+        raise refuse(name, f"must be text without NUL, not {describe(value)}")
     return value.strip()
 
 
 def check_choice(name: str, value: object, choices: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in choices:
-        raise RelightError(
-            f"{name} cannot be {describe(value)}", f"it is one of {', '.join(choices)}"
-        )
+        raise refuse(name, f"cannot be {describe(value)}", f"it is one of {', '.join(choices)}")
     return value
 
 
@@ -50,7 +55,7 @@ def check_number(
     1.0
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise RelightError(f"{name} must be a number, not {describe(value)}")
+        raise refuse(name, f"must be a number, not {describe(value)}")
     # compared before it is made a float, which the largest integers are too large for
     is_good = abs(value) <= LARGEST
     is_good = is_good and (least is None or value >= least) and (most is None or value <= most)
@@ -61,16 +66,16 @@ def check_number(
             if limit is not None
         ]
         told = " and ".join(limits) or "a finite number"
-        raise RelightError(f"{name} must be {told}, not {describe(value)}")
+        raise refuse(name, f"must be {told}, not {describe(value)}")
     return float(value)
 
 
 def check_count(name: str, value: object, *, least: int = 0, most: int | None = None) -> int:
     """A whole number within its limits."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise RelightError(f"{name} must be a whole number from {least} up, not {describe(value)}")
+        raise refuse(name, f"must be a whole number from {least} up, not {describe(value)}")
     if most is not None and value > most:
-        raise RelightError(f"{name} must be {most:,} at most, not {describe(value)}")
+        raise refuse(name, f"must be {most:,} at most, not {describe(value)}")
     return value
 
 

@@ -86,7 +86,9 @@ def price_usage(
     return Cost(nanos, "included" if included else "estimated", price.source)
 
 
-def reported_cost(usd: float | str | Decimal, *, included: bool = False) -> Cost:
+def reported_cost(
+    usd: float | str | Decimal, *, status: Literal["reported", "estimated"] = "reported"
+) -> Cost:
     """The cost that the source itself states; a figure that is no amount of money is unknown."""
     try:
         amount = Decimal(str(usd))
@@ -94,7 +96,7 @@ def reported_cost(usd: float | str | Decimal, *, included: bool = False) -> Cost
             return UNKNOWN
     except (ArithmeticError, ValueError):
         return UNKNOWN
-    return Cost(round(amount * NANOS), "included" if included else "reported", "source")
+    return Cost(round(amount * NANOS), status, "source")
 
 
 def find_price(
@@ -104,11 +106,9 @@ def find_price(
     config_prices: Mapping[str, Any] | None = None,
 ) -> PriceList | None:
     """What a model costs: by the user's config, else by `prices.toml`, else by genai-prices."""
+    if config_prices and (own := find_own_price(model, config_prices)):
+        return own
     names, seller = _spell_model(model), (provider or "").strip().lower()
-    config = {name.lower(): row for name, row in (config_prices or {}).items()}
-    for name in names:
-        if name in config:
-            return (_price_row(config[name], name, source="config"),)
     rows = tuple(
         _price_row(row, names[0], source="prices.toml")
         for row in _read_sheet()["price"]
@@ -119,6 +119,15 @@ def find_price(
         return rows
     info = _find_model(names, seller)
     return (_price_model(info, names[0]) if info else ()) + rows or None
+
+
+def find_own_price(model: str | None, config_prices: Mapping[str, Any]) -> PriceList | None:
+    """What the user's config says that a model costs."""
+    config = {name.lower(): row for name, row in config_prices.items()}
+    for name in _spell_model(model):
+        if name in config:
+            return (_price_row(config[name], name, source="config"),)
+    return None
 
 
 def context_window(model: str | None, provider: str | None = None) -> int | None:

@@ -62,16 +62,16 @@ def rebuild(
         (count, size) = store.query(
             "select count(*), coalesce(sum(length(records)), 0) from tape_part"
         )[0]
-        is_large = size > POOL_BYTES // 4
         with store.transaction() as database:
             kept = None if reprice else _keep_costs(database)
             if reprice:
                 database.execute("delete from price")
             _clear(database)
             recorder = Recorder(store, Pricing(store, kept))
-            number = (workers or os.cpu_count() or 1) if is_large else 1
+            if workers is None:
+                workers = os.cpu_count() or 1 if size > POOL_BYTES // 4 else 1
             done = 0
-            sealed = _derive(store, number)
+            sealed = _derive(store, workers)
             while some := list(islice(sealed, PARTS_AT_ONCE)):
                 recorder.write(database, some)
                 done += len(some)

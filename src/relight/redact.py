@@ -10,7 +10,7 @@ import hmac
 import json
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from msgspec import Struct, toml
@@ -83,12 +83,19 @@ class Table(Struct, frozen=True, forbid_unknown_fields=True):
     lookalike: list[Lookalike]
 
 
-class _Scan(Struct, frozen=True):
-    """One search over the buffer; `owners` tells the rule that each group belongs to."""
+class _Scan(Struct, frozen=True, dict=True):
+    """One search over the buffer, for all rules that share a literal."""
 
     pattern: re.Pattern[bytes]
-    owners: list[Rule]
+    rules: list[Rule]
+    parts: list[str]
     any_case: bool
+
+    @cached_property
+    def owners(self) -> list[Rule]:
+        """The rule that each group belongs to; most scans never find anything and need not know."""
+        counts = [_compile(part).groups for part in self.parts]
+        return [rule for rule, n in zip(self.rules, counts, strict=True) for _ in range(n)]
 
 
 @cache
@@ -109,9 +116,7 @@ def _build_scans() -> list[_Scan]:
     for (literal, any_case), rules in groups.items():
         parts = [rule.write_pattern(re.escape(literal)) for rule in rules]
         whole = f"{re.escape(literal)}{table.guard.get(literal, '')}(?:{'|'.join(parts)})"
-        counts = [_compile(part).groups for part in parts]
-        owners = [rule for rule, n in zip(rules, counts, strict=True) for _ in range(n)]
-        scans.append(_Scan(_compile(whole), owners, any_case))
+        scans.append(_Scan(_compile(whole), rules, parts, any_case))
     return scans
 
 

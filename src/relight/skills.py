@@ -8,14 +8,22 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from relight.errors import RelightError
+from relight.errors import ParameterError
 from relight.ids import row_id
-from relight.parameters import check_choice, check_count, check_number, check_text, describe
+from relight.parameters import (
+    LATEST_MS,
+    check_choice,
+    check_count,
+    check_number,
+    check_text,
+    describe,
+    refuse,
+)
 from relight.sources import SOURCES
 from relight.store import Store, invocations, told
 from relight.store.invocations import KNOWN_NANOS
 from relight.store.told import Told, Values
-from relight.times import LATEST_MS, take_time, write_time
+from relight.times import take_time, write_time
 
 WAYS = ("cron", "tool", "slash", "preload", "auto")
 STATUSES = ("reported", "estimated", "included", "unknown")
@@ -27,7 +35,7 @@ AS_KNOWN = UNSET
 
 def _check_success(name: str, value: object) -> int:
     if not isinstance(value, bool):
-        raise RelightError(f"{name} must be True, False or None for unknown, not {describe(value)}")
+        raise refuse(name, f"must be True, False or None for unknown, not {describe(value)}")
     return int(value)
 
 
@@ -152,17 +160,24 @@ def _find_session(database: sqlite3.Connection, name: str) -> tuple[str, int | N
     ).fetchall()
     if len(rows) > 1:
         names = ", ".join(found for found, _ in rows)
-        raise RelightError(f"session_id {name!r} is of several sessions", f"say one of {names}")
+        raise refuse("session_id", f"{name!r} is of several sessions", f"say one of {names}")
     return rows[0] if rows else (name, None)
 
 
 def _check_together(values: Values) -> None:
     """What was told at once, or before, must make sense together."""
     if values.get("completed_at", LATEST_MS) < values.get("invoked_at", 0):
-        raise RelightError("completed_at is before invoked_at", "give both in the same time zone")
+        raise ParameterError(
+            "completed_at is before invoked_at",
+            "give both in the same time zone",
+            names=["completed_at", "invoked_at"],
+        )
     status = values.get("cost_status")
     if status in ("reported", "estimated") and "cost_nanos" not in values:
-        raise RelightError(f"cost_status is {status!r}, but there is no cost_usd")
+        raise ParameterError(
+            f"cost_status is {status!r}, but there is no cost_usd",
+            names=["cost_status", "cost_usd"],
+        )
 
 
 class SkillTotal(Struct, frozen=True, kw_only=True):

@@ -5,12 +5,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from relight.errors import RelightError
-from relight.parameters import describe
+from relight.parameters import LATEST_MS, describe, refuse
 
 QUARTER_HOUR_MS = 900_000
-# the year 9999: up to there, and from 1970 on, a moment has a day in every zone
-LATEST_MS = 253_370_764_800_000
 # as people type them; eight digits are a date, 20261115
 SECONDS = re.compile(r"(?!\d{8}$)\d{1,10}(\.\d+)?", re.ASCII)
 
@@ -52,8 +49,9 @@ def take_time(name: str, value: object) -> int:
     else:
         at = read_time(value)
     if at is None:
-        raise RelightError(
-            f"{name} must be a time from 1970 to 9998, not {describe(value)}",
+        raise refuse(
+            name,
+            f"must be a time from 1970 to 9998, not {describe(value)}",
             "give an aware datetime, ISO-8601 text such as 2026-11-15T09:00:00Z or 20261115,"
             " or Unix seconds",
         )

@@ -3,10 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from relight.model import Usage
-
-# how much one call can use: more is no count, and would not fit where sums are kept
-MOST_TOKENS = 10**11
+from relight.model import MOST_TOKENS, Usage
 
 
 def read_openai_usage(usage: Mapping[str, Any]) -> Usage:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from relight.conversations import Call, Entry, read_entries, read_text
 from relight.errors import MissingError
-from relight.ids import row_id
+from relight.ids import hash_names
 from relight.steps import OWN_CALLS, OWN_TURNS
 from relight.store import Store
 from relight.transcripts import read_transcript
@@ -74,7 +74,7 @@ def _match(
     asked = read_text(call.arguments)
     # a call without arguments is written as one with an empty object
     for arguments in (asked, "") if asked == "{}" else (asked,):
-        if rows := waiting.get(row_id("arguments", call.tool, arguments)):
+        if rows := waiting.get(hash_names("arguments", call.tool, arguments)):
             return rows.pop(0)
     return None
 

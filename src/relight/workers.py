@@ -4,10 +4,8 @@ Plain child processes with pipes: when the parent dies, however it dies, a child
 its input and goes too.
 """
 
-import gc
 import os
 import queue
-import subprocess
 import sys
 import threading
 from collections import deque
@@ -29,17 +27,19 @@ class Workers:
     """
 
     def __init__(self, count: int, target: str) -> None:
+        # here, since the children load this module as well and start no one
+        from subprocess import PIPE, Popen
+
         module, function = target.split(":")
-        code = f"from relight.workers import serve; from {module} import {function} as f; serve(f)"
+        # values are frozen and hold no circles: looking for circles in them would find nothing
+        code = (
+            "import gc; gc.disable(); from relight.workers import serve;"
+            f" from {module} import {function} as f; serve(f)"
+        )
         # with paths as they are here, even when Relight is not installed but only on sys.path
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         self._children = [
-            subprocess.Popen(
-                [sys.executable, "-c", code],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=environment,
-            )
+            Popen([sys.executable, "-S", "-c", code], stdin=PIPE, stdout=PIPE, env=environment)
             for _ in range(count)
         ]
         self._waiting: deque[bytes] = deque()
@@ -118,13 +118,10 @@ class Workers:
 def serve(function: Callable[[bytes], bytes]) -> None:
     """Answer messages from standard input on standard output, until the input ends."""
     source, target = sys.stdin.buffer, sys.stdout.buffer
-    # values are frozen and hold no circles: looking for circles in them would find nothing
-    gc.disable()
-    try:
+    with suppress(BrokenPipeError, KeyboardInterrupt):
         while (message := read_message(source)) is not None:
             write_message(target, function(message))
-    except (BrokenPipeError, KeyboardInterrupt):
-        os._exit(0)
+    os._exit(0)  # all is told: to put away what was loaded would keep the parent waiting
 
 
 def read_message(stream: IO[bytes]) -> bytes | None:

@@ -28,16 +28,16 @@ from relight.model import (
 from relight.sources.chat_lines import (
     ChatMessage,
     ChatSession,
-    content_text,
     decode_session,
     read_usage,
 )
 from relight.sources.files import find_files, read_piece
 from relight.sources.reading import (
-    BAD_LINE,
     Reading,
+    content_text,
     first_line,
     last_words,
+    write_value,
 )
 from relight.times import read_time
 
@@ -77,19 +77,8 @@ def fetch(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
 def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
     """The session that each line holds."""
     reading = Reading()
-    owner = None
-    for number, line in enumerate(lines):
-        if not line or line.isspace():
-            continue
-        try:
-            session = decode_session(line)
-        except BAD_LINE as error:
-            reading.bad_lines[number] = str(error) or type(error).__name__
-            continue
-        key = name_session(session)
-        owner = owner or key
-        _read_session(reading, key, session, origin)
-    return reading.finish(owner, b"")
+    reading.read_lines(lines, lambda line: _read_session(reading, decode_session(line), origin))
+    return reading.finish(next(iter(reading.sessions), None), b"")
 
 
 def name_session(session: ChatSession) -> str:
@@ -101,7 +90,8 @@ def _content_name(session: ChatSession) -> str:
     return blake2b(msgspec.json.encode(session.messages), digest_size=8).hexdigest()
 
 
-def _read_session(reading: Reading, key: str, session: ChatSession, origin: Origin) -> None:
+def _read_session(reading: Reading, session: ChatSession, origin: Origin) -> None:
+    key = name_session(session)
     # without a time of its own a session is dated by its file: the best witness there is
     started_at = read_time(session.started_at) or origin.modified_ns // 1_000_000
     at = started_at
@@ -207,9 +197,6 @@ def _read_answer(
             )
         )
     for call in message.tool_calls or ():
-        arguments = call.function.arguments
-        if arguments is not None and not isinstance(arguments, str):
-            arguments = msgspec.json.encode(arguments).decode()
         reading.open_call(
             ToolCall(
                 # programs number the calls of each answer anew: call_0, call_1 …
@@ -219,6 +206,6 @@ def _read_answer(
                 turn=turn if session.usage is None else f"{key}#total",
                 tool=call.function.name,
                 at=at,
-                arguments=arguments,
+                arguments=write_value(call.function.arguments),
             )
         )

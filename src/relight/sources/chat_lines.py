@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from relight.model import Usage
+from relight.model import Count, Usage
 from relight.sources.files import BOM
-from relight.sources.reading import Count, decode_mended
+from relight.sources.reading import decode_mended
 from relight.usage import exclusive_usage
 
 
@@ -86,11 +86,3 @@ def read_usage(usage: ChatUsage) -> Usage:
     return exclusive_usage(
         prompt, cached, output, reasoning=details.reasoning_tokens if details else None
     )
-
-
-def content_text(content: Any) -> str | None:
-    """The text of a message's content, which is a string or a list of parts."""
-    if isinstance(content, list):
-        texts = [part.get("text") for part in content if isinstance(part, dict)]
-        return "\n".join(text for text in texts if isinstance(text, str)) or None
-    return content if isinstance(content, str) else None

@@ -6,23 +6,33 @@ fork copies earlier lines with their ids. `input_tokens` counts only what was no
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from relight.injections import strip_block
-from relight.model import Ending, Origin, Parsed, Session, ToolCall, Total, Turn, Usage
-from relight.sources.claude_lines import Line, LineUsage, Message, ModelUsage, decode_line
+from relight.model import Origin, Parsed, Session, ToolCall, Total, Turn, Usage
+from relight.sources.claude_lines import (
+    COMMANDS,
+    Line,
+    Message,
+    ModelUsage,
+    decode_line,
+    find_answer,
+    find_title,
+    name_session,
+    own_text,
+    read_usage,
+    result_text,
+    tell_ending,
+)
 from relight.sources.claude_skills import SkillWatch, Watched
 from relight.sources.files import find_files
-from relight.sources.reading import BAD_LINE, Reading, first_line, last_words
+from relight.sources.reading import Reading
 from relight.times import read_time
 
 NAME = "claude-code"
 SIDECHAINS_KEPT = 32
-# what the client writes down of commands it runs by itself
-COMMANDS = ("<command-", "<local-command")
 
 
 class _State(Struct):
@@ -53,13 +63,7 @@ def folders(environment: Mapping[str, str]) -> list[Path]:
 def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
     """What these lines of one transcript say, going on from `state`."""
     reader = _Reader(origin, msgspec.json.decode(state, type=_State) if state else _State())
-    for number, line in enumerate(lines):
-        if not line or line.isspace():
-            continue
-        try:
-            reader.read_line(decode_line(line))
-        except BAD_LINE as error:
-            reader.reading.bad_lines[number] = str(error) or type(error).__name__
+    reader.reading.read_lines(lines, reader.read_line)
     return reader.finish()
 
 
@@ -76,7 +80,8 @@ class _Reader:
         state.sidechains = dict(list(state.sidechains.items())[-SIDECHAINS_KEPT:])
         return reading.finish(state.session, msgspec.json.encode(state))
 
-    def read_line(self, line: Line) -> None:
+    def read_line(self, data: bytes) -> None:
+        line = decode_line(data)
         if line.sessionId == "":
             raise ValueError("the session has no id")
         if line.modelUsage is not None and line.sessionId:
@@ -93,7 +98,7 @@ class _Reader:
             self._read_results(message, session, at)
             if not line.isMeta and not line.isCompactSummary:
                 self._hear_person(message, session)
-            if (text := _own_text(message)) is not None:
+            if (text := own_text(message)) is not None:
                 self.skills.see_text(
                     text,
                     session=session,
@@ -118,14 +123,14 @@ class _Reader:
                 parent=parent if is_child else None,
                 parent_kind="subagent" if is_child else None,
                 project=line.cwd,
-                title=_title(line),
+                title=find_title(line),
                 model=model,
                 version=line.version,
                 started_at=at,
                 ended_at=at,
-                ending=(ending := _ending(line)),
+                ending=(ending := tell_ending(line)),
                 prompted_at=at if ending == "prompt" else None,
-                answer=_answer(line),
+                answer=find_answer(line),
             )
         )
         return key
@@ -148,14 +153,14 @@ class _Reader:
                     at=at,
                     model=message.model,
                     provider=_provider(name, message.model),
-                    usage=_read_usage(usage),
+                    usage=read_usage(usage),
                     # the placeholder of a stream's start: only its end tells the output
                     usage_status="final" if message.stop_reason else "partial",
                 )
             )
         if line.attributionSkill or self.state.skills.typed is not None:
             self.skills.see_answer(line.attributionSkill, session=session, turn=key, at=at)
-        for block in message.content if isinstance(message.content, list) else ():
+        for block in message.blocks:
             if block.type == "text":
                 self._hear_model(session, name, block.text)
             elif block.type == "tool_use":
@@ -177,7 +182,7 @@ class _Reader:
     def _read_api_error(self, line: Line, message: Message, session: str, at: int | None) -> None:
         from relight.failures import classify_error
 
-        text = _message_text(message) or "API error"
+        text = message.text or "API error"
         self.reading.see_turn(
             Turn(
                 key=message.id or line.uuid or "",
@@ -206,7 +211,7 @@ class _Reader:
         self.state.last_answer = name
 
     def _read_results(self, message: Message, session: str, at: int | None) -> None:
-        for block in message.content if isinstance(message.content, list) else ():
+        for block in message.blocks:
             if block.type == "tool_result":
                 self.reading.hear(session, "tool")
                 self.reading.close_call(
@@ -242,99 +247,9 @@ class _Reader:
             )
 
 
-def name_session(line: Line, chains: dict[str, str]) -> str:
-    """The key of the session that a line is of.
-
-    Sub-agents of old lie in their parent's file, named by where their chain of lines began;
-    `chains` remembers them.
-    """
-    parent = line.sessionId or ""
-    if line.agentId:
-        return f"{parent}/{line.agentId}"
-    if not line.isSidechain:
-        return parent
-    name = chains.get(line.parentUuid or "") or f"sidechain-{(line.uuid or '')[:8]}"
-    chains[line.uuid or ""] = name
-    return f"{parent}/{name}"
-
-
-def _read_usage(usage: LineUsage) -> Usage:
-    hour = usage.cache_creation.ephemeral_1h_input_tokens if usage.cache_creation else None
-    details = usage.output_tokens_details
-    return Usage(
-        input=usage.input_tokens,
-        cache_read=usage.cache_read_input_tokens or 0,
-        cache_write=usage.cache_creation_input_tokens or 0,
-        output=usage.output_tokens,
-        cache_write_1h=hour,
-        reasoning=details.thinking_tokens if details else None,
-    )
-
-
 def _provider(message_id: str, model: str | None) -> str | None:
     if message_id.startswith("msg_bdrk_"):
         return "aws"
     if message_id.startswith("msg_vrtx_"):
         return "google-vertex"
     return "anthropic" if model and model.startswith("claude") else None
-
-
-def _title(line: Line) -> str | None:
-    """A person's words: the first prompt that neither the client nor a command wrote."""
-    message = line.message
-    if line.type != "user" or line.isMeta or line.isCompactSummary or message is None:
-        return None
-    text = _message_text(message)
-    return None if text is None or text.startswith("<") else first_line(text)
-
-
-def _ending(line: Line) -> Ending | None:
-    """What this line would mean for the session if it were its last."""
-    message = line.message
-    if message is None or line.isMeta or line.isCompactSummary:
-        return None
-    blocks = message.content if isinstance(message.content, list) else ()
-    kinds = {block.type for block in blocks}
-    if line.type == "assistant":
-        if line.isApiErrorMessage:
-            return "api_error"
-        return "call" if "tool_use" in kinds else "answer" if "text" in kinds else None
-    text = _message_text(message) or ""
-    if text.startswith("[Request interrupted by user"):
-        return "interrupted"
-    if "tool_result" in kinds:
-        return "result"
-    # a command that the client runs by itself gets no answer
-    return None if text.startswith(COMMANDS) else "prompt"
-
-
-def _answer(line: Line) -> str | None:
-    if line.type != "assistant" or line.isApiErrorMessage or line.message is None:
-        return None
-    return last_words(_message_text(line.message))
-
-
-def _own_text(message: Message) -> str | None:
-    """A message's text, unless it brings results of calls."""
-    content = message.content
-    if isinstance(content, list):
-        return content[0].text if content and content[0].type == "text" else None
-    return content
-
-
-def _message_text(message: Message) -> str | None:
-    if isinstance(message.content, list):
-        return next((block.text for block in message.content if block.text), None)
-    return message.content
-
-
-def result_text(raw: Raw) -> str | None:
-    """The text of a tool result, which is a string or a list of blocks."""
-    data = bytes(raw)
-    if not data:
-        return None
-    content: Any = msgspec.json.decode(data)
-    if isinstance(content, list):
-        texts = [block.get("text", "") for block in content if isinstance(block, dict)]
-        return "\n".join(text for text in texts if isinstance(text, str))
-    return content if isinstance(content, str) else None

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from relight.sources import claude_code
-from relight.sources.claude_lines import Line, decode_line
+from relight.sources.claude_lines import COMMANDS, Line, decode_line, name_session, result_text
 from relight.sources.reading import BAD_LINE
 from relight.sources.talk import Talk, TalkWriter
 
@@ -19,7 +18,7 @@ def read_talk(lines: Iterable[bytes], key: str) -> Talk:
             continue  # counted when it was recorded
         if line.message is None or not line.sessionId:
             continue
-        if claude_code.name_session(line, chains) == key:
+        if name_session(line, chains) == key:
             _write_line(writer, line)
     return writer.finish()
 
@@ -28,12 +27,11 @@ def _write_line(writer: TalkWriter, line: Line) -> None:
     message = line.message
     if message is None or line.isMeta or line.isCompactSummary or line.isApiErrorMessage:
         return
-    blocks = message.content if isinstance(message.content, list) else ()
     text = message.content if isinstance(message.content, str) else None
     if line.type == "assistant" and message.model != "<synthetic>":
         name = message.id or line.uuid
         writer.say("assistant", text, answer=name)
-        for block in blocks:
+        for block in message.blocks:
             if block.type == "text":
                 writer.say("assistant", block.text, answer=name)
             elif block.type == "tool_use":
@@ -41,12 +39,12 @@ def _write_line(writer: TalkWriter, line: Line) -> None:
                 writer.ask(block.id, block.name, arguments, answer=name)
     elif line.type == "user":
         texts = [text] if text else []
-        for block in blocks:
+        for block in message.blocks:
             if block.type == "tool_result":
-                writer.tell(block.tool_use_id, claude_code.result_text(block.content))
+                writer.tell(block.tool_use_id, result_text(block.content))
                 writer.know(block.tool_use_id, is_error=block.is_error)
             elif block.type == "text":
                 texts.append(block.text)
         said = "\n".join(one for one in texts if one)
-        if not said.startswith(claude_code.COMMANDS):
+        if not said.startswith(COMMANDS):
             writer.say("user", said)

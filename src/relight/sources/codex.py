@@ -7,7 +7,7 @@ Running totals restart, repeat, and are inherited, so only single responses are 
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -24,11 +24,11 @@ from relight.sources.codex_lines import (
     as_text,
     decode_line,
     find_arguments,
+    find_spawner,
 )
 from relight.sources.codex_skills import find_read, find_written
 from relight.sources.files import find_files
 from relight.sources.reading import (
-    BAD_LINE,
     Reading,
     earliest,
     first_line,
@@ -57,7 +57,12 @@ class _State(Struct):
     last_total: LineUsage | None = None
     responses: int = 0
     last_role: str | None = None
+    # since the last response: when its first item was written, and the calls it asks for
+    began_at: int | None = None
     asked: list[str] = []
+    # old clients write what a response used before its items: of which these then are
+    leads: bool | None = None
+    last_turn: str | None = None
     open_calls: list[ToolCall] = []
 
 
@@ -65,7 +70,7 @@ def find(environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin
     """Rollouts in the folder given, else in Codex' own folders."""
     for root in [folder] if folder else folders(environment):
         for origin in find_files(root):
-            if "rollout-" in origin.path:
+            if origin.trouble or "rollout-" in origin.path:
                 yield origin
 
 
@@ -78,15 +83,7 @@ def folders(environment: Mapping[str, str]) -> list[Path]:
 def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
     """What these lines of one rollout say, going on from `state`."""
     reader = _Reader(msgspec.json.decode(state, type=_State) if state else _State())
-    for number, line in enumerate(lines):
-        if not line or line.isspace():
-            continue
-        try:
-            decoded = decode_line(line)
-            if decoded.payload is not None:
-                reader.read_record(decoded.type, decoded.payload, read_time(decoded.timestamp))
-        except BAD_LINE as error:
-            reader.reading.bad_lines[number] = str(error) or type(error).__name__
+    reader.reading.read_lines(lines, reader.read_line)
     return reader.finish()
 
 
@@ -105,7 +102,12 @@ class _Reader:
         self.state.open_calls = list(self.reading.open_calls.values())
         return self.reading.finish(self.state.session, msgspec.json.encode(self.state))
 
-    def read_record(self, kind: str, payload: Payload, at: int | None) -> None:
+    def read_line(self, data: bytes) -> None:
+        line = decode_line(data)
+        if line.payload is not None:
+            self._read_record(line.type, line.payload, read_time(line.timestamp))
+
+    def _read_record(self, kind: str, payload: Payload, at: int | None) -> None:
         state = self.state
         if kind == "session_meta":
             self._read_meta(payload)
@@ -140,7 +142,7 @@ class _Reader:
         state.provider = payload.model_provider
         state.parent = payload.forked_from_id
         state.parent_kind = "fork" if state.is_fork else None
-        if spawner := _find_spawner(payload.source):
+        if spawner := find_spawner(payload):
             state.parent, state.parent_kind = spawner, "subagent"
         self._see(None, version=payload.cli_version)
 
@@ -190,11 +192,13 @@ class _Reader:
         state, reading = self.state, self.reading
         state.responses += 1
         key = response_id or f"{state.session}#{state.responses}"
+        if state.leads is None:
+            state.leads = response_id is None and state.began_at is None
         reading.see_turn(
             Turn(
                 key=key,
                 session=state.session or "",
-                at=at,
+                at=at if state.leads else earliest(state.began_at, at),
                 model=state.model,
                 provider=state.provider,
                 usage=exclusive_usage(
@@ -206,15 +210,16 @@ class _Reader:
                 ),
             )
         )
-        # the calls asked for since the last response belong to this one
         for name in state.asked:
             if call := reading.calls.get(name) or reading.open_calls.get(name):
                 reading.calls[name] = msgspec.structs.replace(call, turn=key)
                 if name in reading.open_calls:
                     reading.open_calls[name] = reading.calls[name]
-        state.asked = []
+        state.asked, state.began_at, state.last_turn = [], None, key
 
     def _read_item(self, payload: Payload, at: int | None) -> None:
+        if payload.type in CALLS or payload.type == "reasoning" or payload.role == "assistant":
+            self.state.began_at = earliest(self.state.began_at, at)
         if payload.type in CALLS:
             self._read_call(payload, at)
         elif payload.type in RESULTS and payload.call_id:
@@ -250,12 +255,14 @@ class _Reader:
             ToolCall(
                 key=key,
                 session=self.state.session or "",
+                turn=self.state.last_turn if self.state.leads else None,
                 tool=payload.name or payload.type.removesuffix("_call"),
                 at=at,
                 arguments=find_arguments(payload),
             )
         )
-        self.state.asked.append(key)
+        if not self.state.leads:
+            self.state.asked.append(key)
         if payload.type == "web_search_call" and payload.status == "completed":
             self.reading.close_call(key, finished_at=at)
 
@@ -291,12 +298,3 @@ class _Reader:
                 failure_text=text[:500],
             )
         )
-
-
-def _find_spawner(source: Any) -> str | None:
-    """The thread that spawned this one, where `source` tells of a sub-agent."""
-    try:
-        spawner = source["subagent"]["thread_spawn"]["parent_thread_id"]
-    except (KeyError, TypeError):
-        return None
-    return spawner if isinstance(spawner, str) else None

@@ -1,11 +1,12 @@
-"""The lines of a Codex rollout, as far as anything is derived from them."""
+"""The lines of a Codex rollout, and what each of them says by itself."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from relight.sources.reading import Count, decode_mended
+from relight.model import Count
+from relight.sources.reading import decode_mended, find_texts, write_value
 
 CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
 # what the client itself puts in front of a person's words
@@ -28,8 +29,8 @@ class Info(Struct):
 
 
 class Duration(Struct):
-    secs: int = 0
-    nanos: int = 0
+    secs: Annotated[int, Meta(ge=0, le=10**9)] = 0
+    nanos: Count = 0
 
 
 class Item(Struct):
@@ -84,6 +85,15 @@ def decode_line(line: bytes) -> Line:
     return decode_mended(_decode, line)
 
 
+def find_spawner(payload: Payload) -> str | None:
+    """The thread that spawned a session, where its `source` tells of a sub-agent."""
+    try:
+        spawner = payload.source["subagent"]["thread_spawn"]["parent_thread_id"]
+    except (KeyError, TypeError):
+        return None
+    return spawner if isinstance(spawner, str) else None
+
+
 def find_arguments(payload: Payload) -> str | None:
     """What a call was given, as the text a model wrote or the JSON of it."""
     if payload.arguments is not None:
@@ -92,10 +102,6 @@ def find_arguments(payload: Payload) -> str | None:
 
 
 def as_text(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        texts = [part.get("text") for part in value if isinstance(part, dict)]
-        if words := [text for text in texts if isinstance(text, str)]:
-            return "\n".join(words)
-    return msgspec.json.encode(value).decode()
+    if isinstance(value, list) and (texts := find_texts(value)):
+        return "\n".join(texts)
+    return write_value(value)

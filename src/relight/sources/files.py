@@ -58,16 +58,27 @@ def _is_inside(path: str, folder: str) -> bool:
 
 def look_at(path: str | Path) -> Origin | None:
     """The file as it is now, or None where there is no regular file."""
+    name = os.fspath(path)
     try:
-        found = os.stat(path)  # noqa: PTH116 - for each of many thousand files
+        found = os.stat(name)  # noqa: PTH116 - for each of many thousand files
+        name.encode()
     except OSError:
         return None
+    except UnicodeEncodeError:
+        return Origin(ascii(name), trouble="its name is not written in UTF-8")
     if not S_ISREG(found.st_mode):
         return None
-    return Origin(os.fspath(path), found.st_size, found.st_mtime_ns, found.st_ino)
+    return Origin(name, found.st_size, found.st_mtime_ns, found.st_ino)
 
 
-def read_piece(source: str, origin: Origin, mark: Mark | None) -> tuple[Piece, bool]:
+def read_piece(
+    source: str,
+    origin: Origin,
+    mark: Mark | None,
+    *,
+    chunk_bytes: int = CHUNK_BYTES,
+    limit_bytes: int = LINE_LIMIT_BYTES,
+) -> tuple[Piece, bool]:
     """The next whole lines after the mark, and whether more may follow.
 
     A last line that is cut waits: it is read when its rest has come. A line over the limit is
@@ -77,17 +88,17 @@ def read_piece(source: str, origin: Origin, mark: Mark | None) -> tuple[Piece, b
     with open(origin.path, "rb") as file:  # noqa: PTH123 - Path.open would cost a Path a file
         before = _check_mark(mark, origin, file)
         file.seek(before.offset)
-        raw = file.read(CHUNK_BYTES)
+        raw = file.read(chunk_bytes)
         end = raw.rfind(b"\n") + 1
         unreadable = []
         skipped = 0
-        if not end and len(raw) == CHUNK_BYTES:
-            raw, skipped = _read_long_line(file, raw)
+        if not end and len(raw) == chunk_bytes:
+            raw, skipped = _read_long_line(file, raw, limit_bytes)
             end = len(raw)
             if skipped and not end:
-                reason = f"a line of {skipped:,} bytes is longer than {LINE_LIMIT_BYTES:,}"
+                reason = f"a line of {skipped:,} bytes is longer than {limit_bytes:,}"
                 unreadable.append(Unreadable(before.offset, reason))
-        elif len(raw) < CHUNK_BYTES and is_whole(raw[end:]):
+        elif len(raw) < chunk_bytes and is_whole(raw[end:]):
             end = len(raw)
         offset = before.offset + (end or skipped)
         has_more = bool(end or skipped) and offset < origin.size
@@ -127,17 +138,17 @@ def _check_mark(mark: Mark | None, origin: Origin, file: BinaryIO) -> Mark:
     return Mark(path=origin.path, generation=mark.generation + 1)
 
 
-def _read_long_line(file: BinaryIO, start: bytes) -> tuple[bytes, int]:
+def _read_long_line(file: BinaryIO, start: bytes, limit_bytes: int) -> tuple[bytes, int]:
     """The whole of a line longer than a chunk, or, past the limit, only how long it is.
 
     A line within the limit whose end has not come yet is left to wait: nothing.
     """
     parts, size = [start], len(start)
-    while more := file.read(CHUNK_BYTES):
+    while more := file.read(len(start)):
         cut = more.find(b"\n")
         more = more[: cut + 1] if cut >= 0 else more
         size += len(more)
-        if size <= LINE_LIMIT_BYTES:
+        if size <= limit_bytes:
             parts.append(more)
         else:
             parts.clear()

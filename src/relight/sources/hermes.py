@@ -24,8 +24,15 @@ from relight.sources.hermes_events import read_event
 from relight.sources.hermes_logs import DUMP, fetch_logs, find_logs, read_log_row
 from relight.sources.hermes_moa import fetch_moa, find_moa, read_moa_row
 from relight.sources.hermes_skills import find_viewed, find_written
-from relight.sources.hermes_totals import read_totals
-from relight.sources.reading import BAD_LINE, Reading, first_line, last_words
+from relight.sources.hermes_totals import Sums, read_totals
+from relight.sources.reading import (
+    CheckedReading,
+    check,
+    decode_mended,
+    first_line,
+    last_words,
+    write_value,
+)
 from relight.times import read_time
 
 NAME = "hermes"
@@ -103,7 +110,7 @@ def _fetch_sessions(
         mark = marks.get(key) or Mark(path=origin.path, part=key)
         if mark.head == head:
             continue
-        if mark.offset and flags:
+        if mark.offset and "active" in flags:
             lines += _flag_lines(database, key, mark.offset, flags)
         lines += _message_lines(database, key, mark.offset)
         after = msgspec.structs.replace(
@@ -142,67 +149,59 @@ def _flag_lines(
     database: sqlite3.Connection, key: str, up_to_id: int, flags: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     """Compaction and rewinding mark old rows: their flags are told again, not their text."""
-    statement = f"select id, {', '.join(flags)} from messages where session_id = ? and id <= ?"
+    statement = (
+        f"select id, {', '.join(flags)} from messages"
+        " where session_id = ? and id <= ? and active is not 1"
+    )
     for row in database.execute(statement, (key, up_to_id)):
-        if row["active"] != 1:
-            yield {"table": "messages", **dict(row)}
+        yield {"table": "messages", **dict(row)}
 
 
 def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
     """What these rows of one session say."""
     reader = _Reader(msgspec.json.decode(state, type=list[ToolCall]) if state else [])
-    for number, line in enumerate(lines):
-        if not line or line.isspace():
-            continue
-        try:
-            row = msgspec.json.decode(line)
-            if not isinstance(row, dict):
-                raise msgspec.ValidationError("expected an object")
-            reader.read_row(row)
-        except BAD_LINE as error:
-            reader.reading.bad_lines[number] = str(error) or type(error).__name__
+    reader.reading.read_lines(lines, reader.read_line)
     return reader.finish()
 
 
 class _Reader:
     def __init__(self, open_calls: list[ToolCall]) -> None:
-        self.reading = Reading(open_calls)
-        self.session: dict[str, Any] = {}
+        self.reading = CheckedReading(open_calls)
         self.owner: str | None = None
-        self.usage: list[dict[str, Any]] = []
+        self.sums: Sums | None = None
+        self.used: list[Sums] = []
 
     def finish(self) -> Parsed:
-        if self.session:
-            self.owner = self.session["id"]
-            for total in read_totals(self.session, self.usage):
-                self.reading.totals[total.key] = total
+        if self.owner is not None and self.sums is not None:
+            totals = read_totals(self.owner, self.sums, self.used)
+            self.reading.totals.update((total.key, total) for total in totals)
         state = msgspec.json.encode(list(self.reading.open_calls.values()))
         return self.reading.finish(self.owner, state)
 
-    def read_row(self, row: dict[str, Any]) -> None:
+    def read_line(self, line: bytes) -> None:
+        row = msgspec.json.decode(line, type=dict[str, Any])
         match row.pop("table", None):
             case "sessions":
                 self._read_session(row)
             case "session_model_usage":
-                self.usage.append(row)
+                self.used.append(msgspec.convert(row, Sums))
             case "messages":
                 self._read_message(row)
             case "jobs":
-                self.reading.jobs.append(read_job(row))
+                self.reading.jobs.append(check(read_job(row)))
             case "executions":
-                self.reading.runs.append(read_run(row))
+                self.reading.runs.append(check(read_run(row)))
             case "moa":
-                self.owner = row["session_id"]
                 read_moa_row(self.reading, row)
+                self.owner = row["session_id"]
             case "event":
-                self.owner = row["session_id"]
                 read_event(self.reading, row)
-            case "log" | "request_dump" as table:
                 self.owner = row["session_id"]
+            case "log" | "request_dump" as table:
                 read_log_row(self.reading, {"table": table, **row})
+                self.owner = row["session_id"]
 
     def _read_session(self, row: dict[str, Any]) -> None:
-        self.session = row
         parent = row.get("parent_session_id")
         self.reading.see_session(
             Session(
@@ -216,6 +215,8 @@ class _Reader:
                 ended_at=read_time(row.get("ended_at")),
             )
         )
+        self.owner = row["id"]
+        self.sums = msgspec.convert(row, Sums)
 
     def _read_message(self, row: dict[str, Any]) -> None:
         if "role" not in row:  # only flags: the message itself was read before
@@ -223,8 +224,6 @@ class _Reader:
         at = read_time(row.get("timestamp"))
         key = row["session_id"]
         text = str(row.get("content") or "")
-        if row["role"] in ("user", "assistant", "tool"):
-            self.reading.hear(key, row["role"], strip_block(text))
         is_person = row["role"] == "user" and not text.startswith("[IMPORTANT:")
         self.reading.see_session(
             Session(
@@ -239,8 +238,10 @@ class _Reader:
                 script_error=_script_error(text) if row["role"] == "user" else None,
             )
         )
+        if row["role"] in ("user", "assistant", "tool"):
+            self.reading.hear(key, row["role"], strip_block(text))
         if row["role"] == "assistant" and row.get("tool_calls"):
-            for call in msgspec.json.decode(row["tool_calls"]):
+            for call in decode_mended(msgspec.json.decode, row["tool_calls"].encode()):
                 function = call.get("function") or {}
                 name = call.get("id") or call.get("call_id")
                 self.reading.open_call(
@@ -251,21 +252,17 @@ class _Reader:
                         session=key,
                         tool=function.get("name") or "",
                         at=at,
-                        arguments=function.get("arguments"),
+                        arguments=write_value(function.get("arguments")),
                     )
                 )
         elif row["role"] == "user":
             for entry in find_written(key, text, at):
                 self.reading.see_skill(entry)
         elif row["role"] == "tool" and row.get("tool_call_id"):
-            call_key = f"{key}:{row['tool_call_id']}"
-            if viewed := find_viewed(self.reading.open_calls.get(call_key), row.get("content")):
+            call_key, result = f"{key}:{row['tool_call_id']}", write_value(row.get("content"))
+            if viewed := find_viewed(self.reading.open_calls.get(call_key), result):
                 self.reading.see_skill(viewed)
-            self.reading.close_call(
-                call_key,
-                finished_at=at,
-                result=row.get("content"),
-            )
+            self.reading.close_call(call_key, finished_at=at, result=result)
 
 
 def _ending(row: dict[str, Any]) -> Ending | None:

@@ -15,7 +15,8 @@ import msgspec
 from relight.errors import RelightError
 from relight.model import Job, Mark, Origin, Piece, Run
 from relight.sources.databases import look_at_database, open_database
-from relight.sources.files import look_at
+from relight.sources.files import BOM, look_at
+from relight.sources.reading import BAD_LINE
 from relight.times import read_time
 
 JOBS, LEDGER = "jobs.json", "executions.db"
@@ -41,10 +42,10 @@ def fetch_cron(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterat
 
 
 def _read_jobs(origin: Origin) -> list[dict[str, Any]]:
-    text = Path(origin.path).read_bytes().removeprefix(b"\xef\xbb\xbf")
+    text = Path(origin.path).read_bytes().removeprefix(BOM)
     try:
         decoded = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except BAD_LINE as error:
         raise RelightError(
             f"cannot read {origin.path}: {error}", "Hermes mends it itself"
         ) from error

@@ -10,7 +10,8 @@ from relight.failures import classify_error
 from relight.model import Session, SkillEntry, Timing, Turn, Usage
 from relight.sources.documents import read_version
 from relight.sources.hermes_skills import BEHIND
-from relight.sources.reading import Reading
+from relight.sources.hermes_totals import read_usage
+from relight.sources.reading import Reading, check
 from relight.times import read_time
 
 PRELOADED = re.compile(
@@ -35,7 +36,7 @@ def read_event(reading: Reading, row: dict[str, Any]) -> None:
             name = f"{session}:{call}" if call else None
             spent = round(row["duration_ms"])
             timing = Timing(f"{session}:{call}:{at}", session, row["tool"], at, spent, name)
-            reading.timings.append(timing)
+            reading.timings.append(check(timing))
         case "skill" if row.get("name"):
             reading.see_skill(
                 SkillEntry(
@@ -50,7 +51,6 @@ def read_event(reading: Reading, row: dict[str, Any]) -> None:
 
 
 def _read_answer(reading: Reading, row: dict[str, Any], at: int | None) -> None:
-    used = row.get("usage") or {}
     duration = row.get("duration_seconds")
     reading.see_turn(
         Turn(
@@ -59,13 +59,7 @@ def _read_answer(reading: Reading, row: dict[str, Any], at: int | None) -> None:
             at=read_time(row.get("started_at")) or at,
             model=row.get("model"),
             provider=row.get("provider"),
-            usage=Usage(
-                input=used.get("input_tokens"),
-                cache_read=used.get("cache_read_tokens"),
-                cache_write=used.get("cache_write_tokens"),
-                output=used.get("output_tokens"),
-                reasoning=used.get("reasoning_tokens"),
-            ),
+            usage=read_usage(row.get("usage")),
             duration_ms=None if duration is None else round(duration * 1000),
         )
     )

@@ -12,7 +12,7 @@ from relight.errors import RelightError
 from relight.failures import classify_error
 from relight.model import Latency, Mark, Origin, Piece, Session, Turn, Usage
 from relight.sources.files import look_at, read_piece
-from relight.sources.reading import Reading
+from relight.sources.reading import BAD_LINE, Reading, check
 from relight.times import read_time
 
 DUMP = "request_dump_"
@@ -77,25 +77,30 @@ def _read_dump(origin: Origin) -> dict[str, Any]:
         return {
             "table": "request_dump",
             "session_id": str(dump["session_id"]),
-            "at": read_time(datetime.fromisoformat(dump["timestamp"]).timestamp()),
+            "at": _read_local(dump["timestamp"]),
             "model": request.get("model") if isinstance(request, dict) else None,
             "reason": dump.get("reason"),
             "error": dump.get("error") or {},
         }
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, ValueError, AttributeError) as error:
+    except BAD_LINE as error:
         raise RelightError(f"cannot read {origin.path}: {error}", "it is left out") from error
+
+
+def _read_local(text: str) -> int | None:
+    """A moment by the machine's own clock, where there is one."""
+    try:
+        return read_time(datetime.fromisoformat(text).timestamp())
+    except (ValueError, OverflowError):
+        return None
 
 
 def read_line(line: bytes) -> dict[str, Any] | None:
     """What a log line tells that the database does not; times there are the machine's own."""
     found = LINE.match(line.decode("utf-8", "replace"))
-    if found is None:
+    at = _read_local(found["time"].replace(",", ".")) if found else None
+    if found is None or at is None:
         return None
-    row = {
-        "table": "log",
-        "session_id": found["session"],
-        "at": read_time(datetime.strptime(found["time"], "%Y-%m-%d %H:%M:%S,%f").timestamp()),  # noqa: DTZ007 - local time it is
-    }
+    row = {"table": "log", "session_id": found["session"], "at": at}
     text = found["text"]
     if told := ANSWERED.match(text):
         return row | {"event": "answered", "model": told["model"], "seconds": told["seconds"]}
@@ -118,14 +123,13 @@ def read_log_row(reading: Reading, row: dict[str, Any]) -> None:
     elif row["event"] == "failed":
         _see_failure(reading, row, row["text"], status=None)
     elif row["event"] == "answered":
-        reading.latencies.append(
-            Latency(
-                key=f"{session}@{at}",
-                session=session,
-                model=row["model"],
-                latency_ms=round(float(row["seconds"]) * 1000),
-            )
+        latency = Latency(
+            key=f"{session}@{at}",
+            session=session,
+            model=row["model"],
+            latency_ms=round(float(row["seconds"]) * 1000),
         )
+        reading.latencies.append(check(latency))
     elif row["event"] == "interrupted":
         reading.see_session(Session(key=session, ended_at=at, ending="interrupted"))
 

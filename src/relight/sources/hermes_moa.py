@@ -11,15 +11,17 @@ from typing import Any
 import msgspec
 
 from relight.failures import classify_error
-from relight.model import Cost, Mark, Origin, Piece, Session, Turn, Usage
+from relight.model import Cost, Mark, Origin, Piece, Session, Turn, Unreadable, Usage
 from relight.prices import reported_cost
 from relight.sources.files import look_at, read_piece
 from relight.sources.hermes_logs import split_by_session
-from relight.sources.reading import Reading
+from relight.sources.hermes_totals import read_usage
+from relight.sources.reading import BAD_LINE, Reading, decode_mended
 from relight.times import read_time
 
 FOLDER = "moa-traces"
 FAILED = "[failed: "
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def find_moa(root: Path) -> Iterator[Origin]:
@@ -32,17 +34,20 @@ def fetch_moa(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterato
     marks, mark, more = dict(marks), marks.get(""), True
     while more:
         piece, more = read_piece(source, origin, mark)
-        rows = []
+        rows, bad_lines = [], []
+        start = piece.before.offset
         for line in piece.raw.split(b"\n"):
             try:
-                row = msgspec.json.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                continue
-            if isinstance(row, dict) and row.get("session_id"):
+                row = decode_mended(_decode, line) if line.strip() else {}
+            except BAD_LINE as error:
+                row = {}
+                bad_lines.append(Unreadable(start, str(error)))
+            if row.get("session_id"):
                 rows.append({"table": "moa", **row, "session_id": str(row["session_id"])})
+            start += len(line) + 1
         yield from split_by_session(source, rows, marks, piece.after)
         mark = piece.after
-        yield msgspec.structs.replace(piece, raw=b"")
+        yield msgspec.structs.replace(piece, raw=b"", unreadable=[*piece.unreadable, *bad_lines])
 
 
 def read_moa_row(reading: Reading, row: Mapping[str, Any]) -> None:
@@ -59,6 +64,7 @@ def _read_adviser(
     told: Mapping[str, Any], key: str, row: Mapping[str, Any], at: int | None
 ) -> Turn:
     output = str(told.get("output") or "")
+    usage = told.get("usage")
     has_failed = output.startswith(FAILED)
     text = output.removeprefix(FAILED).rstrip("]")
     return Turn(
@@ -69,31 +75,17 @@ def _read_adviser(
         provider=told.get("provider"),
         role="reference",
         calls=0 if has_failed else 1,
-        usage=Usage(0, 0, 0, 0) if has_failed else _read_usage(told.get("usage")),
-        usage_status="final" if told.get("usage") or has_failed else "partial",
+        usage=Usage(0, 0, 0, 0) if has_failed else read_usage(usage),
+        usage_status="final" if usage or has_failed else "partial",
         cost=_read_cost(told),
         failure=classify_error(text).kind if has_failed else None,
         failure_text=text[:500] if has_failed else None,
     )
 
 
-def _read_usage(usage: object) -> Usage:
-    if not isinstance(usage, dict):
-        return Usage()
-    return Usage(
-        input=usage.get("input_tokens"),
-        cache_read=usage.get("cache_read_tokens"),
-        cache_write=usage.get("cache_write_tokens"),
-        output=usage.get("output_tokens"),
-        reasoning=usage.get("reasoning_tokens"),
-    )
-
-
 def _read_cost(told: Mapping[str, Any]) -> Cost | None:
     """What Hermes says it cost; a figure comes as text, and without a price as null."""
-    amount = told.get("cost_usd")
-    if amount is None or told.get("cost_status") not in ("estimated", "actual"):
+    amount, status = told.get("cost_usd"), told.get("cost_status")
+    if amount is None or status not in ("estimated", "actual"):
         return None
-    cost = reported_cost(str(amount))
-    is_estimated = told.get("cost_status") == "estimated" and cost.nanos is not None
-    return Cost(cost.nanos, "estimated", "source") if is_estimated else cost
+    return reported_cost(str(amount), status="estimated" if status == "estimated" else "reported")

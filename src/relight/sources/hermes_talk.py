@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from relight.sources.reading import BAD_LINE
+from relight.sources.reading import BAD_LINE, decode_mended
 from relight.sources.talk import Talk, TalkWriter
 
 
@@ -19,10 +19,10 @@ def read_talk(lines: Iterable[bytes], key: str) -> Talk:
     for data in lines:
         try:
             row = msgspec.json.decode(data)
+            if isinstance(row, dict) and row.get("table") == "messages":
+                rows.setdefault(row.get("id"), {}).update(row)
         except BAD_LINE:
             continue  # counted when it was recorded
-        if isinstance(row, dict) and row.get("table") == "messages":
-            rows.setdefault(row.get("id"), {}).update(row)
     writer = TalkWriter()
     for row in sorted(rows.values(), key=_place):
         is_rewound = not row.get("active", 1) and not row.get("compacted")
@@ -55,8 +55,10 @@ def _write_row(writer: TalkWriter, row: dict[str, Any]) -> None:
 
 
 def _read_calls(text: object) -> list[dict[str, Any]]:
+    if not isinstance(text, str) or not text:
+        return []
     try:
-        calls = msgspec.json.decode(text) if isinstance(text, str) and text else []
-    except msgspec.DecodeError:
+        calls = decode_mended(msgspec.json.decode, text.encode())
+    except BAD_LINE:
         return []
     return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []

@@ -1,81 +1,90 @@
 """What Hermes' own sums say was used and spent, as totals to hold turns against."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
+from msgspec import Struct
 
-from relight.model import Cost, Total, Usage
-from relight.sources.reading import Count
+from relight.model import Cost, Count, Total, Usage
+from relight.prices import reported_cost
 from relight.times import read_time
 
 USAGE = ("input", "output", "cache_read", "cache_write", "reasoning")
 
 
-def read_totals(session: dict[str, Any], usage: list[dict[str, Any]]) -> Iterator[Total]:
+class Sums(Struct, frozen=True):
+    """The figures of a row: of a session, or of its use of one model for one task."""
+
+    model: str | None = None
+    billing_provider: str | None = None
+    billing_base_url: str | None = None
+    billing_mode: str | None = None
+    task: str | None = None
+    started_at: Any = None
+    first_seen: Any = None
+    api_call_count: Count | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cache_read_tokens: Count | None = None
+    cache_write_tokens: Count | None = None
+    reasoning_tokens: Count | None = None
+    estimated_cost_usd: float | None = None
+    actual_cost_usd: float | None = None
+    cost_status: str | None = None
+
+    def counts(self) -> dict[str, int]:
+        return {name: getattr(self, f"{name}_tokens") or 0 for name in USAGE}
+
+
+def read_totals(key: str, session: Sums, used: Sequence[Sums]) -> Iterator[Total]:
     """A total for each model and task; calls beside the conversation only stand there.
 
     Older versions have no such rows, and newer ones may not hold all of an old session: what
     the session's own sums show beyond them is told as one more.
     """
-    key = session["id"]
-    rest = {name: session.get(f"{name}_tokens") or 0 for name in USAGE}
-    calls = session.get("api_call_count") or 0
-    cost = session.get("estimated_cost_usd")
-    for row in usage:
-        names = [str(row.get(name) or "") for name in ("model", "billing_provider", "task")]
-        place = [str(row.get(name) or "") for name in ("billing_base_url", "billing_mode")]
+    rest, calls = session.counts(), session.api_call_count or 0
+    for row in used:
+        names = (row.model, row.billing_provider, row.task, row.billing_base_url, row.billing_mode)
         yield Total(
-            key=":".join([key, *names, *place]),
+            key=":".join([key, *(name or "" for name in names)]),
             session=key,
-            model=names[0] or None,
-            provider=names[1] or None,
-            role=names[2] or None,
-            at=read_time(row.get("first_seen") or session.get("started_at")),
-            calls=row.get("api_call_count") or 0,
-            usage=_read_usage(row),
+            model=row.model or None,
+            provider=row.billing_provider or None,
+            role=row.task or None,
+            at=read_time(row.first_seen or session.started_at),
+            calls=row.api_call_count or 0,
+            usage=Usage(**row.counts() | {"reasoning": row.reasoning_tokens}),
             cost=_read_cost(row),
         )
-        if not names[2]:
-            rest = {name: rest[name] - (row.get(f"{name}_tokens") or 0) for name in USAGE}
-            calls -= row.get("api_call_count") or 0
+        if not row.task:
+            rest = {name: rest[name] - value for name, value in row.counts().items()}
+            calls -= row.api_call_count or 0
     if any(value > 0 for value in rest.values()):
-        remainder = {f"{name}_tokens": max(value, 0) for name, value in rest.items()}
         yield Total(
             key=f"{key}:session",
             session=key,
-            model=session.get("model"),
-            provider=session.get("billing_provider"),
-            at=read_time(session.get("started_at")),
+            model=session.model,
+            provider=session.billing_provider,
+            at=read_time(session.started_at),
             calls=max(calls, 0),
-            usage=_read_usage(remainder),
+            usage=Usage(**{name: max(value, 0) for name, value in rest.items()}),
             # the session's cost is for all of it, not for what its rows leave over
-            cost=_read_cost(session) if not usage and cost else None,
+            cost=_read_cost(session) if not used and session.estimated_cost_usd else None,
         )
 
 
-def _read_usage(row: dict[str, Any]) -> Usage:
-    return Usage(
-        input=_count(row.get("input_tokens")),
-        cache_read=_count(row.get("cache_read_tokens")),
-        cache_write=_count(row.get("cache_write_tokens")),
-        output=_count(row.get("output_tokens")),
-        reasoning=row.get("reasoning_tokens") and _count(row["reasoning_tokens"]),
-    )
+def read_usage(told: object) -> Usage:
+    """The tokens of one call, which Hermes tells under the names of its columns."""
+    counts = told if isinstance(told, dict) else {}
+    return Usage(**{name: counts.get(f"{name}_tokens") for name in USAGE})
 
 
-def _count(value: object) -> int:
-    return msgspec.convert(value or 0, Count)
-
-
-def _read_cost(row: dict[str, Any]) -> Cost | None:
+def _read_cost(row: Sums) -> Cost | None:
     """What Hermes says it cost, where it says so: 0.0 with status `unknown` means no price."""
-    actual, estimated = row.get("actual_cost_usd"), row.get("estimated_cost_usd")
-    status = row.get("cost_status")
-    if actual:
-        return Cost(round(actual * 1e9), "reported", "source")
-    if status == "included":
+    if row.actual_cost_usd:
+        return reported_cost(row.actual_cost_usd)
+    if row.cost_status == "included":
         return Cost(None, "included", "source")
-    if status in ("estimated", "actual") and estimated is not None:
-        return Cost(round(estimated * 1e9), "estimated", "source")
+    if row.cost_status in ("estimated", "actual") and row.estimated_cost_usd is not None:
+        return reported_cost(row.estimated_cost_usd, status="estimated")
     return None

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Annotated, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
-from msgspec import Meta
+from msgspec import Struct
 
 from relight.model import (
     Job,
@@ -20,15 +20,13 @@ from relight.model import (
     Total,
     Turn,
 )
-from relight.usage import MOST_TOKENS
 
-Count = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
 # whatever a strange record may raise: it costs that record and no more
 BAD_LINE = (
     msgspec.DecodeError,
     ValueError,
     TypeError,
-    KeyError,
+    LookupError,
     AttributeError,
     OverflowError,
     RecursionError,
@@ -41,8 +39,8 @@ LONE_SURROGATE = re.compile(
 TITLE_CHARACTERS = 200
 ANSWER_CHARACTERS = 500
 
-
 T = TypeVar("T")
+S = TypeVar("S", bound=Struct)
 
 
 class Reading:
@@ -67,6 +65,16 @@ class Reading:
         self.bad_lines: dict[int, str] = {}
         self.open_calls = {call.name or call.key: call for call in open_calls}
         self._early_results: dict[str, dict[str, object]] = {}
+
+    def read_lines(self, lines: Sequence[bytes], read_line: Callable[[bytes], None]) -> None:
+        """Read record by record; one that cannot be read is told, and costs no other."""
+        for number, line in enumerate(lines):
+            if not line or line.isspace():
+                continue
+            try:
+                read_line(line)
+            except BAD_LINE as error:
+                self.bad_lines[number] = str(error) or type(error).__name__
 
     def see_session(self, session: Session) -> None:
         """Add what a record says of its session: first facts stay, times widen."""
@@ -133,6 +141,27 @@ class Reading:
         )
 
 
+class CheckedReading(Reading):
+    """A reading of records without types: one that does not fit the nouns is not taken."""
+
+    def see_session(self, session: Session) -> None:
+        super().see_session(check(session))
+
+    def see_turn(self, turn: Turn) -> None:
+        super().see_turn(check(turn))
+
+    def open_call(self, call: ToolCall) -> None:
+        super().open_call(check(call))
+
+    def see_skill(self, entry: SkillEntry) -> None:
+        super().see_skill(check(entry))
+
+
+def check(value: S) -> S:
+    """The value, if its fields are of the kinds and within the bounds that it declares."""
+    return msgspec.convert(msgspec.to_builtins(value), type(value))
+
+
 def decode_mended(decode: Callable[[bytes], T], line: bytes) -> T:
     """A record, also when it holds half a character, which is replaced."""
     try:
@@ -181,6 +210,26 @@ def earliest(a: int | None, b: int | None) -> int | None:
 
 def latest(a: int | None, b: int | None) -> int | None:
     return max(a, b) if a is not None and b is not None else (b if a is None else a)
+
+
+def content_text(content: Any) -> str | None:
+    """The text of a message's content, which is a string or a list of parts."""
+    if isinstance(content, list):
+        return "\n".join(find_texts(content)) or None
+    return content if isinstance(content, str) else None
+
+
+def find_texts(parts: list[Any]) -> list[str]:
+    """The texts among a message's parts, of which others are pictures or files."""
+    texts = (part.get("text") for part in parts if isinstance(part, dict))
+    return [text for text in texts if isinstance(text, str)]
+
+
+def write_value(value: Any) -> str | None:
+    """What a call was given or gave: text as it is, else the JSON of it."""
+    if value is None or isinstance(value, str):
+        return value
+    return msgspec.json.encode(value).decode()
 
 
 def first_line(text: str | None) -> str | None:

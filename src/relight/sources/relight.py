@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct, field
 
 from relight.injections import strip_block
-from relight.model import Ending, Origin, OutcomeName, Parsed, Session, ToolCall, Turn
-from relight.sources.reading import Reading, first_line, last_words
+from relight.model import Ending, Moment, Origin, OutcomeName, Parsed, Session, ToolCall, Turn
+from relight.sources.reading import Reading, content_text, first_line, last_words
 
 NAME = "relight"
 
@@ -25,7 +25,7 @@ class Event(Struct, omit_defaults=True, kw_only=True, tag_field="type"):
     """What all events say: whose they are, and when."""
 
     session: str
-    at: int
+    at: Moment
 
 
 class Opened(Event, tag="session"):
@@ -46,7 +46,7 @@ class Answered(Turn, frozen=True, omit_defaults=True, tag_field="type", tag="tur
     """A model call; `message` is as the model wrote it, its calls are numbered `<turn>:<place>`."""
 
     key: str = field(name="id")
-    at: int = field()
+    at: Moment = field()
     message: dict[str, Any] | None = None
 
 
@@ -54,7 +54,7 @@ class Called(ToolCall, frozen=True, omit_defaults=True, tag_field="type", tag="c
     """A tool call with its result, told when it had ended."""
 
     key: str = field(name="id")
-    at: int = field()
+    at: Moment = field()
     # the id that the model gave it, by which the conversation joins the two
     call_id: str | None = None
 
@@ -66,7 +66,7 @@ class Ended(Event, tag="end"):
 
 
 AnyEvent = Opened | Said | Answered | Called | Ended
-_decode = msgspec.json.Decoder(AnyEvent).decode
+decode_event = msgspec.json.Decoder(AnyEvent).decode
 
 
 def find(environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin]:
@@ -81,18 +81,8 @@ def folders(environment: Mapping[str, str]) -> list[Path]:
 def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
     """What these events say; there is nothing to remember between them."""
     reading = Reading()
-    owner = None
-    for number, line in enumerate(lines):
-        if not line or line.isspace():
-            continue
-        try:
-            event = _decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            reading.bad_lines[number] = str(error)
-            continue
-        owner = owner or event.session
-        _read_event(reading, event)
-    return reading.finish(owner, b"")
+    reading.read_lines(lines, lambda line: _read_event(reading, decode_event(line)))
+    return reading.finish(next(iter(reading.sessions), None), b"")
 
 
 def _read_event(reading: Reading, event: AnyEvent) -> None:
@@ -110,14 +100,14 @@ def _read_event(reading: Reading, event: AnyEvent) -> None:
             )
         case Said(message=message):
             if message.get("role") == "user":
-                text = strip_block(text_of(message.get("content")) or "")
+                text = strip_block(content_text(message.get("content")) or "")
                 reading.hear(event.session, "user", text)
                 seen = msgspec.structs.replace(
                     seen, title=first_line(text), ending="prompt", prompted_at=event.at
                 )
         case Answered():
             _read_turn(reading, event)
-            answer = text_of((event.message or {}).get("content"))
+            answer = content_text((event.message or {}).get("content"))
             is_adviser = event.role == "reference"
             if event.message is not None and not is_adviser:
                 reading.hear(event.session, "assistant", answer)
@@ -186,11 +176,3 @@ def read_asked(message: Mapping[str, Any] | None) -> Iterator[tuple[int, dict[st
     for place, call in enumerate(calls if isinstance(calls, list) else ()):
         if isinstance(call, dict):
             yield place, call
-
-
-def text_of(content: object) -> str | None:
-    """The text of a message's content, which is a string or a list of parts."""
-    if isinstance(content, list):
-        texts = [part.get("text") for part in content if isinstance(part, dict)]
-        return "\n".join(text for text in texts if isinstance(text, str)) or None
-    return content if isinstance(content, str) else None

@@ -3,13 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from relight.injections import skip_injected
-from relight.sources.relight import Answered, AnyEvent, Called, Said
+from relight.sources.reading import BAD_LINE
+from relight.sources.relight import Answered, Called, Said, decode_event
 from relight.sources.talk import Talk
-
-_decode = msgspec.json.Decoder(AnyEvent).decode
 
 
 def read_talk(lines: Iterable[bytes], key: str) -> Talk:
@@ -18,8 +15,8 @@ def read_talk(lines: Iterable[bytes], key: str) -> Talk:
     known: list[dict[str, Any]] = []
     for line in lines:
         try:
-            event = _decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            event = decode_event(line)
+        except BAD_LINE:
             continue  # counted when it was recorded
         if event.session != key:
             continue

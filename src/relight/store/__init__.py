@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from relight.store.log import Log
 from relight.store.migrate import migrate
 
 BUSY_SECONDS = 60
+FOUNDING_SECONDS = 0.01
 # what a fork must neither use nor close
 _inherited: list[sqlite3.Connection] = []
 
@@ -72,14 +74,16 @@ class Store:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Write all or nothing; other processes wait their turn."""
         with self._lock, told_errors(self.path):
-            self._connection.execute("begin immediate")
+            is_outer = not self._connection.in_transaction
             try:
+                # an interrupt that came while it waited for its turn is raised when it has it
+                self._connection.execute("begin immediate")
                 yield self._connection
+                self._connection.execute("commit")
             except BaseException:
-                if self._connection.in_transaction:
+                if is_outer and self._connection.in_transaction:
                     self._connection.execute("rollback")
                 raise
-            self._connection.execute("commit")
             self._log.shorten(self._connection)
 
     @contextmanager
@@ -140,13 +144,9 @@ def open_store(home: str | Path | None = None, *, wait_seconds: float = BUSY_SEC
             ) from error
         if not config.database.exists():
             make_private(config.database)
-        connection = connect(config.database, wait_seconds=wait_seconds)
-        try:
+        with closed_on_error(connect(config.database, wait_seconds=wait_seconds)) as connection:
             migrate(connection, timezone=config.timezone)
             return Store(config, connection)
-        except BaseException:
-            connection.close()
-            raise
 
 
 def open_reader(config: Config) -> Store:
@@ -158,9 +158,10 @@ def open_reader(config: Config) -> Store:
             isolation_level=None,
             check_same_thread=False,
         )
-        connection.execute("pragma cache_size = -4000")
-        connection.execute("pragma temp_store = memory")
-        return Store(config, connection)
+        with closed_on_error(connection):
+            connection.execute("pragma cache_size = -4000")
+            connection.execute("pragma temp_store = memory")
+            return Store(config, connection)
 
 
 def make_private(path: Path) -> None:
@@ -177,14 +178,42 @@ def connect(path: Path, *, wait_seconds: float = BUSY_SECONDS) -> sqlite3.Connec
     connection = sqlite3.connect(
         path, timeout=wait_seconds, isolation_level=None, check_same_thread=False
     )
-    connection.execute("pragma journal_mode = wal")
-    connection.execute("pragma synchronous = normal")
-    connection.execute("pragma cache_size = -24000")
-    # a checkpoint waits for the disk, and writes a page once however often it changed before:
-    # one for 64 MB, not for each 4
-    connection.execute("pragma wal_autocheckpoint = 16000")
-    connection.execute("pragma temp_store = memory")
-    return connection
+    with closed_on_error(connection):
+        use_log(connection, wait_seconds=wait_seconds)
+        connection.execute("pragma synchronous = normal")
+        connection.execute("pragma cache_size = -24000")
+        # a checkpoint waits for the disk, and writes a page once however often it changed before:
+        # one for 16 MB, not for each 4
+        connection.execute("pragma wal_autocheckpoint = 4000")
+        connection.execute("pragma temp_store = memory")
+        return connection
+
+
+def use_log(connection: sqlite3.Connection, *, wait_seconds: float) -> None:
+    """Let readers and a writer work at once, waiting for whoever is founding the same file.
+
+    SQLite itself does not wait here: of two that change a new file's mode, one is refused at once.
+    """
+    until = time.monotonic() + wait_seconds
+    while True:
+        try:
+            connection.execute("pragma journal_mode = wal")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                raise
+            time.sleep(FOUNDING_SECONDS)
+        else:
+            return
+
+
+@contextmanager
+def closed_on_error(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """The connection, let go where its file turns out to be of no use."""
+    try:
+        yield connection
+    except BaseException:
+        connection.close()
+        raise
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import msgspec
 
 from relight import __version__
 from relight.model import Cost, Turn, Usage
-from relight.prices import PriceList, find_price, price_usage
+from relight.prices import PriceList, find_own_price, find_price, price_usage
 from relight.store import Store
 
 # by turn: the tokens it was recorded with, then its cost
@@ -50,9 +50,9 @@ class Pricing:
     def _find_list(self, model: str | None, provider: str | None) -> PriceList | None:
         if model is None:
             return None
-        mine = self.store.config.prices
-        if model in mine:
-            return find_price(model, provider, config_prices=mine)
+        # the user's own are never kept: they may be others tomorrow
+        if own := find_own_price(model, self.store.config.prices):
+            return own
         row = self.store.query(
             "select prices, list_version from price where model = ? and provider = ?",
             (model, provider or ""),
@@ -61,7 +61,7 @@ class Pricing:
         if row and row[0][1] == version:
             blob = row[0][0]
             return None if blob is None else msgspec.json.decode(blob, type=PriceList)
-        found = find_price(model, provider, config_prices=mine)
+        found = find_price(model, provider)
         blob = None if found is None else msgspec.json.encode(found)
         self._found.append((model, provider or "", blob, version))
         return found

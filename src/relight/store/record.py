@@ -13,6 +13,7 @@ from relight.store import Store, invocations, outcomes, reconcile, rollup, rows,
 from relight.store.append import append
 from relight.store.places import find_current, write_place
 from relight.store.pricing import Pricing
+from relight.store.scheduled import write_scheduled
 from relight.store.seal import Sealed
 
 
@@ -22,7 +23,6 @@ class Recorder:
     def __init__(self, store: Store, pricing: Pricing | None = None) -> None:
         self.store = store
         self.pricing = pricing or Pricing(store)
-        self._forgotten = {row[0] for row in store.query("select session_id from forgotten")}
 
     def record(self, pieces: Sequence[Sealed]) -> tuple[list[Sealed], set[int]]:
         """Write pieces in one transaction; gives those taken, and the sessions that are new.
@@ -32,7 +32,7 @@ class Recorder:
         """
         with self.store.transaction() as database:
             taken = find_current(database, pieces)
-            forgotten = [self._is_forgotten(piece) for piece in taken]
+            forgotten = [_is_forgotten(database, piece) for piece in taken]
             wanted = [one for one, is_gone in zip(taken, forgotten, strict=True) if not is_gone]
             is_appended = len(wanted) == 1 and append(database, wanted[0], self.pricing)
             new = set() if is_appended else self.write(database, wanted)
@@ -56,12 +56,10 @@ class Recorder:
         for piece in pieces:
             database.executemany(rows.WRITE_CALL, piece.calls)
             database.executemany(rows.WRITE_TOTAL, rows.total_rows(piece))
-            database.executemany(rows.WRITE_JOB, rows.job_rows(piece))
-            database.executemany(rows.WRITE_RUN, rows.run_rows(piece))
-            database.executemany(rows.WRITE_LATENCY, rows.latency_rows(piece))
             database.executemany(rows.WRITE_SKILL, piece.skills)
             database.executemany(rows.WRITE_WORDS, rows.word_rows(piece))
-            database.executemany(timings.WRITE, piece.timings)
+            write_scheduled(database, piece)
+            timings.write(database, piece)
         rows.write_shared(database, shared)
         touched |= {session for sessions in shared.values() for session in sessions}
         touched |= {
@@ -75,9 +73,17 @@ class Recorder:
         self.pricing.keep_found(database)
         return new
 
-    def _is_forgotten(self, piece: Sealed) -> bool:
-        parents = (row_id("session", piece.source, one.parent or "") for _, one in piece.sessions)
-        return bool(self._forgotten) and not self._forgotten.isdisjoint([piece.owner_id, *parents])
+
+def _is_forgotten(database: sqlite3.Connection, piece: Sealed) -> bool:
+    """Whether a piece is of a session that was let go for good, or of a sub-agent of one.
+
+    Asked each time: it may be forgotten while it goes on.
+    """
+    parents = {one.parent for _, one in piece.sessions if one.parent is not None}
+    ids = [piece.owner_id, *(row_id("session", piece.source, parent) for parent in parents)]
+    marks = ", ".join("?" * len(ids))
+    statement = f"select 1 from forgotten where session_id in ({marks})"
+    return database.execute(statement, ids).fetchone() is not None
 
 
 def forget_words(piece: Sealed) -> Sealed:

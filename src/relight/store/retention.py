@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from relight.errors import RelightError
 from relight.store import Store, invocations, rollup, told
 
 DAY_MS = 86_400_000
@@ -78,6 +79,7 @@ def forget(store: Store, session_id: int) -> int:
     """
     store.run("pragma secure_delete = on")
     with store.transaction() as database:
+        _refuse_part(database, session_id)
         rows = database.execute(
             "select id from session where root_id = ?1 or id = ?1", (session_id,)
         ).fetchall()
@@ -98,6 +100,23 @@ def forget(store: Store, session_id: int) -> int:
         database.execute("insert into listing_words (listing_words) values ('optimize')")
     store.run("pragma wal_checkpoint(truncate)")
     return len(rows)
+
+
+def _refuse_part(database: sqlite3.Connection, session_id: int) -> None:
+    """A sub-agent of old lies on its session's tape, which cannot forget it alone."""
+    row = database.execute(
+        "select session.source || ':' || session.key, root.source || ':' || root.key"
+        " from session join session as root on root.id = session.root_id"
+        " where session.id = ? and exists (select 1 from tape_part where session_id = root.id)"
+        " and not exists (select 1 from tape_part where session_id = session.id)",
+        (session_id,),
+    ).fetchone()
+    if row:
+        part, whole = row
+        raise RelightError(
+            f"the records of {part} are on the tape of {whole}",
+            f"forget that one: relight forget {whole}",
+        )
 
 
 def _find_answers(database: sqlite3.Connection, now: int, days: int | None) -> Answers:

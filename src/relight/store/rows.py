@@ -5,10 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-import msgspec
-
 from relight.ids import row_id
-from relight.model import Cost, Session, Total, Turn
+from relight.model import Cost, Session, Turn, Usage
 from relight.store.seal import Sealed
 
 IS_LATER = "excluded.ended_at >= coalesce(ended_at, 0)"
@@ -96,21 +94,6 @@ WRITE_TOTAL = """
     where excluded.output_tokens >= output_tokens and excluded.input_tokens >= input_tokens
 """
 
-
-WRITE_JOB = """
-    insert or replace into job (id, source, key, name, schedule, prompt, skills, model, provider,
-        script, state, created_at, next_run_at)
-    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-WRITE_RUN = """
-    insert into run (id, source, key, job_id, session_id, status, error, scheduled_for, started_at,
-        finished_at)
-    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-    on conflict (id) do update set
-        status = excluded.status, error = excluded.error, started_at = excluded.started_at,
-        finished_at = excluded.finished_at, session_id = coalesce(session_id, excluded.session_id),
-        outcome = null
-"""
 # A fork copies how a skill came in along with the turns: of the sessions that tell it, one has it.
 WRITE_SKILL = f"""
     insert into skill_entry values (?, ?, ?, ?, ?, ?, ?)
@@ -121,13 +104,11 @@ WRITE_SKILL = f"""
         turn_id = coalesce(turn_id, excluded.turn_id)
 """
 WRITE_WORDS = "insert or replace into session_words values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-WRITE_LATENCY = "insert or ignore into call_latency values (?, ?, ?, ?)"
 
 
 def turn_row(
     source: str, turn_id: int, day: str | None, turn: Turn, *, cost: Cost
 ) -> tuple[Any, ...]:
-    usage = turn.usage
     return (
         turn_id,
         row_id("session", source, turn.session),
@@ -137,12 +118,7 @@ def turn_row(
         turn.provider,
         turn.role,
         turn.calls,
-        usage.input,
-        usage.cache_read,
-        usage.cache_write,
-        usage.cache_write_1h,
-        usage.output,
-        usage.reasoning,
+        *_tokens(turn.usage),
         turn.usage_status,
         cost.nanos,
         cost.status,
@@ -161,7 +137,9 @@ def write_sessions(database: sqlite3.Connection, piece: Sealed) -> set[int]:
         parent_id = None
         if session.parent is not None:
             parent_id = row_id("session", piece.source, session.parent)
-            rows.append(_stub_row(parent_id, piece.source, session.parent))
+            # one that has not been read yet has a place all the same
+            stub = Session(key=session.parent)
+            rows.append(_session_row(parent_id, piece.source, stub, None))
             if session.parent_kind == "subagent":
                 children.append(session_id)
         rows.append(_session_row(session_id, piece.source, session, parent_id))
@@ -193,11 +171,6 @@ def _session_row(
     )
 
 
-def _stub_row(session_id: int, source: str, key: str) -> tuple[Any, ...]:
-    """A parent that has not been read yet, so that its children have a place."""
-    return _session_row(session_id, source, Session(key=key), None)
-
-
 def _find_root(database: sqlite3.Connection, session_id: int) -> list[int]:
     """Put a sub-agent and all below it under its parent's root, whoever came first."""
     (root_id,) = database.execute(
@@ -217,65 +190,33 @@ def _find_root(database: sqlite3.Connection, session_id: int) -> list[int]:
 
 def total_rows(piece: Sealed) -> Iterator[tuple[Any, ...]]:
     for total_id, total in piece.totals:
-        yield _total_row(total_id, row_id("session", piece.source, total.session), total)
+        cost = total.cost or Cost(None, "unknown", None)
+        yield (
+            total_id,
+            row_id("session", piece.source, total.session),
+            int(total.with_children),
+            total.at,
+            total.model,
+            total.provider,
+            total.role,
+            total.calls,
+            *_tokens(total.usage),
+            cost.nanos,
+            cost.status,
+            cost.source,
+        )
 
 
-def _total_row(total_id: int, session_id: int, total: Total) -> tuple[Any, ...]:
-    usage, cost = total.usage, total.cost or Cost(None, "unknown", None)
+def _tokens(usage: Usage) -> tuple[int | None, ...]:
+    """The tokens in the order of the columns."""
     return (
-        total_id,
-        session_id,
-        int(total.with_children),
-        total.at,
-        total.model,
-        total.provider,
-        total.role,
-        total.calls,
         usage.input,
         usage.cache_read,
         usage.cache_write,
         usage.cache_write_1h,
         usage.output,
         usage.reasoning,
-        cost.nanos,
-        cost.status,
-        cost.source,
     )
-
-
-def job_rows(piece: Sealed) -> Iterator[tuple[Any, ...]]:
-    for job in piece.jobs:
-        yield (
-            row_id("job", piece.source, job.key),
-            piece.source,
-            job.key,
-            job.name,
-            job.schedule,
-            job.prompt,
-            msgspec.json.encode(job.skills).decode(),
-            job.model,
-            job.provider,
-            job.script,
-            job.state,
-            job.created_at,
-            job.next_run_at,
-        )
-
-
-def run_rows(piece: Sealed) -> Iterator[tuple[Any, ...]]:
-    for run in piece.runs:
-        yield (
-            row_id("run", piece.source, run.key),
-            piece.source,
-            run.key,
-            row_id("job", piece.source, run.job),
-            None if run.session is None else row_id("session", piece.source, run.session),
-            run.status,
-            run.error,
-            run.scheduled_for,
-            run.started_at,
-            run.finished_at,
-        )
 
 
 def word_rows(piece: Sealed) -> Iterator[tuple[Any, ...]]:
@@ -284,12 +225,6 @@ def word_rows(piece: Sealed) -> Iterator[tuple[Any, ...]]:
     origin_id = row_id("origin", piece.source, before.path)
     for session_id, *counts in piece.words:
         yield (session_id, origin_id, before.part, before.offset, *counts)
-
-
-def latency_rows(piece: Sealed) -> Iterator[tuple[Any, ...]]:
-    for one in piece.latencies:
-        session_id = row_id("session", piece.source, one.session)
-        yield (row_id("latency", piece.source, one.key), session_id, one.model, one.latency_ms)
 
 
 def find_known(database: sqlite3.Connection, ids: set[int]) -> set[int]:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from relight.ids import row_id
+from relight.ids import hash_names, row_id
 from relight.model import (
     Job,
     Latency,
@@ -121,14 +121,14 @@ def _call_row(source: str, call: ToolCall, day: str | None) -> tuple[Any, ...]:
     )
     is_plain = verdict.label in ("ok", "unknown")
     return (
-        row_id("call", source, call.key),
+        hash_names("call", source, call.key),
         row_id("session", source, call.session),
         None if call.turn is None else row_id("turn", source, call.turn),
         call.at,
         day,
         call.finished_at,
         call.tool,
-        row_id("arguments", call.tool, call.arguments or ""),
+        hash_names("arguments", call.tool, call.arguments or ""),
         None if call.arguments is None else len(call.arguments),
         None if call.result is None else len(call.result),
         call.exit_code if abs(call.exit_code or 0) < 1 << 31 else None,

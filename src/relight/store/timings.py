@@ -4,9 +4,31 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-WRITE = "insert or replace into call_timing values (?, ?, ?, ?, ?, ?)"
+from relight.ids import row_id
+from relight.store.seal import Sealed
+
 # a witness that has no id of the call tells of the same moment as the record
 MOMENT_MS = 10_000
+
+
+def write(database: sqlite3.Connection, piece: Sealed) -> None:
+    """Write what witnesses tell of calls of tools, and of models."""
+    database.executemany(
+        "insert or replace into call_timing values (?, ?, ?, ?, ?, ?)", piece.timings
+    )
+    source = piece.source
+    database.executemany(
+        "insert or ignore into call_latency values (?, ?, ?, ?)",
+        [
+            (
+                row_id("latency", source, one.key),
+                row_id("session", source, one.session),
+                one.model,
+                one.latency_ms,
+            )
+            for one in piece.latencies
+        ],
+    )
 
 
 def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> None:
