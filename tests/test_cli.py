@@ -1,11 +1,15 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import build
 from relight.cli import COMMANDS
+from relight.cli.config import SETTINGS
+from relight.config import JOBS
 from terminal import Cli
 
 
@@ -26,7 +30,7 @@ def test_the_first_run_finds_the_agents_reads_them_and_reports(cli: Cli) -> None
     build.write_claude(cli.home, build.claude_session())
     done = cli.run()
     assert done.returncode == 0, done.stderr
-    assert "Found claude-code (1 files)" in done.stdout
+    assert "Found claude-code (1 file)" in done.stdout
     assert "Recorded: 1 of claude-code sessions" in done.stdout
     assert "relight import" not in cli.run().stdout
 
@@ -37,7 +41,7 @@ def test_without_agents_the_first_run_offers_the_demo(cli: Cli) -> None:
 
 def test_a_later_overview_says_when_something_new_waits(filled: Cli) -> None:
     build.write_claude(filled.home, [build.claude_answer("m9", sessionId="other")], name="other")
-    assert "1 files have something new" in filled.run().stdout
+    assert "1 file has something new" in filled.run().stdout
 
 
 def test_import_tells_what_it_took(cli: Cli) -> None:
@@ -50,6 +54,31 @@ def test_import_tells_what_it_took(cli: Cli) -> None:
         "source", "files", "bytes", "sessions_new", "sessions_grown", "unreadable",
     }  # fmt: skip
     assert cli.run("import").stdout == "nothing new\n"
+
+
+def test_a_folder_without_sessions_of_its_source_is_told(cli: Cli) -> None:
+    path = build.write_claude(cli.home, build.claude_session())
+    words = ["import", "--from", str(path.parent), "--source"]
+    assert cli.run(*words, "codex").stdout == f"no session of codex was found in {path.parent}\n"
+    assert "1 new" in cli.run(*words, "claude-code").stdout
+    assert cli.run(*words, "claude-code").stdout == "nothing new\n"
+
+
+def test_a_report_of_nothing_says_what_to_ask_instead(filled: Cli) -> None:
+    asked = ["report", "--model", "nosuch", "--until", "2026-01-01"]
+    told = "nothing recorded there; try --since all, or leave out --until, --model\n"
+    assert filled.run(*asked).stdout == told
+    told = "nothing recorded there; leave out --project\n"
+    assert filled.run("report", "--since", "all", "--project", "nosuch").stdout == told
+    told = "nothing recorded there; try --since all\n"
+    assert filled.run("report", "--since", "2099-01-01").stdout == told
+
+
+def test_a_misspelt_command_is_answered_with_the_one_meant(cli: Cli) -> None:
+    done = cli.run("reprot")
+    assert done.returncode == 2
+    assert "Error: No such command 'reprot'. Did you mean 'report'?" in done.stderr
+    assert "Error: No such command 'xyzzy'.\n" in cli.run("xyzzy").stderr
 
 
 def test_from_needs_one_source_and_an_existing_place(cli: Cli) -> None:
@@ -91,6 +120,19 @@ def test_a_table_fits_eighty_columns(filled: Cli, by: str) -> None:
     text = filled.run("report", "--by", by, "--since", "all").stdout
     assert "total" in text
     assert max(len(line) for line in text.splitlines() if "─" in line or "claude" in line) <= 80
+
+
+def test_a_table_leaves_figures_out_before_it_cuts_a_day_or_a_name(filled: Cli) -> None:
+    words = ("report", "--by", "day,model,source,project", "--since", "all")
+    text = filled.run(*words).stdout
+    assert "claude-code" in text
+    assert "2026-11-15" in text
+    assert "no room for" in text
+    assert max(map(len, text.partition("no room")[0].splitlines())) <= 80
+    filled.environment["COLUMNS"] = "160"
+    wide = filled.run(*words).stdout
+    assert "cached" in wide
+    assert "no room for" not in wide
 
 
 def test_a_report_of_nothing_says_what_to_do(cli: Cli) -> None:
@@ -146,6 +188,16 @@ def test_doctor_tells_all_there_is(filled: Cli) -> None:
     assert "unreadable" in filled.run("doctor").stdout
 
 
+def test_show_says_that_shared_turns_count_in_another_session(filled: Cli) -> None:
+    assert "shared" not in filled.run("show", "11111111").stdout
+    fork = "00000000-bbbb-4bbb-8bbb-222222222222"
+    copied = [line | {"sessionId": fork} for line in build.claude_session()]
+    build.write_claude(filled.home, copied, name=fork)
+    filled.run("import")
+    told = "shared turns below: 3; another session has them too, and counts them"
+    assert told in filled.run("show", "11111111").stdout
+
+
 def test_failures_are_shown_and_told_as_json(filled: Cli) -> None:
     found = filled.json("failures", "--since", "all")
     assert set(found) == {"since", "failures", "spirals"}
@@ -184,6 +236,19 @@ def test_rebuild_backup_prune_and_forget_do_what_they_say(filled: Cli) -> None:
     assert filled.json("report", "--since", "all") == before
     assert filled.run("forget", "11111111", "--yes").stdout == "forgot 1 session\n"
     assert filled.json("report", "--since", "all")["total"]["sessions"] == 1
+
+
+def test_the_settings_that_help_names_are_all_there_are(cli: Cli) -> None:
+    lines = SETTINGS.partition("\b\n")[2]
+    (cli.home / "relight" / "config.toml").write_text(lines)
+    told = cli.json("config")
+    named = msgspec.toml.decode(lines)
+    assert {*named} == {*told} - {"home", "file"}
+    assert {*named["templates"]} == {*told["templates"]}
+    assert {*named["moa"]} == {*told["moa"]}
+    apart = {"base_url", "key_variable", "provider"}
+    assert {*named["jobs"]} == {*told["jobs"]} - apart == {*JOBS} - apart
+    assert max(map(len, cli.run("config", "--help").stdout.splitlines())) <= 80
 
 
 def test_config_shows_the_settings_and_unknown_ones_are_errors(cli: Cli) -> None:
@@ -245,6 +310,20 @@ def test_debug_shows_the_traceback(cli: Cli) -> None:
     assert "Traceback" not in cli.run("report", "--by", "colour").stderr
 
 
+@pytest.mark.parametrize("words", [[], ["--json"]], ids=["table", "json"])
+def test_a_reader_that_has_left_does_not_change_the_exit_code(
+    filled: Cli, words: list[str]
+) -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    command = [sys.executable, "-m", "relight", "report", "--since", "all", *words]
+    done = subprocess.run(
+        command, env=filled.environment, stdout=theirs, stderr=subprocess.PIPE, check=False
+    )
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_a_reader_that_leaves_early_is_no_error(filled: Cli) -> None:
     command = f"{sys.executable} -m relight report --by session --since all --json | head -c 1"
     done = subprocess.run(
@@ -258,6 +337,8 @@ def test_a_home_that_cannot_be_made_is_told(cli: Cli) -> None:
     done = cli.run("report", "--home", str(cli.home / "file" / "sub"))
     assert done.returncode == 1
     assert "hint: " in done.stderr
+    done = cli.run("report", "--home", str(cli.home / "file"))
+    assert done.stderr.startswith(f"error: {cli.home / 'file'} is no folder\nhint: ")
 
 
 def test_watch_reads_on_until_interrupted(cli: Cli) -> None:

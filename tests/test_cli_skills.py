@@ -71,7 +71,7 @@ def test_a_time_without_a_zone_is_in_the_stores(cli: Cli) -> None:
 def test_what_is_no_time_is_refused_with_the_forms_there_are(cli: Cli, typed: str) -> None:
     done = cli.run("skills", "record", "tidy", f"--invoked-at={typed}")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "invoked_at must be a time" in done.stderr
+    assert "error: --invoked-at must be a time" in done.stderr
     assert "2026-11-15T09:00:00Z or 20261115, or Unix seconds" in done.stderr
     assert cli.run("skills", "record", "tidy", f"--completed-at={typed}").returncode == 1
 
@@ -150,18 +150,25 @@ def test_tables_fit_eighty_columns(filled: Cli, words: list[str]) -> None:
     ("words", "code", "told"),
     [
         (["compare", "nothing"], 1, "no use of a skill 'nothing'"),
-        (["ema", "--alpha", "2"], 1, "alpha must be"),
-        (["ema", "--alpha", "0.3", "--half-life", "5"], 1, "say the same thing twice"),
-        (["ema", "--window-days", "0"], 1, "window_days must be"),
-        (["record", "x", "--entry", "magic"], 1, "entry cannot be 'magic'"),
-        (["record", "x", "--invoked-at", "soon"], 1, "invoked_at must be a time"),
+        (["ema", "--alpha", "2"], 1, "error: --alpha must be"),
+        (
+            ["ema", "--alpha", "0.3", "--half-life", "5"],
+            1,
+            "error: --alpha and --half-life say the",
+        ),
+        (["ema", "--half-life", "-1"], 1, "error: --half-life must be a number above 0, not -1"),
+        (["ema", "--window-days", "0"], 1, "error: --window-days must be"),
+        (["record", "x", "--entry", "magic"], 1, "error: --entry cannot be 'magic'"),
+        (["record", "x", "--invoked-at", "soon"], 1, "error: --invoked-at must be a time"),
         (["stats", "--since", "soon"], 1, "is not a day"),
         (["compare", "x", "--models", ","], 2, "name two models or more"),
         (["compare", "x", "--models", ""], 2, "name two models or more"),
         (["compare", "x", "--models", "a,a"], 2, "name two models or more"),
-        (["record", "x", "--quality-score", "7"], 1, "quality_score must be"),
-        (["record", "x", "--cost-usd", "1e10"], 1, "cost_usd must be"),
-        (["record", "x", "--input-tokens", str(2**63)], 1, "input_tokens must be"),
+        (["record", "x", "--quality-score", "7"], 1, "error: --quality-score must be"),
+        (["record", "x", "--cost-usd", "1e10"], 1, "error: --cost-usd must be"),
+        (["record", "x", "--input-tokens", str(2**63)], 1, "error: --input-tokens must be"),
+        (["record", " "], 1, "error: SKILL must be a text that is not empty"),
+        (["record", "x", "--cost-status", "reported"], 1, "but there is no --cost-usd"),
         (["nothing"], 2, "No such command"),
     ],
 )

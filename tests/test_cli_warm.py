@@ -3,8 +3,6 @@
 import json
 import os
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import pytest
 import build
 import build_warm
 from relight.injections import TAG
+from terminal import run_relight
 
 TASK = "Fix the rounding in the invoices module"
 LIKE = "invoice totals are rounded wrongly"
@@ -29,14 +28,7 @@ class Cli:
             self.environment.pop(name, None)
 
     def run(self, *words: str, given: str | None = None, code: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "relight", *words],
-            env=self.environment,
-            input=given,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run_relight(self.environment, *words, given=given)
         assert done.returncode == code, done.stderr
         return done.stdout if code == 0 else done.stderr
 

@@ -21,10 +21,10 @@ from relight.experiments.pairs import read_paired_report
 from relight.experiments.register import find_experiment
 from relight.experiments.sessions import read_sessions
 from relight.failing import read_spirals
+from relight.filters import Filter
 from relight.importing import import_all
 from relight.ledger import read_jobs, read_runs
 from relight.model import Imported
-from relight.reports import Filter
 from relight.store import Store, open_store
 from relight.store.tape import read_tape
 from relight.templates.library import read_templates, read_versions

@@ -6,8 +6,8 @@ import pytest
 
 import build
 from relight.errors import RelightError
+from relight.filters import Filter
 from relight.listing import Listing, list_sessions
-from relight.reports import Filter
 from relight.sessions import find_session
 from relight.store import Store, calls, rollup
 from relight.store.retention import forget
@@ -25,14 +25,13 @@ def key(start: str) -> str:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path, store: Store) -> Store:
     for at, (start, title) in enumerate(TITLES.items()):
         lines = [
             build.claude_prompt(title, at=at * 1000, sessionId=key(start)),
             build.claude_answer(f"msg_{start}", at=at * 1000 + 5, sessionId=key(start)),
         ]
         build.write_claude(tmp_path, lines, name=key(start))
-    store = build.open_home(tmp_path)
     build.import_home(store, tmp_path)
     return store
 
@@ -69,21 +68,21 @@ def test_a_search_finds_what_it_says(store: Store, search: str, found: list[str]
 
 
 def test_a_session_with_subagents_is_listed_once_with_all_they_cost(tmp_path: Path) -> None:
-    store = build.open_home(tmp_path)
-    parent = build.claude_session()
-    child = [
-        build.claude_prompt("Look around", at=2, agentId="a1", isSidechain=True),
-        build.claude_answer("msg_9", at=3, agentId="a1", isSidechain=True),
-    ]
-    name = f"{build.CLAUDE_SESSION}/subagents/agent-a1"
-    build.write_claude(tmp_path, child, name=name)
-    build.import_home(store, tmp_path)
-    build.write_claude(tmp_path, parent)
-    build.import_home(store, tmp_path)
-    (row,) = list_sessions(store)["sessions"]
-    figures = store.query("select sum(turns), sum(cost_nanos) from session_day")[0]
-    assert (row["turns"], round(row["cost_usd"] * 1e9)) == figures == (4, figures[1])
-    assert row["subagents"] == 1
+    with build.open_home(tmp_path) as store:
+        parent = build.claude_session()
+        child = [
+            build.claude_prompt("Look around", at=2, agentId="a1", isSidechain=True),
+            build.claude_answer("msg_9", at=3, agentId="a1", isSidechain=True),
+        ]
+        name = f"{build.CLAUDE_SESSION}/subagents/agent-a1"
+        build.write_claude(tmp_path, child, name=name)
+        build.import_home(store, tmp_path)
+        build.write_claude(tmp_path, parent)
+        build.import_home(store, tmp_path)
+        (row,) = list_sessions(store)["sessions"]
+        figures = store.query("select sum(turns), sum(cost_nanos) from session_day")[0]
+        assert (row["turns"], round(row["cost_usd"] * 1e9)) == figures == (4, figures[1])
+        assert row["subagents"] == 1
 
 
 def test_what_is_listed_is_the_sum_of_the_roll_up_whatever_is_written(store: Store) -> None:
@@ -99,18 +98,22 @@ def test_what_is_listed_is_the_sum_of_the_roll_up_whatever_is_written(store: Sto
 
 
 def test_calls_are_rolled_up_as_they_are_counted_one_by_one(tmp_path: Path) -> None:
-    build.write_claude(tmp_path, build.claude_session())
-    store = build.open_home(tmp_path)
-    build.import_home(store, tmp_path)
-    rows = store.query("select tool, kind, tool_calls, tool_failures from call_day order by tool")
-    assert rows == [("Bash", None, 1, 0), ("Read", "file_not_found", 1, 1)]
-    ids = [row[0] for row in store.query("select id from tool_call")]
-    with store.transaction() as database:
-        calls.shift(database, ids, -1)
-        assert database.execute("select count(*) from call_day").fetchone() == (0,)
-        calls.shift(database, ids, 1)
-    kept = store.query("select tool, kind, tool_calls, tool_failures from call_day order by tool")
-    assert kept == rows
+    with build.open_home(tmp_path) as store:
+        build.write_claude(tmp_path, build.claude_session())
+        build.import_home(store, tmp_path)
+        rows = store.query(
+            "select tool, kind, tool_calls, tool_failures from call_day order by tool"
+        )
+        assert rows == [("Bash", None, 1, 0), ("Read", "file_not_found", 1, 1)]
+        ids = [row[0] for row in store.query("select id from tool_call")]
+        with store.transaction() as database:
+            calls.shift(database, ids, -1)
+            assert database.execute("select count(*) from call_day").fetchone() == (0,)
+            calls.shift(database, ids, 1)
+        kept = store.query(
+            "select tool, kind, tool_calls, tool_failures from call_day order by tool"
+        )
+        assert kept == rows
 
 
 def test_a_forgotten_session_leaves_no_word_in_any_file(store: Store) -> None:

@@ -5,15 +5,16 @@ import pytest
 
 import build
 from relight.errors import RelightError
-from relight.reports import KEYS, Filter, read_filter, report
+from relight.failing import count_tools
+from relight.filters import Filter, read_filter
+from relight.reports import KEYS, find_first_day, merge_rows, report, sum_costs
 from relight.store import Store
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    store = build.open_home(tmp_path)
+def store(tmp_path: Path, store: Store) -> Store:
     build.write_claude(tmp_path, build.claude_session())
     build.write_codex(
         tmp_path,
@@ -48,6 +49,30 @@ def test_by_no_key_there_is_the_total_alone(store: Store) -> None:
     found = report(store, ())
     assert found.rows == []
     assert found.total == report(store, ("model",)).total
+
+
+@pytest.mark.parametrize("key", ["model", "source", "project"])
+def test_what_is_added_up_for_a_page_is_what_a_report_says(store: Store, key: str) -> None:
+    rows = report(store, (key,)).rows
+    merged = sorted(merge_rows(report(store, ("day", key)).rows, key), key=lambda row: row[key])
+    assert merged == [{name: row[name] for name in merged[0]} for row in rows]
+    costs = sum_costs(store, key, Filter())
+    assert costs == [{name: row[name] for name in costs[0]} for row in rows]
+
+
+def test_tools_are_counted_as_a_report_counts_them(store: Store) -> None:
+    chosen = Filter(source="claude-code")
+    names = ("tool", "tool_calls", "tool_failures")
+    rows = report(store, ("tool",), chosen).rows
+    counted = [tuple(row[name] for name in names) for row in rows]
+    assert counted
+    assert sorted(count_tools(store, chosen)) == sorted(counted)
+
+
+def test_the_first_day_is_the_first_that_a_filter_takes(store: Store) -> None:
+    (day,) = [row["day"] for row in report(store, ("day",), Filter(source="codex")).rows]
+    assert find_first_day(store, Filter(source="codex")) == day
+    assert find_first_day(store, Filter(source="hermes")) is None
 
 
 def test_a_model_without_a_price_is_unknown_and_counted(store: Store) -> None:

@@ -49,7 +49,7 @@ def test_a_port_that_is_taken_is_told_with_what_to_do(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         told = run(home, "--port", str(taken.getsockname()[1]))
     assert told.returncode == 1
-    assert "Address already in use" in told.stderr
+    assert "Address already in use\n" in told.stderr
     assert "hint: name another with --port" in told.stderr
 
 

@@ -1,5 +1,6 @@
 """Numbers, money, times and foreign text as people read them, on any face."""
 
+import math
 import re
 
 # control characters, and marks that turn the direction of text: sessions hold hostile text
@@ -37,14 +38,17 @@ def count(value: float | None) -> str:
 def dollars(value: float | None, *, unpriced: int = 0) -> str:
     """An amount of money; what is not known is not zero, and what lacks some of it is a least.
 
-    >>> [dollars(v) for v in (None, 0, 0.0042, 12.5, 1234.5)]
-    ['unknown', '$0.00', '$0.0042', '$12.50', '$1,234.50']
+    >>> [dollars(v) for v in (None, 0, 0.0000085, 0.0042, 12.5, 1234.5)]
+    ['unknown', '$0.00', '$0.0000085', '$0.0042', '$12.50', '$1,234.50']
     >>> dollars(12.5, unpriced=3)
     '≥$12.50'
     """
     if value is None:
         return "unknown"
-    told = f"${value:.4f}" if 0 < value < 0.01 else f"${value:,.2f}"
+    if 0 < value < 0.0001:  # so little is not nothing
+        told = f"${value:.{1 - math.floor(math.log10(value))}f}".rstrip("0")
+    else:
+        told = f"${value:.4f}" if 0 < value < 0.01 else f"${value:,.2f}"
     return f"≥{told}" if unpriced else told
 
 

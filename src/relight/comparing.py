@@ -74,9 +74,10 @@ def _read_arms(store: Store, skill: str) -> list[Arm]:
         known = [
             name for (name,) in store.query("select distinct skill_name from skill_invocations")
         ]
-        hint = (
-            f"there are {', '.join(sorted(known)[:8])}" if known else "run `relight import` first"
-        )
+        # a part of the name is what people write
+        known.sort(key=lambda name: (skill not in name, name))
+        more = f" and {len(known) - 8} more" if len(known) > 8 else ""
+        hint = f"there are {', '.join(known[:8])}{more}" if known else "run `relight import` first"
         raise MissingError(f"no use of a skill {skill!r} is recorded", hint)
     return arms
 

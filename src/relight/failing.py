@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from relight.reports import Filter, where
+from relight.filters import Filter, where
+from relight.reports import TOOLS
 from relight.spirals import JudgedCall, Spiral, find_spirals
 from relight.store import Store
 from relight.times import write_time
@@ -63,6 +64,17 @@ def count_days(store: Store, chosen: Filter) -> list[tuple[str, str, int]]:
     return store.query(
         "select day, coalesce(kind, 'unknown'), sum(tool_failures) + sum(failed_turns)"
         f" from call_day {test} group by day, kind",
+        values,
+    )
+
+
+def count_tools(store: Store, chosen: Filter) -> list[tuple[str, int, int]]:
+    """Every tool with how often it was called and how often that failed, the most failing first."""
+    test, values = where(chosen)
+    return store.query(
+        "select tool, sum(tool_calls), sum(tool_failures) as failed from call_day"
+        f" {test or 'where 1 = 1'} and tool in ({TOOLS})"
+        " group by tool order by failed desc, sum(tool_calls) desc, tool",
         values,
     )
 

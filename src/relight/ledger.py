@@ -1,6 +1,6 @@
 """Scheduled jobs and what became of their runs, also those of other agents' schedulers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -73,26 +73,49 @@ PRICED = f"""
         (select sum(unpriced_turns) from session_day where root_id = told.session_id)
     from ({{}}) as told left join session on session.id = told.session_id
 """
-# what was skipped, or waits, has not been run; the outcome is that of the newest
+# what was skipped, or waits, has not been run
 RAN = f"""
-    select job, count(*), sum(outcome = 'success'), sum(outcome = 'failure'), outcome,
-        max(coalesce(started_at, 0))
-    from {RUNS} where status not in ('claimed', 'skipped') group by job
+    select job, status, coalesce(outcome, 'unknown'), started_at from {RUNS} as told
+    where status not in ('claimed', 'skipped') {NEWEST}
+"""
+LATELY = 30  # runs that a job is judged by
+# The newest of each job. They are ranked by what that needs alone: what a run tells is long.
+RECENT = f"""
+    with forgotten ({", ".join(COLUMNS)}) as ({FORGOTTEN})
+    {KEPT} where run.id in (
+        select id from (
+            select id, row_number() over (
+                partition by job_id order by coalesce(started_at, scheduled_for) desc, key
+            ) as place from run where status <> 'skipped'
+        ) where place <= ?
+    )
+    union all
+    select {", ".join(COLUMNS)} from (
+        select *, row_number() over (partition by job order by started_at desc, run_id) as place
+        from forgotten
+    ) where place <= ?
 """
 
 
 def read_jobs(store: Store) -> list[dict[str, Any]]:
-    """Every job with its last run and how its runs went."""
+    """Every job with its last run, how its runs went, and why a person should look at it."""
     rows = store.query(
         "select full_name, name, schedule, skills, model, provider, script, state, created_at,"
         " next_run_at, definition from job where state is null or state <> 'removed'"
         " order by name, key"
     )
-    ran = {job: figures for job, *figures in store.query(RAN)}
+    ran: dict[str, list[tuple[Any, ...]]] = {}
+    for run in store.query(RAN):
+        ran.setdefault(run[0], []).append(run)
     jobs = []
     for job, name, schedule, skills, model, provider, script, state, made, due, definition in rows:
         own = msgspec.json.decode(definition) if definition else {}
-        runs, successes, failures, last_outcome, last_at = ran.get(job, (0, 0, 0, None, 0))
+        runs = ran.get(job, ())
+        outcomes = [outcome for _, _, outcome, _ in runs]
+        last_at = next((began for _, _, _, began in runs if began is not None), None)
+        judged = [
+            (status, outcome) for _, status, outcome, _ in runs[: LATELY + 1] if status != "running"
+        ]
         jobs.append(
             {
                 "job": job,
@@ -107,14 +130,37 @@ def read_jobs(store: Store) -> list[dict[str, Any]]:
                 "state": state,
                 "created_at": write_time(made),
                 "next_run_at": write_time(due),
-                "runs": runs,
-                "successes": successes or 0,
-                "failures": failures or 0,
-                "last_run_at": write_time(last_at or None),
-                "last_outcome": last_outcome or ("unknown" if runs else None),
+                "runs": len(runs),
+                "successes": outcomes.count("success"),
+                "failures": outcomes.count("failure"),
+                "last_run_at": write_time(last_at),
+                "last_outcome": outcomes[0] if outcomes else None,
+                "trouble": find_trouble(judged, is_own=bool(own)),
             }
         )
     return jobs
+
+
+def find_trouble(runs: Sequence[tuple[str, str]], *, is_own: bool) -> str | None:
+    """Why a person should look at a job: by the status and outcome of its runs, newest first.
+
+    None where all is well. Of runs that are not ours an unknown end is nothing to look into: their
+    scheduler did not tell it.
+
+    >>> find_trouble([("failed", "failure"), ("done", "success")], is_own=True)
+    'the last run failed'
+    """
+    row = next((at for at, (_, outcome) in enumerate(runs) if outcome != "failure"), len(runs))
+    if row > LATELY:
+        return f"the last {LATELY} runs or more failed"
+    if row:
+        return "the last run failed" if row == 1 else f"the last {row} runs failed"
+    if is_own and runs and runs[0] == ("unknown", "unknown"):
+        return "nobody knows how the last run went"
+    known = runs[:LATELY]
+    failed = sum(outcome == "failure" for _, outcome in known)
+    is_frequent = failed and failed * 4 >= len(known)
+    return f"{failed} of the last {len(known)} runs failed" if is_frequent else None
 
 
 def find_foreign(store: Store, name: str) -> dict[str, Any] | None:
@@ -138,34 +184,37 @@ def read_runs(
 ) -> list[dict[str, Any]]:
     """Runs, newest first, of all jobs or of the one named by its name or id."""
     most = -1 if limit is None else limit
-    if name is None:
-        chosen = f"select * from {RUNS} as told {NEWEST} limit ?"
-        rows = store.query(PRICED.format(chosen) + NEWEST, (most,))
-    else:
-        meant = find_meant(store, name)
-        if not meant:
-            raise MissingError(f"there is no job {name!r}", "`relight job list` shows them")
-        test = f"where job in ({', '.join('?' * len(meant))})"
-        chosen = f"select * from {RUNS} as told {test} {NEWEST} limit ?"
-        rows = store.query(PRICED.format(chosen) + NEWEST, (*meant, most))
-    return [_tell(store, row) for row in rows]
+    test, values = ("", []) if name is None else _test_job(store, name)
+    chosen = f"select * from {RUNS} as told {test} {NEWEST} limit ?"
+    return [
+        _tell(store, row) for row in store.query(PRICED.format(chosen) + NEWEST, (*values, most))
+    ]
+
+
+def find_run(store: Store, name: str, run_id: str) -> dict[str, Any] | None:
+    """The run of a job that is called so, however old it is."""
+    test, values = _test_job(store, name)
+    called = "iif(source = 'relight', '', source || ':') || run_id"
+    chosen = f"select * from {RUNS} as told {test} and {called} = ?"
+    rows = store.query(PRICED.format(chosen), (*values, run_id))
+    return _tell(store, rows[0]) if rows else None
+
+
+def _test_job(store: Store, name: str) -> tuple[str, list[str]]:
+    meant = find_meant(store, name)
+    if not meant:
+        raise MissingError(f"there is no job {name!r}", "`relight job list` shows them")
+    return f"where job in ({', '.join('?' * len(meant))})", meant
 
 
 def read_recent(store: Store, *, each: int) -> dict[str, list[dict[str, Any]]]:
-    """The last runs of every job by its name, so many of each, newest first."""
-    chosen = f"""
-        select * from (
-            select *, row_number() over (
-                partition by job order by coalesce(started_at, scheduled_for) desc, run_id
-            ) as place from {RUNS}
-        ) where place <= ?
-    """
-    rows = store.query(PRICED.format(chosen) + NEWEST, (each,))
+    """The last runs of every job by its name, so many of each, newest first, none skipped."""
+    rows = store.query(PRICED.format(RECENT) + NEWEST, (each, each))
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         run = _tell(store, row)
         runs.setdefault(run["job"], []).append(run)
-    return runs
+    return {job: found[:each] for job, found in runs.items()}
 
 
 def read_run(store: Store, run_id: int) -> dict[str, Any]:

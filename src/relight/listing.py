@@ -9,7 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.errors import RelightError
-from relight.reports import Filter, escape_like, is_whole, where
+from relight.filters import Filter, escape_like, is_whole, where
+from relight.reports import is_priced
 from relight.store import Store
 from relight.times import write_time
 
@@ -299,7 +300,7 @@ def _tell(row: Sequence[Any]) -> dict[str, Any]:
         "score": score,
         "turns": turns,
         "tokens": tokens,
-        "cost_usd": nanos / 1e9 if unpriced < turns or not turns else None,
+        "cost_usd": nanos / 1e9 if is_priced(turns, unpriced, nanos) else None,
         "included_usd": included / 1e9,
         "unpriced_turns": unpriced,
         "tool_calls": calls,

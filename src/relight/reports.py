@@ -1,14 +1,13 @@
 """What it all came to: totals by day, model, project, tool and whatever else people ask by."""
 
-import re
-from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Iterable, Sequence
+from datetime import date
 from typing import Any
 
 from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.sources import SOURCES
+from relight.filters import Filter, where
 from relight.store import Store
 from relight.store.rollup import TOKENS
 
@@ -25,6 +24,7 @@ SUMS = (
     "failed_turns",
 )
 COUNTED = ("tool_calls", "tool_failures", "failed_turns")
+ADDED = ("turns", "unpriced_turns", "tool_calls", "tool_failures", *TOKENS)
 USED = SUMS[:-1]  # failed model calls are no turns
 USAGE_KEYS = {
     "day": "day",
@@ -41,7 +41,6 @@ USAGE_KEYS = {
 # what tells of calls, not of turns: tokens have no meaning for them
 CALL_KEYS = {"tool": "tool", "failure": "kind"}
 KEYS = (*USAGE_KEYS, *CALL_KEYS)
-DEFAULT_SINCE = "30d"
 
 
 class Report(Struct, frozen=True):
@@ -50,62 +49,6 @@ class Report(Struct, frozen=True):
     by: list[str]
     rows: list[dict[str, Any]]
     total: dict[str, Any]
-
-
-class Filter(Struct, frozen=True, kw_only=True):
-    """Which part of the record a report is about; days are in the store's time zone."""
-
-    since: str | None = None
-    until: str | None = None
-    source: str | None = None
-    model: str | None = None
-    project: str | None = None
-
-
-def read_filter(
-    store: Store,
-    *,
-    since: str = DEFAULT_SINCE,
-    until: str | None = None,
-    source: str | None = None,
-    model: str | None = None,
-    project: str | None = None,
-    now: datetime | None = None,
-) -> Filter:
-    """A filter from what people type: `7d`, `all` or a date, and parts of names.
-
-    A name in quotes is meant whole, and `""` are those without one.
-    """
-    from zoneinfo import ZoneInfo
-
-    if source is not None and source not in SOURCES:
-        raise RelightError(f"there is no source {source!r}", f"there are {', '.join(SOURCES)}")
-    today = (now or datetime.now(UTC)).astimezone(ZoneInfo(store.timezone)).date()
-    return Filter(
-        since=read_day(since, today=today),
-        until=read_day(until, today=today) if until else None,
-        source=source,
-        model=model,
-        project=project,
-    )
-
-
-def read_day(text: str, *, today: date) -> str | None:
-    """A day from `2026-05-01`, or `7d`: the last seven days with today; None for `all`.
-
-    >>> read_day("7d", today=date(2026, 11, 15))
-    '2026-11-09'
-    """
-    if text == "all":
-        return None
-    try:
-        if days := re.fullmatch(r"(\d{1,6})d", text):
-            return (today - timedelta(days=max(int(days[1]) - 1, 0))).isoformat()
-        return date.fromisoformat(text).isoformat()
-    except (ValueError, OverflowError):
-        raise RelightError(
-            f"{text!r} is not a day", "write 2026-05-01, or 7d for the last seven days, or all"
-        ) from None
 
 
 def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = None) -> Report:
@@ -131,8 +74,11 @@ def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = N
         f" from {table} {join} {test} {in_order}",
         values,
     )
-    sessions = store.query(f"select count(distinct root_id) from {table} {test}", values)[0][0]
-    total = [sessions, *_add_up([row[len(by) + 1 :] for row in rows])]
+    if by:
+        sessions = store.query(f"select count(distinct root_id) from {table} {test}", values)[0][0]
+        total = (sessions, *_add_up([row[len(by) + 1 :] for row in rows]))
+    else:
+        total = rows[0]
     labels = _session_labels(store, table, test, values) if "session" in by else {}
     if by and by[0] == "session":
         order = {found: number for number, found in enumerate(labels)}
@@ -144,6 +90,54 @@ def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = N
             keys |= labels.get(keys["session"], {"title": None})
         shown.append({**keys, **figures(row[len(by) :], of_calls=of_calls)})
     return Report(list(by), shown, figures(total, of_calls=of_calls))
+
+
+def sum_costs(store: Store, by: str, chosen: Filter) -> list[dict[str, Any]]:
+    """What a report by this key says of sessions and cost, for those who need no more."""
+    test, values = where(chosen)
+    rows = store.query(
+        f"select {USAGE_KEYS[by]}, count(distinct root_id), sum(turns), sum(unpriced_turns),"
+        f" sum(cost_nanos) from {USAGE} {test} group by 1 order by 1",
+        values,
+    )
+    return [
+        {
+            by: key,
+            "sessions": sessions,
+            "cost_usd": nanos / 1e9 if is_priced(turns, unpriced, nanos) else None,
+            "unpriced_turns": unpriced,
+        }
+        for key, sessions, turns, unpriced, nanos in rows
+    ]
+
+
+def find_first_day(store: Store, chosen: Filter) -> str | None:
+    """The first day that has anything in it; what has no day is on none."""
+    test, values = where(chosen)
+    ((first,),) = store.query(f"select min(day) from {USAGE} {test}", values)
+    # the word that stands for no day comes after every day
+    return first if first and first[:1].isdigit() else None
+
+
+def merge_rows(rows: Iterable[dict[str, Any]], key: str) -> list[dict[str, Any]]:
+    """Rows of a report by several keys as rows by one of them, without what does not add up."""
+    merged: dict[str | None, dict[str, Any]] = {}
+    for row in rows:
+        whole = merged.setdefault(row[key], {key: row[key], "cost_usd": 0.0})
+        for name in (*ADDED, "cost_usd"):
+            if row[name] is not None:
+                whole[name] = whole.get(name, 0) + row[name]
+    for whole in merged.values():
+        whole |= {name: whole.get(name) for name in ADDED}
+        if not is_priced(whole["turns"], whole["unpriced_turns"], whole["cost_usd"]):
+            whole["cost_usd"] = None
+    return list(merged.values())
+
+
+def is_priced(turns: int, unpriced_turns: int, cost: float) -> bool:
+    """Whether a cost is known: a skill may be charged with part of a priced turn, and have only
+    unpriced ones as its own."""
+    return bool(unpriced_turns < turns or not turns or cost)
 
 
 def _sum(name: str, *, of_calls: bool) -> str:
@@ -221,56 +215,6 @@ def _choose_table(by: Sequence[str]) -> str:
     return JOBS if "job" in by else USAGE
 
 
-def where(chosen: Filter) -> tuple[str, list[str]]:
-    """The test and its values for what a filter takes, over columns of these names."""
-    tests, values = [], []
-    for test, value in (
-        ("day >= ?", chosen.since),
-        ("day <= ?", chosen.until),
-        ("source = ?", chosen.source),
-        _test_name("model", chosen.model),
-        _test_name("project", chosen.project),
-    ):
-        if value is not None:
-            tests.append(test)
-            values.append(value)
-    return f"where {' and '.join(tests)}" if tests else "", values
-
-
-def _test_name(column: str, wanted: str | None) -> tuple[str, str | None]:
-    if wanted is None or not is_whole(wanted):
-        return f"{column} like ? escape '\\'", None if wanted is None else escape_like(wanted)
-    name = wanted[1:-1]
-    return f"{column} = ?" if name else f"coalesce({column}, '') = ?", name
-
-
-def is_whole(wanted: str) -> bool:
-    """Whether a filter names the whole of a name, and not a part of it."""
-    return len(wanted) > 1 and wanted[0] == wanted[-1] == '"'
-
-
-def quote_name(name: str | None) -> str:
-    """The filter that takes what has this name, or no name, and nothing else."""
-    return f'"{name or ""}"'
-
-
-def is_named(name: str | None, wanted: str) -> bool:
-    """Whether a filter takes a name, as `where` would.
-
-    >>> [is_named("gpt-5.2-codex", one) for one in ("", "Codex", '"gpt-5.2"', '"gpt-5.2-codex"')]
-    [True, True, False, True]
-    """
-    if is_whole(wanted):
-        return (name or "") == wanted[1:-1]
-    return wanted.lower() in (name or "").lower()
-
-
-def escape_like(text: str) -> str:
-    """A pattern of `like … escape '\\'` for whatever has this text in it."""
-    escaped = re.sub(r"([%_\\])", r"\\\1", text)
-    return f"%{escaped}%"
-
-
 def _week_table(store: Store, table: str) -> tuple[str, str]:
     """Days and their ISO weeks as a table, since no SQL for them works everywhere."""
     days = [day for (day,) in store.query(f"select distinct day from {table}")]
@@ -310,11 +254,8 @@ def figures(row: Sequence[Any], *, of_calls: bool = False) -> dict[str, Any]:
         sums = {name: value or 0 if name not in TOKENS else value for name, value in sums.items()}
         shown["turns"] = sums["turns"]
     shown |= {name: sums[name] for name in TOKENS}
-    # a skill may be charged with part of a priced turn, and have only unpriced ones as its own
-    is_priced = not of_calls and bool(
-        sums["unpriced_turns"] < sums["turns"] or not sums["turns"] or sums["cost_nanos"]
-    )
-    shown["cost_usd"] = sums["cost_nanos"] / 1e9 if is_priced else None
+    is_known = not of_calls and is_priced(sums["turns"], sums["unpriced_turns"], sums["cost_nanos"])
+    shown["cost_usd"] = sums["cost_nanos"] / 1e9 if is_known else None
     shown["included_usd"] = None if of_calls else sums["included_nanos"] / 1e9
     shown["unpriced_turns"] = sums["unpriced_turns"]
     shown["partial_turns"] = sums["partial_turns"]

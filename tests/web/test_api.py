@@ -4,13 +4,13 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
+import build_warm
 import serving
 
 SAME = [
@@ -29,17 +29,6 @@ SAME = [
     ("/api/experiments/list", ["experiment", "list"]),
     ("/api/experiments/warm-or-cold", ["experiment", "report", "warm-or-cold"]),
 ]
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return serving.make_home(tmp_path_factory.mktemp("api"))
-
-
-@pytest.fixture(scope="module")
-def client(home: Path) -> Iterator[TestClient]:
-    with serving.make_client(home) as client:
-        yield client
 
 
 def run_json(home: Path, *words: str) -> Any:
@@ -173,6 +162,19 @@ def test_a_template_is_made_retired_and_restored(client: TestClient) -> None:
     assert client.post(f"{path}/restore", headers=secret).json()["state"] == "live"
     states = {one["state"] for one in client.get("/api/templates?state=live").json()["templates"]}
     assert states == {"live"}
+
+
+def test_a_template_that_is_restored_takes_the_place_of_the_weakest(tmp_path: Path) -> None:
+    with build_warm.open_warm(tmp_path, live=1) as store:
+        first = build_warm.capture(store, "Fix the rounding in invoices").name
+        tools = ("python", "grep", "sed", "tzdata")
+        second = build_warm.capture(store, "Parse dates with time zones on import", tools).name
+        home = store.config.home
+    with serving.make_client(home) as client:
+        secret = {"X-Relight-Secret": serving.read_secret(client)}
+        assert client.post(f"/api/templates/{first}/restore", headers=secret).status_code == 200
+        found = client.get("/api/templates").json()["templates"]
+    assert {one["name"]: one["state"] for one in found} == {first: "live", second: "retired"}
 
 
 def test_a_body_may_not_say_what_is_not_asked(client: TestClient) -> None:

@@ -28,12 +28,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def client(home: Path) -> Iterator[TestClient]:
-    with serving.make_client(home) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
 def locked(home: Path) -> Iterator[TestClient]:
     with serving.make_client(home, token=TOKEN, is_loopback=False) as client:
         yield client
@@ -246,3 +240,8 @@ def test_a_form_that_is_turned_down_leads_back_to_its_page(client: TestClient) -
         )
         assert refused.status_code == 404
         assert f'<a class="button" href="{back}">' in refused.text
+
+
+@pytest.mark.parametrize("name", ["x" * 400, "%00", "..%2fapp.py", "nothing.css"])
+def test_a_file_that_is_none_of_ours_is_not_found(client: TestClient, name: str) -> None:
+    assert client.get(f"/static/{name}").status_code == 404

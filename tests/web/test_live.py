@@ -1,7 +1,9 @@
 """Open pages learn that the store has changed, cheaply, and never hold up who changes it."""
 
+import sqlite3
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -68,20 +70,21 @@ def test_a_page_says_which_version_it_was_made_of(home: Path) -> None:
 
 
 def test_however_many_ask_the_database_is_looked_at_ten_times_a_second(home: Path) -> None:
-    watcher = Watcher(serving.read_config(home))
-    watcher.version()
-    looks: list[str] = []
-    assert watcher.connection is not None
-    watcher.connection.set_trace_callback(looks.append)
-    began = time.monotonic()
-    tabs = [
-        threading.Thread(target=lambda: [watcher.version() for _ in range(500)]) for _ in range(8)
-    ]
-    for tab in tabs:
-        tab.start()
-    for tab in tabs:
-        tab.join()
-    assert len(looks) <= (time.monotonic() - began) / LOOK_SECONDS + 1
+    with closing(Watcher(serving.read_config(home))) as watcher:
+        watcher.version()
+        looks: list[str] = []
+        assert watcher.connection is not None
+        watcher.connection.set_trace_callback(looks.append)
+        began = time.monotonic()
+        tabs = [
+            threading.Thread(target=lambda: [watcher.version() for _ in range(500)])
+            for _ in range(8)
+        ]
+        for tab in tabs:
+            tab.start()
+        for tab in tabs:
+            tab.join()
+        assert len(looks) <= (time.monotonic() - began) / LOOK_SECONDS + 1
 
 
 def test_pages_are_read_while_someone_writes_and_the_writer_does_not_wait(home: Path) -> None:
@@ -106,3 +109,45 @@ def test_a_reader_cannot_write(home: Path) -> None:
 
     with open_reader(serving.read_config(home)) as reader, pytest.raises(StoreError):
         reader.query("delete from session")
+
+
+def test_a_store_that_went_away_is_told_and_not_made_anew(home: Path) -> None:
+    away = home.with_name("away")
+    with serving.make_client(home) as client:
+        secret = client.get("/api/secret").json()["secret"]
+        assert client.get("/sessions?since=all").status_code == 200
+        home.rename(away)
+        time.sleep(LOOK_SECONDS * 1.2)
+        page = client.get("/sessions?since=all")
+        assert (page.status_code, "is not there any more" in page.text) == (503, True)
+        assert client.get("/api/live").status_code == 503
+        act = client.post("/api/jobs/a/pause", headers={"X-Relight-Secret": secret}, json={})
+        assert act.status_code == 503
+        assert not home.exists()
+        away.rename(home)
+        build.wait_for(lambda: client.get("/sessions?since=all").status_code == 200)
+
+
+def test_another_store_in_the_same_place_is_shown(home: Path, tmp_path: Path) -> None:
+    with serving.make_client(home) as client:
+        assert len(client.get("/api/sessions?since=all").json()["sessions"]) == 1
+        import_another(tmp_path / "elsewhere", OTHER)
+        with build.open_home(tmp_path / "elsewhere") as other:
+            other.backup(tmp_path / "other.db")
+        (tmp_path / "other.db").rename(home / "relight.db")
+        time.sleep(LOOK_SECONDS * 1.2)
+        assert "zebras" in client.get("/sessions?since=all").text
+
+
+def test_a_store_that_a_newer_relight_has_changed_is_refused_and_says_what_to_do(
+    home: Path,
+) -> None:
+    with serving.make_client(home) as client:
+        assert client.get("/").status_code == 200
+        with closing(sqlite3.connect(home / "relight.db")) as newer:
+            newer.execute("pragma user_version = 9999")
+        time.sleep(LOOK_SECONDS * 1.2)
+        page = client.get("/")
+        assert page.status_code == 503
+        assert "schema 9999" in page.text
+        assert "start it anew" in page.text

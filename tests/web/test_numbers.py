@@ -1,15 +1,11 @@
 """Numbers that lead somewhere: the list behind each has as many rows as the number says."""
 
 import re
-from collections.abc import Iterator
 from html import unescape
-from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from starlette.testclient import TestClient
-
-import serving
 
 # a figure that counts sessions: a link whose text is a number, or a tile that says so
 FIGURES = re.compile(r'<a href="(/sessions\?[^"]*)"[^>]*>([\d,]+)</a>')
@@ -34,17 +30,6 @@ PAGES = [
     "/failures",
     "/failures?since=all&model=opus",
 ]
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return serving.make_home(tmp_path_factory.mktemp("numbers"))
-
-
-@pytest.fixture(scope="module")
-def client(home: Path) -> Iterator[TestClient]:
-    with serving.make_client(home) as client:
-        yield client
 
 
 def count_rows(client: TestClient, link: str) -> int:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from schemathesis import GenerationMode
 from schemathesis.config import SchemathesisConfig
 from starlette.testclient import TestClient
 
-import serving
 from relight.reports import KEYS
 from relight.web.actions import ACTIONS
 from relight.web.answering import DOCUMENT
@@ -25,17 +23,6 @@ from relight.web.questions import Nothing
 EXAMPLES = 20
 PHASES = [Phase.generate]
 ALONE = {"/api/live", "/api/secret", "/api/openapi.json"}
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return serving.make_home(tmp_path_factory.mktemp("openapi"))
-
-
-@pytest.fixture(scope="module")
-def client(home: Path) -> Iterator[TestClient]:
-    with serving.make_client(home) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

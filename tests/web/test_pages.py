@@ -1,8 +1,8 @@
 """Pages: each says something on an empty store, and every link on a full one leads somewhere."""
 
+import json
 import re
 from collections import Counter, deque
-from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
@@ -23,17 +23,6 @@ LISTS = [page.path for page in PAGES if page.is_in_navigation]
 EVIL = "<script>alert(1)</script>\u202e'\"\x1b[2J"
 # as many addresses of each kind are opened: the others differ by their figures only
 MOST = 3
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return serving.make_home(tmp_path_factory.mktemp("pages"))
-
-
-@pytest.fixture(scope="module")
-def client(home: Path) -> Iterator[TestClient]:
-    with serving.make_client(home) as client:
-        yield client
 
 
 def find_links(text: str) -> list[str]:
@@ -124,6 +113,14 @@ def test_a_filter_that_is_none_is_told_and_left_out(client: TestClient) -> None:
     assert "Cost by day and model" in page.text
 
 
+@pytest.mark.parametrize("name", ["path", "self", "view", "<b>&#", "x" * 900])
+def test_a_parameter_that_nobody_knows_goes_along(client: TestClient, name: str) -> None:
+    page = client.get("/sessions", params={name: "1", "outcome": "failure"})
+    assert page.status_code == 200
+    links = [link for link in find_links(page.text) if link.startswith("/sessions?")]
+    assert any((name, "1") in parse_qsl(urlsplit(link).query) for link in links)
+
+
 @pytest.mark.parametrize("path", [*LISTS, "/skills/ticket-triage"])
 @pytest.mark.parametrize(
     "days",
@@ -181,6 +178,31 @@ def test_long_text_is_cut_and_kept_whole_in_a_file(tmp_path: Path) -> None:
     assert kept.content == result.encode()
     assert kept.headers["content-type"] == "text/plain; charset=utf-8"
     assert kept.headers["content-disposition"].startswith("attachment; ")
+
+
+def test_a_total_that_is_all_there_is_stands_after_what_was_said(tmp_path: Path) -> None:
+    said = [{"role": "user", "content": "Greet me."}, {"role": "assistant", "content": "Hello!"}]
+    usage = {"prompt_tokens": 9, "completion_tokens": 2}
+    session = {"id": "one", "model": "claude-haiku-4-5", "messages": said, "usage": usage}
+    (tmp_path / "a.jsonl").write_text(json.dumps(session) + "\n")
+    import_chat(tmp_path / "relight", tmp_path / "a.jsonl")
+    with serving.make_client(tmp_path / "relight") as client:
+        steps = client.get("/sessions/chat:one").text.partition('class="steps"')[2]
+    places = [steps.index(text) for text in ("Greet me.", "Hello!", "reconciled")]
+    assert places == sorted(places)
+
+
+def test_a_running_cost_is_a_lower_bound_from_the_first_turn_without_a_price(
+    client: TestClient,
+) -> None:
+    found = client.get("/api/sessions?since=all&limit=500").json()["sessions"]
+    partly = [one["session"] for one in found if one["unpriced_turns"] and one["cost_usd"]]
+    assert partly
+    for name in partly:
+        told = re.findall(r'all so far ([^"]*)"', client.get(f"/sessions/{name}").text)
+        bounds = [cost.startswith("≥") for cost in told]
+        assert bounds == sorted(bounds)
+        assert bounds[-1]
 
 
 def test_the_same_filters_are_in_every_link(client: TestClient) -> None:

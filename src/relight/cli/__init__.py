@@ -50,6 +50,32 @@ class Group(click.Group):
         command: click.Command = import_module(f"relight.cli.{module}").command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            # click itself seeks the name meant only among commands that are imported
+            from difflib import get_close_matches
+
+            close = [f"{name!r}" for name in get_close_matches(args[0], COMMANDS)]
+            meant = f" Did you mean {' or '.join(close)}?" if close else ""
+            ctx.fail(f"No such command {args[0]!r}.{meant}")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # click would exit with 1. It was our reader's pipe, as of `head`, if another line finds
+            # it broken too; that of a program we started is an error
+            try:
+                sys.stdout.write("\n")
+                sys.stdout.flush()
+            except BrokenPipeError:
+                _let_go(sys.stdout)
+                ctx.exit(0)
+            raise
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])

@@ -6,25 +6,32 @@ from relight.config import find_home, read_config
 SETTINGS = """Settings that config.toml may hold:
 
 \b
-timezone = "Europe/Berlin"      # whose days are counted; fixed when the store is made
-[prices."my-model"]             # dollars per million tokens, before any price list
-input_usd_per_mtok = 0.5        # and output_…, cache_read_…, cache_write_…
+timezone = "Europe/Berlin"     # whose days count; fixed at the beginning
+[prices."my-model"]            # dollars a million tokens, before any list
+input_usd_per_mtok = 0.5       # and output_…, cache_read_…, cache_write_…
 [templates]
-max_live_per_category = 5       # in use, per project and category; 0: no limit
-hold_out = 0.2                  # the share of sessions that starts cold, to compare with
-auto = "candidates"             # what imports make of good sessions; or "use", or "off"
+max_live_per_category = 5      # per project and category; 0: any number
+hold_out = 0.2                 # the share of sessions that start cold
+auto = "candidates"            # or "use", or "off": what imports make
+[moa]
+save_traces = true             # keep every turn of a mixture; else none
+trace_dir = "~/traces"         # else moa-traces in Relight's folder
+[moa.presets.review]           # a mixture by this name
+references = [{ model = "a" }] # and base_url, key_variable, temperature
+aggregator = { model = "b" }   # the one that acts
+reference_timeout_seconds = 60
 [jobs]
-model = "gpt-5.1"               # of jobs that name none; and base_url, key_variable, provider
-budget_usd_per_day = 5.0        # of all jobs together; beyond it runs are refused
-warn_at = 0.8                   # the part of any budget from which on runs say so
-context_tokens = 131072         # the window of jobs' models, where you know better
-max_parallel = 4                # runs of one scheduler at a time
-[[jobs.routes]]                 # the first whose pattern is in a job's prompt chooses its model
+model = "gpt-5.1"              # and base_url, key_variable, provider
+budget_usd_per_day = 5.0       # of all jobs; beyond it runs are refused
+warn_at = 0.8                  # the part of a budget at which runs say so
+context_tokens = 131072        # of jobs' models, where you know better
+max_parallel = 4               # runs of one scheduler at a time
+[[jobs.routes]]                # the first whose pattern is in a job's prompt
 pattern = "(?i)summar"
-model = "small-model"           # and base_url, key_variable, provider
+model = "small-model"          # and base_url, key_variable, provider
 [serve]
-token = "…"                     # what the dashboard asks for; needed to serve other machines
-hosts = ["box.lan"]             # names that it is reached by, beside this machine's own
+token = "…"                    # that the dashboard asks for
+hosts = ["box.lan"]            # names that it is reached by beside its own
 """
 
 
@@ -43,6 +50,11 @@ def command(as_json: bool) -> None:
             "max_live_per_category": config.max_live_per_category,
             "hold_out": config.hold_out,
             "auto": config.auto_templates,
+        },
+        "moa": {
+            "save_traces": config.save_traces,
+            "trace_dir": str(config.trace_folder),
+            "presets": config.presets,
         },
         "jobs": {
             "model": config.job_model,
@@ -66,6 +78,8 @@ def command(as_json: bool) -> None:
     click.echo(f"timezone: {config.timezone or 'that of this machine when the store was made'}")
     live = config.max_live_per_category or "any number of"
     click.echo(f"templates: {live} live per project and category, {config.hold_out:.0%} held out")
+    kept = f"kept in {config.trace_folder}" if config.save_traces else "not kept"
+    click.echo(f"moa: {', '.join(config.presets) or 'no presets'}, traces {kept}")
     limit = config.budget_usd_per_day
     click.echo(
         f"jobs: {config.job_model or 'each names its model'},"

@@ -22,8 +22,9 @@ def command(keep: Path | None, is_served: bool) -> None:
     from relight.cli.report import print_report
     from relight.demo import write_demo
     from relight.demo.facts import record_facts, write_settings
+    from relight.filters import read_filter
     from relight.importing import import_all
-    from relight.reports import read_filter, report
+    from relight.reports import report
 
     if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
         raise RelightError(f"{keep} is not an empty folder", "name a new folder")

@@ -12,6 +12,7 @@ import click
 from relight.cli.options import (
     current_store,
     json_option,
+    name_option,
     print_json,
     relight_command,
     split_words,
@@ -43,7 +44,7 @@ LIMITS = ("budget_usd", "budget_tokens")
 @click.option("--template", metavar="T", help="What the warm arm begins with (else auto).")
 @click.option("--tools", metavar="T,…", help="The tools that the agent may use.")
 @click.option("--rounds", type=click.IntRange(1), help="How often each task is run (else once).")
-@click.option("--timeout", metavar="10m", help="How long a run may take (else 30m).")
+@click.option("--timeout", "run_seconds", metavar="10m", help="How long a run may take (else 30m).")
 @click.option("--max-attempts", type=click.IntRange(1), help="Tries, if trying again can help.")
 @click.option("--budget-usd", type=float, metavar="X", help="What all runs may cost together.")
 @click.option("--budget-tokens", type=int, metavar="N", help="The tokens of all runs together.")
@@ -86,8 +87,8 @@ def _prepare(store: "Store", name: str, file: Path | None, given: Mapping[str, A
     find_experiment(store, name)
     told = [key for key, value in given.items() if value not in (None, False) and key not in LIMITS]
     if told:
-        option = told[0].removeprefix("use_").replace("_", "-")
-        raise click.UsageError(f"--{option} goes with --tasks: an experiment goes on as it began")
+        option = name_option(start, told[0])
+        raise click.UsageError(f"{option} goes with --tasks: an experiment goes on as it began")
     if any(given[limit] is not None for limit in LIMITS):
         change_limits(store, name, **{limit: given[limit] for limit in LIMITS})
 
@@ -109,7 +110,7 @@ def _read_plan(file: Path, given: Mapping[str, Any]) -> "Plan":
     fields: dict[str, Any] = {
         "model": given["model"] or os.environ.get("RELIGHT_MODEL"),
         "runner": given["runner"] or ("command" if words else None),
-        "run_seconds": read_span(given["timeout"]) if given["timeout"] else None,
+        "run_seconds": read_span(given["run_seconds"]) if given["run_seconds"] else None,
         "tools": split_words(given["tools"]) if given["tools"] else None,
     }
     names = ("base_url", "key_variable", "template", "rounds", "max_attempts", *LIMITS)

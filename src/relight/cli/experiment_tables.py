@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 # each measure in words, and how its figures are written
 LINES = {
     "success_rate": ("task success, where known", "{:.1%}"),
-    "first_30_failure_rate": ("failed of the first 30 calls", "{:.1%}"),
-    "seconds_to_first_success": ("seconds to a call that worked", "{:.1f}"),
+    "first_30_failure_rate": ("failed of first 30 calls", "{:.1%}"),
+    "seconds_to_first_success": ("seconds to a first success", "{:.1f}"),
     "failures_per_session": ("failed calls a session", "{:.2f}"),
     "failures_per_run": ("failed calls a run", "{:.2f}"),
     "tools_per_session": ("tools a session (no goal)", "{:.1f}"),

@@ -3,7 +3,7 @@ from typing import Any
 import click
 
 from relight.cli.options import current_store, json_option, print_json, relight_command
-from relight.reports import DEFAULT_SINCE, read_filter
+from relight.filters import DEFAULT_SINCE, read_filter
 
 TEXT_ROWS = 20
 
@@ -64,4 +64,5 @@ def tell_spiral(spiral: dict[str, Any]) -> str:
     times = f"{spiral['tool']}: {what} {spiral['count']} times"
     if spiral["tokens"] is None:
         return times
-    return f"{times}, {count(spiral['tokens'])} tokens, {dollars(spiral['cost_usd'])}"
+    cost = dollars(spiral["cost_usd"], unpriced=spiral["unpriced_turns"])
+    return f"{times}, {count(spiral['tokens'])} tokens, {cost}"

@@ -1,3 +1,4 @@
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from relight.cli.options import current_store, json_option, print_json, relight_
 from relight.errors import RelightError
 from relight.importing import import_all
 from relight.model import Imported
-from relight.sources import SOURCES
+from relight.sources import SOURCES, find_source
 from relight.store import Store
 
 WATCH_SECONDS = 2.0
@@ -70,6 +71,9 @@ def _import_once(
     if as_json:
         print_json({"sources": done, "candidates": candidates, "seconds": round(spent, 3)})
         return
+    if folder and not any(find_source(sources[0]).find(os.environ, folder)):
+        click.echo(f"no session of {sources[0]} was found in {folder}")
+        return
     click.echo(summarise(done, spent))
     if candidates:
         some = "1 good session is now a candidate for a template"
@@ -86,7 +90,8 @@ def summarise(done: Sequence[Imported], spent: float) -> str:
             news = f"{one.sessions_new} new, {one.sessions_grown} grown"
             lines.append(f"{one.source}: {news} ({one.bytes / 1e6:.1f} MB)")
         if one.unreadable:
-            lines.append(f"  {one.unreadable} unreadable lines: see `relight doctor`")
+            what = "line" if one.unreadable == 1 else "lines"
+            lines.append(f"  {one.unreadable} unreadable {what}: see `relight doctor`")
     return "\n".join([*lines, f"imported in {spent:.1f} s"] if lines else ["nothing new"])
 
 

@@ -153,10 +153,14 @@ def _tell_state(name: str, state: str, told: str, *, as_json: bool) -> None:
 
 
 def _settle_dead(store: Any) -> None:
-    """A run whose process is gone is not shown as running."""
-    from relight.jobs.losses import find_dead, settle_dead
+    """A run whose process is gone is not shown as running, and with what it left."""
+    from relight.jobs.losses import find_dead, find_untold, settle_dead
 
     settle_dead(store, find_dead(store, now=_now()))
+    if find_untold(store):
+        from relight.jobs.aftermath import follow_up
+
+        follow_up(store)
 
 
 def _now() -> int:

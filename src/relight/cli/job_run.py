@@ -41,7 +41,8 @@ def _print_result(told: dict[str, Any], answer: str | None) -> None:
     figures = [told["run_id"], f"outcome {told['outcome']}"]
     figures.append(screen.seconds(told["duration_seconds"]))
     if told["session_id"]:
-        figures += [screen.dollars(told["cost_usd"]), told["session_id"]]
+        cost = screen.dollars(told["cost_usd"], unpriced=told["unpriced_turns"] or 0)
+        figures += [cost, told["session_id"]]
     click.echo(" · ".join(figures), err=True)
     for line in (*told["evidence"], *told["warnings"]):
         click.echo(f"  {screen.clean(line)}", err=True)

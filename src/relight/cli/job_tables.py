@@ -36,6 +36,9 @@ def print_jobs(jobs: Sequence[Mapping[str, Any]], zone: str) -> None:
         for job in jobs
     ]
     screen.print_table(columns, rows)
+    for job in jobs:
+        if job["trouble"]:
+            screen.print_text(f"{job['name']} needs attention: {job['trouble']}")
 
 
 def print_job(told: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], zone: str) -> None:
@@ -71,7 +74,9 @@ def print_runs(runs: Sequence[Mapping[str, Any]], zone: str) -> None:
             run["name"],
             run["status"] if run["status"] in UNDONE else run["outcome"],
             screen.seconds(run["duration_seconds"]),
-            screen.dollars(run["cost_usd"]) if run["session_id"] or run["cost_usd"] else "–",
+            screen.dollars(run["cost_usd"], unpriced=run["unpriced_turns"] or 0)
+            if run["session_id"] or run["cost_usd"]
+            else "–",
             run["evidence"][0] if run["evidence"] else run["note"] or "",
         ]
         for run in runs

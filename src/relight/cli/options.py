@@ -1,25 +1,52 @@
 """What the commands have in common: where the store is, and how data is printed."""
 
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
 
-from relight.errors import RelightError
+from relight.errors import ParameterError, RelightError
 from relight.store import Store, open_store
 
 Function = Callable[..., Any]
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
+class _Command(click.Command):
+    """A command whose errors name what a person typed, not what Python calls it."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ParameterError as error:
+            message = error.message
+            for name in error.names:
+                message = re.sub(rf"(?<!-)\b{name}\b", name_option(self, name), message, count=1)
+            raise RelightError(message, error.hint) from error
+
+
+def name_option(command: click.Command, name: str) -> str:
+    """The option or argument of a command that gives a parameter, as it is typed.
+
+    A parameter's name says its unit too: `--half-life` gives `half_life_days`.
+    """
+    found = {one.name: one for one in command.params if one.name}
+    near = [one for one in found if name.startswith(f"{one}_")]
+    param = found.get(name) or (found[max(near, key=len)] if near else None)
+    if isinstance(param, click.Option):
+        return max((*param.opts, *param.secondary_opts), key=len)
+    return name if param is None else param.human_readable_name
+
+
 def relight_command(name: str, example: str) -> Callable[[Function], click.Command]:
     """A command with the options all of them take, and an example in its help."""
 
     def make(function: Function) -> click.Command:
-        made = click.command(name, epilog=f"Example: {example}", context_settings=SETTINGS)(
-            function
-        )
+        made = click.command(
+            name, cls=_Command, epilog=f"Example: {example}", context_settings=SETTINGS
+        )(function)
         made.params += _shared_options()
         return made
 

@@ -4,7 +4,7 @@ import os
 
 import click
 
-from relight import reports
+from relight import filters, reports
 from relight.cli import screen
 from relight.cli.report import print_report
 from relight.store import Store, open_store
@@ -28,7 +28,11 @@ def _first_run(store: Store) -> bool:
         click.echo("No sessions of Claude Code, Codex or Hermes Agent were found on this machine.")
         click.echo("Try `relight demo`, or name a folder: relight import --source NAME --from DIR")
         return False
-    names = ", ".join(f"{name} ({files} files)" for name, files in found.items() if files)
+    names = ", ".join(
+        f"{name} ({files:,} file{'s' if files > 1 else ''})"
+        for name, files in found.items()
+        if files
+    )
     click.echo(f"Found {names}. Reading …")
     import time
 
@@ -49,7 +53,7 @@ def _show(store: Store) -> None:
 
     span = f"{(write_time(first) or '')[:10]} to {(write_time(last) or '')[:10]}"
     screen.print_text(f"Recorded: {told} sessions, {span}", style="bold")
-    chosen = reports.read_filter(store)
+    chosen = filters.read_filter(store)
     by_day = reports.report(store, ("day",), chosen)
     if by_day.rows:
         print_report(by_day)
@@ -59,13 +63,14 @@ def _show(store: Store) -> None:
     _print_next(store)
 
 
-def _print_tops(store: Store, chosen: reports.Filter) -> None:
+def _print_tops(store: Store, chosen: filters.Filter) -> None:
     """The models and projects that cost most."""
     for key in ("model", "project"):
-        found = reports.report(store, (key,), chosen)
-        rows = sorted(found.rows, key=lambda row: row["cost_usd"] or 0, reverse=True)[:3]
+        found = reports.sum_costs(store, key, chosen)
+        rows = sorted(found, key=lambda row: row["cost_usd"] or 0, reverse=True)[:3]
         told = " · ".join(
-            f"{str(row[key] or 'unknown').rsplit('/', 1)[-1]} {screen.dollars(row['cost_usd'])}"
+            f"{str(row[key] or 'unknown').rsplit('/', 1)[-1]}"
+            f" {screen.dollars(row['cost_usd'], unpriced=row['unpriced_turns'])}"
             for row in rows
         )
         screen.print_text(f"top {key}s: {told}")
@@ -77,5 +82,6 @@ def _print_next(store: Store) -> None:
 
     waiting = sum(1 for name in SOURCES for _ in find_work(store, name, None, os.environ))
     if waiting:
-        screen.print_text(f"→ {waiting} files have something new: relight import")
+        files = "1 file has" if waiting == 1 else f"{waiting:,} files have"
+        screen.print_text(f"→ {files} something new: relight import")
     screen.print_text("→ relight report --by model · relight show SESSION · relight doctor")

@@ -1,9 +1,11 @@
 import time
+from collections.abc import Callable
 from functools import partial
 
 import click
 
 from relight.cli.options import (
+    Function,
     ask,
     current_store,
     json_option,
@@ -12,31 +14,25 @@ from relight.cli.options import (
     yes_option,
 )
 
+Decorator = Callable[[Function], Function]
+
+
+def days_option(word: str, name: str, told: str, default: int | None = None) -> Decorator:
+    return click.option(
+        word,
+        name,
+        type=click.IntRange(0),
+        default=default,
+        show_default=default is not None,
+        metavar="DAYS",
+        help=f"Drop {told} that ended longer ago{' (else none)' if default is None else ''}.",
+    )
+
 
 @relight_command("prune", example="relight prune --tapes 90 --dry-run")
-@click.option(
-    "--tapes",
-    "tape_days",
-    type=click.IntRange(0),
-    default=90,
-    show_default=True,
-    metavar="DAYS",
-    help="Drop tapes of sessions that ended longer ago.",
-)
-@click.option(
-    "--index",
-    "index_days",
-    type=click.IntRange(0),
-    metavar="DAYS",
-    help="Drop whole sessions that ended longer ago (else none).",
-)
-@click.option(
-    "--answers",
-    "answer_days",
-    type=click.IntRange(0),
-    metavar="DAYS",
-    help="Drop files with answers of jobs' runs that ended longer ago (else none).",
-)
+@days_option("--tapes", "tape_days", "tapes of sessions", 90)
+@days_option("--index", "index_days", "whole sessions")
+@days_option("--answers", "answer_days", "files with answers of jobs' runs")
 @click.option("--dry-run", is_flag=True, help="Only tell what would go.")
 @yes_option
 @json_option

@@ -1,9 +1,12 @@
+from collections.abc import Sequence
+
 import click
 
-from relight import reports
+from relight import filters, reports
 from relight.cli.options import current_store, json_option, print_json, relight_command
 from relight.reports import Report
 
+SHORT_NAME, LONG_NAME = 13, 36
 MARKDOWN_COLUMNS = (
     "sessions",
     "turns",
@@ -20,7 +23,7 @@ MARKDOWN_COLUMNS = (
 
 @relight_command("report", example="relight report --by model,project --since 7d")
 @click.option("--by", default="day", metavar="KEYS", help=f"Of {', '.join(reports.KEYS)}.")
-@click.option("--since", default=reports.DEFAULT_SINCE, metavar="D", help="2026-05-01, 7d or all.")
+@click.option("--since", default=filters.DEFAULT_SINCE, metavar="D", help="2026-05-01, 7d or all.")
 @click.option("--until", metavar="D", help="The last day, as 2026-05-31 or 7d.")
 @click.option("--source", metavar="S", help="Only this source.")
 @click.option("--model", metavar="M", help="Only models whose name has this in it.")
@@ -50,7 +53,7 @@ def command(
     if not keys:
         raise click.UsageError(f"--by needs a key: {', '.join(reports.KEYS)}")
     with current_store() as store:
-        chosen = reports.read_filter(
+        chosen = filters.read_filter(
             store, since=since, until=until, source=source, model=model, project=project
         )
         found = reports.report(store, keys, chosen)
@@ -64,7 +67,11 @@ def command(
     elif found.rows:
         print_report(found)
     else:
-        hint = "try --since all" if has_any else "run `relight import`, or try `relight demo`"
+        limits = {"--until": until, "--source": source, "--model": model, "--project": project}
+        given = ", ".join(name for name, value in limits.items() if value)
+        tries = [] if since == "all" else ["try --since all"]
+        tries += [f"leave out {given}"] if given else []
+        hint = ", or ".join(tries) if has_any else "run `relight import`, or try `relight demo`"
         click.echo(f"nothing recorded there; {hint}")
 
 
@@ -116,25 +123,27 @@ def print_report(found: Report) -> None:
     from relight.cli import screen
 
     of_calls = found.total["turns"] is None
-    keys = [screen.Column(key, is_number=False) for key in found.by]
+    keys = [screen.Column(key, is_number=False, is_name=key in WHOLE) for key in found.by]
     if "session" in found.by:
         keys.append(screen.Column("title", is_number=False))
     figures = _call_figures if of_calls else _usage_figures
     largest = max((_weight(row) for row in found.rows), default=0)
     with_bar = found.by in (["day"], ["week"], ["month"])
     headings = CALL_HEADINGS if of_calls else USAGE_HEADINGS
-    columns = [*keys, *[screen.Column(heading) for heading in headings]]
+    first = 1 if "session" in found.by else 0  # each of them is one session
+    columns = [*keys, *[screen.Column(name, is_spare=name in SPARE) for name in headings[first:]]]
     if with_bar:
         columns.append(screen.Column("", is_number=False, style="cyan"))
     rows = []
+    short = shorten([str(row["session"]) for row in found.rows]) if "session" in found.by else {}
     for row in found.rows:
-        names = [_name(key, row[key]) for key in found.by]
+        names = [short.get(row[key]) or _name(key, row[key]) for key in found.by]
         if "session" in found.by:
             names.append(row["title"] or "")
         bar = [screen.bar(_weight(row), largest)] if with_bar else []
-        rows.append([*names, *figures(row), *bar])
+        rows.append([*names, *figures(row)[first:], *bar])
     blank = [""] * (len(keys) - 1)
-    total = ["total", *blank, *figures(found.total), *([""] if with_bar else [])]
+    total = ["total", *blank, *figures(found.total)[first:], *([""] if with_bar else [])]
     screen.print_table(columns, rows, total=total)
     for note in notes(found):
         screen.print_text(note, style="dim")
@@ -142,6 +151,8 @@ def print_report(found: Report) -> None:
 
 CALL_HEADINGS = ["sess.", "tool calls", "failed", "share", "model calls failed"]
 USAGE_HEADINGS = ["sess.", "turns", "input", "cached", "output", "cost", "failed"]
+WHOLE = ("day", "week", "month", "session")
+SPARE = ("input", "cached", "output", "model calls failed")
 
 
 def _cost(row: dict[str, object]) -> str:
@@ -195,10 +206,20 @@ def _name(key: str, value: object) -> str:
         return f"(no {key})"
     if key == "project":
         return "/".join(text.rsplit("/", 2)[-2:])
-    if key == "session":
-        source, _, name = text.partition(":")
-        return f"{source}:{name[:13]}"
     return text
+
+
+def shorten(sessions: Sequence[str]) -> dict[str, str]:
+    """Beginnings of sessions' names that tell them apart, where that is not too long.
+
+    >>> list(shorten(["hermes:cron_4d9a61c07b3e_0815", "hermes:cron_4d9a61c07b3e_0923"]).values())
+    ['hermes:cron_4d9a61c07b3e_08', 'hermes:cron_4d9a61c07b3e_09']
+    """
+    for length in range(SHORT_NAME, LONG_NAME + 1):
+        short = {name: name[: name.find(":") + 1 + length] for name in sessions}
+        if len({*short.values()}) == len(short):
+            break
+    return short
 
 
 def notes(found: Report) -> list[str]:

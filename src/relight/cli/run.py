@@ -23,8 +23,10 @@ SHOWN_CHARACTERS = 100
 @click.option("--workdir", default=".", metavar="DIR", help="The folder it works in.")
 @click.option("--max-turns", type=click.IntRange(1), default=50, help="How many model calls.")
 @click.option("--max-tokens", type=click.IntRange(1), help="How many tokens in all.")
-@click.option("--budget-usd", type=float, help="How much it may cost.")
-@click.option("--timeout", type=float, metavar="SECONDS", help="How long it may take in all.")
+@click.option("--budget-usd", "cost_usd", type=float, help="How much it may cost.")
+@click.option(
+    "--timeout", "seconds", type=float, metavar="SECONDS", help="How long it may take in all."
+)
 @click.option(
     "--allow-private-fetch", is_flag=True, help="Let web_fetch reach this machine and its network."
 )
@@ -40,8 +42,8 @@ def command(
     workdir: str,
     max_turns: int,
     max_tokens: int | None,
-    budget_usd: float | None,
-    timeout: float | None,
+    cost_usd: float | None,
+    seconds: float | None,
     allow_private_fetch: bool,
     max_tool_chars: int,
     as_json: bool,
@@ -60,7 +62,7 @@ def command(
         raise RelightError("which model?", "name one with --model or RELIGHT_MODEL")
     # a run that is ended from outside ends its commands too, and says so in the record
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    budget = Budget(turns=max_turns, tokens=max_tokens, cost_usd=budget_usd, seconds=timeout)
+    budget = Budget(turns=max_turns, tokens=max_tokens, cost_usd=cost_usd, seconds=seconds)
     with current_store() as store:
         result, start = run_prompt(
             store,

@@ -18,25 +18,40 @@ from relight.amounts import dollars as dollars
 from relight.amounts import seconds as seconds
 from relight.amounts import size as size
 
+READABLE = 14  # characters that tell most names apart
 BLOCKS = " ▏▎▍▌▋▊▉█"
 
 
+class Screen(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave a reader that has gone to `main`, where it is no error; rich would exit with 1."""
+        raise BrokenPipeError
+
+
 def console(stream: IO[str] | None = None) -> Console:
-    return Console(file=stream or sys.stdout, highlight=False, emoji=False)
+    return Screen(file=stream or sys.stdout, highlight=False, emoji=False)
 
 
 class Column:
     """A column of a table: its heading, and whether it holds numbers or words.
 
-    Words give way where a table is too wide, unless they are names that a person must type.
+    Words give way where a table is too wide, unless they are names that a person must type. What
+    is spare is left out before words are cut so short that nobody can tell them apart.
     """
 
     def __init__(
-        self, heading: str, *, is_number: bool = True, is_name: bool = False, style: str = ""
+        self,
+        heading: str,
+        *,
+        is_number: bool = True,
+        is_name: bool = False,
+        is_spare: bool = False,
+        style: str = "",
     ) -> None:
         self.heading = heading
         self.is_number = is_number and not is_name
         self.is_name = is_name
+        self.is_spare = is_spare
         self.style = style
 
 
@@ -57,13 +72,18 @@ def print_table(
         footer_style="bold",
     )
     cells = [[clean(cell) for cell in row] for row in (*rows, *([total] if total else []))]
+    spare = find_spare(columns, cells, target.width)
+    left_out = [columns[number].heading for number in spare]
+    kept = [number for number in range(len(columns)) if number not in spare]
+    columns = [columns[number] for number in kept]
+    cells = [[row[number] for number in kept] for row in cells]
     widths = fit_widths(columns, cells, target.width)
     if any(column.is_name for column in columns):  # rather a line too long than half a name
         target.width = max(target.width, sum(widths) + 2 * len(widths))
     for number, column in enumerate(columns):
         table.add_column(
             column.heading,
-            Text(clean(total[number])) if total else "",
+            Text(cells[-1][number]) if total else "",
             justify="right" if column.is_number else "left",
             no_wrap=True,
             overflow="ellipsis",
@@ -73,16 +93,40 @@ def print_table(
     for row in cells[: len(rows)]:
         table.add_row(*map(Text, row))
     target.print(table)
+    if left_out:
+        told = ", ".join(reversed(left_out))
+        print_text(f"no room for {told}: a wider window shows it, --json too", style="dim")
+
+
+def find_spare(
+    columns: Sequence[Column], cells: Sequence[Sequence[str]], available: int
+) -> list[int]:
+    """The places of what is left out so that words can be read, from the right."""
+    widths = measure(columns, cells)
+    least = [
+        width if column.is_number or column.is_name else min(width, READABLE)
+        for width, column in zip(widths, columns, strict=True)
+    ]
+    needed, found = sum(least) + 2 * len(least) - 1, []
+    for number in reversed(range(len(columns))):
+        if needed > available and columns[number].is_spare:
+            needed -= least[number] + 2
+            found.append(number)
+    return found
+
+
+def measure(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[int]:
+    return [
+        max(cell_len(text) for text in (column.heading, *(row[number] for row in cells)))
+        for number, column in enumerate(columns)
+    ]
 
 
 def fit_widths(
     columns: Sequence[Column], cells: Sequence[Sequence[str]], available: int
 ) -> list[int]:
     """A width for each column; where they do not fit, the widest words are cut first."""
-    widths = [
-        max(cell_len(text) for text in (column.heading, *(row[number] for row in cells)))
-        for number, column in enumerate(columns)
-    ]
+    widths = measure(columns, cells)
     words = [number for number, one in enumerate(columns) if not one.is_number and not one.is_name]
     least = 8 if any(column.is_name for column in columns) else 4
     while words and sum(widths) + 2 * len(widths) - 1 > available:

@@ -49,7 +49,7 @@ def serve(home: str | Path | None, *, host: str, port: int, token: str | None = 
             http="h11",
             ws="none",
             loop="asyncio",
-            lifespan="off",
+            lifespan="on",
             log_level="warning",
             access_log=False,
             server_header=False,
@@ -81,6 +81,6 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
     except OSError as error:
         raise RelightError(
-            f"cannot serve on {host}, port {port}: {error.strerror}",
+            f"cannot serve on {host}, port {port}: {os.strerror(error.errno or 0)}",
             "name another with --port; 0 takes any that is free",
         ) from error

@@ -56,11 +56,16 @@ def _print(found: dict[str, Any]) -> None:
         screen.print_text(
             f"{figures['partial_turns']} turns are partial: output is a lower bound", style="dim"
         )
+    if shared := sum(turn["is_shared"] for turn in found["turns"]):
+        screen.print_text(
+            f"shared turns below: {shared}; another session has them too, and counts them",
+            style="dim",
+        )
     if found["parent"]:
         screen.print_text(f"{found['parent_kind']} of {found['parent']}")
     for child in found["children"]:
         title = (child["title"] or "")[:50]
-        cost = screen.dollars(child["cost_usd"])
+        cost = screen.dollars(child["cost_usd"], unpriced=child["unpriced_turns"])
         screen.print_text(f"  {child['kind']}: {child['session']} {cost} {title}")
     for evidence in found["evidence"]:
         screen.print_text(f"  {evidence}", style="dim")

@@ -17,7 +17,7 @@ def print_stats(totals: Sequence[SkillTotal], daily: Daily) -> None:
     """Uses, outcomes and costs of each skill and model, and how often they ran."""
     headings = ["runs", "ok", "failed", "unkn.", "cost", "time", "trend"]
     columns = [screen.Column(name, is_number=False) for name in ("skill", "model")]
-    columns += [screen.Column(name) for name in headings]
+    columns += [screen.Column(name, is_spare=name == "trend") for name in headings]
     days, used = _list_days(daily), _group_days(daily)
     rows = []
     for total in totals:
@@ -44,7 +44,7 @@ def print_ema(rows: Sequence[SkillEma], daily: Daily) -> None:
     """The averages, and the plain success rate of each day beside them."""
     columns = [screen.Column(name, is_number=False) for name in ("skill", "model")]
     columns += [screen.Column(name) for name in ("success", "n_eff", "a call", "time", "runs")]
-    columns += [screen.Column("unkn."), screen.Column("trend")]
+    columns += [screen.Column("unkn."), screen.Column("trend", is_spare=True)]
     days, used = _list_days(daily), _group_days(daily)
     cells = []
     for row in rows:

@@ -7,7 +7,7 @@ from relight.cli.options import (
     relight_command,
     relight_group,
 )
-from relight.reports import DEFAULT_SINCE
+from relight.filters import DEFAULT_SINCE
 
 
 @relight_group("skills", example="relight skills ema --half-life 5")
@@ -29,7 +29,7 @@ def stats(since: str, until: str | None, skill: str | None, as_json: bool) -> No
 
     --json has a row for each day, as the view skill_stats_daily in the database.
     """
-    from relight.reports import read_filter
+    from relight.filters import read_filter
     from relight.skills import read_daily, read_totals
 
     with current_store() as store:

@@ -192,8 +192,7 @@ def accept(names: Sequence[str]) -> None:
 
 def _take_into_use(names: Sequence[str]) -> None:
     from relight.cli.screen import clean
-    from relight.templates.curation import refuse_duplicate, retire_weakest
-    from relight.templates.library import restore_template
+    from relight.templates.curation import take_into_use
     from relight.templates.record import find_harm
 
     with current_store() as store:
@@ -202,8 +201,7 @@ def _take_into_use(names: Sequence[str]) -> None:
             if found.state == "live":
                 click.echo(f"{clean(name)} is in use")
                 continue
-            refuse_duplicate(store, found)
-            gone = retire_weakest(store, restore_template(store, name))
+            gone = take_into_use(store, found)
             click.echo(f"{clean(name)} is in use")
             for one in gone:
                 click.echo(f"{clean(one.name)} retired to make room")
@@ -224,8 +222,8 @@ def stats(as_json: bool) -> None:
         print_json({"templates": rows})
         return
     columns = [screen.Column("template", is_name=True)]
-    columns += [screen.Column(name) for name in ("version", "warm", "cold", "success", "failure")]
-    columns += [screen.Column("unknown"), screen.Column("state", is_number=False)]
+    columns += [screen.Column(name) for name in ("v.", "warm", "cold", "ok", "failed")]
+    columns += [screen.Column("unkn.", is_spare=True), screen.Column("state", is_number=False)]
     shown = [
         [
             row["template"],

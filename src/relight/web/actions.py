@@ -61,9 +61,12 @@ def retire(store: Store, sent: ask.Retire, path: Path) -> Any:
 
 
 def restore(store: Store, _: ask.Nothing, path: Path) -> Any:
-    from relight.templates.library import restore_template
+    from relight.templates.curation import take_into_use
+    from relight.templates.library import find_template
 
-    restore_template(store, path["template"])
+    found = find_template(store, path["template"])
+    if found.state != "live":
+        take_into_use(store, found)
     return _tell_template(store, path["template"])
 
 

@@ -84,6 +84,9 @@ def action_route(site: Site, action: Action) -> Route:
         following = fields.pop("next", "") if is_form else ""
         sent = convert(fields, action.body)
 
+        # a store that went away must not be made anew, empty
+        site.watcher.version()
+
         def act() -> Any:
             with open_store(site.config.home, wait_seconds=WRITE_SECONDS) as store:
                 return action.act(store, sent, request.path_params)

@@ -6,8 +6,9 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from relight.errors import MissingError, RelightError
+from relight.filters import Filter
 from relight.listing import Listing, list_sessions
-from relight.reports import KEYS, Filter, report
+from relight.reports import KEYS, report
 from relight.store import Store
 from relight.web import questions as ask
 from relight.web.filters import Filters, choose
@@ -164,11 +165,9 @@ def read_template(store: Store, asked: ask.Template, path: Path) -> Any:
 
 def read_experiment(store: Store, asked: ask.Experiment, _: Path) -> Any:
     from relight.experiments import as_json
-    from relight.experiments import read_report as compare_arms
+    from relight.web.pages.experiments import read_arms
 
-    return as_json(
-        compare_arms(store, template=asked.template or None, effect=asked.effect, may_retire=False)
-    )
+    return as_json(read_arms(store, asked.template or None, effect=asked.effect))
 
 
 def list_experiments(store: Store, _: ask.Nothing, __: Path) -> Any:

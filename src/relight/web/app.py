@@ -1,6 +1,7 @@
 """The application: pages, API and static files, behind the guard."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -35,7 +36,14 @@ def create_app(
     """
     site = Site(home, token=token)
     tell = tell_error(site)
+
+    @asynccontextmanager
+    async def close_at_end(_: Starlette) -> AsyncIterator[None]:
+        yield
+        site.close()
+
     app = Starlette(
+        lifespan=close_at_end,
         routes=[
             *(page_route(site, page) for page in PAGES),
             *api_routes(site),
@@ -52,10 +60,11 @@ def tell_error(site: Site) -> Callable[[Request, Exception], Response]:
     """What went wrong, told in the manner it was asked: JSON for programs, a page for people."""
 
     def tell(request: Request, error: Exception) -> Response:
-        status, message, hint = judge_error(error)
+        is_program = request.url.path.startswith("/api/")
+        status, message, hint = judge_error(error, is_program=is_program)
         headers = error.headers if isinstance(error, HTTPException) else None
         is_form = request.headers.get("content-type", "").startswith("application/x-www-form")
-        if request.url.path.startswith("/api/") and not is_form:
+        if is_program and not is_form:
             return JSON({"error": message, "hint": hint}, status_code=status, headers=headers)
         page = Page("error", "", str(status), is_in_navigation=False)
         text = site.render(
@@ -79,7 +88,8 @@ def find_back(request: Request) -> str:
     return check_local(urlunsplit(("", "", came.path, came.query, ""))) if is_ours else "/"
 
 
-def judge_error(error: Exception) -> tuple[int, str, str | None]:
+def judge_error(error: Exception, *, is_program: bool) -> tuple[int, str, str | None]:
+    addresses = "/api/openapi.json" if is_program else "the navigation"
     match error:
         case RefusedError():
             return error.status, error.message, error.hint
@@ -90,7 +100,10 @@ def judge_error(error: Exception) -> tuple[int, str, str | None]:
         case RelightError():
             return 400, error.message, error.hint
         case HTTPException(status_code=404):
-            return 404, "there is no such page", "the navigation shows those there are"
+            thing = "address" if is_program else "page"
+            return 404, f"there is no such {thing}", f"{addresses} shows those there are"
+        case HTTPException(status_code=405):
+            return 405, "that cannot be done here", f"{addresses} shows what can"
         case HTTPException():
             return error.status_code, error.detail, None
         case _:

@@ -1,17 +1,19 @@
 """The filters that every page and every list has in its address."""
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, quote_plus
 
 from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.reports import DEFAULT_SINCE, Filter, read_filter
+from relight.filters import DEFAULT_SINCE, Filter, read_filter
 from relight.store import Store
 
 LONGEST = 200
+PLAIN = re.compile(r"[\w.~-]*", re.ASCII)
 
 
 class Filters(Struct, frozen=True, kw_only=True):
@@ -28,19 +30,24 @@ class Filters(Struct, frozen=True, kw_only=True):
     project: str = ""
     search: str = ""
 
-    def link(self, path: str, **changes: object) -> str:
+    def link(self, path: str, /, **changes: object) -> str:
         """An address with these filters but for the changes; None takes a parameter out."""
         values = {name: getattr(self, name) for name in NAMES} | changes
-        kept = {
-            name: str(value)
+        kept = [
+            f"{_quote(name)}={_quote(str(value))}"
             for name, value in values.items()
             if value not in (None, "") and (name, value) != ("since", DEFAULT_SINCE)
-        }
+        ]
         address = quote(path, safe="/:@")
-        return f"{address}?{urlencode(kept)}" if kept else address
+        return f"{address}?{'&'.join(kept)}" if kept else address
 
 
 NAMES = Filters.__struct_fields__
+
+
+def _quote(text: str) -> str:
+    # a page has a thousand links, and what most of them say needs no quoting
+    return text if PLAIN.fullmatch(text) else quote_plus(text)
 
 
 def read_filters(query: Mapping[str, str]) -> Filters:

@@ -1,11 +1,13 @@
 """The measures of experiments in words: what each is called, how it is told, which way is good."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from msgspec import Struct
 
 from relight.amounts import count, dollars, seconds
 from relight.stats import Estimate
+from relight.web.intervals import Interval, draw_intervals
 from relight.web.rendering import share
 from relight.web.svg import find_ticks
 
@@ -43,6 +45,22 @@ WORDS = {
 
 def find_words(name: str) -> Words:
     return WORDS.get(name) or Words(name.replace("_", " ").capitalize(), "{:.3g}".format, None)
+
+
+def tell_measure(
+    name: str, arms: Sequence[Interval], difference: Estimate | None, p_value: float | None
+) -> dict[str, Any] | None:
+    """A measure with its arms drawn and how far they are apart; None of nothing to see."""
+    words, estimates = find_words(name), [arm.estimate for arm in arms]
+    if not is_telling(*estimates):
+        return None
+    bounds = find_bounds(words, *estimates)
+    return {
+        "name": name,
+        "title": words.title,
+        "chart": draw_intervals(words.title, arms, tell=words.tell, bounds=bounds),
+        "difference": tell_difference(difference, words, p_value),
+    }
 
 
 def is_telling(*arms: Estimate | None) -> bool:

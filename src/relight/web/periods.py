@@ -1,12 +1,14 @@
 """The days that a page is about: in what steps they are shown, and those before them."""
 
-from collections.abc import Iterator
+from bisect import bisect
+from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
 
-from relight.reports import Filter, report
+from relight.filters import Filter
+from relight.reports import find_first_day
 from relight.web.rendering import day as write_day
 from relight.web.view import View
 
@@ -41,9 +43,8 @@ def walk_days(view: View) -> tuple[str, list[tuple[str, str, str, str]]]:
     """
     chosen, last = view.chosen, last_of(view)
     if chosen.since is None:
-        known = [row["month"] for row in report(view.store, ("month",), chosen).rows]
-        named = [month for month in known if month[:1].isdigit()]
-        first = date.fromisoformat(f"{named[0]}-01") if named else last
+        found = find_first_day(view.store, chosen)
+        first = date.fromisoformat(found) if found else last
     else:
         first = date.fromisoformat(chosen.since)
     step = choose_step(first, last)
@@ -52,6 +53,18 @@ def walk_days(view: View) -> tuple[str, list[tuple[str, str, str, str]]]:
         label = name if step == "month" else write_day(begin)
         days.append((name, begin, end, label))
     return step, days
+
+
+def find_step(days: Sequence[tuple[str, str, str, str]], day: str) -> int | None:
+    """The place of a day among the steps; None of what has no day.
+
+    >>> days = [("2026-11-14", "2026-11-14", "2026-11-14", "14 Nov")]
+    >>> find_step(days, "2026-11-14"), find_step(days, "unknown")
+    (0, None)
+    """
+    if day > days[-1][2]:
+        return None
+    return max(bisect(days, day, key=lambda one: one[1]) - 1, 0)
 
 
 def choose_step(first: date, last: date) -> str:

@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from relight.amounts import count, dollars, seconds, size
-from relight.reports import quote_name
+from relight.filters import quote_name
 from relight.times import read_time
 from relight.web.visible import make_line, make_visible
 
@@ -63,9 +63,7 @@ def money(value: float | None, unpriced: int | None = 0) -> str:
     >>> [money(None), money(12.5), money(12.5, 3)]
     ['–', '$12.50', '≥$12.50']
     """
-    if value is None:
-        return UNKNOWN
-    return f"≥{dollars(value)}" if unpriced else dollars(value)
+    return UNKNOWN if value is None else dollars(value, unpriced=unpriced or 0)
 
 
 def share(value: float | None) -> str:

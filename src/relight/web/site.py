@@ -33,6 +33,10 @@ class Site:
         # pages know it and other sites do not: it must come with whatever changes something
         self.secret = secrets.token_urlsafe(24)
 
+    def close(self) -> None:
+        self.readers.close()
+        self.watcher.close()
+
     def render(self, template: str, *, version: str, filters: Filters, **context: Any) -> str:
         """A page; `context` is what its template names beside the words common to all."""
         return self.templates.get_template(template).render(

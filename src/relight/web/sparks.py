@@ -1,6 +1,7 @@
 """Drawings the size of a word, for tables: a line, a strip of runs, a span of time, a share."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from markupsafe import Markup
 from msgspec import Struct
@@ -10,6 +11,7 @@ from relight.web.charts import find_runs
 from relight.web.svg import element, link_shapes, percent, points
 
 Tell = Callable[[float], str]
+TALL = {"success": 14, "failure": 22}
 
 
 class Block(Struct, frozen=True, kw_only=True):
@@ -52,18 +54,11 @@ def draw_strip(title: str, blocks: Sequence[Block], *, places: int = 30) -> Mark
 
     A failure stands tallest and an unknown one is a stump, so that colour is not needed to tell.
     """
-    tall = {"success": 14.0, "failure": 22.0}
     shown = blocks[-places:]
-    drawn = []
-    for number, block in enumerate(shown, start=places - len(shown)):
-        size = tall.get(block.outcome, 7.0)
-        kind = block.outcome if block.outcome in tall else "unknown"
-        left = number * 8.0
-        shapes = [
-            element("rect", class_="hit", x=left, y=0.0, width=8.0, height=22.0),
-            element("rect", class_=kind, x=left + 1, y=22 - size, width=6.0, height=size, rx=1.0),
-        ]
-        drawn.append(link_shapes(shapes, block.tip, block.link))
+    drawn = [
+        link_shapes(_draw_block(number * 8, block.outcome), block.tip, block.link)
+        for number, block in enumerate(shown, start=places - len(shown))
+    ]
     drawn += [
         element("rect", class_="vacant", x=number * 8.0 + 1, y=20.0, width=6.0, height=2.0)
         for number in range(places - len(shown))
@@ -80,6 +75,16 @@ def draw_strip(title: str, blocks: Sequence[Block], *, places: int = 30) -> Mark
         viewBox=f"0 0 {places * 8} 22",
         role="group",
         aria_label=told,
+    )
+
+
+@lru_cache(maxsize=256)
+def _draw_block(left: int, outcome: str) -> tuple[Markup, Markup]:
+    """A run at its place; there are few of them, and a list of jobs has hundreds."""
+    kind, tall = (outcome, TALL[outcome]) if outcome in TALL else ("unknown", 7)
+    return (
+        element("rect", class_="hit", x=left, y=0, width=8, height=22),
+        element("rect", class_=kind, x=left + 1, y=22 - tall, width=6, height=tall, rx=1),
     )
 
 

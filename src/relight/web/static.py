@@ -35,9 +35,10 @@ class Statics:
         return Response(content, headers=headers, media_type=kind or "application/octet-stream")
 
     def _read(self, name: str) -> tuple[bytes, str]:
-        path = FOLDER / name
-        if name not in self._kept and path.resolve().parent != FOLDER.resolve():
+        # what is asked for may be any text: only names that stand in the folder are file names
+        if name not in self._kept and FOLDER / name not in FOLDER.iterdir():
             raise FileNotFoundError(name)
+        path = FOLDER / name
         modified = path.stat().st_mtime_ns
         kept = self._kept.get(name)
         if kept is None or kept[0] != modified:

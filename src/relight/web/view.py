@@ -6,7 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from relight.reports import Filter
+from relight.filters import Filter
 from relight.sources import SOURCES
 from relight.store import Store
 from relight.web.filters import Filters
@@ -36,7 +36,7 @@ class View(Struct, frozen=True, kw_only=True):
         """Where this page is, without its filters."""
         return re.sub(r"{(\w+)(:\w+)?}", lambda name: self.path[name[1]], self.page.path)
 
-    def here(self, **changes: object) -> str:
+    def here(self, /, **changes: object) -> str:
         """This page, from its beginning, as it is but for the changes; None takes one out."""
         return self.filters.link(self.address, **(self.kept | changes))
 

@@ -24,7 +24,7 @@ DAYS, NAMED = ("since",), ("source", "model", "project")
 PAGES = (
     Page("overview", "/", "Overview", letter="o"),
     Page("sessions", "/sessions", "Sessions", letter="s"),
-    Page("session", "/sessions/{name:path}", "Session", False, part_of="sessions"),
+    Page("session", "/sessions/{name:path}", "Session", False, "", "sessions", DAYS),
     Page("words", "/words/{text}/{name:path}", "Words", False, part_of="sessions"),
     Page("skills", "/skills", "Skills", letter="k", ignores=("source", "project")),
     Page("skill", "/skills/{name:path}", "Skill", False, part_of="skills"),
@@ -35,6 +35,6 @@ PAGES = (
     Page("experiments", "/experiments", "Experiments", letter="e", ignores=(*DAYS, *NAMED)),
     Page("experiment", "/experiments/{name:path}", "Experiment", False, "", "experiments", DAYS),
     Page("mixtures", "/moa", "MoA", letter="m", ignores=("source", "project")),
-    Page("mixture", "/moa/{name:path}", "Mixture", False, part_of="mixtures"),
+    Page("mixture", "/moa/{name:path}", "Mixture", False, "", "mixtures", DAYS),
     Page("failures", "/failures", "Failures", letter="f"),
 )

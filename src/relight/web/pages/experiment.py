@@ -4,16 +4,9 @@ from typing import Any
 
 from relight.experiments.pairs import PairedMeasure, read_paired_report
 from relight.experiments.register import find_experiment
-from relight.web.charts import Chart, colour_of
-from relight.web.intervals import Interval, draw_intervals
-from relight.web.measuring import (
-    ARM_COLOURS,
-    Words,
-    find_bounds,
-    find_words,
-    is_telling,
-    tell_difference,
-)
+from relight.web.charts import colour_of
+from relight.web.intervals import Interval
+from relight.web.measuring import ARM_COLOURS, find_words, tell_measure
 from relight.web.view import View
 
 
@@ -26,20 +19,18 @@ def show(view: View) -> dict[str, Any]:
         "plan": experiment.plan,
         "primary": find_words(found.primary).title,
         "measures": [
-            {
-                "name": name,
-                "title": (words := find_words(name)).title,
-                "chart": draw_arms(words, found.arms, measure),
-                "difference": tell_difference(measure.difference, words, measure.p_value),
-            }
-            for name, measure in found.measures.items()
-            if measure.pairs and is_telling(*measure.arms.values())
+            told
+            for name, one in found.measures.items()
+            if one.pairs
+            and (
+                told := tell_measure(name, make_arms(found.arms, one), one.difference, one.p_value)
+            )
         ],
     }
 
 
-def draw_arms(words: Words, arms: list[str], measure: PairedMeasure) -> Chart:
-    rows = [
+def make_arms(arms: list[str], measure: PairedMeasure) -> list[Interval]:
+    return [
         Interval(
             name=arm,
             estimate=measure.arms[arm],
@@ -48,5 +39,3 @@ def draw_arms(words: Words, arms: list[str], measure: PairedMeasure) -> Chart:
         )
         for number, arm in enumerate(arms)
     ]
-    bounds = find_bounds(words, *measure.arms.values())
-    return draw_intervals(words.title, rows, tell=words.tell, bounds=bounds)

@@ -5,23 +5,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from relight.experiments.comparison import Measure, Report
-from relight.experiments.holdout import add_provisions, compare_again
+from relight.experiments.comparison import EFFECT, Measure, Report
+from relight.experiments.holdout import read_report
 from relight.experiments.overview import read_overview
-from relight.experiments.sessions import read_sessions
 from relight.store import Store
 from relight.templates.library import read_templates
-from relight.web.charts import Chart
-from relight.web.intervals import Interval, draw_intervals
-from relight.web.measuring import (
-    ARM_COLOURS,
-    Words,
-    find_bounds,
-    find_words,
-    is_telling,
-    tell_difference,
-)
+from relight.web.intervals import Interval
+from relight.web.measuring import ARM_COLOURS, find_words, tell_measure
 from relight.web.view import View
+
+MOST_KEPT = 50
 
 
 def show(view: View) -> dict[str, Any]:
@@ -37,53 +30,46 @@ def show(view: View) -> dict[str, Any]:
         "primary": find_words(found.primary).title,
         "progress": _find_progress(found),
         "measures": [
-            {
-                "name": name,
-                "title": (words := find_words(name)).title,
-                "chart": draw_arms(words, measure),
-                "difference": tell_difference(measure.difference, words, measure.p_value),
-            }
-            for name, measure in {**found.measures, **found.guards}.items()
-            if is_telling(measure.cold, measure.warm)
+            told
+            for name, one in {**found.measures, **found.guards}.items()
+            if (told := tell_measure(name, make_arms(one), one.difference, one.p_value))
         ],
         "run": read_overview(view.store, now=int(view.now.timestamp() * 1000)),
     }
 
 
-def read_arms(store: Store, template: str | None) -> Report:
+def read_arms(store: Store, template: str | None, *, effect: float = EFFECT) -> Report:
     """The arms compared, kept for twenty times as long as that took.
 
     So of a thousand sessions it may be some seconds old, and of a few it never is.
     """
     with _lock:
-        until, found = _kept.get((store.path, template), (0.0, None))
+        until, found = _kept.get((store.path, template, effect), (0.0, None))
         began = time.monotonic()
         if found is None or began >= until:
-            compared = compare_again(tuple(read_sessions(store, template)))
-            found = add_provisions(store, compared, template=template)
+            found = read_report(store, template=template, effect=effect, may_retire=False)
             until = began + 20 * (time.monotonic() - began)
-            _kept[store.path, template] = (until, found)
+            if len(_kept) >= MOST_KEPT:
+                _kept.clear()
+            _kept[store.path, template, effect] = (until, found)
         return found
 
 
 _lock = threading.Lock()
-_kept: dict[tuple[Path, str | None], tuple[float, Report | None]] = {}
+_kept: dict[tuple[Path, str | None, float], tuple[float, Report | None]] = {}
 
 
-def draw_arms(words: Words, measure: Measure) -> Chart:
+def make_arms(measure: Measure) -> list[Interval]:
     arms = (
         ("cold", measure.cold, measure.cold_sessions),
         ("warm", measure.warm, measure.warm_sessions),
     )
-    rows = [
+    return [
         Interval(
             name=name, estimate=estimate, note=f"{sessions} sessions", colour=ARM_COLOURS[name]
         )
         for name, estimate, sessions in arms
     ]
-    return draw_intervals(
-        words.title, rows, tell=words.tell, bounds=find_bounds(words, measure.cold, measure.warm)
-    )
 
 
 def _find_progress(found: Report) -> float | None:

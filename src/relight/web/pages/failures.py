@@ -1,14 +1,12 @@
 """What went wrong: by kind, by tool, and in circles."""
 
-from bisect import bisect
 from collections import Counter
 from typing import Any
 
 from relight.amounts import count
-from relight.failing import count_days, read_failures
-from relight.reports import report
+from relight.failing import count_days, count_tools, read_failures
 from relight.web.bars import Column, draw_bars
-from relight.web.periods import walk_days
+from relight.web.periods import find_step, walk_days
 from relight.web.sparks import draw_share
 from relight.web.view import View
 
@@ -19,24 +17,27 @@ TOP = 40
 def show(view: View) -> dict[str, Any]:
     """Failures of the chosen days, the most frequent first."""
     found = read_failures(view.store, view.chosen)
-    tools = report(view.store, ("tool",), view.chosen)
+    tools = count_tools(view.store, view.chosen)
     kinds: Counter[str] = Counter()
     for one in found["failures"]:
         kinds[one["kind"]] += one["count"]
     largest = max((one["count"] for one in found["failures"]), default=0)
-    costs = [one["cost_usd"] for one in found["spirals"] if one["cost_usd"] is not None]
-    worst = sorted(tools.rows, key=lambda row: (-row["tool_failures"], -row["tool_calls"]))
+    spirals = found["spirals"]
+    costs = [one["cost_usd"] for one in spirals if one["cost_usd"] is not None]
     return {
         "failures": [
             one | {"bar": draw_share(one["count"], largest, kind="failure")}
             for one in found["failures"][:TOP]
         ],
         "more": max(len(found["failures"]) - TOP, 0),
-        "spirals": found["spirals"][:TOP],
+        "spirals": spirals[:TOP],
+        "all_spirals": len(spirals),
         "burnt": sum(costs) if costs else None,
+        "unpriced": sum(one["unpriced_turns"] for one in spirals),
         "kinds": kinds,
-        "total": tools.total,
-        "tools": worst[:TOP],
+        "calls": sum(calls for _, calls, _ in tools),
+        "failed": sum(failed for _, _, failed in tools),
+        "tools": tools[:TOP],
         "chart": draw_days(view, [kind for kind, _ in kinds.most_common()]) if kinds else None,
     }
 
@@ -44,11 +45,10 @@ def show(view: View) -> dict[str, Any]:
 def draw_days(view: View, kinds: list[str]) -> Any:
     """Failures by day and kind; kinds beyond the first few are one."""
     step, days = walk_days(view)
-    begun = [first for _, first, _, _ in days]
     counts: Counter[tuple[int, str]] = Counter()
     for day, kind, found in count_days(view.store, view.chosen):
-        if day <= days[-1][2]:  # what has no day is in no column
-            counts[bisect(begun, day) - 1, kind] += found
+        if (place := find_step(days, day)) is not None:
+            counts[place, kind] += found
     shown, rest = kinds[:KINDS], kinds[KINDS:]
     columns = []
     for place, (_, first, last, label) in enumerate(days):

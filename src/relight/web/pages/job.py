@@ -5,10 +5,10 @@ from typing import Any
 
 from relight.amounts import dollars
 from relight.errors import MissingError, RelightError
-from relight.ledger import find_meant, read_jobs, read_runs
+from relight.ledger import LATELY, find_meant, find_run, read_jobs, read_runs
 from relight.sessions import find_session, read_session
 from relight.web.bars import Column, draw_bars
-from relight.web.pages.jobs import STRIP, tell_runs
+from relight.web.pages.jobs import tell_runs
 from relight.web.rendering import day
 from relight.web.view import View
 from relight.web.visible import cut_text
@@ -28,20 +28,30 @@ def show(view: View) -> dict[str, Any]:
             f"there is no job {name!r} any more", "`relight job history` has its runs"
         )
     asked, outcome = view.query.get("run"), view.query.get("outcome")
-    chosen = next((run for run in runs if run["run_id"] == asked), runs[0] if runs else None)
-    done = [run["duration_seconds"] for run in runs if run["duration_seconds"] is not None]
+    found = find_asked(view, runs, asked) if asked else None
+    chosen = found or (runs[0] if runs else None)
+    lately = [run for run in runs if run["status"] != "skipped"][:LATELY]
+    done = [run["duration_seconds"] for run in lately if run["duration_seconds"] is not None]
     return {
-        "job": job | tell_runs(view, job, runs[:STRIP]),
+        "job": job | tell_runs(view, job, lately),
         "runs": runs,
         "listed": [run for run in runs if outcome in (None, run["outcome"])],
         "outcome": outcome,
         "skipped": sum(run["status"] == "skipped" for run in runs),
         "chosen": chosen,
+        "missing": asked if not found else None,
         "answer": read_answer(view, chosen) if chosen else None,
-        "chart": draw_costs(view, job, runs[:STRIP]) if runs else None,
+        "chart": draw_costs(view, job, lately) if any(run["cost_usd"] for run in lately) else None,
         "mean_seconds": sum(done) / len(done) if done else None,
+        "timed": len(done),
         "cut": cut_text,
     }
+
+
+def find_asked(view: View, runs: list[dict[str, Any]], asked: str) -> dict[str, Any] | None:
+    """The run that the address names: of those listed, else an older one that was bookmarked."""
+    listed = next((run for run in runs if run["run_id"] == asked), None)
+    return listed or find_run(view.store, view.path["name"], asked)
 
 
 def draw_costs(view: View, job: dict[str, Any], runs: list[dict[str, Any]]) -> Any:

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from relight.amounts import dollars, seconds
+from relight.filters import is_named
 from relight.jobs.job import Job as JobDefinition
 from relight.jobs.spending import read_spent
-from relight.ledger import read_jobs, read_recent
-from relight.reports import is_named
+from relight.ledger import LATELY, read_jobs, read_recent
 from relight.web.sparks import Block, draw_sparkline, draw_strip
 from relight.web.view import View
 
-STRIP = 30
 OPEN = ("claimed", "running")
 Run = dict[str, Any]
 Job = dict[str, Any]
@@ -19,7 +18,7 @@ Job = dict[str, Any]
 
 def show(view: View) -> dict[str, Any]:
     """All jobs, those that need attention first."""
-    recent = read_recent(view.store, each=STRIP)
+    recent = read_recent(view.store, each=LATELY)
     jobs = [
         job | tell_runs(view, job, recent.get(job["job"], []))
         for job in read_jobs(view.store)
@@ -43,44 +42,24 @@ def is_chosen(view: View, job: Job) -> bool:
 
 
 def tell_runs(view: View, job: Job, runs: Sequence[Run]) -> dict[str, Any]:
-    """What the last runs of a job, newest first, look like."""
-    shown = [run for run in runs if run["status"] != "skipped"]
-    costs = [run["cost_usd"] for run in shown]
-    known = [cost for cost in costs if cost is not None]
+    """What the last runs of a job, newest first and none of them skipped, look like."""
+    known = [run["cost_usd"] for run in runs if run["cost_usd"] is not None]
     return {
-        "strip": draw_strip(job["name"], [_block(view, job, run) for run in reversed(shown)]),
+        "strip": draw_strip(job["name"], [_block(view, job, run) for run in reversed(runs)]),
         # jobs take turns with models that have no price: the line goes on past them
         "trend": draw_sparkline("cost of a run", known[::-1], tell=dollars),
-        "unpriced": len(costs) - len(known),
+        # of those whose cost is known: of the others it may be less as well as more
         "mean_cost": sum(known) / len(known) if known else None,
-        "trouble": find_trouble(job, shown),
+        "priced": f"of {len(known)} of the last {len(runs)} runs" if runs else "",
         "is_own": ":" not in job["job"],
         "is_running": any(run["status"] in OPEN for run in runs),
     }
 
 
-def find_trouble(job: Job, runs: Sequence[Run]) -> str | None:
-    """Why a person should look at a job; None where all is well. Runs are the newest first."""
-    known = [run for run in runs if run["status"] not in OPEN]
-    if not known:
-        return None
-    row = 0
-    for run in known:
-        if run["outcome"] != "failure":
-            break
-        row += 1
-    if row:
-        times = "the last run failed" if row == 1 else f"the last {row} runs failed"
-        return times if row < len(runs) or len(runs) < STRIP else f"the last {row} or more failed"
-    if known[0]["status"] == "unknown" and known[0]["outcome"] == "unknown" and job["runner"]:
-        return "nobody knows how the last run went"
-    failed = sum(run["outcome"] == "failure" for run in known)
-    return f"{failed} of the last {len(known)} runs failed" if failed * 4 >= len(known) else None
-
-
 def _block(view: View, job: Job, run: Run) -> Block:
     when = (run["started_at"] or run["scheduled_for"] or "")[:16].replace("T", " ")
-    facts = [seconds(run["duration_seconds"]), dollars(run["cost_usd"])]
+    cost = dollars(run["cost_usd"], unpriced=run["unpriced_turns"] or 0)
+    facts = [seconds(run["duration_seconds"]), cost]
     why = run["evidence"][0] if run["evidence"] else ""
     return Block(
         outcome=run["outcome"],

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from relight.reports import is_named
+from relight.filters import is_named
 from relight.times import day_reader, read_time
 from relight.traces import Trace, all_calls, find_traces, sum_costs
 from relight.web.pages.mixture import find_task

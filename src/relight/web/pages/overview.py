@@ -5,12 +5,13 @@ from typing import Any
 
 from relight.amounts import count, dollars
 from relight.failing import read_spirals
+from relight.filters import quote_name
 from relight.ledger import read_jobs
 from relight.listing import Listing, count_outcomes, list_sessions
-from relight.reports import quote_name, report
+from relight.reports import merge_rows, report, sum_costs
 from relight.web.bars import Column, draw_bars
 from relight.web.pages.jobs import count_spent
-from relight.web.periods import find_before, today_of, walk_days
+from relight.web.periods import find_before, find_step, today_of, walk_days
 from relight.web.sparks import draw_share
 from relight.web.view import View
 
@@ -25,25 +26,28 @@ Row = dict[str, Any]
 def show(view: View) -> dict[str, Any]:
     """The figures of the chosen days, by model, project and what went wrong."""
     store, chosen = view.store, view.chosen
-    models = report(store, ("model",), chosen)
-    if not models.rows:
+    days = report(store, ("day", "model"), chosen)
+    if not days.rows:
         return {"total": None, "latest": list_sessions(store, None, Listing(limit=1))["sessions"]}
-    ranked = sorted(models.rows, key=dearest_first)
-    projects = sorted(report(store, ("project",), chosen).rows, key=dearest_first)
+    ranked = sorted(merge_rows(days.rows, "model"), key=dearest_first)
+    projects = sorted(
+        sum_costs(store, "project", chosen),
+        key=lambda row: (-(row["cost_usd"] or 0), -row["sessions"]),
+    )
     before = find_before(chosen, today_of(view))
     # those without a price cost nothing that is known, and are what one looks for here
     shown = [row for at, row in enumerate(ranked) if at < TOP or row["unpriced_turns"]]
     jobs = read_jobs(store)
     return {
-        "total": models.total | {"tokens": count_tokens(models.total)},
+        "total": days.total | {"tokens": count_tokens(days.total)},
         "before": report(store, (), before).total if before else None,
         "models": draw_rows(shown[:MOST]),
         "more_models": len(ranked) - len(shown[:MOST]),
         "projects": draw_rows(projects[:TOP]),
         "more_projects": max(len(projects) - TOP, 0),
-        **draw_charts(view, [row["model"] for row in ranked]),
+        **draw_charts(view, [row["model"] for row in ranked], days.rows),
         "spirals": read_spirals(store, chosen),
-        "jobs": [job for job in jobs if job["last_outcome"] == "failure"],
+        "jobs": [job for job in jobs if job["trouble"]],
         "has_jobs": bool(jobs),
         "latest": list_sessions(store, chosen, Listing(limit=LATEST))["sessions"],
         "outcomes": count_outcomes(store, chosen),
@@ -52,11 +56,18 @@ def show(view: View) -> dict[str, Any]:
     }
 
 
-def draw_charts(view: View, models: Sequence[str | None]) -> dict[str, Any]:
+def draw_charts(view: View, models: Sequence[str | None], rows: Sequence[Row]) -> dict[str, Any]:
     """Cost and tokens by day and model; models beyond the first few are one."""
     step, days = walk_days(view)
-    by = report(view.store, (step, "model"), view.chosen)
-    figures = {(row[step], row["model"]): row for row in by.rows}
+    steps: dict[int, list[Row]] = {}
+    for row in rows:
+        if (place := find_step(days, row["day"])) is not None:
+            steps.setdefault(place, []).append(row)
+    figures = {
+        (place, row["model"]): row
+        for place, own in steps.items()
+        for row in merge_rows(own, "model")
+    }
     shown, rest = models[:MODELS], models[MODELS:]
     names = [str(model or "unknown model") for model in shown]
     names += [f"{len(rest)} more"] if rest else []
@@ -64,10 +75,10 @@ def draw_charts(view: View, models: Sequence[str | None]) -> dict[str, Any]:
     charts = {}
     for name, title, tell in (("cost", "Cost", dollars), ("tokens", "Tokens", count)):
         columns = []
-        for key, first, last, label in days:
-            parts = [_measure(figures.get((key, model)), name) for model in shown]
+        for place, (_, first, last, label) in enumerate(days):
+            parts = [_measure(figures.get((place, model)), name) for model in shown]
             if rest:
-                known = [_measure(figures.get((key, model)), name) for model in rest]
+                known = [_measure(figures.get((place, model)), name) for model in rest]
                 parts.append(sum(part for part in known if part is not None))
             link = view.filters.link("/sessions", since=first, until=last)
             columns.append(Column(label=label, parts=parts, link=link))

@@ -18,7 +18,7 @@ from relight.web.lines import Line, draw_lines
 from relight.web.sparks import draw_span
 from relight.web.view import View
 from relight.web.visible import cut_text
-from relight.wording import Wording, read_wording
+from relight.wording import Text, Wording, read_wording
 
 STEPS = 200
 POINTS = 60
@@ -40,16 +40,27 @@ def show(view: View) -> dict[str, Any]:
     found = read_session(store, session_id, with_steps=False)
     page = read_steps(store, session_id, after=view.query.get("after"), limit=STEPS, with_rows=True)
     wording, silence = find_wording(store, session_id)
-    is_last = page["next"] is None
+    rest = wording.rest if wording and page["next"] is None else []
     return {
         "one": found,
-        "steps": list(tell_steps(page, wording, found["spirals"])),
-        "rest": wording.rest if wording and is_last else [],
+        "steps": add_rest(list(tell_steps(page, wording, found["spirals"])), rest),
         "silence": silence,
         "next": page["next"],
         "curve": draw_curve(store, session_id) if found["figures"]["turns"] <= MOST_TURNS else None,
         "cut": cut_text,
     }
+
+
+def add_rest(steps: list[Step], rest: Sequence[Text]) -> list[Step]:
+    """The steps with what was said after the last of them.
+
+    Where the session's total is the only step there is, and nobody spoke in it, it stands last.
+    """
+    said = [{"step": "said", "before": [], "text": text} for text in rest]
+    is_total = [step.get("usage_status") for step in steps] == ["reconciled"]
+    if is_total and not steps[0]["before"] and not steps[0]["said"]:
+        return said + steps
+    return steps + said
 
 
 def find_wording(store: Store, session_id: int) -> tuple[Wording | None, str | None]:
@@ -70,6 +81,7 @@ def tell_steps(
     spans = list(_find_spans(steps, wording))
     clock = ActiveTime([span for span in spans if span is not None])
     so_far, is_known = page["cost_before_usd"] or 0.0, page["cost_before_usd"] is not None
+    unpriced = page["unpriced_before"]
     model = None
     for step, span in zip(steps, spans, strict=True):
         told = step | _find_words(step, wording) | {"spiral": None, "bar": None, "offset": None}
@@ -77,7 +89,9 @@ def tell_steps(
         if step["step"] == "turn":
             so_far += step["cost_usd"] or 0.0
             is_known = is_known or step["cost_usd"] is not None
-            told["so_far"] = so_far if is_known else None
+            # a call of the model that failed is no turn, and has no price to be known
+            unpriced += step["cost_usd"] is None and step["calls"] > 0
+            told |= {"so_far": so_far if is_known else None, "unpriced": unpriced}
             told["is_other_model"] = step["model"] != model
             model = step["model"]
         else:

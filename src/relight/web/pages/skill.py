@@ -7,7 +7,7 @@ from relight.amounts import dollars
 from relight.comparing import Comparison, compare_models
 from relight.curves import read_curves
 from relight.errors import MissingError, RelightError
-from relight.reports import quote_name
+from relight.filters import quote_name
 from relight.skills import read_daily
 from relight.stats import Estimate
 from relight.web.charts import Chart, colour_of

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from relight.amounts import dollars
 from relight.averages import query_skill_ema
 from relight.curves import SkillCurve, read_curves
-from relight.reports import is_named
+from relight.filters import is_named
 from relight.stats import Estimate
 from relight.web.periods import find_days, last_of
 from relight.web.rendering import share
@@ -25,12 +25,11 @@ def show(view: View) -> dict[str, Any]:
     noon = datetime.combine(last, time(12), ZoneInfo(view.store.timezone))
     rows = query_skill_ema(view.store, window_days=days, now=noon)
     rows = [row for row in rows if is_named(row.model, view.filters.model)]
-    curves = {
-        (one.skill_name, one.model): one
-        for one in read_curves(view.store, last=last, days=days, with_intervals=False)
-    }
+    shown = {(row.skill_name, row.model): row for row in rows[:SHOWN]}
+    found = read_curves(view.store, last=last, days=days, with_intervals=False, only=shown)
+    curves = {(one.skill_name, one.model): one for one in found}
     skills: dict[str, list[dict[str, Any]]] = {}
-    for row in rows[:SHOWN]:
+    for row in shown.values():
         curve = curves.get((row.skill_name, row.model))
         told = {"row": row, "trend": draw_trend(curve), "cost_trend": draw_costs(curve)}
         skills.setdefault(row.skill_name, []).append(told)

@@ -17,7 +17,10 @@ const acts = {
     root.dataset.theme = isDark ? "light" : "dark";
     try { localStorage.setItem("relight-theme", root.dataset.theme); } catch { /* not kept */ }
   },
-  copy: (button) => navigator.clipboard.writeText(button.dataset.copy),
+  copy: async (button) => {
+    try { await navigator.clipboard.writeText(button.dataset.copy); button.textContent = "Copied"; }
+    catch { getSelection().selectAllChildren(button.previousElementSibling); }
+  },
 };
 
 document.addEventListener("click", (event) => {
@@ -96,15 +99,18 @@ function replace(text) {
 }
 async function look() {
   if (document.hidden || !read("version") || isBusy()) return;
-  const light = find("#live");
+  let isLive = true;
   try {
-    const { version } = await (await fetch("/api/live")).json();
+    const answer = await fetch("/api/live");
+    if (!answer.ok) throw new Error(answer.statusText);
+    const { version } = await answer.json();
     if (version !== read("version")) {
       const page = await fetch(location.href);
       if (page.ok && !isBusy()) replace(await page.text());
     }
-    light.className = "live on";
-  } catch { light.className = "live off"; }
+  } catch { isLive = false; }
+  find("#live").className = `live ${isLive ? "on" : "off"}`;
+  find("#live span").textContent = isLive ? "live" : "no answer";
 }
 document.addEventListener("DOMContentLoaded", () => {
   find("nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });

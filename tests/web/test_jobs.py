@@ -1,0 +1,95 @@
+"""The pages of jobs: one judgement of each job, and whatever run an address asks for."""
+
+import re
+from pathlib import Path
+
+from starlette.testclient import TestClient
+
+import build
+import serving
+from build_jobs import DONE, make_job
+from relight.jobs.job import RunResult
+from relight.jobs.registry import add_job
+from relight.jobs.running import run_now
+from relight.ledger import LATELY, find_trouble, read_jobs, read_runs
+from relight.store import Store
+
+FAILED = RunResult(status="failed", outcome="failure", evidence=["it was not done"])
+
+
+def run_job(store: Store, name: str, *results: RunResult) -> None:
+    """A job of this name with these runs, the oldest first, a second apart."""
+    add_job(store, make_job(name), now=build.START)
+    for at, result in enumerate(results):
+        run_now(
+            store,
+            name,
+            holder="host/1",
+            execute=lambda *_, found=result, **__: found,
+            clock=lambda at=at: build.START / 1000 + at,  # type: ignore[misc]
+        )
+
+
+def test_a_job_needs_attention_by_its_last_runs_on_every_page(store: Store, tmp_path: Path) -> None:
+    run_job(store, "well", DONE, DONE, FAILED, *[DONE] * 4)
+    run_job(store, "often", *[FAILED, DONE] * 4)
+    run_job(store, "now", *[DONE] * 9, FAILED)
+    build.write_claude(tmp_path, build.claude_session())
+    build.import_home(store, tmp_path)
+    troubles = {job["name"]: job["trouble"] for job in read_jobs(store)}
+    often, now = "4 of the last 8 runs failed", "the last run failed"
+    assert troubles == {"well": None, "often": often, "now": now}
+    with serving.make_client(store.config.home) as client:
+        for path in ("/?since=all", "/jobs"):
+            text = client.get(path).text
+            assert (text.count(often), text.count(now)) == (1, 1), path
+        assert "2 need attention" in client.get("/jobs").text
+
+
+def test_trouble_is_told_by_what_is_known_of_the_last_runs() -> None:
+    good, bad, lost = ("completed", "success"), ("failed", "failure"), ("unknown", "unknown")
+    told = [
+        find_trouble(runs, is_own=True)
+        for runs in ([], [good], [bad] * 3, [bad] * (LATELY + 1), [lost, good], [good] * 3 + [bad])
+    ]
+    assert told == [
+        None,
+        None,
+        "the last 3 runs failed",
+        "the last 30 runs or more failed",
+        "nobody knows how the last run went",
+        "1 of the last 4 runs failed",
+    ]
+    assert find_trouble([lost, good], is_own=False) is None
+
+
+def test_a_run_is_shown_that_is_older_than_those_listed(store: Store) -> None:
+    run_job(store, "nightly", FAILED, *[DONE] * 101)
+    oldest = read_runs(store, "nightly")[-1]["run_id"]
+    with serving.make_client(store.config.home) as client:
+        page = client.get(f"/jobs/nightly?run={oldest}").text
+        gone = client.get("/jobs/nightly?run=run-of-nobody").text
+    assert "it was not done" in page
+    assert "The last run" not in page
+    assert re.search(r"no run <bdi>run-of-nobody</bdi>: the last one is shown", gone)
+
+
+def test_a_run_of_another_scheduler_is_found_by_the_name_that_it_is_listed_with(
+    client: TestClient,
+) -> None:
+    runs = client.get("/api/jobs/history?job=price-watch").json()["runs"]
+    text = client.get("/jobs/price-watch", params={"run": runs[-1]["run_id"]}).text
+    assert "the last one is shown" not in text
+
+
+def test_the_runs_of_a_job_are_narrowed_only_where_that_is_asked(client: TestClient) -> None:
+    chip = re.compile(r'class="chip"[^>]*>outcome: <bdi>([^<]*)</bdi>')
+    assert chip.findall(client.get("/jobs/price-watch").text) == []
+    assert chip.findall(client.get("/jobs/price-watch?outcome=failure").text) == ["failure"]
+
+
+def test_a_mean_of_the_known_costs_is_no_lower_bound(client: TestClient) -> None:
+    text = client.get("/jobs/backup-check").text
+    tile = text.partition("Cost of a run")[2].partition("</a>")[0]
+    assert "≥" not in tile
+    assert "of 5 of the last 15 runs" in tile
