@@ -196,11 +196,22 @@ HERMES_TABLES = """
 """
 
 
+# what Hermes has open while a test goes on; closed after it
+HELD: list[sqlite3.Connection] = []
+
+
+def connect_as_hermes(path: Path) -> sqlite3.Connection:
+    """A connection that stays open as long as the test: Hermes does not close its databases."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    HELD.append(connection)
+    return connection
+
+
 def open_hermes(home: Path, *, profile: str | None = None) -> sqlite3.Connection:
     """Hermes' own database, open for writing as Hermes has it."""
     folder = home / ".hermes" / (f"profiles/{profile}" if profile else "")
     folder.mkdir(parents=True, exist_ok=True)
-    database = sqlite3.connect(folder / "state.db", isolation_level=None)
+    database = connect_as_hermes(folder / "state.db")
     database.execute("pragma journal_mode = wal")
     database.executescript(HERMES_TABLES)
     return database

@@ -19,6 +19,13 @@ settings.load_profile("relight")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(autouse=True)
+def _end_hermes() -> Iterator[None]:
+    yield
+    while build.HELD:
+        build.HELD.pop().close()
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     """An empty store, whose days are UTC."""

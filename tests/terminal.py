@@ -4,10 +4,22 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 Run = subprocess.CompletedProcess[str]
+
+
+def run_relight(environment: Mapping[str, str], *words: str, given: str | None = None) -> Run:
+    return subprocess.run(
+        [sys.executable, "-m", "relight", *words],
+        env=environment,
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 class Cli:
@@ -24,14 +36,7 @@ class Cli:
             self.environment.pop(name, None)
 
     def run(self, *words: str, given: str | None = None) -> Run:
-        return subprocess.run(
-            [sys.executable, "-m", "relight", *words],
-            env=self.environment,
-            input=given,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return run_relight(self.environment, *words, given=given)
 
     def json(self, *words: str) -> Any:
         done = self.run(*words, "--json")

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,31 @@ def test_a_device_is_neither_read_nor_written(tmp_path: Path) -> None:
     assert "not a regular file" in do(tmp_path, "read_file", path="pipe")["error"]
     assert "not a regular file" in do(tmp_path, "write_file", path="pipe", content="x")["error"]
     assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_new_file_has_the_users_mask_and_no_other_loses_it_meanwhile(tmp_path: Path) -> None:
+    """The mask belongs to the whole process: what another thread makes must not be open to all."""
+    before = os.umask(0o027)
+    try:
+        writer = threading.Thread(
+            target=lambda: [
+                do(tmp_path, "write_file", path=f"{n}", content="x") for n in range(500)
+            ]
+        )
+        writer.start()
+        modes = set()
+        while writer.is_alive():
+            (own := tmp_path / "own").touch()
+            modes.add(own.stat().st_mode & 0o777)
+            own.unlink()
+        assert modes == {0o640}
+        assert (tmp_path / "0").stat().st_mode & 0o777 == 0o640
+        (tmp_path / "0").chmod(0o700)
+        do(tmp_path, "write_file", path="0", content="y")
+        assert (tmp_path / "0").stat().st_mode & 0o777 == 0o700
+    finally:
+        os.umask(before)
+    assert not list(tmp_path.glob(".relight-*"))
 
 
 def test_lines_are_counted_as_editors_do(tmp_path: Path) -> None:

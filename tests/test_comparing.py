@@ -190,6 +190,14 @@ def test_of_several_models_the_cheapest_that_will_do_is_named(store: Store) -> N
     assert chosen.verdict.startswith("small is not good enough")
 
 
+def test_of_many_skills_those_with_the_part_asked_for_are_named_first(store: Store) -> None:
+    for name in (*"abcdefgh", "ticket-triage"):
+        record_skill_invocation(store, skill_name=name, invoked_at=1_794_700_800)
+    with pytest.raises(RelightError) as caught:
+        compare_models(store, "triage")
+    assert caught.value.hint == "there are ticket-triage, a, b, c, d, e, f, g and 1 more"
+
+
 def test_what_is_not_there_is_told(store: Store) -> None:
     use(store, "opus", 1, 0)
     with pytest.raises(RelightError) as caught:

@@ -1,5 +1,6 @@
 """Curves of skills: on each day what the average was then."""
 
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -14,8 +15,9 @@ LAST = date(2026, 11, 15)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return open_store(tmp_path)
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path) as store:
+        yield store
 
 
 def use(store: Store, age: int, *, success: bool | None, cost: float | None = 0.1) -> None:

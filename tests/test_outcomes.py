@@ -1,5 +1,4 @@
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +7,14 @@ import pytest
 import build
 import build_jobs
 from relight.failing import count_days, read_failures
+from relight.filters import Filter
 from relight.jobs.registry import add_job
 from relight.jobs.running import run_now
 from relight.labels import label_session
 from relight.ledger import find_foreign, read_jobs, read_runs
 from relight.outcomes import Seen, judge_outcome
 from relight.rebuilding import rebuild
-from relight.reports import Filter, report
+from relight.reports import report
 from relight.sessions import find_session, read_session
 from relight.store import Store
 
@@ -148,7 +148,7 @@ class Cron:
         folder.mkdir()
         job = {"id": JOB, "name": "nightly", "skills": ["report"], "schedule_display": "every 5m"}
         (folder / "jobs.json").write_text(json.dumps({"jobs": [job | {"enabled": True}]}))
-        self.ledger = sqlite3.connect(folder / "executions.db", isolation_level=None)
+        self.ledger = build.connect_as_hermes(folder / "executions.db")
         self.ledger.execute(LEDGER)
 
     def run(self, number: int, status: str, error: str | None = None) -> str:

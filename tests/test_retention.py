@@ -7,7 +7,9 @@ import pytest
 
 import build
 import build_skills
+import relight
 from build_skills import check_report, read
+from relight.errors import RelightError
 from relight.sessions import find_session
 from relight.skills import record_skill_invocation
 from relight.store import Store
@@ -95,3 +97,27 @@ def test_a_session_has_no_skill_when_the_sub_agent_that_loaded_it_is_forgotten(
     forget(store, find_session(store, AGENT))
     assert read(store, "id") == []
     check_report(store)
+
+
+def test_a_session_forgotten_while_it_goes_on_does_not_come_back(tmp_path: Path) -> None:
+    with build.open_home(tmp_path) as store, relight.record(store, "mine") as rec:
+        rec.message("user", "the zebra is blue")
+        rec.turn(input_tokens=10, output_tokens=5)
+        forget(store, find_session(store, "mine"))
+        rec.message("user", "the zebra is green")
+        rec.turn(input_tokens=10, output_tokens=5)
+        assert store.query("select * from session") == []
+        assert store.query("select * from tape_part") == []
+
+
+def test_a_sub_agent_on_its_sessions_own_tape_is_forgotten_only_with_it(
+    tmp_path: Path, store: Store
+) -> None:
+    side = build.claude_prompt("the zebra is blue", at=2, isSidechain=True, uuid="side-1")
+    build.write_claude(tmp_path, [*build.claude_session(), side])
+    build.import_home(store, tmp_path)
+    with pytest.raises(RelightError, match="on the tape of") as caught:
+        forget(store, find_session(store, f"{ROOT}/sidechain-side-1"))
+    assert caught.value.hint == f"forget that one: relight forget {ROOT}"
+    assert forget(store, find_session(store, build.CLAUDE_SESSION)) == 2
+    assert b"zebra" not in store.path.read_bytes()

@@ -14,7 +14,7 @@ FORK = "99999999-bbbb-4bbb-8bbb-999999999999"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path, store: Store) -> Store:
     """A long session, and a fork of it that copied its first turns and calls."""
     lines = [build.claude_prompt("Count to a hundred")]
     for number in range(40):
@@ -26,7 +26,6 @@ def store(tmp_path: Path) -> Store:
     copied = [line | {"sessionId": FORK} for line in lines[:21]]
     copied.append(build.claude_answer("msg_fork", at=90, sessionId=FORK))
     build.write_claude(tmp_path, copied, name=FORK)
-    store = build.open_home(tmp_path)
     build.import_home(store, tmp_path)
     return store
 

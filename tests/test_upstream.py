@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -445,3 +447,31 @@ def test_answers_of_any_shape_are_understood_or_refused(told: dict[str, Any]) ->
     assert whole.created is None or isinstance(whole.created, int)
     usage = read_openai_usage(whole.usage or {})
     assert all(count is None or count >= 0 for count in msgspec.structs.astuple(usage))
+
+
+FORK = """
+import os, sys, threading, time
+from relight import background
+from relight.endpoints import Asked, Endpoint, build_request
+from relight.upstream import ask
+
+def say():
+    asked = Asked(messages=[{"role": "user", "content": "Hi"}])
+    endpoint = Endpoint(model="m", base_url=sys.argv[1], attempts=1)
+    return background.run(ask(build_request(endpoint, asked))).text
+
+threading.Thread(target=say, daemon=True).start()
+time.sleep(0.5)  # its prices are being asked for
+if os.fork() == 0:
+    print(say(), flush=True)
+    os._exit(0)
+sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+def test_a_fork_made_while_prices_are_asked_for_asks_for_itself() -> None:
+    slow = {"/v1/models": Reply(body=b"{}", delay_seconds=3)}
+    with Server(lambda _: Reply("Hello."), pages=slow) as server:
+        words = [sys.executable, "-W", "ignore", "-c", FORK, server.base_url]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "Hello.\n"), done.stderr

@@ -1,6 +1,7 @@
 """What was said beside the steps: found by what calls ask, in the order of their times."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from relight.wording import read_wording, read_words
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return open_store(tmp_path / "relight")
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path / "relight") as store:
+        yield store
 
 
 def ask(name: str, command: str) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from datetime import date, timedelta
 from msgspec import Struct
 
 from relight.distributions import check_positive
-from relight.errors import RelightError
-from relight.parameters import check_count, check_number
+from relight.errors import ParameterError
+from relight.parameters import check_count, check_number, refuse
 from relight.stats import half_life_from_alpha
 from relight.store import Store
 from relight.store.invocations import KNOWN_NANOS
@@ -108,8 +108,10 @@ def find_window(store: Store, *, window_days: int, now: object = None) -> tuple[
 def read_half_life(alpha: float | None, half_life_days: float | None) -> float:
     """The half-life in days that either parameter means, or both left out."""
     if alpha is not None and half_life_days is not None:
-        raise RelightError(
-            "alpha and half_life_days say the same thing twice", "give one of them, not both"
+        raise ParameterError(
+            "alpha and half_life_days say the same thing twice",
+            "give one of them, not both",
+            names=["alpha", "half_life_days"],
         )
     if half_life_days is not None:
         half_life = check_number("half_life_days", half_life_days)
@@ -117,7 +119,7 @@ def read_half_life(alpha: float | None, half_life_days: float | None) -> float:
         return half_life
     half_life = half_life_from_alpha(check_number("alpha", ALPHA if alpha is None else alpha))
     if math.isinf(half_life):
-        raise RelightError(f"alpha must be above 0 by more than {alpha!r}")
+        raise refuse("alpha", f"must be above 0 by more than {alpha!r}")
     return half_life
 
 

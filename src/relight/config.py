@@ -85,6 +85,10 @@ def read_config(home: Path) -> Config:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return Config(home, {})
+    except NotADirectoryError as error:
+        raise RelightError(
+            f"{home} is no folder", "--home names the folder to keep it in"
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise RelightError(
             f"cannot read {path}: {error}", "check the file's permissions"

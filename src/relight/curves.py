@@ -1,7 +1,7 @@
 """How well each skill did on each model, day by day: the averages of `averages` as curves."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from datetime import date, timedelta
 
 from msgspec import Struct
@@ -38,11 +38,12 @@ def read_curves(
     alpha: float | None = None,
     half_life_days: float | None = None,
     with_intervals: bool = True,
+    only: Container[tuple[str, str | None]] | None = None,
 ) -> list[SkillCurve]:
     """The curves of all skills, or of one, over the days up to `last`; the most used first.
 
     A point is what `query_skill_ema` would have said on that day. Intervals take the most time:
-    a list of many skills does without.
+    a list of many skills does without, and asks for `only` the skills and models that it shows.
     """
     half_life = read_half_life(alpha, half_life_days)
     days = min(max(days, 1), LARGEST)
@@ -60,6 +61,7 @@ def read_curves(
     curves = [
         _make_curve(name, model, sums, days, window_days, half_life, with_intervals)
         for (name, model), sums in groups.items()
+        if only is None or (name, model) in only
     ]
     return sorted(curves, key=lambda one: (-sum(one.uses), one.skill_name, one.model or ""))
 

@@ -6,7 +6,7 @@ Own code because scipy is 170 MB; the tests compare it with scipy.
 import math
 from statistics import NormalDist
 
-from relight.errors import RelightError
+from relight.parameters import refuse
 
 _NORMAL = NormalDist()
 _LOGIT_END = 690.0  # odds of 1e-300: beyond them floats, and their quotients, give out
@@ -98,14 +98,14 @@ def check_share(**named: float) -> None:
     """Refuse a parameter that is not strictly between 0 and 1, by its name."""
     for name, value in named.items():
         if not 0 < value < 1:
-            raise RelightError(f"{name} must be above 0 and below 1, not {value}")
+            raise refuse(name, f"must be above 0 and below 1, not {value}")
 
 
 def check_positive(**named: float) -> None:
     """Refuse a parameter that is not a finite number above zero, by its name."""
     for name, value in named.items():
         if not (value > 0 and math.isfinite(value)):
-            raise RelightError(f"{name} must be a number above 0, not {value}")
+            raise refuse(name, f"must be a number above 0, not {value}")
 
 
 def _from_logit(z: float) -> float:

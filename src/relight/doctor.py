@@ -93,7 +93,8 @@ def _advise(
         else:
             advice.append("no agent's sessions were found: try `relight demo`")
     if unreadable["count"]:
-        advice.append(f"{unreadable['count']} lines could not be read; the rest of their files was")
+        lines = "1 line" if unreadable["count"] == 1 else f"{unreadable['count']:,} lines"
+        advice.append(f"{lines} could not be read; the rest of the files was")
     if unpriced["models"]:
         names = ", ".join(unpriced["models"][:3])
         advice.append(

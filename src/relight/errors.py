@@ -1,5 +1,7 @@
 """What Relight tells a person when something cannot be done."""
 
+from collections.abc import Sequence
+
 
 class RelightError(Exception):
     """A problem told in one sentence, with a hint at what to do about it."""
@@ -8,6 +10,14 @@ class RelightError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+class ParameterError(RelightError):
+    """A value that cannot be meant; `names` are the parameters that the message speaks of."""
+
+    def __init__(self, message: str, hint: str | None = None, *, names: Sequence[str]) -> None:
+        super().__init__(message, hint)
+        self.names = tuple(names)
 
 
 class MissingError(RelightError):

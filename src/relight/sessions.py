@@ -104,6 +104,7 @@ def _children(store: Store, session_id: int) -> list[dict[str, Any]]:
             "kind": kind,
             "title": title,
             "cost_usd": None if nanos is None or (unpriced and not nanos) else nanos / 1e9,
+            "unpriced_turns": unpriced or 0,
         }
         for name, kind, title, nanos, unpriced in rows
     ]
