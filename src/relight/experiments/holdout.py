@@ -37,7 +37,7 @@ def read_report(
         for one in (read_templates(store, with_retired=False) if may_retire else ())
         if record.retire_if_harmful(store, one)
     ]
-    return replace(add_provisions(store, report, template=template), retired=retired)
+    return replace(_add_provisions(store, report, template=template), retired=retired)
 
 
 @lru_cache(maxsize=16)
@@ -46,7 +46,7 @@ def compare_again(sessions: tuple[Session, ...], *, effect: float = EFFECT) -> R
     return compare(sessions, effect=effect)
 
 
-def add_provisions(store: Store, report: Report, *, template: str | None = None) -> Report:
+def _add_provisions(store: Store, report: Report, *, template: str | None = None) -> Report:
     """A report with how many sessions began how, and what the warm ones were given."""
     rows = store.query(_PROVISIONS, (template,))
     counts = {"warm": 0, "cold": 0, "abstained": 0} | {arm: count for arm, count, _ in rows}

@@ -165,7 +165,7 @@ def read_template(store: Store, asked: ask.Template, path: Path) -> Any:
 
 def read_experiment(store: Store, asked: ask.Experiment, _: Path) -> Any:
     from relight.experiments import as_json
-    from relight.web.pages.experiments import read_arms
+    from relight.web.arms import read_arms
 
     return as_json(read_arms(store, asked.template or None, effect=asked.effect))
 

@@ -1,20 +1,14 @@
 """Experiments: did starting warm help, and what came of those that were run on purpose."""
 
-import threading
-import time
-from pathlib import Path
 from typing import Any
 
-from relight.experiments.comparison import EFFECT, Measure, Report
-from relight.experiments.holdout import read_report
+from relight.experiments.comparison import Measure, Report
 from relight.experiments.overview import read_overview
-from relight.store import Store
 from relight.templates.library import read_templates
+from relight.web.arms import read_arms
 from relight.web.intervals import Interval
 from relight.web.measuring import ARM_COLOURS, find_words, tell_measure
 from relight.web.view import View
-
-MOST_KEPT = 50
 
 
 def show(view: View) -> dict[str, Any]:
@@ -36,27 +30,6 @@ def show(view: View) -> dict[str, Any]:
         ],
         "run": read_overview(view.store, now=int(view.now.timestamp() * 1000)),
     }
-
-
-def read_arms(store: Store, template: str | None, *, effect: float = EFFECT) -> Report:
-    """The arms compared, kept for twenty times as long as that took.
-
-    So of a thousand sessions it may be some seconds old, and of a few it never is.
-    """
-    with _lock:
-        until, found = _kept.get((store.path, template, effect), (0.0, None))
-        began = time.monotonic()
-        if found is None or began >= until:
-            found = read_report(store, template=template, effect=effect, may_retire=False)
-            until = began + 20 * (time.monotonic() - began)
-            if len(_kept) >= MOST_KEPT:
-                _kept.clear()
-            _kept[store.path, template, effect] = (until, found)
-        return found
-
-
-_lock = threading.Lock()
-_kept: dict[tuple[Path, str | None, float], tuple[float, Report | None]] = {}
 
 
 def make_arms(measure: Measure) -> list[Interval]:
