@@ -152,6 +152,21 @@ def test_no_text_is_too_broken_to_read(command: str) -> None:
     find_deciders(split_stages(command))
 
 
-@pytest.mark.parametrize("piece", ["'", '"', "$(", "((", "`", "\\", "<<E\n", "bash -c '"])
+HOSTILE = ["'", '"', "$(", "((", "`", "\\", "<<E\n", "bash -c '", "sudo ", "A=1 ", "env A=1 "]
+HOSTILE += ["timeout 5 ", "! ", "eval ", "a | "]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
 def test_a_hostile_line_is_read_in_no_time(piece: str) -> None:
-    split_stages(piece * 20_000)
+    # with work that grows as the square, a single one of these takes minutes
+    stages = split_stages(piece * 200_000)
+    assert sum(len(stage.words) + len(stage.wrappers) for stage in stages) <= 1_000_000
+    find_deciders(stages)
+
+
+def test_what_is_wrapped_beyond_all_sense_is_read_so_far() -> None:
+    (stage,) = split_stages("sudo " * 1000 + "bash -c 'make; make'")
+    assert stage.program == "sudo"
+    assert len(stage.wrappers) + len(stage.words) == 1003
+    assert len(stage.wrappers) < 100
+    assert read_programs("sudo " * 10 + "bash -c 'make; ls'") == ["make", "ls"]

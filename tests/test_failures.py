@@ -7,7 +7,10 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -113,6 +116,7 @@ def test_no_quota_is_permanent_even_with_status_429() -> None:
         (socket.gaierror(-2, "Name or service not known"), "connection"),
         (ssl.SSLCertVerificationError("certificate verify failed"), "certificate"),
         (ssl.SSLError("EOF occurred in violation of protocol"), "connection"),
+        (asyncio.IncompleteReadError(b"", 5), "connection"),
         (OSError(errno.ENOSPC, "No space left on device"), "disk_full"),
         (OSError(errno.ENETUNREACH, "unreachable"), "connection"),
         (OSError(errno.EIO, "Input/output error"), "unknown"),
@@ -233,6 +237,27 @@ def test_a_status_may_be_told_in_digits() -> None:
     failure = classify_error("slow down", status="429")
     assert (failure.kind, failure.code) == ("rate_limit", 429)
     assert classify_error("HTTP 401: x", status="soon").kind == "auth"
+    assert classify_error("HTTP 401: x", status=200).kind == "auth"
+
+
+class Whole:
+    """A number of some library, as numpy's are."""
+
+    def __index__(self) -> int:
+        return 429
+
+
+@pytest.mark.parametrize("status", [Whole(), 429.0, HTTPStatus.TOO_MANY_REQUESTS])
+def test_a_status_may_be_any_whole_number(status: Any) -> None:
+    error = Exception("x")
+    error.status_code = status  # type: ignore[attr-defined]
+    for failure in (classify_error("x", status=status), classify_error(error)):
+        assert (failure.kind, failure.code, type(failure.code)) == ("rate_limit", 429, int)
+
+
+@pytest.mark.parametrize("status", [429.5, float("nan"), float("inf"), True, "", object()])
+def test_a_status_that_is_no_number_is_none(status: Any) -> None:
+    assert classify_error("x", status=status).kind == "unknown"
 
 
 @given(st.recursive(st.text() | st.binary() | st.integers() | st.none() | st.floats(), st.lists))
@@ -253,6 +278,130 @@ def test_a_connection_that_fails_for_its_certificate_is_permanent() -> None:
     error = ConnectionError("could not connect")
     error.__cause__ = cause
     assert classify_error(error).kind == "certificate"
+
+
+def raise_from(error: BaseException, cause: BaseException | None) -> BaseException:
+    error.__cause__, error.__suppress_context__ = cause, True
+    return error
+
+
+def raise_beside(error: BaseException, handled: BaseException) -> BaseException:
+    error.__context__ = handled
+    return error
+
+
+LIMITED = ApiStatusError(429, headers={"Retry-After": "50"})
+FAILED = "the turn failed"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        (raise_from(RuntimeError(FAILED), TimeoutError("t")), "timeout", None),
+        (raise_beside(RuntimeError(FAILED), TimeoutError("t")), "timeout", None),
+        (raise_from(RuntimeError(FAILED), LIMITED), "rate_limit", 429),
+        (raise_from(Exception(), raise_beside(Exception(FAILED), LIMITED)), "rate_limit", 429),
+        (raise_from(Exception(FAILED), ConnectionResetError(104, "x")), "connection", "ECONNRESET"),
+        (raise_from(Exception("You exceeded your current quota"), LIMITED), "billing", 429),
+        (raise_from(PermissionError("x"), TimeoutError("t")), "permission", None),
+        (raise_from(Exception("permission denied"), TimeoutError("t")), "timeout", None),
+        (raise_from(RuntimeError("config is broken"), None), "unknown", None),
+        (raise_from(RuntimeError("odd"), RuntimeError("boom")), "unknown", None),
+        (raise_beside(RuntimeError("rate limit exceeded"), KeyError("x")), "rate_limit", None),
+    ],
+)
+def test_an_error_is_classified_by_what_it_was_raised_from(
+    error: BaseException, kind: str, code: object
+) -> None:
+    failure = classify_error(error)
+    assert (failure.kind, failure.code) == (kind, code)
+
+
+def test_what_the_other_side_asked_for_is_found_behind_an_error() -> None:
+    wrapped = raise_from(Exception(FAILED), raise_beside(Exception(), LIMITED))
+    assert find_retry_after(wrapped) == classify_error(wrapped).backoff_seconds == 50.0
+    assert find_retry_after(raise_from(Exception(FAILED), Exception("try again in 7s"))) == 7.0
+
+
+def test_from_none_is_taken_at_its_word() -> None:
+    def configure() -> None:
+        try:
+            raise TimeoutError
+        except TimeoutError:
+            raise RuntimeError("config is broken") from None
+
+    with pytest.raises(RuntimeError) as raised:
+        configure()
+    assert classify_error(raised.value).kind == "unknown"
+
+
+def test_errors_in_a_ring_or_without_end_are_classified() -> None:
+    one, other = Exception("one"), Exception("other")
+    one.__cause__, other.__cause__ = other, one
+    assert classify_error(one).kind == "unknown"
+    last: BaseException = TimeoutError()
+    for _ in range(5000):
+        last = raise_from(Exception("again"), last)
+    assert classify_error(last).kind == "unknown"
+    group: Exception = TimeoutError()
+    for _ in range(50):
+        group = ExceptionGroup("within", [group])
+    assert classify_error(group).kind == "unknown"
+
+
+def test_of_a_group_the_first_decides_that_tells_something() -> None:
+    members = [RuntimeError("odd"), raise_from(Exception(FAILED), LIMITED), ValueError()]
+    failure = classify_error(BaseExceptionGroup("all", members))
+    assert (failure.kind, failure.backoff_seconds) == ("rate_limit", 50.0)
+    assert classify_error(ExceptionGroup("all", [TimeoutError()] * 100_000)).kind == "timeout"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("TimeoutError: t", "timeout"),
+        ("httpx.ReadTimeout: ", "timeout"),
+        ("ReadTimeout('')", "timeout"),
+        ("openai.InternalServerError: x", "server_error"),
+        ("anthropic.OverloadedError: Overloaded", "overloaded"),
+        ("APIConnectionError: x", "connection"),
+        ("APIConnectionError: certificate verify failed", "certificate"),
+        ("UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff", "bad_arguments"),
+        ("ZeroDivisionError: division by zero", "exception"),
+        ("BakeError: burnt", "exception"),
+    ],
+)
+def test_a_text_that_begins_with_a_type_is_judged_by_it(text: str, kind: str) -> None:
+    for error in (text, RuntimeError(text), raise_from(RuntimeError(FAILED), RuntimeError(text))):
+        assert classify_error(error).kind == kind
+
+
+def test_a_program_that_is_missing_is_told_from_a_file_that_is(tmp_path: Path) -> None:
+    async def start() -> None:
+        await asyncio.create_subprocess_exec("no-such-program")
+
+    def find_kind_of(call: Callable[[], object]) -> str:
+        with pytest.raises(FileNotFoundError) as raised:
+            call()
+        return classify_error(raised.value).kind
+
+    assert find_kind_of(lambda: subprocess.run(["no-such-program"])) == "command_not_found"
+    assert find_kind_of(lambda: subprocess.run(["/no/such"], close_fds=False)) == (
+        "command_not_found"
+    )
+    assert find_kind_of(lambda: asyncio.run(start())) == "command_not_found"
+    gone = tmp_path / "gone"
+    assert find_kind_of(lambda: subprocess.run([sys.executable], cwd=gone)) == "file_not_found"
+    assert find_kind_of(lambda: subprocess.run([gone], cwd=str(gone))) == "file_not_found"
+    assert find_kind_of(gone.read_text) == "file_not_found"
+
+
+def test_a_number_that_is_not_the_systems_is_not_shown_as_its_name() -> None:
+    assert classify_error(ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER]")).code == 1
+    assert classify_error(socket.gaierror(8, "nodename nor servname provided")).code == 8
+    with pytest.raises(ssl.SSLError) as raised:
+        ssl.create_default_context(cadata="no certificate")
+    assert classify_error(raised.value).code not in ("EPERM", "ENOEXEC", None)
 
 
 @pytest.mark.parametrize(
@@ -278,6 +427,15 @@ def test_a_connection_that_fails_for_its_certificate_is_permanent() -> None:
         ("API Error: 529 {'type': 'overloaded_error'}", "overloaded"),
         ("Client error '404 Not Found' for url 'http://test/'", "not_found"),
         ("ModuleNotFoundError: No module named 'x'", "missing_module"),
+        ("404 Not Found", "not_found"),
+        ("504 Gateway Time-out", "server_error"),
+        ("429 Resource has been exhausted (e.g. check quota).", "rate_limit"),
+        ('529 {"type":"error","error":{"type":"x"}}', "overloaded"),
+        ("429 status code (no body)", "rate_limit"),
+        ("400 API key not valid. Please pass a valid API key.", "auth"),
+        ("Quota exceeded, limit: 10 requests per minute", "rate_limit"),
+        ("Error: connection timeout", "timeout"),
+        ("the field 'connection timeout' is required", "bad_arguments"),
         ("", "unknown"),
     ],
 )
@@ -292,6 +450,11 @@ def test_text_decides_last(text: str, kind: str) -> None:
         "the billing page was updated",
         "chapter 429 is about timeouts in theory",
         "connection to the story",
+        "500 Products could not be imported",
+        "429 Items processed",
+        "409 Conflicts were solved",
+        "the connection timeout must be positive",
+        "three loaves per minute",
     ],
 )
 def test_a_word_in_passing_decides_nothing(text: str) -> None:

@@ -1,9 +1,11 @@
 """Failures that may pass are tried again, others are not."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from typing import Any
 
 import pytest
 
@@ -128,15 +130,73 @@ def test_an_interrupted_attempt_is_reported_and_not_tried_again() -> None:
     assert note.seen == [(1, "interrupted", True)]
 
 
-@pytest.mark.parametrize("attempts", [0, -1])
-def test_less_than_one_attempt_is_refused(attempts: int) -> None:
+@pytest.mark.parametrize("attempts", [0, -1, "3", 1.5, True])
+def test_a_number_of_attempts_that_cannot_be_meant_is_refused(attempts: Any) -> None:
     async def call() -> None:
         raise AssertionError
 
-    with pytest.raises(RelightError, match="attempts cannot be made"):
+    with pytest.raises(RelightError, match=r"^attempts must be .* not") as told:
         execute_with_retry(make_flaky(), attempts=attempts)
-    with pytest.raises(RelightError, match="attempts cannot be made"):
+    assert told.value.hint
+    with pytest.raises(RelightError, match=r"^attempts must be .* not"):
         asyncio.run(execute_with_retry_async(call, attempts=attempts))
+
+
+def test_a_coroutine_may_be_told_of_the_attempts() -> None:
+    note = Notes()
+    left: list[Exception] = [TimeoutError()]
+
+    async def hear(attempt: int, failure: Failure | None, wait_seconds: float | None) -> None:
+        await asyncio.sleep(0)
+        note(attempt, failure, wait_seconds)
+
+    async def call() -> str:
+        if left:
+            raise left.pop()
+        return "done"
+
+    tried = execute_with_retry_async(call, on_attempt=hear, sleep=lambda _: None)
+    assert asyncio.run(tried) == "done"
+    assert note.seen == [(1, "timeout", False), (2, None, True)]
+    with pytest.raises(RelightError, match="on_attempt cannot be a coroutine") as told:
+        execute_with_retry(make_flaky(), on_attempt=hear)
+    assert told.value.hint == "use execute_with_retry_async"
+
+
+def test_who_is_told_changes_nothing_by_failing(caplog: pytest.LogCaptureFixture) -> None:
+    def complain(*_: object) -> None:
+        raise ValueError("no ears")
+
+    async def call() -> str:
+        return "done"
+
+    async def complain_later(*_: object) -> None:
+        complain()
+
+    call_twice = make_flaky(TimeoutError())
+    assert execute_with_retry(call_twice, on_attempt=complain, sleep=lambda _: None) == "done"
+    with pytest.raises(ApiError):
+        execute_with_retry(make_flaky(ApiError(401)), on_attempt=complain)
+    assert caplog.text.count("ValueError: no ears") == 3
+    for hook in (complain, complain_later):
+        assert asyncio.run(execute_with_retry_async(call, on_attempt=hook)) == "done"
+    assert caplog.text.count("ValueError: no ears") == 5
+
+
+def test_who_is_told_may_still_be_interrupted() -> None:
+    def leave(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        execute_with_retry(make_flaky(), on_attempt=leave)
+
+
+def test_what_is_behind_an_error_is_tried_again_as_it_asks() -> None:
+    waits: list[float] = []
+    error = RuntimeError("the turn failed")
+    error.__cause__ = ApiError(429, retry_after="50")
+    assert execute_with_retry(make_flaky(error), sleep=waits.append) == "done"
+    assert waits == [50.0]
 
 
 def test_what_the_other_side_asks_for_is_the_least_wait() -> None:
@@ -152,6 +212,16 @@ def test_more_than_two_minutes_means_to_give_up_and_say_when() -> None:
     with pytest.raises(RelightError, match="try again at 2") as told:
         execute_with_retry(make_flaky(error), sleep=lambda _: None)
     assert told.value.__cause__ is error
+
+
+def test_the_time_to_try_again_is_never_before_the_one_asked_for() -> None:
+    asked_at = time.time() // 60 * 60 + 630  # in the middle of a minute
+    after = format_datetime(datetime.fromtimestamp(asked_at, UTC), usegmt=True)
+    with pytest.raises(RelightError) as told:
+        execute_with_retry(make_flaky(ApiError(429, retry_after=after)))
+    said = told.value.message.rpartition("try again at ")[2]
+    said_at = datetime.strptime(said, "%Y-%m-%d %H:%M UTC").replace(tzinfo=UTC).timestamp()
+    assert said_at == asked_at + 30
 
 
 def test_a_wait_beyond_all_calendars_is_told_as_well() -> None:

@@ -7,7 +7,7 @@ nothing here raises.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -62,6 +62,7 @@ _CLOSERS = frozenset(("done", "fi", "esac", "}"))
 _SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh", "fish", "ash", "su"))
 _BUILTINS = frozenset(("test", "open", "edit", "create", "set", "source", "type", "exit"))
 _NESTING_LIMIT = 5
+_WRAPPING_LIMIT = 20  # each is a look at all the words that are left
 
 _PLAIN_WRAPPERS = (
     *("nohup", "setsid", "unbuffer", "command", "builtin", "xvfb-run", "catchsegv", "caffeinate"),
@@ -102,7 +103,7 @@ def split_stages(command: str | Sequence[str]) -> tuple[Stage, ...]:
     """
     if isinstance(command, str):
         return _split_line(command)
-    return tuple(_unwrap(tuple(map(str, command))))
+    return tuple(_unwrap(Stage("", tuple(map(str, command)))))
 
 
 # one call is looked at by several, one after the other
@@ -185,21 +186,14 @@ def _add_stage(
         if stages:  # what follows a loop joins its last stage
             stages[-1] = replace(stages[-1], joint=joint)
         return
-    while words and words[0] in _OPENERS:
-        del words[0]
+    if words[0] in _OPENERS:
+        words = words[_count_first(words, _OPENERS.__contains__) :]
     if not words or words[0] in ("for", "case", "select", "function"):
         return
     is_piped = bool(stages) and stages[-1].joint == "|"
-    stages.extend(
-        _unwrap(
-            tuple(words),
-            joint=joint,
-            is_piped=is_piped,
-            hides_output="1" in outputs,
-            hides_errors=outputs.get("2") == "/dev/null",
-            depth=depth,
-        )
-    )
+    is_mute = outputs.get("2") == "/dev/null"
+    stage = Stage("", tuple(words), "", joint, (), is_piped, "1" in outputs, is_mute)
+    stages.extend(_unwrap(stage, depth))
 
 
 def _redirect(outputs: dict[str, str], operator: str, target: str) -> None:
@@ -229,19 +223,12 @@ def _skip_bodies(text: str, position: int, marks: list[str]) -> int:
     return position
 
 
-def _unwrap(
-    words: tuple[str, ...],
-    *,
-    joint: Joint = "",
-    is_piped: bool = False,
-    hides_output: bool = False,
-    hides_errors: bool = False,
-    depth: int = 0,
-) -> Iterable[Stage]:
-    wrappers: tuple[str, ...] = ()
-    while words and _ASSIGNMENT.match(words[0]):
-        words = words[1:]
-    while words:
+def _unwrap(stage: Stage, depth: int = 0) -> Iterable[Stage]:
+    """What runs in a stage whose words are all that is known of it."""
+    words, wrappers = stage.words, stage.wrappers
+    if words and "=" in words[0]:
+        words = words[_count_first(words, _ASSIGNMENT.match) :]
+    while words and len(wrappers) < _WRAPPING_LIMIT:
         name = words[0].rpartition("/")[2] or words[0]
         pair = f"{name} {words[1]}" if len(words) > 1 else name
         wrapper = _WRAPPERS.get(pair) or _WRAPPERS.get(name)
@@ -264,8 +251,8 @@ def _unwrap(
     if script is not None:
         inside = list(_split(script, depth + 1))
         if inside:
-            inside[0] = replace(inside[0], is_piped=is_piped)
-            inside[-1] = replace(inside[-1], joint=joint)
+            inside[0] = replace(inside[0], is_piped=stage.is_piped)
+            inside[-1] = replace(inside[-1], joint=stage.joint)
             return [replace(each, wrappers=(*wrappers, *each.wrappers)) for each in inside]
     if _PYTHON.match(name):
         name, module = "python", _skip_options(words[1:], frozenset(("-W", "-X")), stop="-m")
@@ -273,8 +260,13 @@ def _unwrap(
             words, wrappers = module[1:], (*wrappers, "python")
             name = words[0]
     action = next((word for word in words[1:] if word[:1] != "-"), "")
-    stage = Stage(name, words, action, joint, wrappers, is_piped, hides_output, hides_errors)
-    return (stage,)
+    hides = (stage.hides_output, stage.hides_errors)
+    return (Stage(name, words, action, stage.joint, wrappers, stage.is_piped, *hides),)
+
+
+def _count_first(words: Sequence[str], is_such: Callable[[str], object]) -> int:
+    """How many words there are before the first that is not such a one."""
+    return next((at for at, word in enumerate(words) if not is_such(word)), len(words))
 
 
 def _skip_options(

@@ -5,22 +5,38 @@ are in `data/failures.toml`. No client library is imported: exceptions of httpx2
 subprocess, ssl and the rest are known by the names of their classes and by their attributes.
 """
 
-import errno
+import builtins
 import re
 import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, SupportsIndex
 
 import msgspec
 
-from relight.complaints import TEXT_LIMIT, describe, find_first, peek, read_number, say
+from relight.complaints import (
+    TEXT_LIMIT,
+    describe,
+    find_code,
+    find_errno,
+    find_exit_code,
+    find_headers,
+    find_status,
+    is_missing_program,
+    is_status,
+    list_chains,
+    list_types,
+    read_number,
+    say,
+)
 from relight.model import Failure
 
 _LONGEST_ASKED_SECONDS = 365 * 86400.0  # a date so far off is no date
+# "openai.APIConnectionError: …", as a log or another program tells of an exception
+_TYPE_NAME = re.compile(r"\s*(?:\w+\.)*(\w+)(?:[:(]|\s*\Z)")
 
 
 class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,38 +102,39 @@ def read_kinds() -> Mapping[str, Kind]:
     return _rules().kinds
 
 
+class _Link(NamedTuple):
+    """One error of a chain, with everything it says."""
+
+    error: object
+    text: str
+
+
 def classify_error(
-    error: object, *, status: int | str | None = None, now: float | None = None
+    error: object, *, status: SupportsIndex | float | str | None = None, now: float | None = None
 ) -> Failure:
     """What an exception, an error's text or an API's error body means, and what to do about it.
 
-    `backoff_seconds` is never less than what the other side asked for with Retry-After. Of a
-    group of exceptions the first decides. Whatever is given, nothing is raised: this is called
-    where something has gone wrong already.
+    Of exceptions raised from one another the outermost decides whose status or type tells
+    something, of a group the first such member; words only where none does. `backoff_seconds` is
+    never less than what the other side asked for with Retry-After. Whatever is given, nothing is
+    raised: this is called where something has gone wrong already.
 
     >>> classify_error("HTTP 429: You exceeded your current quota").category
     'permanent'
     """
-    rules = _rules()
-    error = find_first(error)
-    text = describe(error)
-    code = read_number(status)
-    if code is None:
-        code = _find_status(error, text)
-    exit_code = peek(error, "returncode")
-    name = (
-        _name_status(code)
-        or _name_exit_code(exit_code)
-        or (_name_type(error) if isinstance(error, BaseException) else None)
-    )
-    if name is None or name == "command_failed":
-        name = find_kind(text) or name or "unknown"
+    chains = [[_Link(each, describe(each)) for each in chain] for chain in list_chains(error)]
+    links = [link for chain in chains for link in chain]
+    code: str | int | None = read_number(status)
+    if name := _name_status(read_number(status)):
+        name = _refine(name, links)
     else:
-        name = _refine(name, text)
-    kind = rules.kinds[name]
+        judged = next(filter(None, map(_judge_chain, chains)), None)
+        name, told = judged or ("unknown", _find_first_code(links))
+        code = code if told is None else told
+    kind = _rules().kinds[name]
     can_retry = kind.max_retries > 0
     asked = find_retry_after(error, now=now) if can_retry else None
-    line = text.strip().partition("\n")[0]
+    line = _join_texts(links).strip().partition("\n")[0]
     return Failure(
         kind=name,
         category=kind.category,
@@ -125,7 +142,7 @@ def classify_error(
         should_retry=can_retry,
         max_retries=kind.max_retries,
         backoff_seconds=max(kind.backoff_seconds, asked or 0.0),
-        code=code if code is not None else _find_code(error, exit_code),
+        code=code,
     )
 
 
@@ -134,7 +151,8 @@ def find_kind(text: str, *, is_tool: bool = False) -> str | None:
     """The kind of failure a text tells of; with `is_tool` only of those tools have."""
     text = text[:TEXT_LIMIT]
     for row, pattern in _rules().texts:
-        if (row.is_tool or not is_tool) and pattern.search(text):
+        can_tell = row.is_tool if is_tool else row.name not in row.refines
+        if can_tell and pattern.search(text):
             return row.name
     return None
 
@@ -156,14 +174,11 @@ def find_failure_phrase(text: str) -> str | None:
 
 def find_retry_after(error: object, *, now: float | None = None) -> float | None:
     """The seconds that the other side asked to wait, from its headers or its words."""
-    error = find_first(error)
-    headers = peek(peek(error, "response"), "headers")
-    if headers is None:
-        headers = peek(error, "headers")
-    asked = _read_headers(headers, now) if isinstance(headers, Mapping) else None
-    if asked is None:
-        asked = _read_words(describe(error))
-    return None if asked is None else min(asked, _LONGEST_ASKED_SECONDS)
+    errors = [each for chain in list_chains(error) for each in chain]
+    asked = [_read_headers(find_headers(each) or {}, now) for each in errors]
+    asked += [_read_words(describe(each)) for each in errors]
+    seconds = next((each for each in asked if each is not None), None)
+    return None if seconds is None else min(seconds, _LONGEST_ASKED_SECONDS)
 
 
 def _read_headers(headers: Mapping[Any, Any], now: float | None) -> float | None:
@@ -204,63 +219,67 @@ def _read_date(text: str) -> float | None:
         return None
 
 
-def _find_status(error: object, text: str) -> int | None:
-    response = peek(error, "response")
-    for owner, name in (
-        (error, "status_code"),
-        (error, "status"),
-        (error, "http_status"),
-        (error, "code"),
-        (response, "status_code"),
-        (response, "status"),
-    ):
-        if _is_status(value := read_number(peek(owner, name))):
-            return value
-    bodies = [error, error.get("error")] if isinstance(error, dict) else []
-    for body in [body for body in bodies if isinstance(body, dict)]:
-        for name in ("status_code", "status", "code"):
-            if _is_status(value := read_number(body.get(name))):
-                return value
-    for pattern in _rules().status_texts:
-        if (found := pattern.search(text)) and _is_status(value := int(found[1])):
-            return value
+def _judge_chain(links: Sequence[_Link]) -> tuple[str, str | int | None] | None:
+    """The kind that an error and what it was raised from tell of, and its code; words come last."""
+    for name_link in (_name_fact, _name_words):
+        for link in links:
+            if name := name_link(link):
+                return _refine(name, links), _find_link_status(link) or find_code(link.error)
     return None
 
 
-def _is_status(value: int | None) -> bool:
-    return value is not None and 400 <= value < 600
+def _name_fact(link: _Link) -> str | None:
+    exit_code = find_exit_code(link.error)
+    name = (
+        _name_status(_find_link_status(link))
+        or (None if exit_code is None else find_exit_kind(exit_code))
+        or _name_type(link)
+    )
+    # that a program failed is said by its exit code; what failed, only by its words
+    return _name_words(link) or name if name == "command_failed" else name
 
 
-def _find_code(error: object, exit_code: object) -> str | int | None:
-    if isinstance(exit_code, int):
-        return exit_code
-    code = peek(error, "code")
-    if isinstance(code, str | int):
-        return code
-    number = peek(error, "errno")
-    return errno.errorcode.get(number, number) if isinstance(number, int) else None
+def _name_words(link: _Link) -> str | None:
+    return find_kind(link.text)
 
 
 def _name_status(status: int | None) -> str | None:
-    if status is None or not _is_status(status):
+    if status is None or not is_status(status):
         return None
     return _rules().by_status.get(status) or ("bad_request" if status < 500 else "server_error")
 
 
-def _name_exit_code(exit_code: object) -> str | None:
-    return find_exit_kind(exit_code) if isinstance(exit_code, int) else None
-
-
-def _name_type(error: BaseException) -> str | None:
+def _name_type(link: _Link) -> str | None:
+    """The kind by the class of an exception, or by that which a text begins with."""
     rules = _rules()
-    number = peek(error, "errno")
-    if isinstance(number, int) and (name := rules.by_errno.get(errno.errorcode.get(number, ""))):
+    if name := rules.by_errno.get(find_errno(link.error) or ""):
         return name
-    names = (rules.by_type.get(base.__name__) for base in type(error).__mro__)
-    return next((name for name in names if name), None)
+    if is_missing_program(link.error):
+        return "command_not_found"
+    types = list_types(type(link.error)) if isinstance(link.error, BaseException) else []
+    if found := _TYPE_NAME.match(link.text):
+        known = getattr(builtins, found[1], None)
+        types += [found[1], *(list_types(known) if isinstance(known, type) else ())]
+    return next((rules.by_type[name] for name in types if name in rules.by_type), None)
 
 
-def _refine(name: str, text: str) -> str:
+def _find_link_status(link: _Link) -> int | None:
+    found = (pattern.search(link.text) for pattern in _rules().status_texts)
+    said = (int(match[1]) for match in found if match)
+    return find_status(link.error) or next(filter(is_status, said), None)
+
+
+def _find_first_code(links: Sequence[_Link]) -> str | int | None:
+    codes = (find_code(link.error) for link in links)
+    return next((code for code in codes if code is not None), None)
+
+
+def _join_texts(links: Sequence[_Link]) -> str:
+    return "\n".join(link.text for link in links)[:TEXT_LIMIT]
+
+
+def _refine(name: str, links: Sequence[_Link]) -> str:
+    text = _join_texts(links)
     for row, pattern in _rules().texts:
         if name in row.refines and pattern.search(text):
             return row.name
