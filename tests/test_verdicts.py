@@ -24,6 +24,11 @@ COMMANDS: list[dict[str, Any]] = SHAPES["command"]
 CALLS: list[dict[str, Any]] = SHAPES["call"]
 
 
+def find_outcome(tool: str, arguments: object, result: object) -> str | None:
+    verdict = judge_call(tool, arguments, result)
+    return find_test_outcome(tool, arguments, result, verdict=verdict)
+
+
 @pytest.mark.parametrize("shape", [shape for shape in COMMANDS if "exit_code" in shape])
 def test_an_exit_code_is_read_with_its_command(shape: dict[str, Any]) -> None:
     command = {"command": shape["command"]}
@@ -213,7 +218,10 @@ def test_a_missing_command_with_another_way_prepared_is_not() -> None:
 def test_a_printed_exit_code_counts_for_what_stood_before_it() -> None:
     command = {"command": 'pytest -q; echo "EXIT: $?"'}
     verdict = judge_call("bash", command, f"{PYTEST_FAILED}EXIT: 1\n", exit_code=0)
-    assert (verdict.label, verdict.kind) == ("negative", "tests_failed")
+    assert (verdict.label, verdict.reason) == ("ok", "tests failed, and its exit code was printed")
+    command = {"command": './bake; echo "EXIT: $?"'}
+    verdict = judge_call("bash", command, "no flour\nEXIT: 2\n", exit_code=0)
+    assert (verdict.label, verdict.evidence) == ("error", "exit code 2: EXIT: 2")
     assert judge_call("bash", command, "1 passed in 0.1s\nEXIT: 0\n", exit_code=0).label == "ok"
 
 
@@ -321,10 +329,10 @@ def test_evidence_is_short() -> None:
 def test_the_outcome_of_tests_is_told_though_a_pipe_hides_it() -> None:
     command = {"command": "pytest 2>&1 | tail -5"}
     assert judge_call("bash", command, PYTEST_FAILED, exit_code=0).label == "ok"
-    assert find_test_outcome("bash", command, PYTEST_FAILED) == "failed"
-    assert find_test_outcome("bash", command, "== 3 passed in 0.1s ==\n") == "passed"
-    assert find_test_outcome("bash", {"command": "cat log"}, PYTEST_FAILED) is None
-    assert find_test_outcome("bash", {"command": "ls"}, "a.py\n") is None
+    assert find_outcome("bash", command, PYTEST_FAILED) == "failed"
+    assert find_outcome("bash", command, "== 3 passed in 0.1s ==\n") == "passed"
+    assert find_outcome("bash", {"command": "cat log"}, PYTEST_FAILED) is None
+    assert find_outcome("bash", {"command": "ls"}, "a.py\n") is None
 
 
 def test_the_outcome_of_tests_is_told_by_a_terminals_screen() -> None:
@@ -332,16 +340,16 @@ def test_the_outcome_of_tests_is_told_by_a_terminals_screen() -> None:
     screen = (
         f"New Terminal Output:\n\nme@h:/w# pytest -q\n{PYTEST_FAILED}me@h:/w# ls\na.py\nme@h:/w#"
     )
-    assert find_test_outcome("bash_command", keys, screen) == "failed"
+    assert find_outcome("bash_command", keys, screen) == "failed"
     screen = screen.replace("1 failed, ", "")
-    assert find_test_outcome("bash_command", keys, screen) == "passed"
-    assert find_test_outcome("bash_command", keys, "New Terminal Output:\n\nme@h:/w# ls") is None
+    assert find_outcome("bash_command", keys, screen) == "passed"
+    assert find_outcome("bash_command", keys, "New Terminal Output:\n\nme@h:/w# ls") is None
 
 
 @pytest.mark.parametrize("shape", SHAPES["tests"])
 def test_every_runner_says_how_its_tests_went(shape: dict[str, Any]) -> None:
     command = {"command": shape["command"]}
-    assert find_test_outcome("bash", command, shape["output"]) == shape.get("outcome")
+    assert find_outcome("bash", command, shape["output"]) == shape.get("outcome")
 
 
 DEEP = ["[" * 3000, "[" * 3000 + "]" * 3000, '{"a":' * 3000, '{"a":' * 3000 + "1" + "}" * 3000]
@@ -352,7 +360,7 @@ def test_json_too_deep_to_be_read_is_text(text: str) -> None:
     for tool in ("bash", "lookup", "Grep", "execute_code"):
         assert judge_call(tool, {"command": "cat x.json"}, text).label == "ok"
         assert judge_call(tool, text, "fine").label == "ok"
-        assert find_test_outcome(tool, text, text) is None
+        assert find_outcome(tool, text, text) is None
 
 
 def test_numbers_and_flags_may_be_text() -> None:
@@ -384,7 +392,7 @@ def test_nothing_is_too_odd_to_be_judged(odd: Any) -> None:
     judge_call(odd, {"command": "ls"}, odd, is_error=odd, exit_code=odd, timed_out=odd)
     for tool in ("bash", "Read", "execute_code", "Grep", "lookup"):
         assert judge_call(tool, odd, odd).label in ("ok", "negative", "error", "unknown")
-        find_test_outcome(tool, odd, odd)
+        find_outcome(tool, odd, odd)
 
 
 any_text = st.text(st.characters(codec=None)) | st.sampled_from(
@@ -423,7 +431,7 @@ def test_nothing_in_a_call_makes_judging_fail(tool: str, arguments: Any, result:
     for call in [(arguments, result), (json.dumps(arguments), json.dumps(result))]:
         verdict = judge_call(tool, *call)
         assert (verdict.kind is None) == (verdict.label in ("ok", "unknown"))
-        assert find_test_outcome(tool, *call) in ("passed", "failed", None)
+        assert find_outcome(tool, *call) in ("passed", "failed", None)
 
 
 @given(

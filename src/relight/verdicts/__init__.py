@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from relight.commands import split_stages
 from relight.model import Verdict
+from relight.verdicts.answers import is_test_run
 from relight.verdicts.fields import judge_fields
 from relight.verdicts.judging import judge_output
 from relight.verdicts.outputs import find_tests, make_output
@@ -24,6 +25,12 @@ _UNKNOWN = Verdict("unknown", None, "the call has no result")
 _ENVELOPE = frozenset(
     ["output", "output_tail", "stdout", "stderr", "exit_code", "exitCode", "returncode"]
 )
+# every summary of a test run has one of them: most output has none, and is told by that
+_TEST_WORDS = (
+    *("pass", "fail", "\nok", "\\nok", " ok", "success", "skipped", "error in ", "errors in "),
+    *("errors!", "invocationerror", "congrat"),
+)
+_TEST_TAIL = 2500
 
 Role = Literal["shell", "code", "search", "editor", "other"]
 
@@ -71,30 +78,50 @@ def judge_call(
         if code is None and is_error is False and seen.text.strip():
             code = 0  # silence is left to the command: some clients do not flag an empty grep
         return _judge_shell(command, seen, code)
-    if code and (exit_code is not None or seen.is_json or not _names_place(arguments)):
+    if code and (exit_code is not None or seen.is_json or not _names(arguments, "places")):
         return judge_output(make_output((), seen.text), code)
     if seen.is_json:
         return judge_fields(seen.fields or {}) or _judge_search(role, seen) or OK
-    return _judge_text(role, seen)
+    if is_error is False and _names(arguments, "places"):
+        return OK  # what a file says is no word of the tool that showed it
+    return _judge_text(role, seen, is_asked=_names(arguments, "questions"))
 
 
 def find_test_outcome(
-    tool: str, arguments: object, result: object
+    tool: str, arguments: object, result: object, *, verdict: Verdict
 ) -> Literal["passed", "failed"] | None:
-    """What the tests that a call ran said, whatever its exit code: `pytest | tail` ends in 0."""
+    """What the tests that a call ran said, read together with the verdict on the call.
+
+    `pytest | tail` ends in 0 though tests failed: their summary tells it. A run that ended badly
+    did not pass, whatever its summary says: too little may have been covered by the tests.
+    """
     role, command = read_call(tool, arguments)
-    if role not in ("shell", "code"):
+    if role not in ("shell", "code") or verdict.kind == "no_tests":
+        return None
+    stages = split_stages(command)
+    if make_output(stages, "").is_reader:
+        return None
+    has_failed = verdict.kind == "tests_failed"
+    if isinstance(result, str) and not has_failed and not may_show_tests(result):
         return None
     text = read_result(result).text
     if screen := read_screen(text):
         outputs = find_outputs(screen, command if isinstance(command, str) else "\n".join(command))
     else:
-        outputs = [make_output(split_stages(command), text)]
+        outputs = [make_output(stages, text)]
     for output in reversed(outputs):
         found = None if output.is_reader else find_tests(output)
         if found and found[0] != "none":
-            return "passed" if found[0] == "passed" else "failed"
-    return None
+            if has_failed or found[0] != "passed":
+                return "failed"
+            return None if verdict.label == "error" else "passed"
+    return "failed" if has_failed and any(map(is_test_run, outputs)) else None
+
+
+def may_show_tests(text: str) -> bool:
+    """Whether a text may end in the summary of a test run: to look for one takes longer."""
+    end = f"\n{text[-_TEST_TAIL:].lower()}"
+    return any(word in end for word in _TEST_WORDS)
 
 
 def read_call(tool: object, arguments: object) -> tuple[Role, str | list[str]]:
@@ -143,9 +170,14 @@ def _read_role(tool: str) -> Role:
     return "shell" if is_shell else "other"
 
 
-def _names_place(arguments: object) -> bool:
-    fields = decode(arguments) if isinstance(arguments, str) else arguments
-    return isinstance(fields, Mapping) and not read_rules().tools.places.isdisjoint(fields)
+def _names(arguments: object, what: Literal["places", "questions"]) -> bool:
+    """Whether a call was given a place to look at, or a question to answer in words."""
+    fields, tools = (
+        decode(arguments) if isinstance(arguments, str) else arguments,
+        read_rules().tools,
+    )
+    names = tools.places if what == "places" else tools.questions
+    return isinstance(fields, Mapping) and not names.isdisjoint(fields)
 
 
 def _judge_shell(command: str | list[str], seen: Seen, code: int | None) -> Verdict:
@@ -204,11 +236,11 @@ def _judge_search(role: Role, seen: Seen) -> Verdict | None:
     return None
 
 
-def _judge_text(role: Role, seen: Seen) -> Verdict:
+def _judge_text(role: Role, seen: Seen, *, is_asked: bool) -> Verdict:
     rules, text = read_rules(), seen.text.lstrip()
     if role == "search" and (found := rules.nothing_found.match(text)):
         return tell_negative("no_match", found[0])
-    if rules.first_line.match(text):
+    if rules.first_line.match(text) or (not is_asked and rules.first_words.match(text)):
         return tell_error(None, _first_line(text))
     if role in ("code", "shell"):
         return judge_output(make_output((), seen.text), None)

@@ -6,14 +6,23 @@ from relight.verdicts.exceptions import Raised
 from relight.verdicts.outputs import (
     Output,
     find_bad_line,
+    find_broken_tests,
     find_last_line,
     find_silent_end,
     find_tests,
 )
 from relight.verdicts.rules import Answer, read_rules
-from relight.verdicts.scripts import writes_files
+from relight.verdicts.scripts import handles_files, leaves
 from relight.verdicts.telling import OK_PARTLY, tell_negative, tell_tests
 
+# What a script is wrong with itself, or cannot be run for, whatever it was to find out.
+_OWN_FAULTS = frozenset(
+    [
+        *["SyntaxError", "IndentationError", "TabError", "NameError", "UnboundLocalError"],
+        *["ImportError", "ModuleNotFoundError", "FileNotFoundError", "PermissionError", ""],
+        *["KeyboardInterrupt", "MemoryError", "ImproperlyConfigured", "AppRegistryNotReady"],
+    ]
+)
 _INTERPRETERS = frozenset(("python", "node", "ruby", "perl", "php", "Rscript", "bash", "sh"))
 
 
@@ -31,7 +40,7 @@ def judge_answer(
             continue
         if row.pattern and not rules.patterns[row].search(output.text):
             continue
-        if not output.is_reader and find_bad_line(output, is_sure=True):
+        if not output.is_reader and find_bad_line(output, level="sure"):
             return None
         if (code == 123 or stage.program == "find") and own.has_output:
             return OK_PARTLY
@@ -58,6 +67,8 @@ def judge_tests(
         row = rules.find_linter(stage)
         if row is None or code not in row.codes or (trouble and not row.may_complain):
             continue
+        if find_broken_tests(output):  # nor could it look at anything
+            return None
         found = rules.findings[row].search(output.text) if row.needs_findings else None
         if found or not row.needs_findings:
             return tell_negative("lint_findings", found[0].strip() if found else last)
@@ -68,9 +79,12 @@ def judge_tests(
         if runner and code in runner.none_codes:
             return tell_negative("no_tests", last)
         if (runner and code in runner.codes) or (code == 1 and _is_check(stage)):
-            if find_bad_line(output, is_sure=False):
+            if find_bad_line(output):
                 return None
             return tell_negative("tests_failed", last)
+    is_python = any(stage.program == "python" for stage in output.deciders)
+    if is_python and leaves(output.command) and not handles_files(output.command):
+        return tell_negative("answer_no", last)
     return None
 
 
@@ -94,16 +108,21 @@ def find_answer_row(output: Output) -> Answer | None:
 
 
 def is_failed_check(raised: Raised, output: Output) -> bool:
-    """Whether an assertion failed in code that was written to find out, not deep in a library.
+    """Whether code that was written to find out something found it.
 
-    A script in the command itself that writes files was written to do so: what it asserts is
-    that it can.
+    An assertion failed there, not deep in a library; or a script with the name of a check ended
+    in what it called, not in a fault of its own. A script in the command itself that reads or
+    writes files was written to do so: what it asserts is that it can.
     """
-    if raised.name != "AssertionError":
+    if raised.name == "AssertionError":
+        file = raised.files[-1] if raised.files else ""
+        if file in ("<string>", "<stdin>"):
+            return not handles_files(output.command)
+        return bool(read_rules().check.search(file))
+    if raised.name in _OWN_FAULTS:
         return False
-    if raised.file in ("<string>", "<stdin>"):
-        return not writes_files(output.command)
-    return bool(read_rules().check.search(raised.file))
+    scripts = {_find_script(stage) for stage in output.deciders if _is_check(stage)}
+    return any(file.rpartition("/")[2] in scripts for file in raised.files)
 
 
 def is_test_run(output: Output) -> bool:
@@ -122,5 +141,9 @@ def _find_runner(stage: Stage) -> Answer | None:
 
 
 def _is_check(stage: Stage) -> bool:
+    return bool(read_rules().check.search(_find_script(stage)))
+
+
+def _find_script(stage: Stage) -> str:
     script = stage.action if stage.program in _INTERPRETERS else stage.program
-    return bool(read_rules().check.search(script))
+    return script.rpartition("/")[2]

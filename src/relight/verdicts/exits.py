@@ -22,19 +22,42 @@ from relight.verdicts.outputs import (
     is_all_complaints,
 )
 from relight.verdicts.rules import read_rules
-from relight.verdicts.telling import OK_TEXT, OK_ZERO, tell_code, tell_error
+from relight.verdicts.telling import (
+    OK_TEXT,
+    OK_ZERO,
+    tell_code,
+    tell_error,
+    tell_negative,
+)
 
 _SIGPIPE = (141, -13)
+_TESTERS = ("[", "[[", "test", "grep", "cmp", "diff")
+_TESTS = {
+    "passed": "tests passed",
+    "failed": "tests failed",
+    "none": "no tests ran",
+    "broken": "the tests could not run",
+}
 
 
 def judge_zero(output: Output, *, is_told: bool) -> Verdict:
     """What became of a command that ended in 0, or, not told so, must have."""
+    return judge_unheard(output) or judge_end(output, is_told=is_told)
+
+
+def judge_unheard(output: Output) -> Verdict | None:
+    """The failure of a command that shows whatever its exit code: it never came to its work."""
     if missing := find_missing_command(output):
-        return tell_error(kind_of_missing(missing), missing)
-    is_all_seen = len(output.deciders) == len(output.stages)
-    if not is_all_seen and is_all_complaints(output):
+        return tell_error(_kind_of_missing(missing), missing)
+    if len(output.deciders) < len(output.stages) and is_all_complaints(output):
         return tell_error(None, find_last_line(output), is_command=True)
-    good = OK_ZERO if is_told else OK_TEXT
+    return None
+
+
+def judge_end(output: Output, *, is_told: bool) -> Verdict:
+    """What became of a command that ended in 0, by what a 0 may hide."""
+    is_all_seen = len(output.deciders) == len(output.stages)
+    rules, good = read_rules(), OK_ZERO if is_told else OK_TEXT
     if output.is_reader:
         return good
     raised = find_exception(output)
@@ -44,12 +67,13 @@ def judge_zero(output: Output, *, is_told: bool) -> Verdict:
     is_end = raised is not None and (raised.is_last or (is_masked and not raised.is_far))
     bad = raised.line if raised and is_end else None
     if not bad and is_masked and not _is_shown(output):
-        bad = find_bad_line(output, is_sure=True)
+        bad = find_bad_line(output, level="sure")
+    if not bad and any(stage.program in rules.zeroes for stage in output.stages):
+        bad = find_bad_line(output, level="zero")
     if not bad:
         return good
     if tests := find_tests(output):
-        said = {"failed": "tests failed", "none": "no tests ran"}.get(tests[0], "tests ran")
-        return Verdict("ok", None, f"exit code 0, of the last stage only; {said}")
+        return Verdict("ok", None, f"exit code 0, of the last stage only; {_TESTS[tests[0]]}")
     return tell_error(None, bad, is_command=True)
 
 
@@ -57,10 +81,14 @@ def judge_nonzero(output: Output, code: int, *, is_told: bool) -> Verdict:
     """What became of a command that ended in another code than 0, or must have."""
     if code in _SIGPIPE:
         return Verdict("ok", None, "what read its output had seen enough", f"exit code {code}")
+    if _is_own_exit(output, code):
+        return tell_code(tell_negative("answer_no", find_last_line(output)), code)
     kind = find_exit_kind(code)
     trouble = find_missing_command(output)
     if not trouble:
         trouble = find_complaint(output, output.deciders) or find_shell_message(output)
+        if not trouble and len(output.deciders) < len(output.stages) and is_all_complaints(output):
+            trouble = find_last_line(output)  # `cat absent | grep spam` had nothing to look through
         raised = None if output.is_reader else find_exception(output)
         if kind is None or code == 127:
             verdict = judge_answer(output, code, trouble=trouble, raised=raised)
@@ -69,14 +97,23 @@ def judge_nonzero(output: Output, code: int, *, is_told: bool) -> Verdict:
                 return tell_code(verdict, code if is_told else None)
         trouble = trouble or (raised.line if raised else None)
         if not trouble and not output.is_reader:
-            trouble = find_bad_line(output, is_sure=False)
+            trouble = find_bad_line(output)
     if kind is None and not (trouble and find_kind(trouble, is_tool=True)):
         kind = _find_kind_of_code(output, code)
     verdict = tell_error(kind, trouble or find_last_line(output), is_command=True)
     return tell_code(verdict, code if is_told else None)
 
 
-def kind_of_missing(line: str) -> str:
+def _is_own_exit(output: Output, code: int) -> bool:
+    """Whether a command looked at something and then said `exit 1` itself."""
+    *before, last = output.stages or (None,)
+    if not before or last is None or last.program != "exit" or last.action != str(code):
+        return False
+    looks = any(stage.program in _TESTERS for stage in output.stages[:-1])
+    return looks and not any(map(_may_fail, output.stages[:-1]))
+
+
+def _kind_of_missing(line: str) -> str:
     """The kind of failure that a line about something missing tells of."""
     return "missing_module" if "No module named" in line else "command_not_found"
 
@@ -101,7 +138,7 @@ def is_remedied(output: Output) -> bool:
     if not any(_may_fail(output.stages[at]) for at in _find_provided(output)):
         return False
     end = replace(output, text=f"\n{find_last_line(output)}")
-    return find_bad_line(end, is_sure=False) is None
+    return find_bad_line(end) is None
 
 
 def find_masked(output: Output) -> list[Stage]:
@@ -146,7 +183,7 @@ def _is_shown(output: Output) -> bool:
     The first as in `make; cat build.log`, the second as in `mypy src | tail`.
     """
     rules, last = read_rules(), output.stages[-1]
-    if rules.is_reader(last) and not last.is_piped:
+    if rules.is_reader(last) and not last.is_piped and not rules.is_wordless(last):
         return True
     return any(rules.find_linter(stage) for stage in output.stages)
 

@@ -26,6 +26,8 @@ def judge_fields(fields: Mapping[str, Any], depth: int = 0) -> Verdict | None:
             return tell_error(None, f"{name}: {fields[name]}" + (f", {said}" if said else ""))
     if depth:
         return None
+    if len(fields) == 1 and (said := _read_lone(*fields.values())):
+        return tell_error(None, said)
     inner = fields.get("result")
     if isinstance(inner, str) and inner[:1] == "{":
         inner = read_result(inner).fields
@@ -58,6 +60,15 @@ def _read_message(fields: Mapping[str, Any]) -> str:
         if isinstance(value, str) and value:
             return value
     return ""
+
+
+def _read_lone(value: object) -> str | None:
+    """What an object says whose only field is a complaint, under whatever name."""
+    if not isinstance(value, str) or not value:
+        return None
+    rules = read_rules()
+    is_bad = value.strip(" .!").lower() in rules.fields.lone_words or rules.first_line.match(value)
+    return value.strip().partition("\n")[0] if is_bad else None
 
 
 def _is_bad_status(value: object, fields: Mapping[str, Any]) -> bool:

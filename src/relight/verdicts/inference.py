@@ -3,7 +3,7 @@
 import re
 
 from relight.commands import Stage
-from relight.verdicts.outputs import Output, find_last_line, find_literal
+from relight.verdicts.outputs import Output, find_bad_line, find_last_line, find_literal
 from relight.verdicts.rules import read_rules
 from relight.verdicts.scripts import find_told_exit
 from relight.verdicts.searches import finds_nothing
@@ -11,6 +11,9 @@ from relight.verdicts.searches import finds_nothing
 # Asked for a file with errors hidden, and silent: there is no such file.
 _SHOWERS = frozenset(("ls", "cat", "head", "tail", "stat", "nl"))
 _STATUS = "%{http_code}"
+_FOLLOWS = re.compile(r"-[a-zA-Z0-9]*f[0-9]*")
+_COMMITTED = re.compile(r"\n\[[^\]\n]+ [0-9a-f]+\] ")
+_UNCOMMITTED = re.compile(r"nothing (?:added )?to commit|no changes added")
 
 
 def infer_code(output: Output) -> int | None:
@@ -28,8 +31,8 @@ def infer_code(output: Output) -> int | None:
     if last.program in ("exit", "return", "false"):
         code = "1" if last.program == "false" else last.action
         return int(code) if code.isdecimal() and len(code) < 4 else None
-    if "timeout" in last.wrappers and rules.serving.search(output.text):
-        return 124  # a server ends only when it is told to
+    if "timeout" in last.wrappers and (_follows(last) or rules.serving.search(output.text)):
+        return 124  # a server ends only when it is told to, as does what waits for more
     if last.program == "python":
         return find_told_exit(output.command, output.text)
     zero, piped = rules.programs.zero, rules.programs.zero_piped
@@ -62,6 +65,8 @@ def _infer_from_output(stage: Stage, output: Output) -> int | None:
     shows = stage.program in _SHOWERS or (stage.program == "sed" and "-n" in stage.words)
     if not output.has_output and stage.hides_errors and shows:
         return 1
+    if stage.program == "git" and stage.action in ("commit", "config"):
+        return _infer_git(stage, output)
     row = rules.find_row(rules.answers, stage)
     if row is None or 1 not in row.codes or (row.is_quiet and not output.has_output):
         return None
@@ -82,24 +87,54 @@ def _infer_from_output(stage: Stage, output: Output) -> int | None:
     return None
 
 
+def _follows(stage: Stage) -> bool:
+    """Whether a stage shows what is written to a log for as long as it runs."""
+    is_log = stage.program in ("tail", "journalctl") or stage.action == "logs"
+    return is_log and any(
+        word in ("--follow", "-F") or _FOLLOWS.fullmatch(word) for word in stage.words[1:]
+    )
+
+
+def _infer_git(stage: Stage, output: Output) -> int | None:
+    """What git says of itself: each commit has a line, each value that was asked for is shown."""
+    words = set(stage.words)
+    if stage.action == "config":
+        is_asked = not words.isdisjoint(("--get", "--get-all", "--get-regexp"))
+        return 1 if is_asked and not output.has_output else None
+    if _UNCOMMITTED.search(output.text):
+        return 1
+    if is_silent(stage) or "--dry-run" in words or stage.hides_errors:
+        return None
+    return None if _COMMITTED.search(output.text) else 1
+
+
 def _is_plain_diff(stage: Stage) -> bool:
     """Whether a stage is a `git diff` that ends in 0 whatever it shows."""
     if stage.program != "git" or stage.action not in ("diff", "diff-index", "diff-files"):
         return False
-    return not {"--no-index", "--exit-code", "--quiet"}.intersection(stage.words)
+    return not {"--no-index", "--exit-code", "--quiet", "--check"}.intersection(stage.words)
 
 
 def _infer_match(stage: Stage, output: Output) -> int:
     text = output.text
     if output.has_output and "_" in stage.program:  # SWE-agent's search_dir, find_file
-        return 1 if read_rules().nothing_found.match(text.strip()) else 0
+        if read_rules().nothing_found.match(text.strip()):
+            return 1
+        return 2 if find_bad_line(output) else 0
     if "inary file " in text and " match" in text:
         return 0
     if _counts_none(stage, output):
         return 1
+    if any(_is_absent(name, text) for name in stage.words[1:]):
+        return 1
     if stage.program == "which" or stage.words[:2] == ("command", "-v"):
         return 0 if _shows_programs(stage, text) else 1
     return 0 if output.has_output else 1
+
+
+def _is_absent(name: str, text: str) -> bool:
+    """Whether a shell's own `which` or `type` says that it does not know a program."""
+    return f"\n{name} not found" in text or f"\n{name}: not found" in text
 
 
 def _shows_programs(stage: Stage, text: str) -> bool:
@@ -124,8 +159,10 @@ def _counts_none(stage: Stage, output: Output) -> bool:
 
 def is_silent(stage: Stage) -> bool:
     """Whether a stage was told to write nothing."""
+    if stage.hides_output or stage.program == "diff":  # whose -q says less, not nothing
+        return stage.hides_output
     options = [word for word in stage.words[1:] if word.startswith("-")]
-    return stage.hides_output or any(
+    return any(
         word in ("--quiet", "--silent") or (word[1:2] != "-" and "q" in word) for word in options
     )
 

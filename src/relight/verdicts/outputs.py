@@ -7,15 +7,16 @@ from typing import Literal
 import msgspec
 
 from relight.commands import Stage, find_deciders
-from relight.verdicts.rules import Line, read_rules
+from relight.verdicts.rules import Level, read_rules
 
 _TAIL = 3000
+_COMPLAINTS_LIMIT = 1000
 _LINE = re.compile(r"[^\s][^\n]*+")
 _MESSAGE = re.compile(r"\n(?:\S*/)?([\w.+\[-]+(?: error)?)(?:\[\d+\])?: ([^\n]+)")
 _BAD_WORDS = ("ail", "AIL", "rror", "RROR", "not ok")
-_NONE_WORDS = ("no tests ran", "NO TESTS RAN", "deselected", "Ran 0 tests")
+_NONE_WORDS = ("no tests ran", "NO TESTS RAN", "deselected", "No tests found")
 _ECHO_OPTIONS = frozenset(("-n", "-e", "-E", "-ne", "-en"))
-_PRINTED = re.compile(r"\$\?|\$\{?PIPESTATUS[^}\s]*\}?")
+_PRINTED = re.compile(r"\$\?|\$\{?(?:PIPESTATUS|pipestatus)[^}\s]*\}?")
 
 
 class Output(msgspec.Struct, frozen=True):
@@ -120,10 +121,10 @@ def _is_complaint(line: str, name: str) -> bool:
 
 def find_shell_message(output: Output) -> str | None:
     """A line in which the shell itself says what it could not do."""
-    if "sh: " not in output.text:
+    text, rules = output.text, read_rules()
+    if "sh:" not in text and "(eval):" not in text and "environment: " not in text:
         return None
-    rules = read_rules()
-    lines = (found[0][1:] for found in rules.shell_message.finditer(output.text))
+    lines = (found[0][1:] for found in rules.shell_message.finditer(text))
     return next((line for line in lines if not rules.harmless.match(line)), None)
 
 
@@ -160,39 +161,48 @@ def find_tests(
         failed = next(reversed(list(rules.failed_tests.finditer(text))), None)
     if not failed and any(word in text for word in _NONE_WORDS):
         none = rules.no_tests.search(text)
-    if (failed or none or is_runner) and (found := rules.broken_tests.search(text)):
-        return "broken", _line_at(text, found.start() + 1)
+    if (failed or none or is_runner) and (broken := find_broken_tests(output)):
+        return "broken", broken
     if failed:
         return "failed", _line_at(text, failed.start() + 1)
     if none:
         return "none", _line_at(text, none.start() + 1)
+    if "\nRan 0 tests " in text:
+        return None  # though the next line says OK
     if found := rules.passed_tests.search(text):
         return "passed", _line_at(text, found.start() + 1)
     return None
 
 
-def find_bad_line(output: Output, *, is_sure: bool) -> str | None:
+def find_broken_tests(output: Output) -> str | None:
+    """The line in which a test runner says that it could not run them."""
+    text = output.tail
+    found = read_rules().broken_tests.search(text)
+    return _line_at(text, found.start() + 1) if found else None
+
+
+def find_bad_line(output: Output, *, level: Level = "any") -> str | None:
     """A line by which build tools, package managers and the like show that they failed."""
-    rules, text = read_rules(), output.tail
-    programs = {stage.program for stage in output.stages}
-    for row, pattern in rules.lines:
-        if (is_sure and not row.is_sure) or (row.programs and programs.isdisjoint(row.programs)):
-            continue
-        if (row.is_usage or row.not_programs) and not _applies(row, output, programs):
-            continue
-        if row.words and not any(word in text for word in row.words):
+    text = output.tail
+    programs = frozenset(stage.program for stage in output.stages)
+    for row, pattern in read_rules().find_lines(programs, level):
+        for word in row.words:
+            if word in text:
+                break
+        else:
+            if row.words:
+                continue
+        if row.is_usage and _asks_for_help(output):
             continue
         found = pattern.match(output.text.lstrip()) if row.is_first else pattern.search(text)
         if found:
-            return found[0].strip()
+            return found[0].strip().rpartition("\n")[2]
     return None
 
 
-def _applies(row: Line, output: Output, programs: set[str]) -> bool:
-    if row.is_usage:
-        asked = read_rules().programs.help_options
-        return not any(asked.intersection(stage.words) for stage in output.stages)
-    return programs.isdisjoint(row.not_programs)
+def _asks_for_help(output: Output) -> bool:
+    asked = read_rules().programs.help_options
+    return any(asked.intersection(stage.words) for stage in output.stages)
 
 
 def find_printed_code(output: Output) -> tuple[int, Output] | None:
@@ -200,14 +210,15 @@ def find_printed_code(output: Output) -> tuple[int, Output] | None:
     for at, stage in enumerate(output.stages):
         if at and stage.program in ("echo", "printf") and not stage.hides_output:
             words = " ".join(stage.words[1:])
-            if not (found := _PRINTED.search(words)):
+            is_handled = output.stages[at - 1].joint == "||"  # it was tried, and told what came
+            if is_handled or not (found := _PRINTED.search(words)):
                 continue
             before = words[: found.start()].rsplit("\\n", 1)[-1]
             line = rf"\n{re.escape(before)}(\d{{1,3}})\b" + ("" if before else r"[ \t]*(?=\n|\Z)")
             printed = list(re.finditer(line, output.text))
             if printed:
                 stages = output.stages[:at]
-                if "PIPESTATUS" in found[0]:
+                if "pipestatus" in found[0].lower():
                     stages = tuple(msgspec.structs.replace(s, joint=";") for s in stages[:1])
                 earlier = make_output(stages, output.text[1:], command=output.command)
                 return int(printed[-1][1]), earlier
@@ -246,14 +257,21 @@ def find_literal(stage: Stage) -> str | None:
 
 
 def is_all_complaints(output: Output) -> bool:
-    """Whether nothing was written but complaints: what was asked for never came."""
-    if len(output.text) > _TAIL:
+    """Whether nothing was written but complaints: what was asked for never came.
+
+    A line that is indented goes on with the one above; `wc` counts nothing where nothing came.
+    """
+    if len(output.text) > _COMPLAINTS_LIMIT:
         return False
-    lines = [line for line in output.text.split("\n", 9) if line.strip()]
-    return 0 < len(lines) <= 5 and all(
-        find_complaint(msgspec.structs.replace(output, text=f"\n{line}"), output.stages)
-        for line in lines
-    )
+    lines = [line for line in output.text.split("\n", 9) if line.strip() and line[:1] not in " \t"]
+    if output.stages[-1].program == "wc" and lines[-1:] == ["0"]:
+        lines.pop()
+    return 0 < len(lines) <= 5 and all(_is_any_complaint(output, f"\n{line}") for line in lines)
+
+
+def _is_any_complaint(output: Output, line: str) -> bool:
+    alone = msgspec.structs.replace(output, text=line)
+    return bool(find_complaint(alone, output.stages) or find_shell_message(alone))
 
 
 def find_last_line(output: Output) -> str:

@@ -17,8 +17,8 @@ from relight.verdicts.rules import Rules, read_rules
 _EDGE = 400
 _NOTE = 100
 _DEPTH_LIMIT = 4
-_NUMBER = re.compile(r"\s*-?[0-9]{1,9}\s*")
-_NUMBER_LIMIT = 10**9
+_NUMBER = re.compile(r"\s*-?[0-9]{1,10}\s*")
+_NUMBER_LIMIT = 2**32  # Windows has exit codes of 32 bits
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _COLOUR = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
 _HALF = re.compile(r'\A\{\s*"(?:output|stdout|content|result|text)":\s*"')
@@ -61,19 +61,34 @@ def find_number(fields: Mapping[str, Any], names: Sequence[str]) -> int | None:
 
 
 def read_number(value: object) -> int | None:
-    """A whole number, or the digits of one: an exit code, so none of ten digits."""
+    """A whole number, or the digits of one, if an exit code may be as large."""
+    if value is None:
+        return None
+    value = _unbox(value)
     if isinstance(value, str):
-        return int(value) if _NUMBER.fullmatch(value) else None
+        value = int(value) if _NUMBER.fullmatch(value) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if abs(value) < _NUMBER_LIMIT and value == int(value) else None
 
 
 def read_flag(value: object) -> bool | None:
-    """Yes or no, be it a word in a string; None if it is neither."""
+    """Yes or no, be it a word in a string, 1 or 0; None if it is neither."""
     if isinstance(value, bool) or value is None:
         return value
-    return _FLAGS.get(value.strip().lower()) if isinstance(value, str) else None
+    value = _unbox(value)
+    return _FLAGS.get(say(value).strip().lower()) if isinstance(value, str | int) else None
+
+
+def _unbox(value: object) -> object:
+    """A plain value in place of numpy's: tables of calls are full of them."""
+    unbox = None if isinstance(value, str | int | float) else getattr(value, "item", None)
+    if not callable(unbox):
+        return value
+    try:
+        return unbox()
+    except (TypeError, ValueError):
+        return value
 
 
 def decode(text: str) -> object:
@@ -99,6 +114,10 @@ def _read_text(text: str, depth: int) -> Seen:
     if start == "<":
         text = _strip(text.lstrip(), rules)
         start = text.lstrip()[:1]
+    if start == '"' and depth < _DEPTH_LIMIT:
+        value = decode(text.strip())  # as tools give it that encode a result twice
+        if isinstance(value, str):
+            return _read_text(value, depth + 1)
     if start in ("{", "[") and depth < _DEPTH_LIMIT:
         value = _decode(text.lstrip())
         if isinstance(value, dict | list):

@@ -5,10 +5,15 @@ import tomllib
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from relight.commands import Stage
+
+Level = Literal["any", "sure", "zero"]
+
+_LINES_LIMIT = 1000  # sets of programs whose lines are remembered
 
 
 class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,6 +39,7 @@ class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     programs: frozenset[str] = frozenset()
     not_programs: frozenset[str] = frozenset()
     is_sure: bool = False
+    is_zero: bool = False
     is_first: bool = False
     is_usage: bool = False
 
@@ -62,6 +68,7 @@ class Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reports: frozenset[str]
     statuses: tuple[str, ...]
     error_words: frozenset[str]
+    lone_words: frozenset[str]
     weak_error_words: frozenset[str]
     timeout_flags: tuple[str, ...]
     counts: tuple[str, ...]
@@ -81,6 +88,8 @@ class Tools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nothing_found: tuple[str, ...]
     refusals: tuple[str, ...]
     first_lines: tuple[str, ...]
+    first_words: tuple[str, ...]
+    questions: frozenset[str]
 
 
 class Programs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,6 +99,7 @@ class Programs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     neutral: frozenset[str]
     zero: frozenset[str]
     zero_piped: frozenset[str]
+    wordless: frozenset[str]
     checks: str
     serving: tuple[str, ...]
     shell_messages: str
@@ -143,6 +153,7 @@ class Rules:
         self.nothing_found = re.compile(join(tools.nothing_found))
         self.refusal = re.compile(join(tools.refusals))
         self.first_line = re.compile(join(tools.first_lines))
+        self.first_words = re.compile(join(tools.first_words))
         self.check = re.compile(programs.checks)
         self.serving = at_lines(programs.serving)
         self.shell_message = at_lines([programs.shell_messages])
@@ -164,6 +175,33 @@ class Rules:
             (row, re.compile(join(row.patterns)) if row.is_first else at_lines(row.patterns))
             for row in table.line
         ]
+        self.zeroes = frozenset(name for row in table.line if row.is_zero for name in row.programs)
+        self._named = frozenset(
+            name for row in table.line for name in (*row.programs, *row.not_programs)
+        )
+        self._lines: dict[tuple[frozenset[str], Level], list[tuple[Line, re.Pattern[str]]]] = {}
+
+    def find_lines(
+        self, programs: frozenset[str], level: Level
+    ) -> list[tuple[Line, re.Pattern[str]]]:
+        """The rows of lines that hold where these programs are in a command.
+
+        `sure`: those that no exit code of another program speaks against, such as that of a
+        `| tail`; `zero`: those that not even their own does, since it is always 0.
+        """
+        programs &= self._named
+        known = self._lines.get((programs, level))
+        if known is None:
+            known = [
+                (row, pattern)
+                for row, pattern in self.lines
+                if (level == "any" or (row.is_sure if level == "sure" else row.is_zero))
+                and (not row.programs or not programs.isdisjoint(row.programs))
+                and programs.isdisjoint(row.not_programs)
+            ]
+            if len(self._lines) < _LINES_LIMIT:
+                self._lines[programs, level] = known
+        return known
 
     def find_row(self, rows: dict[str, Answer], stage: Stage) -> Answer | None:
         """The row of a stage: of its program with its action (`git grep`), else of the program."""
@@ -181,6 +219,11 @@ class Rules:
         """Whether a stage only shows what others wrote, so that its output proves nothing."""
         readers = self.programs.readers
         return stage.program in readers or f"{stage.program} {stage.action}" in readers
+
+    def is_wordless(self, stage: Stage) -> bool:
+        """Whether a stage is a reader that shows names and figures, no text."""
+        wordless = self.programs.wordless
+        return stage.program in wordless or f"{stage.program} {stage.action}" in wordless
 
     def is_plain_reader(self, stage: Stage) -> bool:
         """Whether a stage is a reader that ends in 0 unless it complains: cat, but not grep."""

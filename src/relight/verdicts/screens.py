@@ -15,7 +15,7 @@ from relight.verdicts.exits import judge_zero
 from relight.verdicts.judging import judge_output
 from relight.verdicts.outputs import Output, find_missing_command, make_output
 from relight.verdicts.rules import read_rules
-from relight.verdicts.telling import OK_TEXT
+from relight.verdicts.telling import OK_TEXT, tell_error
 
 _STARTS = ("New Terminal Output:", "Current ", "Previous response had ")
 _NAME = r"(?:\([^()\n]{1,40}\) ?)?"  # that of a virtual environment
@@ -46,12 +46,14 @@ class Typed(msgspec.Struct, frozen=True):
 class Screen(msgspec.Struct, frozen=True):
     """The commands on a screen, in order; `is_idle` if the shell waits for another.
 
-    `rest` is what stood above the first of them.
+    `rest` is what stood above the first of them. `is_open` if there is none, and the shell waits
+    for the end of one that was begun earlier: a quote or a here-document nobody closed.
     """
 
     typed: tuple[Typed, ...]
     rest: str
     is_idle: bool
+    is_open: bool = False
 
 
 def read_screen(text: str) -> Screen | None:
@@ -77,7 +79,8 @@ def read_screen(text: str) -> Screen | None:
             typed[-1] = Typed(typed[-1].command, f"{typed[-1].text}\n{printed}")
     rest = text[: prompts[0].start()] if prompts else text
     is_idle = bool(prompts) and not text[prompts[-1].end() :].strip()
-    return Screen(tuple(typed), _drop_echo(rest), is_idle)
+    is_open = not typed and not is_idle and (f"\n{text}").endswith("\n>")
+    return Screen(tuple(typed), _drop_echo(rest), is_idle, is_open)
 
 
 def find_outputs(screen: Screen, keys: str) -> list[Output]:
@@ -96,6 +99,8 @@ def judge_screen(screen: Screen, keys: str) -> Verdict:
 
     An earlier one's failure counts where it would in a script: if it shows in spite of that.
     """
+    if screen.is_open and not screen.rest.strip() and not _is_open(keys):
+        return tell_error("syntax_error", "the shell waits for the end of an earlier command")
     outputs = find_outputs(screen, keys)
     last = outputs[-1]
     is_begun = not screen.is_idle and not last.text.strip()  # it may be at work still
@@ -138,12 +143,17 @@ def _divide(text: str, *, margin: int, width: int) -> tuple[str, str]:
         rest = _PILED.sub("", rest[closed.end() + 1 :]) if closed else _drop_echo(rest)
         typed = [_ECHO.sub("", line, count=1) for line in body.split("\n") if line]
         return "\n".join((command, *typed, mark[1])), rest
-    if _OPEN.search(command) or command.count("'") % 2 or command.count('"') % 2:
+    if _is_open(command):
         lines = rest.split("\n")
         count = next((at for at, line in enumerate(lines) if line[:1] != ">"), len(lines))
         typed = [_ECHO.sub("", line, count=1) for line in lines[:count]]
         return "\n".join((command, *typed)), "\n".join(lines[count:])
     return command, rest
+
+
+def _is_open(command: str) -> bool:
+    """Whether more lines must follow for a command to be whole."""
+    return bool(_OPEN.search(command)) or bool(command.count("'") % 2 or command.count('"') % 2)
 
 
 def _find_echoes(text: str) -> list[str]:

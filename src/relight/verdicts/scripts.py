@@ -18,14 +18,16 @@ _LEAVES = re.compile(
     (?:(?P<code>[1-9]\d{0,2})\s*\)|f?(?P<r>["'])(?P<told>[^\n\\]{4,200}?)(?P=r))""",
     re.VERBOSE,
 )
-_WRITES = re.compile(
-    r"""\bopen\([^()\n]{0,200},\s*(?:mode\s*=\s*)?["'][rb]?[wax+]|\.write_(?:text|bytes)\(
+_LEAVING = re.compile(r"\braise SystemExit\(|\b(?:sys\.|os\._)?exit\((?!\s*0?\s*\))")
+_FILES = re.compile(
+    r"""\bopen\([^()\n]{0,200},\s*(?:mode\s*=\s*)?["'][rb]?[wax+]|\.(?:write|read)_(?:text|bytes)\(
+    |\.read\(\)
     |\.(?:save|savefig|to_(?:csv|json|excel|parquet|sql)|commit|unlink|rename)\(
     |\bshutil\.|\bos\.(?:remove|rename|replace|makedirs|unlink)\(""",
     re.VERBOSE,
 )
 _CLAUSE = re.compile(r"\s*except\b([^:]*):")
-_FIELD = re.compile(r"\{[^{}]*\}")
+_FIELD = re.compile(r"\{[^{}]*\}|%[-+.\d]*[sdrifgx]")
 _SOURCE_LIMIT = 50_000
 _LINES_LIMIT = 100
 _LETTERS = 4  # fewer are no sentence of its own
@@ -65,9 +67,14 @@ def find_told_exit(command: str, text: str) -> int | None:
     return None
 
 
-def writes_files(command: str) -> bool:
-    """Whether the script in a command changes what is on the disk, or says that it does."""
-    return bool(_WRITES.search(command, 0, _SOURCE_LIMIT))
+def leaves(command: str) -> bool:
+    """Whether the script in a command has its own way to end in another code than 0."""
+    return bool(_LEAVING.search(command, 0, _SOURCE_LIMIT))
+
+
+def handles_files(command: str) -> bool:
+    """Whether the script in a command reads or changes what is on the disk, or says so."""
+    return bool(_FILES.search(command, 0, _SOURCE_LIMIT))
 
 
 def _find_sources(command: str, stages: Sequence[Stage]) -> Iterator[str]:
