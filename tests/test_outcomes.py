@@ -5,24 +5,15 @@ from typing import Any
 import pytest
 
 import build
-import build_jobs
 from relight.failing import count_days, read_failures
 from relight.filters import Filter
-from relight.jobs.registry import add_job
-from relight.jobs.running import run_now
+from relight.importing import import_all
 from relight.labels import label_session
-from relight.ledger import find_foreign, read_jobs, read_runs
 from relight.outcomes import Seen, judge_outcome
 from relight.rebuilding import rebuild
 from relight.reports import report
 from relight.sessions import find_session, read_session
 from relight.store import Store
-
-JOB = "aaaaaaaaaaaa"
-LEDGER = """
-    create table executions (id text primary key, job_id text, source text, status text,
-        claimed_at text, started_at text, finished_at text, error text)
-"""
 
 
 def outcome_of(store: Store, name: str) -> tuple[str, list[str]]:
@@ -37,6 +28,12 @@ def outcome_of(store: Store, name: str) -> tuple[str, list[str]]:
         (Seen(ending="prompt"), "failure"),
         (Seen(ending="interrupted"), "unknown"),
         (Seen(ending="result"), "unknown"),
+        (Seen(ending="result", last_call_label="ok"), "unknown"),
+        (Seen(ending="result", last_call_label="error"), "failure"),
+        (Seen(ending="interrupted", last_call_label="error"), "unknown"),
+        (Seen(ending="result", last_call_label="error", last_call_kind="rejected"), "unknown"),
+        (Seen(is_run=True, ledger_status="completed", last_tests="failed", answer="x"), "success"),
+        (Seen(is_run=True, ledger_status="unknown", last_tests="failed", answer="x"), "failure"),
         (Seen(ending="api_error", api_failure="overloaded"), "failure"),
         (Seen(ending="answer", api_failure="overloaded"), "unknown"),
         (Seen(ending="answer", last_tests="passed"), "success"),
@@ -129,169 +126,11 @@ def test_an_aborted_codex_turn_is_an_interruption(tmp_path: Path) -> None:
 
 
 def test_a_chat_file_may_say_the_outcome(tmp_path: Path) -> None:
-    from relight.importing import import_all
-
     path = tmp_path / "c.jsonl"
     path.write_text(json.dumps({"id": "a", "messages": [], "outcome": "failure"}) + "\n")
     with build.open_home(tmp_path) as store:
         import_all(store, sources=["chat"], folder=path)
         assert outcome_of(store, "chat:a") == ("failure", ["the source says failure"])
-
-
-class Cron:
-    """Hermes with one job, whose runs are written as Hermes writes them."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self.database = build.open_hermes(home)
-        folder = home / ".hermes" / "cron"
-        folder.mkdir()
-        job = {"id": JOB, "name": "nightly", "skills": ["report"], "schedule_display": "every 5m"}
-        (folder / "jobs.json").write_text(json.dumps({"jobs": [job | {"enabled": True}]}))
-        self.ledger = build.connect_as_hermes(folder / "executions.db")
-        self.ledger.execute(LEDGER)
-
-    def run(self, number: int, status: str, error: str | None = None) -> str:
-        """A row in the ledger; the session it would leave is the caller's to write."""
-        start, end = build.stamp(number * 100), build.stamp(number * 100 + 50)
-        build.insert(
-            self.ledger, "executions", id=f"run{number}", job_id=JOB, source="builtin",
-            status=status, claimed_at=start, started_at=start, finished_at=end, error=error,
-        )  # fmt: skip
-        return f"cron_{JOB}_20261115_0000{number:02}"
-
-    def session(self, name: str, number: int, *messages: tuple[str, str]) -> None:
-        begin = build.START / 1000 + number * 100 + 3
-        build.insert(
-            self.database, "sessions", id=name, source="cron", model="m", started_at=begin,
-            end_reason="cron_complete",
-        )  # fmt: skip
-        for offset, (role, content) in enumerate(messages):
-            build.insert(
-                self.database, "messages", session_id=name, role=role, content=content,
-                timestamp=begin + offset,
-            )  # fmt: skip
-
-
-@pytest.fixture
-def cron(tmp_path: Path) -> Cron:
-    return Cron(tmp_path)
-
-
-def test_the_ledger_tells_what_hermes_own_sessions_hide(cron: Cron) -> None:
-    ask, answer = ("user", "[IMPORTANT: You are a cron job] go"), ("assistant", "All fine.")
-    script = "[IMPORTANT: cron]\n\n## Script Error\nIt failed.\n\n```\nexit 3\nboom\n```\n\ngo"
-    cron.session(cron.run(1, "completed"), 1, ask, answer)
-    cron.session(cron.run(2, "failed", "HTTP 500"), 2, ask)
-    cron.session(cron.run(3, "completed"), 3, ("user", script), answer)
-    cron.run(4, "failed", "context too small")
-    with build.open_home(cron.home) as store:
-        build.import_home(store, cron.home)
-        runs = read_runs(store, "nightly")
-        assert [(run["outcome"], run["session_id"] is None) for run in runs] == [
-            ("failure", True),
-            ("failure", False),
-            ("failure", False),
-            ("success", False),
-        ]
-        assert runs[1]["evidence"][0] == "the job's script failed: exit 3 boom"
-        assert runs[0]["evidence"][0].endswith("context too small")
-        assert runs[0]["job"] == f"hermes:{JOB}"
-        (job,) = read_jobs(store)
-        assert (job["runs"], job["failures"], job["last_outcome"]) == (4, 3, "failure")
-        (row,) = report(store, ("job",)).rows
-        assert (row["job"], row["sessions"]) == (f"hermes:{JOB}", 3)
-
-
-def test_a_name_means_our_own_job_before_one_of_another_scheduler(cron: Cron) -> None:
-    cron.session(cron.run(1, "completed"), 1, ("user", "go"), ("assistant", "Fine."))
-    with build.open_home(cron.home) as store:
-        build.import_home(store, cron.home)
-        (foreign,) = read_runs(store, "nightly")
-        for name in ("nightly", "morning-nightly"):
-            add_job(store, build_jobs.make_job(name), now=build.START)
-            run_now(store, name, holder="host/1", execute=lambda *_, **__: build_jobs.DONE)
-        assert find_foreign(store, "nightly") is None
-        # neither what the other scheduler calls so, nor what only ends in it
-        assert [run["job"] for run in read_runs(store, "nightly")] == ["nightly"]
-        for name in (JOB, f"hermes:{JOB}"):
-            assert read_runs(store, name) == [foreign]
-            assert (find_foreign(store, name) or {})["job"] == f"hermes:{JOB}"
-
-
-def test_a_run_is_joined_to_its_session_whoever_is_read_first(cron: Cron) -> None:
-    name = cron.run(1, "failed", "HTTP 500")
-    with build.open_home(cron.home) as store:
-        build.import_home(store, cron.home)
-        assert read_runs(store)[0]["session_id"] is None
-        cron.session(name, 1, ("user", "[IMPORTANT: cron] go"))
-        build.import_home(store, cron.home)
-        (run,) = read_runs(store)
-        assert run["session_id"] == f"hermes:{name}"
-        assert outcome_of(store, name)[0] == "failure"
-
-
-def test_a_scheduled_session_that_the_ledger_forgot_is_still_a_run(cron: Cron) -> None:
-    cron.session(f"cron_{JOB}_20261101_000000", 1, ("user", "go"), ("assistant", "ok"))
-    with build.open_home(cron.home) as store:
-        build.import_home(store, cron.home)
-        (run,) = read_runs(store)
-        assert (run["status"], run["outcome"]) == ("unknown", "unknown")
-
-
-def test_a_status_that_changes_later_is_followed(cron: Cron) -> None:
-    cron.session(cron.run(1, "running"), 1, ("user", "go"), ("assistant", "Fine."))
-    with build.open_home(cron.home) as store:
-        build.import_home(store, cron.home)
-        assert read_runs(store)[0]["outcome"] == "unknown"
-        cron.ledger.execute("update executions set status = 'completed'")
-        build.import_home(store, cron.home)
-        assert read_runs(store)[0]["outcome"] == "success"
-
-
-def test_logs_and_dumps_tell_the_errors_and_latencies_that_the_database_lacks(cron: Cron) -> None:
-    name = build.hermes_session(cron.database)
-    (cron.home / ".hermes" / "logs").mkdir()
-    log = cron.home / ".hermes" / "logs" / "agent.log"
-    log.write_text(
-        "2026-11-15 00:00:01,100 INFO hermes_cli.plugins: nothing of interest\n"
-        f"2026-11-15 00:00:02,200 INFO [{name}] agent.conversation_loop: API call #1:"
-        " model=gpt-5.1 provider=openai in=700 out=34 total=734 latency=1.5s cache=200/700 (29%)\n"
-        f"2026-11-15 00:00:05,300 WARNING [{name}] agent.conversation_loop: API call failed"
-        " (attempt 1/2) error_type=InternalServerError thread=x provider=openai model=gpt-5.1"
-        " summary=HTTP 503: Service Unavailable\n"
-    )
-    with build.open_home(cron.home) as store:
-        build.import_home(store, cron.home)
-        assert store.query("select duration_ms from turn where calls = 2") == [(1500,)]
-        assert store.query("select failure, model from turn where calls = 0") == [
-            ("overloaded", "gpt-5.1")
-        ]
-        before = build.dump(store)
-        log.rename(log.with_name("agent.log.1"))
-        build.import_home(store, cron.home)
-        rebuild(store)
-        after = build.dump(store)
-        assert {**after, "tape": None} == {**before, "tape": None}
-
-
-def test_a_request_dump_is_why_a_session_failed(cron: Cron) -> None:
-    name = "20261115_000000_dead01"
-    cron.session(name, 1, ("user", "go"))
-    folder = cron.home / ".hermes" / "sessions"
-    folder.mkdir()
-    error = {"type": "x", "message": "Incorrect API key provided", "status_code": 401}
-    dump = {"timestamp": "2026-11-15T00:01:44", "session_id": name, "error": error}
-    body = {"model": "m", "messages": ["the whole conversation again"] * 50}
-    dump |= {"reason": "non_retryable_client_error", "request": {"body": body}}
-    (folder / f"request_dump_{name}_1.json").write_text(json.dumps(dump))
-    (folder / f"request_dump_{name}_2.json").write_text("{half a du")
-    with build.open_home(cron.home) as store:
-        hermes = build.import_home(store, cron.home)[2]
-        assert hermes.unreadable == 1
-        outcome, evidence = outcome_of(store, name)
-        assert outcome == "failure"
-        assert evidence[0] == "the last model call failed: auth (Incorrect API key provided)"
 
 
 def test_failures_are_counted_by_kind_and_tool_with_an_example(tmp_path: Path) -> None:
@@ -319,3 +158,58 @@ def test_a_spiral_is_found_with_what_it_burnt(tmp_path: Path) -> None:
         assert spiral["tokens"] == 4 * (10 + 4000 + 300 + 50)
         assert spiral["cost_usd"] == pytest.approx(report(store).total["cost_usd"])
         assert read_session(store, find_session(store, "1111"))["spirals"][0]["count"] == 4
+
+
+def write_spiral(folder: Path, arguments: list[str], **told: Any) -> Path:
+    """A chat in which a tool failed so often, and the model then gave up."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
+    for number, text in enumerate(arguments):
+        call = {"id": f"c{number}", "function": {"name": "get", "arguments": text}}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": "Error: no"})
+    messages.append({"role": "assistant", "content": "It cannot be had."})
+    path = folder / "chat.jsonl"
+    path.write_text(json.dumps({"id": "a", "messages": messages, **told}) + "\n")
+    return path
+
+
+def test_the_same_call_in_other_spacing_and_order_is_the_same_call(tmp_path: Path) -> None:
+    path = write_spiral(tmp_path, ['{"a":1,"b":2}', '{"b": 2, "a": 1}'] * 2)
+    with build.open_home(tmp_path) as store:
+        import_all(store, sources=["chat"], folder=path)
+        (spiral,) = read_failures(store, Filter())["spirals"]
+        assert (spiral["kind"], spiral["count"]) == ("identical", 4)
+        assert (spiral["tokens"], spiral["is_estimated"]) == (None, False)
+
+
+def test_a_spiral_burnt_its_share_of_a_sum_and_no_more(tmp_path: Path) -> None:
+    usage = {"prompt_tokens": 4000, "completion_tokens": 400}
+    path = write_spiral(tmp_path, ["{}"] * 3, usage=usage, model="gpt-5.1")
+    with build.open_home(tmp_path) as store:
+        import_all(store, sources=["chat"], folder=path)
+        (spiral,) = read_failures(store, Filter())["spirals"]
+        assert (spiral["tokens"], spiral["is_estimated"]) == (3300, True)
+        whole = report(store).total["cost_usd"]
+        assert spiral["cost_usd"] == pytest.approx(whole * 3 / 4)
+
+
+def test_calls_of_a_client_that_keeps_only_sums_share_them(tmp_path: Path) -> None:
+    database, name = build.open_hermes(tmp_path), "20261115_000000_abc123"
+    build.insert(
+        database, "sessions", id=name, source="cli", model="m", started_at=build.START / 1000,
+        input_tokens=9000, output_tokens=1000, api_call_count=10,
+    )  # fmt: skip
+    for number in range(9):
+        asked = {"name": "terminal", "arguments": '{"command": "ls /nope"}'}
+        failed = {"output": "ls: cannot access '/nope': No such file", "exit_code": 2}
+        calls = json.dumps([{"id": f"c{number}", "function": asked}])
+        for row in (
+            {"role": "assistant", "tool_calls": calls},
+            {"role": "tool", "tool_call_id": f"c{number}", "content": json.dumps(failed)},
+        ):
+            at = build.START / 1000 + number
+            build.insert(database, "messages", session_id=name, timestamp=at, **row)
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        (spiral,) = read_failures(store, Filter())["spirals"]
+        assert (spiral["count"], spiral["tokens"], spiral["is_estimated"]) == (9, 9000, True)

@@ -51,6 +51,17 @@ def test_looking_around_with_another_tool_does_not_hide_a_spiral() -> None:
     assert (spiral.kind, spiral.count) == ("identical", 3)
 
 
+def test_looking_around_with_the_same_shell_does_not_hide_a_spiral() -> None:
+    look = JudgedCall("bash", "ls", "ok", is_harmless=True)
+    (spiral,) = find_spirals([fail(), look, fail(), look, fail(arguments="y"), fail()])
+    assert (spiral.kind, spiral.count, spiral.last) == ("identical", 3, 5)
+
+
+def test_something_done_by_the_same_tool_ends_a_run_of_equal_calls() -> None:
+    done = JudgedCall("bash", "make", "ok")
+    assert find_spirals([fail(), done, fail(), done, fail()]) == []
+
+
 def test_five_different_failures_of_one_tool_are_a_spiral() -> None:
     (spiral,) = find_spirals([fail(arguments=str(number)) for number in range(5)])
     assert (spiral.kind, spiral.count) == ("tool", 5)
@@ -76,6 +87,13 @@ def test_unknown_cost_is_told_and_not_taken_for_zero() -> None:
     ]
     (spiral,) = find_spirals(calls)
     assert (spiral.tokens, spiral.cost_nanos, spiral.unknown_turns) == (150, 7, 2)
+
+
+def test_shares_of_a_sum_are_added_and_told_as_an_estimate() -> None:
+    calls = [JudgedCall("bash", "x", "error", 1, 1100.4, 70.4, is_share=True)] * 3
+    (spiral,) = find_spirals(calls)
+    assert (spiral.tokens, spiral.cost_nanos, spiral.unknown_turns) == (3301, 211, 0)
+    assert spiral.is_estimated
 
 
 @given(

@@ -1,5 +1,6 @@
 """What went wrong: failures by kind and tool, and spirals with what they burnt."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,6 +8,7 @@ from relight.filters import Filter, where
 from relight.reports import TOOLS
 from relight.spirals import JudgedCall, Spiral, find_spirals
 from relight.store import Store
+from relight.store.words import HARMLESS
 from relight.times import write_time
 
 SPIRAL_MINIMUM = 3
@@ -26,15 +28,31 @@ TURN_EXAMPLE = """
     select failure, failure_text from turn
     where session_id = ? and ? is null and failure = ? order by at desc limit 1
 """
-CALLS = """
-    select tool_call.session_id, tool_call.tool, tool_call.fingerprint, tool_call.label,
-        tool_call.turn_id, tool_call.at,
-        turn.input_tokens + coalesce(turn.cache_read_tokens, 0)
-            + coalesce(turn.cache_write_tokens, 0) + turn.output_tokens,
-        turn.cost_nanos
-    from tool_call left join turn on turn.id = tool_call.turn_id
-    where tool_call.session_id {among} order by tool_call.at is null, tool_call.at, tool_call.rowid
+TOKENS = """
+    turn.input_tokens + coalesce(turn.cache_read_tokens, 0) + coalesce(turn.cache_write_tokens, 0)
+        + turn.output_tokens
 """
+CALLS = f"""
+    select tool_call.session_id, tool_call.tool, tool_call.fingerprint, tool_call.label,
+        tool_call.turn_id, tool_call.at, tool_call.work, turn.calls, {TOKENS}, turn.cost_nanos
+    from tool_call left join turn on turn.id = tool_call.turn_id
+    where tool_call.session_id {{among}}
+    order by tool_call.at is null, tool_call.at, tool_call.rowid
+"""
+# What was used by turns that no call is known to be of: some clients tell only sums.
+POOLS = f"""
+    select turn.session_id, sum(turn.calls), sum({TOKENS}),
+        iif(count(turn.cost_nanos) = count(*), sum(turn.cost_nanos), null)
+    from turn where turn.session_id {{among}} and turn.calls > 0
+        and coalesce(turn.role, 'aggregator') = 'aggregator'
+        and not exists (
+            select 1 from tool_call
+            where tool_call.session_id = turn.session_id and tool_call.turn_id = turn.id
+        )
+    group by turn.session_id
+"""
+Used = tuple[int, int | None, int | None]  # model calls, their tokens and their cost
+NOTHING: Used = (0, None, None)
 
 
 def read_failures(store: Store, chosen: Filter) -> dict[str, Any]:
@@ -110,18 +128,43 @@ def session_spirals(store: Store, session_id: int) -> list[dict[str, Any]]:
 def _find_all(store: Store, sessions: Sequence[int]) -> dict[int, list[dict[str, Any]]]:
     """The spirals of these sessions, each in the order they began."""
     calls: dict[int, list[tuple[Any, ...]]] = {}
+    pools: dict[int, Used] = {}
     for place in range(0, len(sessions), AT_ONCE):
         among = f"in ({', '.join(map(str, sessions[place : place + AT_ONCE]))})"
         for session_id, *call in store.query(CALLS.format(among=among)):
             calls.setdefault(session_id, []).append(tuple(call))
-    return {session_id: _find_spirals(own) for session_id, own in calls.items()}
+        for session_id, *used in store.query(POOLS.format(among=among)):
+            pools[session_id] = (used[0], used[1], used[2])
+    return {
+        session_id: _find_spirals(own, pools.get(session_id, NOTHING))
+        for session_id, own in calls.items()
+    }
 
 
-def _find_spirals(rows: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
-    calls = [
-        JudgedCall(tool, str(fingerprint), label or "unknown", turn, tokens, nanos)
-        for tool, fingerprint, label, turn, _, tokens, nanos in rows
-    ]
+def _find_spirals(rows: Sequence[tuple[Any, ...]], pool: Used) -> list[dict[str, Any]]:
+    """The spirals among a session's calls.
+
+    Where a sum stands for many model calls, each tool call is charged with an equal part of it:
+    one model call's, or less, where model calls asked for several tools at once.
+    """
+    together = Counter(turn for _, _, _, turn, *_ in rows)
+    calls = []
+    for tool, asked, label, turn, _, work, *own in rows:
+        made, tokens, nanos = pool if turn is None else (own[0] or 0, own[1], own[2])
+        is_share = made > 1 or (made == 1 and turn is None)
+        parts = max(made, together[turn]) if is_share else 1
+        calls.append(
+            JudgedCall(
+                tool,
+                str(asked),
+                label or "unknown",
+                turn,
+                None if tokens is None else tokens / parts,
+                None if nanos is None else nanos / parts,
+                is_harmless=HARMLESS in (work or "").split(),
+                is_share=is_share,
+            )
+        )
     return [_tell(spiral, [row[4] for row in rows]) for spiral in find_spirals(calls)]
 
 
@@ -135,4 +178,5 @@ def _tell(spiral: Spiral, times: list[int | None]) -> dict[str, Any]:
         "tokens": spiral.tokens,
         "cost_usd": None if spiral.cost_nanos is None else spiral.cost_nanos / 1e9,
         "unpriced_turns": spiral.unknown_turns,
+        "is_estimated": spiral.is_estimated,
     }

@@ -7,21 +7,12 @@ import msgspec
 
 from relight.errors import MissingError
 from relight.store import Store
+from relight.store.scheduled import IS_NAMED_AFTER
 from relight.times import write_time
 
+USED = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
 # what a run of ours tells of itself; those of others have none of it
-TOLD = (
-    "attempts",
-    "note",
-    "cost_nanos",
-    "input_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "output_tokens",
-    "answer_file",
-    "delivery",
-    "warnings",
-)
+TOLD = ("attempts", "note", "cost_nanos", *USED, "answer_file", "delivery", "warnings")
 COLUMNS = (
     "run_id",
     "source",
@@ -57,20 +48,16 @@ FORGOTTEN = f"""
     select session.key, session.source, job.full_name, job.name, null, session.started_at,
         session.ended_at, 'unknown', session.outcome, session.outcome_evidence, session.id, null,
         null, coalesce(session.model, job.model), job.provider, {", ".join(["null"] * len(TOLD))}
-    from session join job on job.source = session.source
-        -- all that begin with it: the character after `_` is the backtick
-        and session.key >= 'cron_' || job.key || '_'
-        and session.key < 'cron_' || job.key || '`'
-    where job.source <> 'relight'
-        and not exists (select 1 from run where run.session_id = session.id)
+    from session join job on {IS_NAMED_AFTER}
+    where not exists (select 1 from run where run.session_id = session.id)
 """
 RUNS = f"({KEPT} union all {FORGOTTEN})"
 NEWEST = "order by coalesce(told.started_at, told.scheduled_for) desc, told.run_id"
 # what a run's session came to, asked for those runs alone that are shown
+SUM = "(select sum({}) from session_day where root_id = told.session_id)"
 PRICED = f"""
     select {", ".join(f"told.{name}" for name in COLUMNS)}, session.source || ':' || session.key,
-        (select sum(cost_nanos) from session_day where root_id = told.session_id),
-        (select sum(unpriced_turns) from session_day where root_id = told.session_id)
+        {", ".join(map(SUM.format, ("cost_nanos", "unpriced_turns", *USED)))}
     from ({{}}) as told left join session on session.id = told.session_id
 """
 # what was skipped, or waits, has not been run
@@ -224,13 +211,15 @@ def read_run(store: Store, run_id: int) -> dict[str, Any]:
 
 def _tell(store: Store, row: tuple[Any, ...]) -> dict[str, Any]:
     run = dict(zip(COLUMNS, row, strict=False))
-    session, nanos, unpriced = row[len(COLUMNS) :]
+    session, nanos, unpriced, *used = row[len(COLUMNS) :]
     is_priced = nanos is not None and not (unpriced and not nanos)
     is_own = run["source"] == "relight"
     if is_own and run["status"] == "skipped":
         run["cost_nanos"] = 0
     if run["cost_nanos"] is not None:
         nanos, is_priced = run["cost_nanos"], True
+    for name, tokens in zip(USED, used, strict=True):
+        run[name] = tokens if run[name] is None else run[name]
     started, finished = run["started_at"], run["finished_at"]
     return {
         "run_id": run["run_id"] if is_own else f"{run['source']}:{run['run_id']}",
@@ -248,10 +237,7 @@ def _tell(store: Store, row: tuple[Any, ...]) -> dict[str, Any]:
         "session_id": session,
         "model": run["model"],
         "provider": run["provider"],
-        "input_tokens": run["input_tokens"],
-        "cache_read_tokens": run["cache_read_tokens"],
-        "cache_write_tokens": run["cache_write_tokens"],
-        "output_tokens": run["output_tokens"],
+        **{name: run[name] for name in USED},
         "cost_usd": nanos / 1e9 if is_priced else None,
         "unpriced_turns": unpriced,
         "duration_seconds": (finished - started) / 1000 if finished and started else None,

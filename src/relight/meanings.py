@@ -66,14 +66,17 @@ class _Programs(Struct, frozen=True):
     order: tuple[Meaning, ...]
     meanings: dict[str, Meaning]
     neutral: frozenset[str]
+    keeping: frozenset[str]
 
 
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SEPARATOR = re.compile(r"[\W_]+")
+_BETWEEN = re.compile(r"__|[.:/]")  # a tool's name and that of what offers it
 _EXTENSION = re.compile(r"""\.([A-Za-z]\w{0,9})(?::\d+)?['"]*(?=\s|\Z)""")
 _PATCHED = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ b/)(\S+)", re.MULTILINE)
 _LOCAL = re.compile(r"(?:^|//|@)(?:localhost|127\.|0\.0\.0\.0|\[::1\])")
 _IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-place")
+_FOUND_DONE = re.compile(r"-(?:delete|exec(?:dir)?|ok(?:dir)?|fprint0?|fls)\Z")
 _QUESTION = re.compile(r"\s*(?:select|explain|describe|show|with|pragma)\b", re.IGNORECASE)
 # Words of a name, what they mean when done to files, and to records.
 _VERBS: tuple[tuple[str, Meaning, Meaning], ...] = (
@@ -121,6 +124,19 @@ def understand_call(tool: str, arguments: object) -> Understood:
     return Understood(meaning, command, files)
 
 
+def changes_nothing(call: Understood) -> bool:
+    """Whether a call leaves the files it is about as they were: it reads, looks up or plans.
+
+    >>> changes_nothing(understand_call("Bash", {"command": "git status && cat app.py | head"}))
+    True
+    >>> changes_nothing(understand_call("Bash", {"command": "sed -i s/a/b/ app.py"}))
+    False
+    """
+    if not call.command:
+        return call.meaning in ("read", "lookup", "plan")
+    return all(map(_keeps_files, split_stages(call.command)))
+
+
 def _judge_shape(name: _ToolName, fields: Mapping[str, Any]) -> Meaning:
     rules = read_table().arguments
     shape = _find_shape(tuple(fields))
@@ -160,10 +176,9 @@ def _plain_name(argument: str) -> str:
 @lru_cache(maxsize=4096)
 def _split_name(tool: str) -> _ToolName:
     rules = read_table()
-    server, _, own = tool.rpartition("__")
-    own = re.split(r"[.:/]", own)[-1]
+    *servers, own = _BETWEEN.split(tool)
     words = [piece.lower() for piece in _PIECE.findall(own)]
-    around = {piece.lower() for piece in _PIECE.findall(server)} | set(words)
+    around = {piece.lower() for one in servers for piece in _PIECE.findall(one)} | set(words)
     plain = "".join(words)
     verbs = (
         (for_files, for_records)
@@ -223,6 +238,15 @@ def _judge_stage(stage: Stage) -> Meaning | None:
     return meaning
 
 
+def _keeps_files(stage: Stage) -> bool:
+    """Whether one program of a line leaves files alone; one that is not known may not."""
+    keeping = _read_programs().keeping
+    if stage.program in keeping or f"{stage.program} {stage.action}" in keeping:
+        return not stage.hides_output
+    does_more = stage.program == "find" and any(map(_FOUND_DONE.match, stage.words))
+    return not does_more and _judge_stage(stage) in (None, "read", "plan")
+
+
 def _find_files(arguments: object, fields: Mapping[str, Any]) -> frozenset[str]:
     """Whether the files a call names are source, documents, both or neither."""
     rules = read_table()
@@ -243,7 +267,9 @@ def _read_programs() -> _Programs:
     table = dict(read_table().programs)
     neutral = frozenset(table.pop("neutral"))
     order = msgspec.convert(table.pop("order"), tuple[Meaning, ...])
-    return _Programs(order, {name: one for one in order for name in table.get(one, ())}, neutral)
+    keeping = frozenset(table.pop("keeping"))
+    meanings = {name: one for one in order for name in table.get(one, ())}
+    return _Programs(order, meanings, neutral, keeping)
 
 
 @cache

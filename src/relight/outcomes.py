@@ -8,6 +8,9 @@ from relight.model import Ending, Outcome, OutcomeName
 SILENT = "[SILENT]"
 SCRIPT_FAILED = "[SCRIPT_FAILED]"
 ONGOING = ("claimed", "running")
+# kinds of a call's failure that are a person's doing
+STOPPED = ("interrupted", "rejected")
+TESTS_FAILED = "the last test run failed"
 
 
 class Seen(Struct, frozen=True, kw_only=True):
@@ -26,6 +29,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     api_failure: str | None = None
     api_failure_text: str | None = None
     last_call_label: str | None = None
+    last_call_kind: str | None = None
     last_call_tool: str | None = None
     last_call_reason: str | None = None
     last_tests: str | None = None
@@ -66,15 +70,39 @@ def _find_failures(seen: Seen) -> list[tuple[OutcomeName, str]]:
         reasons.append(f"the job's script failed: {seen.script_error}")
     if seen.is_run and seen.has_session:
         reasons += _find_admissions(seen)
-    if seen.ledger_status in ONGOING:
-        return [("failure", reason) for reason in reasons]
+    if seen.ledger_status not in ONGOING:
+        reasons += _find_bad_ends(seen)
+    return [("failure", reason) for reason in reasons]
+
+
+def _find_bad_ends(seen: Seen) -> list[str]:
+    """What it ended in that is no good end, once it has ended."""
+    reasons = []
     if seen.api_failure and seen.ending in ("api_error", "prompt", "result"):
         reasons.append(f"the last model call failed: {seen.api_failure} ({seen.api_failure_text})")
-    if seen.ending == "prompt":
+    if _is_given_up(seen):
+        reasons.append(_tell_last_call(seen))
+    if seen.ending == "prompt" or _is_given_up(seen):
         reasons.append("no answer after the last user message")
-    if seen.last_tests == "failed":
-        reasons.append("the last test run failed")
-    return [("failure", reason) for reason in reasons]
+    # to a job that was there to run the tests and tell, red ones are no failure of its own
+    if seen.last_tests == "failed" and seen.ledger_status != "completed":
+        reasons.append(TESTS_FAILED)
+    return reasons
+
+
+def _is_given_up(seen: Seen) -> bool:
+    """Whether nothing came after a call that failed."""
+    is_end = seen.ending in ("call", "result") and seen.last_call_label == "error"
+    return is_end and seen.last_call_kind not in STOPPED
+
+
+def _is_interrupted(seen: Seen) -> bool:
+    is_stopped = seen.ending in ("call", "result") and seen.last_call_kind in STOPPED
+    return is_stopped or seen.ending == "interrupted"
+
+
+def _tell_last_call(seen: Seen) -> str:
+    return f"the last call failed: {seen.last_call_tool}, {seen.last_call_reason}"
 
 
 def _find_admissions(seen: Seen) -> list[str]:
@@ -105,14 +133,16 @@ def _find_hints(seen: Seen) -> list[str]:
         hints.append("the run left no session")
     if seen.ledger_status in (*ONGOING, "unknown"):
         hints.append(f"the scheduler's ledger says {seen.ledger_status}")
-    if seen.ending == "interrupted":
+    if _is_interrupted(seen):
         hints.append("it was interrupted")
-    elif seen.ending in ("call", "result"):
+    elif seen.ending in ("call", "result") and not _is_given_up(seen):
         hints.append("it ended in the middle of its work")
     elif seen.ending == "empty" and not seen.is_run:
         hints.append("it ended with an empty answer")
     elif seen.ending == "answer":
         hints.append("it ended with an answer")
-    if seen.last_call_label == "error":
-        hints.append(f"the last call failed: {seen.last_call_tool}, {seen.last_call_reason}")
+    if seen.last_call_label == "error" and not _is_given_up(seen):
+        hints.append(_tell_last_call(seen))
+    if seen.last_tests == "failed" and seen.ledger_status == "completed":
+        hints.append(TESTS_FAILED)
     return hints

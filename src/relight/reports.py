@@ -10,6 +10,7 @@ from relight.errors import RelightError
 from relight.filters import Filter, where
 from relight.store import Store
 from relight.store.rollup import TOKENS
+from relight.store.scheduled import IS_NAMED_AFTER
 
 SUMS = (
     "turns",
@@ -153,13 +154,17 @@ def _add_up(rows: Sequence[Sequence[Any]]) -> list[Any]:
 
 
 USAGE = "session_day"
-# the same with the job that each session was a run of
-JOBS = """(
-    select session_day.*, job.full_name as job from session_day
-    left join run_attempt on run_attempt.session_id = session_day.root_id
-    left join run on run.session_id = session_day.root_id or run.id = run_attempt.run_id
-    left join job on job.id = run.job_id
-)"""
+# the job that each session was a run of, also by its name where a scheduler's ledger forgot the run
+SCHEDULED = f"""
+    left join run_attempt on run_attempt.session_id = told.root_id
+    left join run on run.session_id = told.root_id or run.id = run_attempt.run_id
+    left join (
+        select session.id as session_id, job.id as job_id from job join session on {IS_NAMED_AFTER}
+    ) as named on named.session_id = told.root_id and run.id is null
+    left join job on job.id = coalesce(run.job_id, named.job_id)
+"""
+# the same with those jobs
+JOBS = f"(select told.*, job.full_name as job from session_day as told {SCHEDULED})"
 # the same with the skills that each session is charged to; one without any is in no skill's row
 SKILL_SUMS = [name for name in SUMS if name not in ("cost_nanos", "wall_ms", "failed_turns")]
 SKILLS = f"""(
@@ -197,12 +202,7 @@ TOOLS = """
     )
     select tool from known where tool is not null
 """
-CALL_JOBS = """(
-    select told.*, job.full_name as job from {table} as told
-    left join run_attempt on run_attempt.session_id = told.root_id
-    left join run on run.session_id = told.root_id or run.id = run_attempt.run_id
-    left join job on job.id = run.job_id
-)"""
+CALL_JOBS = f"(select told.*, job.full_name as job from {{table}} as told {SCHEDULED})"
 
 
 def _choose_table(by: Sequence[str]) -> str:

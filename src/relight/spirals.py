@@ -10,21 +10,28 @@ _TOOL_MINIMUM = 5
 
 
 class JudgedCall(Struct, frozen=True):
-    """What a spiral is made of: a tool call with its verdict, and its turn's tokens and cost."""
+    """What a spiral is made of: a tool call with its verdict, and its turn's tokens and cost.
+
+    `is_harmless`: it only looked around. `is_share`: the turn is not known by itself, and these
+    are the call's part of what is.
+    """
 
     tool: str
     fingerprint: str
     label: Literal["ok", "negative", "error", "unknown"]
     turn: int | None = None
-    tokens: int | None = None
-    cost_nanos: int | None = None
+    tokens: float | None = None
+    cost_nanos: float | None = None
+    is_harmless: bool = False
+    is_share: bool = False
 
 
 class Spiral(Struct, frozen=True):
     """A run of failing calls of one tool, and what the turns that made them burnt.
 
     `first` and `last` are positions in the sequence of calls. Tokens and cost are the sums of
-    what is known, None if nothing is; `unknown_turns` says how many turns had no known cost.
+    what is known, None if nothing is; `unknown_turns` says how many turns had no known cost,
+    `is_estimated` that shares are among the sums.
     """
 
     tool: str
@@ -35,26 +42,39 @@ class Spiral(Struct, frozen=True):
     tokens: int | None = None
     cost_nanos: int | None = None
     unknown_turns: int = 0
+    is_estimated: bool = False
 
 
 def find_spirals(calls: Sequence[JudgedCall]) -> list[Spiral]:
     """The spirals in a session's calls, in the order they began; no call is in two of them.
 
     A tool's calls are followed past the calls of other tools, since agents read and look around
-    between two equal failures. A call that did not fail ends a run; one without a verdict
-    neither ends it nor counts.
+    between two equal failures; equal ones also past those of the same tool that did no more than
+    that, since to many agents the shell is the only tool. Else a call that did not fail ends a
+    run; one without a verdict neither ends it nor counts.
     """
-    spirals: list[Spiral] = []
+    identical = [run for run in _split_equal(calls) if len(run) >= _IDENTICAL_MINIMUM]
+    spirals = [_make_spiral(calls, run, kind="identical") for run in identical]
+    taken = {position for run in identical for position in run}
     for run in _split_runs(calls):
-        rest: list[int] = []
-        for group in _group_equal(run, calls):
-            if len(group) >= _IDENTICAL_MINIMUM:
-                spirals.append(_make_spiral(calls, group, kind="identical"))
-            else:
-                rest.extend(group)
+        rest = [position for position in run if position not in taken]
         if len(rest) >= _TOOL_MINIMUM:
             spirals.append(_make_spiral(calls, rest, kind="tool"))
     return sorted(spirals, key=lambda spiral: (spiral.first, spiral.last))
+
+
+def _split_equal(calls: Sequence[JudgedCall]) -> Iterable[list[int]]:
+    """Positions of equal failing calls, with nothing done in between by their tool."""
+    open_runs: dict[str, dict[str, list[int]]] = {}
+    for position, call in enumerate(calls):
+        runs = open_runs.setdefault(call.tool, {})
+        if call.label == "error":
+            runs.setdefault(call.fingerprint, []).append(position)
+        elif call.label != "unknown" and (call.fingerprint in runs or not call.is_harmless):
+            ended = [call.fingerprint] if call.is_harmless else list(runs)
+            yield from (runs.pop(fingerprint) for fingerprint in ended)
+    for runs in open_runs.values():
+        yield from runs.values()
 
 
 def _split_runs(calls: Sequence[JudgedCall]) -> Iterable[list[int]]:
@@ -68,16 +88,6 @@ def _split_runs(calls: Sequence[JudgedCall]) -> Iterable[list[int]]:
     yield from open_runs.values()
 
 
-def _group_equal(run: list[int], calls: Sequence[JudgedCall]) -> Iterable[list[int]]:
-    group: list[int] = []
-    for position in run:
-        if group and calls[position].fingerprint != calls[group[-1]].fingerprint:
-            yield group
-            group = []
-        group.append(position)
-    yield group
-
-
 def _make_spiral(
     calls: Sequence[JudgedCall], positions: list[int], *, kind: Literal["identical", "tool"]
 ) -> Spiral:
@@ -85,7 +95,8 @@ def _make_spiral(
     for position in positions:
         call = calls[position]
         # calls made side by side share their turn, which is paid for once
-        turns.setdefault(("alone", position) if call.turn is None else call.turn, call)
+        is_alone = call.turn is None or call.is_share
+        turns.setdefault(("alone", position) if is_alone else call.turn, call)
     tokens = [call.tokens for call in turns.values() if call.tokens is not None]
     costs = [call.cost_nanos for call in turns.values() if call.cost_nanos is not None]
     return Spiral(
@@ -94,7 +105,8 @@ def _make_spiral(
         count=len(positions),
         first=positions[0],
         last=positions[-1],
-        tokens=sum(tokens) if tokens else None,
-        cost_nanos=sum(costs) if costs else None,
+        tokens=round(sum(tokens)) if tokens else None,
+        cost_nanos=round(sum(costs)) if costs else None,
         unknown_turns=len(turns) - len(costs),
+        is_estimated=any(call.is_share for call in turns.values()),
     )

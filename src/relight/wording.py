@@ -6,9 +6,9 @@ from msgspec import Struct
 
 from relight.conversations import Call, Entry, read_entries, read_text
 from relight.errors import MissingError
-from relight.ids import hash_names
 from relight.steps import OWN_CALLS, OWN_TURNS
 from relight.store import Store
+from relight.store.words import fingerprint_call, read_object
 from relight.transcripts import read_transcript
 
 # Rows in the order of their times, as `steps` gives them. A turn that stands for many calls, or
@@ -61,8 +61,8 @@ def read_wording(store: Store, session_id: int) -> Wording:
     entries = read_entries(read_transcript(store, session_id).messages)
     values = {"session": session_id}
     waiting: dict[int, list[tuple[int, int | None]]] = {}
-    for row, fingerprint, turn in store.query(CALLS, values):
-        waiting.setdefault(fingerprint, []).append((row, turn))
+    for row, asked, turn in store.query(CALLS, values):
+        waiting.setdefault(asked, []).append((row, turn))
     known = [[_match(call, waiting) for call in entry.calls] for entry in entries]
     return _place(entries, known, store.query(TURNS, values))
 
@@ -71,12 +71,8 @@ def _match(
     call: Call, waiting: dict[int, list[tuple[int, int | None]]]
 ) -> tuple[int, int | None] | None:
     """The row of a call and of its turn: the first that asks the same and is not taken yet."""
-    asked = read_text(call.arguments)
-    # a call without arguments is written as one with an empty object
-    for arguments in (asked, "") if asked == "{}" else (asked,):
-        if rows := waiting.get(hash_names("arguments", call.tool, arguments)):
-            return rows.pop(0)
-    return None
+    rows = waiting.get(fingerprint_call(call.tool, read_object(read_text(call.arguments))))
+    return rows.pop(0) if rows else None
 
 
 def _place(

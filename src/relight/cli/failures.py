@@ -65,4 +65,5 @@ def tell_spiral(spiral: dict[str, Any]) -> str:
     if spiral["tokens"] is None:
         return times
     cost = dollars(spiral["cost_usd"], unpriced=spiral["unpriced_turns"])
-    return f"{times}, {count(spiral['tokens'])} tokens, {cost}"
+    about = "about " if spiral["is_estimated"] else ""
+    return f"{times}, {about}{count(spiral['tokens'])} tokens, {cost}"

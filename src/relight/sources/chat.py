@@ -33,6 +33,7 @@ from relight.sources.chat_lines import (
 )
 from relight.sources.files import find_files, read_piece
 from relight.sources.reading import (
+    INTERRUPTED,
     Reading,
     content_text,
     first_line,
@@ -103,7 +104,9 @@ def _read_session(reading: Reading, session: ChatSession, origin: Origin) -> Non
         if message.role in ("user", "assistant", "tool"):
             text = None if message.role == "tool" else content_text(message.content)
             reading.hear(key, message.role, strip_block(text or ""))  # type: ignore[arg-type]
-        at = read_time(message.timestamp) or at
+        # what follows a person's word is later than what went before, though no clock tells it
+        is_again = message.role == "user" and prompted_at is not None
+        at = read_time(message.timestamp) or at + is_again
         if message.role == "assistant":
             answers += 1
             answer = content_text(message.content) or answer
@@ -119,7 +122,7 @@ def _read_session(reading: Reading, session: ChatSession, origin: Origin) -> Non
                 timed_out=facts.timed_out if facts else None,
             )
         elif message.role == "user":
-            prompted_at = at
+            prompted_at = at if ending == "prompt" else prompted_at
             title = title or first_line(strip_block(content_text(message.content) or ""))
     if session.usage is not None:
         reading.see_turn(
@@ -165,7 +168,8 @@ def _ending(message: ChatMessage) -> Ending | None:
         case "tool":
             return "result"
         case "user":
-            return "prompt"
+            is_stopped = (content_text(message.content) or "").startswith(INTERRUPTED)
+            return "interrupted" if is_stopped else "prompt"
     return None
 
 

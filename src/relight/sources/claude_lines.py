@@ -6,7 +6,13 @@ import msgspec
 from msgspec import Raw, Struct
 
 from relight.model import Count, Ending, Usage
-from relight.sources.reading import decode_mended, find_texts, first_line, last_words
+from relight.sources.reading import (
+    INTERRUPTED,
+    decode_mended,
+    find_texts,
+    first_line,
+    last_words,
+)
 
 # what the client writes down of commands it runs by itself
 COMMANDS = ("<command-", "<local-command")
@@ -132,7 +138,7 @@ def tell_ending(line: Line) -> Ending | None:
             return "api_error"
         return "call" if "tool_use" in kinds else "answer" if "text" in kinds else None
     text = message.text or ""
-    if text.startswith("[Request interrupted by user"):
+    if text.startswith(INTERRUPTED):
         return "interrupted"
     if "tool_result" in kinds:
         return "result"

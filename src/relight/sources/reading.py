@@ -36,6 +36,8 @@ LONE_SURROGATE = re.compile(
     rb"\\\\|(\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 )
+# what Claude Code, and what exports its sessions, writes in a person's place
+INTERRUPTED = "[Request interrupted by user"
 TITLE_CHARACTERS = 200
 ANSWER_CHARACTERS = 500
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from relight.outcomes import Seen, judge_outcome
+from relight.store.scheduled import IS_NAMED_AFTER
 
 EVIDENCE = """
     select label.outcome, label.why, run.status, run.error, run.id is not null,
@@ -23,26 +24,23 @@ LAST_API_FAILURE = """
     order by at desc limit 1
 """
 LAST_CALL = """
-    select label, tool, reason from tool_call where session_id = ?
+    select label, kind, tool, reason from tool_call where session_id = ?
     order by at desc, rowid desc limit 1
 """
 HAS_TESTS = "select 1 from tool_call where session_id = ? and tests is not null limit 1"
 LAST_CALLS = """
-    select tests, tool, at from tool_call where session_id = ?
-    order by at desc, rowid desc limit 12
+    select tests, work, at from tool_call where session_id = ?
+    order by at desc, rowid desc limit 30
 """
-# what a call may do after the tests without making them say nothing any more
-HARMLESS = ("read", "lookup", "plan")
 WRITE = """
     update session set outcome = ?1, outcome_evidence = ?2
     where id = ?3 and (outcome is not ?1 or outcome_evidence is not ?2)
 """
 # A scheduler's ledger knows no session: it is the one named after the job that began meanwhile.
-JOIN_RUNS = """
+JOIN_RUNS = f"""
     update run set session_id = (
-        select session.id from session join job on job.id = run.job_id
-        where session.source = run.source
-            and substr(session.key, 1, length(job.key) + 6) = 'cron_' || job.key || '_'
+        select session.id from session join job on {IS_NAMED_AFTER}
+        where job.id = run.job_id
             and session.started_at >= run.started_at - 1000
             and session.started_at <= coalesce(run.finished_at, run.started_at + 3600000)
         order by session.started_at limit 1
@@ -73,7 +71,7 @@ def _judge_session(database: sqlite3.Connection, session_id: int) -> None:
     for row in database.execute(EVIDENCE, (session_id,)).fetchall():
         label, why, status, error, is_run, told, script_error, ending, prompted_at, answer = row
         failure = _first(database, LAST_API_FAILURE, session_id) or (None, None)
-        call = _first(database, LAST_CALL, session_id) or (None, None, None)
+        call = _first(database, LAST_CALL, session_id) or (None, None, None, None)
         judged = judge_outcome(
             Seen(
                 label=label,
@@ -88,8 +86,9 @@ def _judge_session(database: sqlite3.Connection, session_id: int) -> None:
                 api_failure=failure[0],
                 api_failure_text=failure[1],
                 last_call_label=call[0],
-                last_call_tool=call[1],
-                last_call_reason=call[2],
+                last_call_kind=call[1],
+                last_call_tool=call[2],
+                last_call_reason=call[3],
                 last_tests=_find_last_tests(database, session_id, prompted_at),
             )
         )
@@ -109,13 +108,13 @@ def _find_last_tests(
     """What the tests said that were run last: after the last change and a person's last word."""
     if _first(database, HAS_TESTS, session_id) is None:
         return None
-    from relight.meanings import tell_meaning
+    from relight.store.words import HARMLESS, read_work
 
-    for tests, tool, at in database.execute(LAST_CALLS, (session_id,)).fetchall():
+    for tests, work, at in database.execute(LAST_CALLS, (session_id,)).fetchall():
         if tests:
             is_stale = at is not None and prompted_at is not None and at < prompted_at
             return None if is_stale else str(tests)
-        if tell_meaning(tool, None) not in HARMLESS:
+        if not work or HARMLESS not in read_work(work)[1]:
             return None
     return None
 

@@ -1,6 +1,5 @@
 """Kinds and scores of sessions, counted anew from their rows whenever those change."""
 
-import math
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from relight.measures import Measures, find_calls_features, matches_tool
+from relight.measures import Measures, make_features, matches_tool
 from relight.scoring import Weights, score_measures
 from relight.store import due
 from relight.store.words import SUBMITTED, UNREADABLE, read_work
@@ -114,14 +113,17 @@ def _measure(
         unique_tools=len(tools),
         task_type=kind.task_type,
         category=kind.category,
-        features={
-            **find_calls_features(messages, len(calls), failed, broken=len(broken)),
-            "malformed_turns": math.log1p(malformed + unusable),
-            "user_corrections": math.log1p(corrections),
-            "give_ups": math.log1p(give_ups),
-            "time_outs": math.log1p(kinds["timeout"]),
-            "last_tests_passed": float(tests[-1] == "passed") if tests else None,
-            "submitted": float(is_handed_in or is_ended),
-            "handed_over": float(any(matches_tool("handed_over", tool) for tool in tools)),
-        },
+        features=make_features(
+            messages=messages,
+            calls=len(calls),
+            failed=failed,
+            broken=len(broken),
+            malformed=malformed + unusable,
+            corrections=corrections,
+            give_ups=give_ups,
+            time_outs=kinds["timeout"],
+            last_tests_passed=tests[-1] == "passed" if tests else None,
+            is_submitted=is_handed_in or is_ended,
+            is_handed_over=any(matches_tool("handed_over", tool) for tool in tools),
+        ),
     )

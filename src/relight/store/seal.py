@@ -27,13 +27,9 @@ from relight.model import (
 )
 from relight.redact import redact
 from relight.store import tape
-from relight.store.words import count_words, read_object, write_work
+from relight.store.words import count_words, fingerprint_call, read_object, write_work
 from relight.times import day_reader
 from relight.verdicts import find_test_outcome, judge_call
-
-# words of which every test runner's summary has one, and where it stands
-TEST_WORDS = ("passed", "failed", "PASS", "FAIL", "\nOK", "\nok  ", "Tests run:", "BUILD SUCCESS")
-TEST_TAIL = 2000
 
 Read = Callable[[Sequence[bytes], Origin, bytes], Parsed]
 
@@ -128,7 +124,7 @@ def _call_row(source: str, call: ToolCall, day: str | None) -> tuple[Any, ...]:
         day,
         call.finished_at,
         call.tool,
-        hash_names("arguments", call.tool, call.arguments or ""),
+        fingerprint_call(call.tool, arguments),
         None if call.arguments is None else len(call.arguments),
         None if call.result is None else len(call.result),
         call.exit_code if abs(call.exit_code or 0) < 1 << 31 else None,
@@ -137,7 +133,7 @@ def _call_row(source: str, call: ToolCall, day: str | None) -> tuple[Any, ...]:
         verdict.kind,
         None if is_plain else verdict.reason,
         None if is_plain else verdict.evidence,
-        _find_tests(call, arguments),
+        find_test_outcome(call.tool, arguments, call.result, verdict=verdict),
         write_work(call.tool, arguments),
         None if call.name is None else row_id("name", source, call.name),
     )
@@ -153,15 +149,6 @@ def _skill_row(source: str, entry: SkillEntry) -> tuple[Any, ...]:
         entry.version,
         None if entry.turn is None else row_id("turn", source, entry.turn),
     )
-
-
-def _find_tests(call: ToolCall, arguments: object) -> str | None:
-    """What tests said that the call ran; most results have no word of any."""
-    tail = (call.result or "")[-TEST_TAIL:]
-    for word in TEST_WORDS:
-        if word in tail:
-            return find_test_outcome(call.tool, arguments, tail)
-    return None
 
 
 def _place_bad_lines(piece: Piece, bad_lines: dict[int, str]) -> list[Unreadable]:

@@ -6,15 +6,15 @@ from typing import Any
 
 import msgspec
 
-from relight.ids import row_id
-from relight.meanings import Meaning, Understood, understand_call
+from relight.ids import hash_names, row_id
+from relight.meanings import Meaning, Understood, changes_nothing, understand_call
 from relight.measures import is_submission
 from relight.model import Parsed, Spoken
 from relight.remarks import says
 from relight.taxonomy import Sides, take_sides
 
 NOTHING, FILES = "-", {"s": "source", "d": "document"}
-SUBMITTED, UNREADABLE = "submitted", "unreadable"
+SUBMITTED, UNREADABLE, HARMLESS = "submitted", "unreadable", "harmless"
 
 
 def read_object(arguments: str | None) -> Any:
@@ -25,6 +25,19 @@ def read_object(arguments: str | None) -> Any:
         except (msgspec.DecodeError, RecursionError):
             pass  # it stays text
     return arguments
+
+
+def fingerprint_call(tool: str, arguments: Any) -> int:
+    """Equal for calls that ask the same of a tool, whatever the order and spacing of their JSON.
+
+    >>> fingerprint_call("get", {"a": 1, "b": 2}) == fingerprint_call("get", {"b": 2, "a": 1})
+    True
+    """
+    if isinstance(arguments, str):
+        text = arguments
+    else:  # a call without arguments is the same as one with an empty object
+        text = msgspec.json.encode(arguments or {}, order="sorted").decode()
+    return hash_names("arguments", tool, text or "{}")
 
 
 def write_work(tool: str, arguments: Any) -> str:
@@ -39,6 +52,8 @@ def write_work(tool: str, arguments: Any) -> str:
         work += f" {SUBMITTED}"
     if isinstance(arguments, str) and arguments.lstrip()[:1] == "{":
         work += f" {UNREADABLE}"
+    if changes_nothing(known):
+        work += f" {HARMLESS}"
     return work
 
 
