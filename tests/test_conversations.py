@@ -1,5 +1,6 @@
 """Reading conversations, turning them into Anthropic's format, and what the APIs would refuse."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,7 +21,13 @@ from build_messages import (
 )
 from relight.conversations import read_arguments, read_entries, read_text, to_anthropic
 from relight.errors import RelightError
-from relight.validity import validate_messages
+from relight.examples import render_text, wrap_messages
+from relight.injections import wrap_block
+from relight.measures import measure_session
+from relight.scoring import score_session
+from relight.seeds import extract_seed
+from relight.taxonomy import classify_session
+from relight.validity import check_messages, validate_messages
 
 GOOD = [user("Look."), ask(call("a", "Read", path="x")), result("a", "text"), assistant("Seen.")]
 
@@ -222,3 +229,36 @@ def test_no_messages_are_too_messy_to_be_judged(messages: list[Any]) -> None:
 def test_calls_merged_into_parallel_ones_are_valid(size: int) -> None:
     for messages in (service_session(1)[0], coding_session(1)):
         assert both(merge_calls(messages, size)) == []
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_an_example_put_before_a_session_is_in_no_count_of_it(number: int) -> None:
+    own = coding_session(number)
+    seed = extract_seed(service_session(number)[0])
+    given = [own[0], *wrap_messages(seed, "earlier"), *own[1:]]
+    block = wrap_block(render_text(seed), name="earlier", version=1)
+    told = [own[0], user(f"{block}\n\n{own[1]['content']}"), *own[2:]]
+    parts = [{"type": "text", "text": block}, {"type": "text", "text": own[1]["content"]}]
+    for messages in (given, told, [own[0], {"role": "user", "content": parts}, *own[2:]]):
+        assert measure_session(messages) == measure_session(own)
+        assert extract_seed(messages) == extract_seed(own)
+        assert classify_session(messages) == classify_session(own)
+
+
+def test_messages_may_come_from_any_iterable_and_are_read_once() -> None:
+    messages = coding_session(1)
+    assert score_session(iter(messages)) == score_session(messages)
+    assert extract_seed(iter(messages)) == extract_seed(messages)
+    assert classify_session(iter(messages)) == classify_session(messages)
+    assert check_messages(iter(messages)) == messages
+    wrong = [*messages, {"role": "assistant", "content": ""}]
+    assert validate_messages(iter(wrong), rules="anthropic")
+
+
+@pytest.mark.parametrize("messages", [None, "Hi", {"role": "user"}, 7])
+@pytest.mark.parametrize(
+    "read", [score_session, extract_seed, classify_session, validate_messages, check_messages]
+)
+def test_what_is_no_list_of_messages_is_refused(messages: Any, read: Callable[..., Any]) -> None:
+    with pytest.raises(RelightError, match=r"^messages must be a list of OpenAI chat messages$"):
+        read(messages)

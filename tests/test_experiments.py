@@ -1,8 +1,11 @@
 """Did it help? Sessions are compared, and too few of them are no answer."""
 
+from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any
+
+import pytest
 
 import build_warm
 from relight.experiments import Session, compare, read_report, read_sessions
@@ -85,6 +88,53 @@ def test_arms_dealt_at_random_hardly_ever_differ() -> None:
     assert alarms <= 12  # of 100 at 5 %, all but once in a thousand times
 
 
+def deal_alike(dice: Random, cold: int, warm: int) -> list[Session]:
+    """Sessions of one kind in both arms, their figures as skewed as real ones."""
+    dealt = []
+    for place in range(cold + warm):
+        calls = int(dice.lognormvariate(2, 0.9))
+        failed = calls // 2 if dice.random() < 0.15 else 0
+        guards: dict[str, Any] = {
+            "cost_usd": dice.lognormvariate(-2, 1.5),
+            "tokens": int(dice.lognormvariate(10, 1.2)),
+            "model_seconds": dice.lognormvariate(1, 1) * calls,
+            "timed_calls": calls,
+            "missing_tools": int(dice.random() < 0.05),
+        }
+        arm = "cold" if place < cold else "warm"
+        dealt.append(make(arm, dice.random() < 0.6, failed, calls, **guards))
+    return dealt
+
+
+@pytest.mark.parametrize(("cold", "warm"), [(8, 32), (15, 15)])
+def test_arms_that_are_alike_warn_in_vain_no_more_often_than_is_said(cold: int, warm: int) -> None:
+    dice = Random(4)
+    trials, warned = 150, 0
+    parted: Counter[str] = Counter()
+    for _ in range(trials):
+        report = compare(deal_alike(dice, cold, warm), samples=199)
+        warned += bool(report.warnings)
+        for name, one in (report.measures | report.guards).items():
+            bounds = one.difference
+            if bounds and bounds.low is not None and bounds.high is not None:
+                parted[name] += not bounds.low <= 0 <= bounds.high
+    assert max(parted.values()) <= 16  # of 150 at 5 %, all but once in a thousand times
+    assert warned <= 27  # of 150 at 10 %
+
+
+def test_an_interval_leaves_zero_out_where_the_p_value_says_so() -> None:
+    dice = Random(5)
+    for number in range(40):
+        cold, warm = dice.choice(((8, 32), (15, 15), (30, 10)))
+        report = compare(deal_alike(dice, cold, warm), samples=99 if number % 2 else 400)
+        for one in (*report.guards.values(), report.measures["first_30_failure_rate"]):
+            bounds = one.difference
+            assert bounds is not None
+            is_parted = (bounds.low or 0.0) > 0 or (bounds.high or 0.0) < 0
+            assert one.p_value is not None
+            assert is_parted == (one.p_value < 0.05)
+
+
 def test_what_gets_worse_meanwhile_is_said() -> None:
     dice = Random(3)
     sessions = []
@@ -104,7 +154,8 @@ def test_what_gets_worse_meanwhile_is_said() -> None:
     assert tokens.difference.value is not None
     assert tokens.difference.value > 900
     assert [warning.partition(":")[0] for warning in report.warnings] == [
-        "warm sessions use more tokens"
+        "warm sessions use more tokens",
+        "warm sessions call more tools that are not there",
     ]
     latency = report.guards["seconds_per_model_call"]
     assert (latency.cold, latency.difference) == (None, None)

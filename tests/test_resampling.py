@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 
 from relight import resampling
 from relight.errors import RelightError
-from relight.resampling import (
-    bootstrap_difference,
-    cluster_bootstrap,
-    permutation_p_value,
-    sign_flip_p_value,
-)
+from relight.resampling import Parting, cluster_bootstrap, part_arms, part_pairs
 from relight.stats import Estimate, wilson
 
 Sessions = list[tuple[float, float]]
@@ -40,15 +35,18 @@ def draw_sessions(rng: random.Random, count: int, *, rate: float, icc: float) ->
 def test_any_sessions_have_an_interval_around_their_ratio_or_none(
     a: Sessions, b: Sessions, seed: int
 ) -> None:
+    parting = part_arms(a, b, seed=seed, samples=100)
     for estimate in (
         cluster_bootstrap(a, seed=seed, samples=100),
-        bootstrap_difference(a, b, seed=seed, samples=100),
+        parting.difference if parting else None,
     ):
         if estimate is not None and estimate.low is not None and estimate.high is not None:
             assert estimate.value is not None
             assert estimate.low <= estimate.high
-    p_value = permutation_p_value(a, b, seed=seed, samples=100)
-    assert p_value is None or 0 < p_value <= 1
+    if parting is not None:
+        low, high = parting.difference.low, parting.difference.high
+        assert 0 < parting.p_value <= 1
+        assert (parting.p_value < 0.05) == ((low or 0.0) > 0 or (high or 0.0) < 0)
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:
@@ -56,8 +54,7 @@ def test_the_same_seed_gives_the_same_interval() -> None:
     other = draw_sessions(random.Random(2), 30, rate=0.1, icc=0.05)
     assert cluster_bootstrap(data, seed=7) == cluster_bootstrap(data, seed=7)
     assert cluster_bootstrap(data, seed=7) != cluster_bootstrap(data, seed=8)
-    assert bootstrap_difference(data, other, seed=7) == bootstrap_difference(data, other, seed=7)
-    assert permutation_p_value(data, other, seed=7) == permutation_p_value(data, other, seed=7)
+    assert part_arms(data, other, seed=7) == part_arms(data, other, seed=7)
 
 
 def test_what_shows_no_spread_has_no_bounds() -> None:
@@ -66,9 +63,9 @@ def test_what_shows_no_spread_has_no_bounds() -> None:
     assert cluster_bootstrap([(0.0, 0.0)], seed=1) is None
     assert cluster_bootstrap(one, seed=1) == Estimate(0.1, None, None)
     assert cluster_bootstrap(agreeing, seed=1) == Estimate(0.0, None, None)
-    assert bootstrap_difference(spread, agreeing, seed=1) == Estimate(-0.15, None, None)
-    assert bootstrap_difference(spread, [], seed=1) is None
-    assert permutation_p_value(spread, [], seed=1) is None
+    assert part_arms(agreeing, agreeing, seed=1) == Parting(Estimate(0.0, None, None), 1.0)
+    assert part_arms(one, agreeing[:1], seed=1) == Parting(Estimate(-0.1, None, None), 1.0)
+    assert part_arms(spread, [], seed=1) is None
 
 
 def test_sessions_without_a_call_change_nothing() -> None:
@@ -105,11 +102,51 @@ def test_a_real_difference_is_found() -> None:
     rng = random.Random(4)
     cold = draw_sessions(rng, 100, rate=0.15, icc=0.05)
     warm = draw_sessions(rng, 100, rate=0.05, icc=0.05)
-    estimate = bootstrap_difference(cold, warm, seed=1)
-    assert estimate is not None
-    assert estimate.high is not None
-    assert estimate.high < 0
-    assert permutation_p_value(cold, warm, seed=1) == pytest.approx(1 / 2001)
+    parting = part_arms(cold, warm, seed=1)
+    assert parting is not None
+    assert parting.difference.high is not None
+    assert parting.difference.high < 0
+    assert parting.p_value == pytest.approx(2 / 2001)
+
+
+def test_an_arm_without_a_failure_is_told_apart_from_one_with_many() -> None:
+    parting = part_arms([(3.0, 9.0), (1.0, 9.0)] * 10, [(0.0, 9.0)] * 20, seed=1)
+    assert parting is not None
+    assert parting.difference.high is not None
+    assert parting.difference.high < 0
+
+
+def test_with_few_sessions_all_deals_are_tried() -> None:
+    """Two of the twenty deals part three sessions from three like this: it and its mirror image."""
+    parting = part_arms([(1.0, 1.0), (2.0, 1.0), (3.0, 1.0)], [(7, 1), (8, 1), (9, 1)], seed=1)
+    assert parting == Parting(Estimate(6.0, None, None), 0.1)
+
+
+def test_an_arm_of_one_session_is_told_apart_only_by_being_further_out_than_all() -> None:
+    others = [(float(number % 7), 1.0) for number in range(80)]
+    for single, is_parted in ((40.0, True), (6.5, True), (5.0, False)):
+        parting = part_arms([(single, 1.0)], others, seed=1)
+        assert parting is not None
+        assert (parting.p_value < 0.05) == is_parted
+
+
+@pytest.mark.parametrize(("cold", "warm"), [(20, 20), (20, 80), (40, 10)])
+def test_the_interval_holds_the_true_difference_as_often_as_it_says(cold: int, warm: int) -> None:
+    """Also where the arm of few sessions is the one that spreads more."""
+    rng = random.Random(8)
+    held = 0
+    for seed in range(200):
+        parting = part_arms(
+            draw_sessions(rng, cold, rate=0.15, icc=0.1),
+            draw_sessions(rng, warm, rate=0.10, icc=0.1),
+            seed=seed,
+            samples=199,
+        )
+        assert parting is not None
+        assert parting.difference.low is not None
+        assert parting.difference.high is not None
+        held += parting.difference.low <= -0.05 <= parting.difference.high
+    assert held / 200 > 0.91
 
 
 @pytest.mark.parametrize(("small", "large"), [(8, 8), (10, 40)])
@@ -118,8 +155,8 @@ def test_arms_of_the_same_sessions_differ_in_5_percent_by_permutation(
 ) -> None:
     """Skewed errors and arms of 1 to 4, where Welch and the bootstrap alarm twice as often."""
     rng = random.Random(5)
-    p_values = [
-        permutation_p_value(
+    partings = [
+        part_arms(
             draw_sessions(rng, small, rate=0.07, icc=0.3),
             draw_sessions(rng, large, rate=0.07, icc=0.3),
             seed=seed,
@@ -127,34 +164,17 @@ def test_arms_of_the_same_sessions_differ_in_5_percent_by_permutation(
         )
         for seed in range(400)
     ]
-    known = [p for p in p_values if p is not None]
-    assert len(known) == len(p_values)
+    known = [parting.p_value for parting in partings if parting is not None]
+    assert len(known) == len(partings)
     assert fmean(p <= 0.05 for p in known) < 0.08
     assert fmean(known) == pytest.approx(0.5, abs=0.06)
-
-
-def test_equal_arms_of_equal_sessions_are_differing_by_chance_in_5_percent() -> None:
-    rng = random.Random(6)
-    alarms = 0
-    for seed in range(150):
-        estimate = bootstrap_difference(
-            draw_sessions(rng, 30, rate=0.1, icc=0.05),
-            draw_sessions(rng, 30, rate=0.1, icc=0.05),
-            seed=seed,
-            samples=300,
-        )
-        assert estimate is not None
-        assert estimate.low is not None
-        assert estimate.high is not None
-        alarms += not estimate.low <= 0 <= estimate.high
-    assert alarms / 150 < 0.1
 
 
 def test_bad_parameters_are_refused() -> None:
     with pytest.raises(RelightError, match=r"^samples must be a number above 0, not 0$"):
         cluster_bootstrap([(1, 2)], seed=1, samples=0)
     with pytest.raises(RelightError, match=r"^confidence must be above 0 and below 1, not 95$"):
-        bootstrap_difference([(1, 2)], [(1, 2)], seed=1, confidence=95)
+        part_arms([(1, 2)], [(1, 2)], seed=1, confidence=95)
 
 
 def test_with_many_sessions_what_is_computed_is_what_drawing_comes_to() -> None:
@@ -170,11 +190,10 @@ def test_with_many_sessions_what_is_computed_is_what_drawing_comes_to() -> None:
     assert computed is not None
     widths = [(one.high or 0) - (one.low or 0) for one in (drawn, computed)]
     assert widths[1] == pytest.approx(widths[0] * scale, rel=0.15)
-    both = [
-        permutation_p_value(cold, warm, seed=1),
-        _deal(cold, warm, random.Random(5), samples=3000),
-    ]
-    assert both[0] == pytest.approx(both[1], abs=0.02)
+    parting = part_arms(cold, warm, seed=1)
+    assert parting is not None
+    dealt = _deal(cold, warm, random.Random(5), samples=3000)
+    assert parting.p_value == pytest.approx(dealt, abs=0.02)
 
 
 def _deal(a: Sessions, b: Sessions, rng: random.Random, *, samples: int) -> float:
@@ -198,19 +217,39 @@ def test_a_session_that_outweighs_all_others_is_drawn_however_many_they_are() ->
 def test_signs_flipped_at_random_are_the_exact_sign_test(differences: list[float]) -> None:
     from scipy.stats import binomtest  # type: ignore[import-untyped]
 
-    found = sign_flip_p_value([(one, 1.0) for one in differences], seed=1)
+    found = part_pairs([(one, 1.0) for one in differences], seed=1)
     better = differences.count(1.0)
     parted = better + differences.count(-1.0)
     if not parted:
         assert found is None
     else:
-        assert found == pytest.approx(binomtest(better, parted, 0.5).pvalue)
+        assert found is not None
+        assert found.p_value == pytest.approx(binomtest(better, parted, 0.5).pvalue)
 
 
-def test_many_pairs_that_do_not_differ_alarm_in_5_percent() -> None:
+@pytest.mark.parametrize(("tasks", "samples"), [(7, 400), (15, 399), (30, 400)])
+def test_pairs_that_do_not_differ_alarm_in_5_percent_by_interval_and_p_value(
+    tasks: int, samples: int
+) -> None:
     rng = random.Random(4)
     alarms = 0
     for trial in range(200):
-        pairs = [(rng.gauss(0, 1), 1.0) for _ in range(30)]
-        alarms += (sign_flip_p_value(pairs, seed=trial, samples=400) or 1.0) < 0.05
-    assert 2 <= alarms <= 20
+        pairs = [
+            (rng.lognormvariate(0, 1.2) - rng.lognormvariate(0, 1.2), 1.0) for _ in range(tasks)
+        ]
+        found = part_pairs(pairs, seed=trial, samples=samples)
+        assert found is not None
+        low, high = found.difference.low, found.difference.high
+        assert low is not None
+        assert high is not None
+        assert (found.p_value < 0.05) == (not low <= 0 <= high)
+        alarms += found.p_value < 0.05
+    assert 1 <= alarms <= 20
+
+
+def test_few_tasks_or_such_as_agree_have_no_bounds() -> None:
+    five = part_pairs([(1.0, 1.0), (2.0, 1.0), (3.0, 2.0), (1.0, 1.0), (2.0, 1.0)], seed=1)
+    assert five == Parting(Estimate(1.5, None, None), 0.0625)
+    assert part_pairs([(1.0, 1.0)] * 8, seed=1) == Parting(Estimate(1.0, None, None), 2 / 256)
+    assert part_pairs([(0.0, 1.0)] * 8, seed=1) is None
+    assert part_pairs([], seed=1) is None

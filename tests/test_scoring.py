@@ -104,6 +104,19 @@ def test_a_session_of_hardly_any_calls_gains_nothing_by_being_short() -> None:
     assert score.score < score_session(run(*GOOD)).score
 
 
+@pytest.mark.parametrize("messages", [[], [None], [user("Hi")], [assistant("")]])
+def test_where_nothing_was_done_no_trouble_is_no_merit(messages: list[Any]) -> None:
+    score = score_session(messages)
+    assert score.score < 1 / (1 + math.exp(-score.parts["base"]))
+    assert score.parts["longest_failure_run"] == score.parts["time_outs"] == 0
+
+
+def test_what_is_known_of_calls_must_be_objects() -> None:
+    wrong: Any = ["x"]
+    with pytest.raises(relight.RelightError, match="calls must be a list of objects"):
+        score_session(run(*GOOD), calls=wrong)
+
+
 def test_many_different_tools_change_nothing() -> None:
     alike = [one for at in range(6) for one in act(f"c{at}", "get_order", "{}", order=str(at))]
     mixed = [

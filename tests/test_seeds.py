@@ -164,6 +164,33 @@ def test_a_failure_is_left_out() -> None:
     assert seed == []
 
 
+def test_of_calls_made_at_once_those_that_worked_stay() -> None:
+    asked = [call(name, "get_order", order=name) for name in "abcd"]
+    answers = [result(name, "Error: no such order" if name == "c" else name) for name in "abcd"]
+    messages = [user("Find them."), ask(*asked), *answers, assistant("Three were found.")]
+    seed = extract_seed(messages)
+    assert_sound(seed)
+    assert [message["content"] for message in seed] == [
+        "Find them.",
+        None,
+        "a",
+        "b",
+        "d",
+        "Three were found.",
+    ]
+
+
+@given(st.integers(0, 9), st.integers(2, 6), st.sets(st.integers(0, 30)), budgets)
+def test_seeds_are_valid_whichever_of_the_calls_made_at_once_failed(
+    number: int, size: int, failed: set[int], budget: tuple[int, int]
+) -> None:
+    merged = merge_calls(service_session(number, actions=12)[0], size)
+    keys = [one["id"] for message in merged for one in message.get("tool_calls", ())]
+    facts = [{"call_id": key, "is_error": at in failed} for at, key in enumerate(keys)]
+    seed = extract_seed(merged, max_messages=budget[0], max_tokens=budget[1], calls=facts)
+    assert_sound(seed, max_messages=budget[0], max_tokens=budget[1])
+
+
 def test_a_failure_is_kept_with_what_put_it_right_and_marked() -> None:
     messages = [
         user("Where is my order?"),

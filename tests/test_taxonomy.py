@@ -175,6 +175,12 @@ def test_a_bash_only_session_is_coding_whatever_its_tool_is_called(tool: str) ->
         ("authenticate_user", "lookup"),
         ("increment_counter", "update"),
         ("write_todos", "plan"),
+        ("browser.open", "web"),
+        ("browser.find", "web"),
+        ("shop.orders.get_order", "lookup"),
+        ("functions.open", "read"),
+        ("ha_call_service", "update"),
+        ("text_to_speech", "comm"),
     ],
 )
 def test_a_tool_is_understood_by_the_words_in_its_name(tool: str, meaning: str) -> None:

@@ -18,6 +18,7 @@ from relight.trials import (
     LiveView,
     always_valid_interval,
     always_valid_pairs,
+    always_valid_rates,
     newcombe,
     sample_size,
     welch,
@@ -138,6 +139,34 @@ def test_twenty_looks_with_a_fifth_held_out_alarm_in_less_than_5_percent() -> No
         )
 
     assert count_alarms(look, 300) <= 0.05
+
+
+def find_first_alarm(rng: random.Random, cold: float, warm: float, looks: int) -> int | None:
+    """The session after which `warm` is said to be worse, a fifth being held out."""
+    arms = [0.0, 0.0], [0.0, 0.0]
+    for look in range(1, looks + 1):
+        is_warm = rng.random() >= 0.2
+        arms[is_warm][rng.random() >= (warm if is_warm else cold)] += 1
+        counts = [(own[0], own[1]) for own in arms]
+        if always_valid_rates(counts[0], counts[1], confidence=0.9).high < 0:
+            return look
+    return None
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.5, 0.85])
+def test_a_look_after_every_session_finds_harm_where_there_is_none_in_5_percent(
+    rate: float,
+) -> None:
+    rng = random.Random(3)
+    found = [find_first_alarm(rng, rate, rate, 150) for _ in range(300)]
+    assert sum(one is not None for one in found) <= 15 + 11
+
+
+def test_harm_is_found_though_it_is_looked_for_after_every_session() -> None:
+    rng = random.Random(4)
+    found = [find_first_alarm(rng, 0.6, 0.3, 300) for _ in range(100)]
+    assert sum(one is not None for one in found) >= 85
+    assert sum(one is not None and one <= 150 for one in found) >= 60
 
 
 def test_errors_cut_by_half_are_seen_within_200_pairs_more_often_than_not() -> None:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.errors import RelightError
+from relight.injections import skip_injected
 
 
 class Call(Struct, frozen=True):
@@ -32,6 +33,19 @@ class Entry(Struct, frozen=True):
     text: str
     calls: tuple[Call, ...] = ()
     is_last: bool = False
+
+
+def list_messages(messages: object) -> list[object]:
+    """The messages given, from any iterable, which is read once; what is no list is refused."""
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
+        raise RelightError("messages must be a list of OpenAI chat messages")
+    return list(messages)
+
+
+def list_own(messages: Iterable[object]) -> list[dict[str, Any]]:
+    """The messages that are a session's own: what Relight put before it is in no count of it."""
+    given = list_messages(messages)
+    return list(skip_injected([one for one in given if isinstance(one, Mapping)]))
 
 
 def read_entries(messages: Iterable[object]) -> list[Entry]:

@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from relight.conversations import Call, Entry, read_arguments, read_entries, read_text
+from relight.conversations import Call, Entry, list_own, read_arguments, read_entries, read_text
+from relight.errors import RelightError
 from relight.meanings import understand_call
 from relight.model import Verdict
 from relight.taxonomy import Category, TaskType, classify_calls
@@ -61,10 +62,11 @@ class Table(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def measure_session(
-    messages: Sequence[object], *, calls: Iterable[Mapping[str, Any]] | None = None
+    messages: Iterable[object], *, calls: Iterable[Mapping[str, Any]] | None = None
 ) -> Measures:
     """What counts for a session's score, each call judged by its evidence."""
-    entries = read_entries(messages)
+    own = list_own(messages)
+    entries = read_entries(own)
     made = [call for entry in entries for call in entry.calls]
     verdicts = judge_calls(made, facts=calls)
     kind = classify_calls((call.tool, call.arguments) for call in made)
@@ -74,18 +76,21 @@ def measure_session(
         for call, verdict in zip(made, verdicts, strict=True)
         if verdict.label == "error"
     }
-    features: dict[str, float | None] = {
-        **find_calls_features(len(messages), len(made), failed, broken=len(broken)),
-        "malformed_turns": math.log1p(_count_malformed(entries, verdicts)),
-        "user_corrections": math.log1p(_count_texts("user_corrections", entries, "user")),
-        "give_ups": math.log1p(_count_texts("give_ups", entries, "assistant")),
-        "time_outs": math.log1p(sum(verdict.kind == "timeout" for verdict in verdicts)),
-        "last_tests_passed": _find_last_tests(made),
-        "submitted": float(_is_submitted(entries, made)),
-        "handed_over": float(any(_matches("handed_over", call.tool) for call in made)),
-    }
+    features = make_features(
+        messages=len(own),
+        calls=len(made),
+        failed=failed,
+        broken=len(broken),
+        malformed=_count_malformed(entries, verdicts),
+        corrections=_count_texts("user_corrections", entries, "user"),
+        give_ups=_count_texts("give_ups", entries, "assistant"),
+        time_outs=sum(verdict.kind == "timeout" for verdict in verdicts),
+        last_tests_passed=_find_last_tests(made, verdicts),
+        is_submitted=_is_submitted(entries, made),
+        is_handed_over=any(_matches("handed_over", call.tool) for call in made),
+    )
     return Measures(
-        total_messages=len(messages),
+        total_messages=len(own),
         tool_calls=len(made),
         tool_results=sum(call.has_result for call in made),
         judged_calls=len(failed),
@@ -97,22 +102,42 @@ def measure_session(
     )
 
 
-def find_calls_features(
-    messages: int, calls: int, failed: Sequence[bool], *, broken: int
+def make_features(
+    *,
+    messages: int,
+    calls: int,
+    failed: Sequence[bool],
+    broken: int,
+    malformed: int,
+    corrections: int,
+    give_ups: int,
+    time_outs: int,
+    last_tests_passed: bool | None,
+    is_submitted: bool,
+    is_handed_over: bool,
 ) -> dict[str, float | None]:
-    """What the calls alone tell: how many, and which of those judged failed.
+    """What the counts of a session tell; where nothing was said or done, no trouble is no merit.
 
-    `broken` is the number of different calls that failed.
+    `failed` is of the calls that were judged, `broken` how many different calls failed.
     """
     late = failed[len(failed) // 2 :]
     is_short = calls < _SHORT  # too short for its length to tell anything
+    of_length = {"messages": messages, "calls": calls}
+    of_words = {"malformed_turns": malformed, "user_corrections": corrections, "give_ups": give_ups}
+    of_calls = {
+        "longest_failure_run": _longest_run(failed),
+        "repeated_failures": sum(failed) - broken,
+        "time_outs": time_outs,
+    }
     return {
-        "messages": None if is_short else math.log1p(messages),
-        "calls": None if is_short else math.log1p(calls),
+        **{name: None if is_short else math.log1p(count) for name, count in of_length.items()},
+        **{name: math.log1p(count) if messages else None for name, count in of_words.items()},
+        **{name: math.log1p(count) if calls else None for name, count in of_calls.items()},
         "last_call_failed": float(failed[-1]) if failed else None,
         "late_failures": sum(late) / len(late) if late else None,
-        "longest_failure_run": math.log1p(_longest_run(failed)),
-        "repeated_failures": math.log1p(sum(failed) - broken),
+        "last_tests_passed": None if last_tests_passed is None else float(last_tests_passed),
+        "submitted": float(is_submitted),
+        "handed_over": float(is_handed_over) if calls else None,
     }
 
 
@@ -125,6 +150,8 @@ def judge_calls(
     """
     known: dict[str, list[Mapping[str, Any]]] = {}
     for fact in facts or ():
+        if not isinstance(fact, Mapping):
+            raise RelightError("calls must be a list of objects, each with a call_id")
         known.setdefault(str(fact.get("call_id") or ""), []).append(fact)
     verdicts: list[Verdict] = []
     for call in calls:
@@ -173,12 +200,12 @@ def _longest_run(failed: Sequence[bool]) -> int:
     return longest
 
 
-def _find_last_tests(calls: Sequence[Call]) -> float | None:
-    for call in reversed(calls):
-        if call.has_result and (
-            outcome := find_test_outcome(call.tool, call.arguments, read_text(call.result))
-        ):
-            return float(outcome == "passed")
+def _find_last_tests(calls: Sequence[Call], verdicts: Sequence[Verdict]) -> bool | None:
+    for call, verdict in zip(reversed(calls), reversed(verdicts), strict=True):
+        result = read_text(call.result)
+        outcome = find_test_outcome(call.tool, call.arguments, result, verdict=verdict)
+        if call.has_result and outcome:
+            return outcome == "passed"
     return None
 
 

@@ -7,16 +7,38 @@ sessions in each arm nothing is drawn: what drawing would come to is computed.
 
 import math
 import random
-from collections.abc import Sequence
-from itertools import product
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, combinations, product
 from operator import mul
 
-from relight.distributions import check_positive, check_share, normal_cdf, student_quantile
+from msgspec import Struct
+
+from relight.distributions import (
+    check_positive,
+    check_share,
+    normal_cdf,
+    student_cdf,
+    student_quantile,
+)
 from relight.stats import Estimate
 
 # sessions in an arm from which on the ratio's own spread tells as much as drawing them again
 MANY = 400
 LARGEST_SHARE = 0.1  # of the spread that a single one of them may make
+
+# a session above and below the line, and the products that the spread is made of
+_Squared = tuple[float, float, float, float, float]
+
+
+class Parting(Struct, frozen=True):
+    """How far two arms are apart, and how often chance alone parts them as far.
+
+    Both are of one test: zero is outside of the interval where the p-value says so.
+    """
+
+    difference: Estimate
+    p_value: float
 
 
 def cluster_bootstrap(
@@ -28,10 +50,9 @@ def cluster_bootstrap(
 ) -> Estimate | None:
     """A ratio of sums (errors per call, cost per success) over sessions, with its interval.
 
-    `clusters` has one (numerator, denominator) a session; for the mean difference of pairs it
-    is (difference, 1). None if the denominators add up to nothing. A bound is None where the
-    data cannot carry it: one session, sessions that all agree, or too many resamples without a
-    denominator.
+    `clusters` has one (numerator, denominator) a session. None if the denominators add up to
+    nothing. A bound is None where the data cannot carry it: one session, sessions that all agree,
+    or too many resamples without a denominator.
 
     >>> estimate = cluster_bootstrap([(1, 10), (0, 5), (4, 9), (0, 12), (2, 8)], seed=1)
     >>> round(estimate.value, 3), round(estimate.low, 3), round(estimate.high, 3)
@@ -48,28 +69,34 @@ def cluster_bootstrap(
     if _agree(arm):
         return Estimate(value, None, None)
     if _is_plenty(arm):
-        return _compute_bounds(value, [arm], confidence=confidence)
-    replicates = _draw(arm, random.Random(seed), samples)
+        return _compute(value, [arm], confidence=confidence).difference
+    rng = random.Random(seed)
+    replicates = [_divide_sums(rng.choices(arm, k=len(arm))) for _ in range(samples)]
     return _bound(value, replicates, sessions=len(arm), confidence=confidence)
 
 
-def bootstrap_difference(
+def part_arms(
     a: Sequence[tuple[float, float]],
     b: Sequence[tuple[float, float]],
     *,
     seed: int,
     samples: int = 2000,
     confidence: float = 0.95,
-) -> Estimate | None:
-    """How much higher the ratio of sums is in `b` than in `a`, with its interval.
+) -> Parting | None:
+    """How much higher the ratio of sums is in `b` than in `a`, told by dealing the sessions anew.
 
-    Bounds as in `cluster_bootstrap`. An arm whose sessions all agree does not show how far
-    chance moves it, so the difference has none then either.
+    Sessions are assigned at random, so this is the trial itself repeated: it keeps its 5 % with
+    few sessions, skewed figures and arms of 1 to 4, where Welch gives 10 % and the bootstrap 13.
+    Deals are compared by their difference in standard errors, so that the interval also holds
+    where one arm spreads more than the other. Figures of a session without a denominator are
+    (figure, 1). None if an arm has no ratio; a bound is None where there are too few deals.
 
     >>> cold, warm = [(3, 9), (4, 10), (1, 6), (5, 11)] * 3, [(0, 8), (1, 9), (0, 7), (2, 12)] * 3
-    >>> estimate = bootstrap_difference(cold, warm, seed=1)
-    >>> round(estimate.value, 3), round(estimate.low, 3), round(estimate.high, 3)
-    (-0.278, -0.353, -0.191)
+    >>> found = part_arms(cold, warm, seed=1)
+    >>> round(found.difference.value, 3), round(found.p_value, 4)
+    (-0.278, 0.001)
+    >>> round(found.difference.low, 2), round(found.difference.high, 2)
+    (-0.35, -0.21)
     """
     check_share(confidence=confidence)
     check_positive(samples=samples)
@@ -77,76 +104,50 @@ def bootstrap_difference(
     value = _subtract(*map(_divide_sums, arms))
     if value is None:
         return None
-    if any(map(_agree, arms)):
-        return Estimate(value, None, None)
+    if _agree([*arms[0], *arms[1]]):
+        return Parting(Estimate(value, None, None), 1.0)
     if all(map(_is_plenty, arms)):
-        return _compute_bounds(value, arms, confidence=confidence)
-    rng = random.Random(seed)
-    replicates = list(map(_subtract, *(_draw(arm, rng, samples) for arm in arms)))
-    return _bound(value, replicates, sessions=min(map(len, arms)), confidence=confidence)
+        return _compute(value, arms, confidence=confidence)
+    few, many = sorted(arms, key=len)
+    sign = 1 if few is arms[1] else -1
+    parted = _deal(few, many, random.Random(seed), samples)
+    return _judge([one and (sign * one[0], one[1]) for one in parted], confidence=confidence)
 
 
-def permutation_p_value(
-    a: Sequence[tuple[float, float]],
-    b: Sequence[tuple[float, float]],
+def part_pairs(
+    clusters: Sequence[tuple[float, float]],
     *,
     seed: int,
-    samples: int = 2000,
-) -> float | None:
-    """How often chance alone, dealing the same sessions to two arms, parts them this far.
-
-    Sessions are assigned at random, so this is the trial itself repeated: it keeps its 5 % with
-    few sessions, skewed figures and arms of 1 to 4, where Welch and the bootstrap give 10 to
-    12 %. Figures of a session without a denominator are (figure, 1). None if an arm has no ratio.
-
-    >>> cold, warm = [(3, 9), (4, 10), (1, 6), (5, 11)], [(0, 8), (1, 9), (0, 7), (2, 12)]
-    >>> round(permutation_p_value(cold, warm, seed=1), 2)
-    0.04
-    """
-    arms = sorted((_drop_empty(a), _drop_empty(b)), key=len)
-    seen = _subtract(*map(_divide_sums, arms))
-    if seen is None:
-        return None
-    everyone = arms[0] + arms[1]
-    if all(map(_is_plenty, arms)):
-        return _compute_p_value(seen, everyone, len(arms[0]))
-    totals = [sum(column) for column in zip(*everyone, strict=True)]
-    rng = random.Random(seed)
-    as_far = 1  # the deal that happened is one of them
-    for _ in range(samples):
-        dealt = [sum(c) for c in zip(*rng.sample(everyone, k=len(arms[0])), strict=True)]
-        rest = [total - part for total, part in zip(totals, dealt, strict=True)]
-        parted = _subtract(_divide(*dealt), _divide(*rest))
-        # Equal splits differ in the last digit; one without a ratio might be any distance apart.
-        as_far += parted is None or abs(parted) >= abs(seen) * (1 - 1e-9)
-    return as_far / (samples + 1)
-
-
-def sign_flip_p_value(
-    clusters: Sequence[tuple[float, float]], *, seed: int, samples: int = 4000
-) -> float | None:
-    """How often chance alone parts the arms this far when the same task was run in both.
+    samples: int = 4000,
+    confidence: float = 0.95,
+) -> Parting | None:
+    """How far arms are apart in which the same tasks were run, told by flipping signs.
 
     `clusters` has one (sum of differences, pairs) a task: if the arms were the same, each task's
     differences could as well have the other sign. With few tasks all signs are tried. None if no
-    task differs at all: then there is nothing to measure by.
+    task differs at all: then there is nothing to measure by. With fewer than six tasks there are
+    no bounds: even a clean sweep of five may be chance.
 
-    >>> sign_flip_p_value([(1, 1), (1, 1), (1, 1), (0, 1), (1, 1)], seed=1)
+    >>> part_pairs([(1, 1), (1, 1), (1, 1), (0, 1), (1, 1)], seed=1).p_value
     0.125
     """
-    sums = [difference for difference, pairs in clusters if pairs and difference]
-    if not sums:
+    check_share(confidence=confidence)
+    check_positive(samples=samples)
+    tasks = [_square(difference, pairs) for difference, pairs in clusters if pairs]
+    if not any(difference for difference, *_ in tasks):
         return None
-    seen = abs(math.fsum(sums)) * (1 - 1e-9)
-    if len(sums) < samples.bit_length():
-        signs = list(product((1, -1), repeat=len(sums)))
-        return sum(abs(math.fsum(map(mul, sums, some))) >= seen for some in signs) / len(signs)
-    rng = random.Random(seed)
-    far = 1  # what happened is one of them
-    for _ in range(samples):
-        signs_drawn = rng.choices((1, -1), k=len(sums))
-        far += abs(math.fsum(map(mul, sums, signs_drawn))) >= seen
-    return far / (samples + 1)
+    above, below, squares, mixed, below_squares = zip(*tasks, strict=True)
+    kept = sum(below), sum(squares), sum(below_squares)  # whatever the signs
+    signs: Iterable[Sequence[int]] = product((1, -1), repeat=len(tasks))
+    if 2 ** len(tasks) > samples:
+        rng = random.Random(seed)
+        drawn = (rng.choices((1, -1), k=len(tasks)) for _ in range(samples))
+        signs = chain([[1] * len(tasks)], drawn)
+    parted = []
+    for some in signs:
+        sums = sum(map(mul, some, above)), sum(map(mul, some, mixed))
+        parted.append(_weigh((sums[0], kept[0], kept[1], sums[1], kept[2]), len(tasks)))
+    return _judge(parted, confidence=confidence)
 
 
 def _drop_empty(clusters: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -155,10 +156,9 @@ def _drop_empty(clusters: Sequence[tuple[float, float]]) -> list[tuple[float, fl
 
 
 def _divide_sums(clusters: Sequence[tuple[float, float]]) -> float | None:
-    return _divide(*map(sum, zip(*clusters, strict=True))) if clusters else None
-
-
-def _divide(numerator: float, denominator: float) -> float | None:
+    if not clusters:
+        return None
+    numerator, denominator = map(sum, zip(*clusters, strict=True))
     return numerator / denominator if denominator > 0 else None
 
 
@@ -183,47 +183,95 @@ def _is_plenty(arm: Sequence[tuple[float, float]]) -> bool:
     ratio = math.fsum(above for above, _ in arm) / total
     squares = [(above - ratio * below) ** 2 for above, below in arm]
     below_squares = math.fsum(below * below for _, below in arm)
-    return max(squares) <= LARGEST_SHARE * math.fsum(squares) and below_squares <= (
-        LARGEST_SHARE * total**2
+    return (
+        0 < max(squares) <= LARGEST_SHARE * math.fsum(squares)
+        and below_squares <= LARGEST_SHARE * total**2
     )
 
 
-def _draw(
-    arm: Sequence[tuple[float, float]], rng: random.Random, samples: int
-) -> list[float | None]:
-    """The ratio of an arm's sessions drawn again and again."""
-    if _is_plenty(arm):
-        middle, spread = _divide_sums(arm) or 0.0, math.sqrt(_find_variance(arm))
-        return [rng.gauss(middle, spread) for _ in range(samples)]
-    return [_divide_sums(rng.choices(arm, k=len(arm))) for _ in range(samples)]
+def _deal(
+    few: Sequence[tuple[float, float]],
+    many: Sequence[tuple[float, float]],
+    rng: random.Random,
+    samples: int,
+) -> Iterator[tuple[float, float] | None]:
+    """How far deals part the arms, with the variance of that: first what happened, then others.
+
+    All there are where they are no more than `samples`. One that leaves an arm without a ratio is
+    None.
+    """
+    everyone = [_square(*one) for one in (*few, *many)]
+    totals = list(map(sum, zip(*everyone, strict=True)))
+    deals: Iterable[Sequence[_Squared]] = combinations(everyone, len(few))
+    if math.comb(len(everyone), len(few)) > samples:
+        drawn = (rng.sample(everyone, k=len(few)) for _ in range(samples))
+        deals = chain([everyone[: len(few)]], drawn)
+    for dealt in deals:
+        own = list(map(sum, zip(*dealt, strict=True)))
+        rest = [total - part for total, part in zip(totals, own, strict=True)]
+        if own[1] > 0 and rest[1] > 0:
+            one, other = _weigh(own, len(few)), _weigh(rest, len(many))
+            yield one[0] - other[0], one[1] + other[1]
+        else:
+            yield None
 
 
-def _compute_bounds(
+def _square(above: float, below: float) -> _Squared:
+    return above, below, above * above, above * below, below * below
+
+
+def _weigh(sums: Sequence[float], count: int) -> tuple[float, float]:
+    """The ratio of so many sessions, and its variance as the delta method gives it."""
+    above, below, squares, mixed, below_squares = sums
+    ratio = above / below
+    spread = squares - 2 * ratio * mixed + ratio * ratio * below_squares
+    if count < 2 or spread <= 1e-12 * squares:  # rounding leaves something of equal figures
+        return ratio, 0.0
+    return ratio, spread * count / (count - 1) / below**2
+
+
+def _judge(parted: Sequence[tuple[float, float] | None], *, confidence: float) -> Parting | None:
+    """What happened, which is the first, among all that could have.
+
+    On either side so many may lie as far out as the p-value takes for chance: the interval ends
+    as many standard errors away as the last of them. One that is None might lie on both sides.
+    """
+    if parted[0] is None:
+        return None
+    (value, variance), error = parted[0], math.sqrt(parted[0][1])
+    seen = _standardize(value, variance)
+    scores = [None if one is None else _standardize(*one) for one in parted]
+    # equal distances differ in the last digit
+    scores = [seen if one and math.isclose(one, seen, rel_tol=1e-9) else one for one in scores]
+    lows = sorted(-math.inf if one is None else one for one in scores)
+    highs = sorted(math.inf if one is None else one for one in scores)
+    as_far = min(bisect_right(lows, seen), len(highs) - bisect_left(highs, seen))
+    p_value = min(1.0, 2 * as_far / len(scores))
+    share = round((1 - confidence) / 2 * len(scores), 9)
+    if share < 1 or not error:
+        return Parting(Estimate(value, None, None), p_value)
+    chance = math.ceil(share)
+    low, high = error * (seen - highs[-chance]), error * (seen - lows[chance - 1])
+    return Parting(_make_estimate(value, low, high), p_value)
+
+
+def _standardize(difference: float, variance: float) -> float:
+    if not difference:
+        return 0.0
+    return difference / math.sqrt(variance) if variance else math.copysign(math.inf, difference)
+
+
+def _compute(
     value: float, arms: Sequence[Sequence[tuple[float, float]]], *, confidence: float
-) -> Estimate:
-    """Bounds from the spread of each session around the ratio, as the delta method gives it."""
-    variance = math.fsum(_find_variance(arm) for arm in arms)
-    half = student_quantile((1 + confidence) / 2, min(map(len, arms)) - 1) * math.sqrt(variance)
-    return Estimate(value, value - half, value + half)
-
-
-def _find_variance(arm: Sequence[tuple[float, float]]) -> float:
-    total = math.fsum(below for _, below in arm)
-    ratio = math.fsum(above for above, _ in arm) / total
-    squares = math.fsum((above - ratio * below) ** 2 for above, below in arm)
-    return squares * len(arm) / (len(arm) - 1) / total**2
-
-
-def _compute_p_value(seen: float, everyone: Sequence[tuple[float, float]], size: int) -> float:
-    """The share of deals that part two arms as far, from the spread that all deals have."""
-    total = math.fsum(below for _, below in everyone)
-    ratio = math.fsum(above for above, _ in everyone) / total
-    mean = total / len(everyone)
-    squares = math.fsum(((above - ratio * below) / mean) ** 2 for above, below in everyone)
-    variance = squares / (len(everyone) - 1) * (1 / size + 1 / (len(everyone) - size))
-    if variance == 0:
-        return 1.0
-    return min(1.0, 2 * normal_cdf(-abs(seen) / math.sqrt(variance)))
+) -> Parting:
+    """What drawing comes to with many sessions; the p-value is of a value of zero."""
+    sums = [map(sum, zip(*(_square(*one) for one in arm), strict=True)) for arm in arms]
+    weighed = [_weigh(list(one), len(arm)) for one, arm in zip(sums, arms, strict=True)]
+    error = math.sqrt(math.fsum(variance for _, variance in weighed))
+    freedom = min(map(len, arms)) - 1
+    half = student_quantile((1 + confidence) / 2, freedom) * error
+    p_value = 2 * student_cdf(-abs(value) / error, freedom)
+    return Parting(Estimate(value, value - half, value + half), p_value)
 
 
 def _bound(
@@ -240,6 +288,10 @@ def _bound(
     outside = math.floor(normal_cdf(-widened) * len(replicates))
     low = sorted(-math.inf if r is None else r for r in replicates)[outside]
     high = sorted(math.inf if r is None else r for r in replicates)[-1 - outside]
+    return _make_estimate(value, low, high)
+
+
+def _make_estimate(value: float, low: float, high: float) -> Estimate:
     return Estimate(
         value, low if math.isfinite(low) else None, high if math.isfinite(high) else None
     )

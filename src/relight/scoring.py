@@ -6,7 +6,7 @@ six cases of ten, in eight at best. Prefer any outcome that is known. The weight
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -51,7 +51,7 @@ class Score(Struct, frozen=True, kw_only=True):
 
 
 def score_session(
-    messages: Sequence[object],
+    messages: Iterable[object],
     *,
     calls: Iterable[Mapping[str, Any]] | None = None,
     weights: Weights | None = None,

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from relight.conversations import Entry, read_entries
+from relight.conversations import Entry, list_own, read_entries
 from relight.errors import RelightError
 from relight.excerpts import shorten_text, strip_hidden
 from relight.tokens import estimate_messages
@@ -81,7 +81,7 @@ class _Choice:
 
 
 def extract_seed(
-    messages: Sequence[object],
+    messages: Iterable[object],
     *,
     max_messages: int = 30,
     max_tokens: int = 2000,
@@ -95,7 +95,8 @@ def extract_seed(
     """
     if max_messages < 0 or max_tokens < 0:
         raise RelightError("max_messages and max_tokens must be 0 or more")
-    entries = [replace(one, text=strip_hidden(one.text)) for one in read_entries(messages)]
+    own = read_entries(list_own(messages))
+    entries = [replace(one, text=strip_hidden(one.text)) for one in own]
     asked = (at for at, one in enumerate(entries) if one.role == "user" and one.text.strip())
     task_at = next(asked, -1)
     task = entries[task_at].text if task_at >= 0 else _NO_TASK

@@ -6,7 +6,7 @@ from typing import Literal, TypeVar, get_args
 
 from msgspec import Struct
 
-from relight.conversations import read_entries
+from relight.conversations import list_own, read_entries
 from relight.meanings import Understood, read_table, understand_call
 
 TaskType = Literal["code", "file", "research", "mixed"]
@@ -38,7 +38,7 @@ def classify_session(messages: Iterable[object]) -> Kind:
     >>> classify_session([{"role": "assistant", "tool_calls": [asked]}])
     Kind(task_type='code', category='coding')
     """
-    entries = read_entries(messages)
+    entries = read_entries(list_own(messages))
     return classify_calls((call.tool, call.arguments) for one in entries for call in one.calls)
 
 

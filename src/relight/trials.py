@@ -72,7 +72,7 @@ def welch(a: Sequence[float], b: Sequence[float], *, confidence: float = 0.95) -
 
     None with fewer than two sessions in an arm, or where no arm shows any spread: then there
     is nothing to measure the difference by. With skewed figures and arms of very different
-    size it alarms too often; `permutation_p_value` does not.
+    size it alarms too often; `part_arms` does not.
 
     >>> result = welch([0.1, 0.3, 0.2, 0.4], [0.0, 0.1, 0.1, 0.0])
     >>> round(result.difference, 2), round(result.t, 2), round(result.p_value, 3)
@@ -120,6 +120,8 @@ def always_valid_interval(
     spread_a, spread_b = _find_variance(a), _find_variance(b)
     pooled = ((len(a) - 1) * spread_a + (len(b) - 1) * spread_b) / (len(a) + len(b) - 2)
     variance = max(spread_a, pooled) / len(a) + max(spread_b, pooled) / len(b)
+    if variance == 0:
+        return None
     return _view(fmean(b) - fmean(a), variance, tau=tau, confidence=confidence)
 
 
@@ -135,7 +137,30 @@ def always_valid_pairs(
     if len(differences) < _FEWEST_FOR_VIEW:
         return None
     variance = _find_variance(differences) / len(differences)
+    if variance == 0:
+        return None
     return _view(fmean(differences), variance, tau=tau, confidence=confidence)
+
+
+def always_valid_rates(
+    a: Counts, b: Counts, *, tau: float = 0.3, confidence: float = 0.95
+) -> LiveView:
+    """`always_valid_interval` for success rates, from their counts; any number of runs will do.
+
+    Each rate is taken for what its Beta(1, 1) posterior says, so that a few runs that all went
+    the same way are not taken for certainty.
+
+    >>> view = always_valid_rates((12, 0), (0, 12))
+    >>> round(view.difference, 3), round(view.low, 3), round(view.high, 3)
+    (-0.857, -1.143, -0.571)
+    """
+    means, variance = [], 0.0
+    for name, counts in (("a", a), ("b", b)):
+        shape_a, shape_b = (1 + count for count in check_counts(name, counts))
+        runs = shape_a + shape_b
+        means.append(shape_a / runs)
+        variance += shape_a * shape_b / (runs * runs * (runs + 1))
+    return _view(means[1] - means[0], variance, tau=tau, confidence=confidence)
 
 
 def sample_size(
@@ -179,11 +204,9 @@ def _find_variance(values: Sequence[float]) -> float:
     return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
-def _view(difference: float, variance: float, *, tau: float, confidence: float) -> LiveView | None:
+def _view(difference: float, variance: float, *, tau: float, confidence: float) -> LiveView:
     check_positive(tau=tau)
     check_share(confidence=confidence)
-    if variance == 0:
-        return None
     prior = tau * tau
     spread = math.log1p(prior / variance)
     scale = variance * (variance + prior) / prior

@@ -1,7 +1,7 @@
 """Units of a session: one message of the assistant with all its calls and all their results.
 
-Nothing smaller can be moved to another conversation: the APIs refuse a call without its result
-and a result without its call.
+The APIs refuse a call without its result and a result without its call, so what goes to another
+conversation goes as a whole, and a call is left out together with its result.
 """
 
 import json
@@ -20,11 +20,11 @@ from relight.conversations import Call, Entry, read_arguments, read_text
 from relight.excerpts import cut_text, shorten_arguments, shorten_text, strip_hidden
 from relight.meanings import understand_call
 from relight.measures import judge_calls
+from relight.names import tool_name
 
 Message = dict[str, Any]
 
 _ARGUMENT_CHARACTERS = 1200
-_NAME_CHARACTERS = 64
 _COMPARED_CHARACTERS = 400
 _ALIKE = 0.6
 _NO_OUTPUT = "(no output)"
@@ -57,7 +57,8 @@ def read_units(
 ) -> dict[int, Unit]:
     """The units of a conversation that are whole, by their place in it.
 
-    One with a failure is left out, unless the next one shows how it is done: that teaches.
+    A call that failed is left out with its result, unless the next unit shows how it is done:
+    that teaches. Of calls made at once the others stay.
     """
     made = [call for entry in entries for call in entry.calls]
     verdicts = iter(judge_calls(made, facts=facts))
@@ -65,15 +66,28 @@ def read_units(
     for at, entry in enumerate(entries):
         failures = tuple(next(verdicts).label == "error" or _is_marked(one) for one in entry.calls)
         if failures and all(call.has_result for call in entry.calls):
-            features, actions = _read_features(entry.calls)
-            units.append(Unit(at, entry, failures, features, actions))
+            units.append(_make_unit(at, entry, failures))
     kept: dict[int, Unit] = {}
     for unit, after in zip_longest(units, units[1:]):
         if not any(unit.failures):
             kept[unit.at] = unit
         elif after and _cures(after, unit):
             kept[unit.at] = replace(unit, cure=after.at)
+        elif not all(unit.failures):
+            kept[unit.at] = _drop_failed(unit)
     return kept
+
+
+def _make_unit(at: int, entry: Entry, failures: tuple[bool, ...]) -> Unit:
+    features, actions = _read_features(entry.calls)
+    return Unit(at, entry, failures, features, actions)
+
+
+def _drop_failed(unit: Unit) -> Unit:
+    """A unit of those calls that worked."""
+    calls = zip(unit.entry.calls, unit.failures, strict=True)
+    worked = tuple(call for call, is_failed in calls if not is_failed)
+    return _make_unit(unit.at, replace(unit.entry, calls=worked), (False,) * len(worked))
 
 
 def _is_marked(call: Call) -> bool:
@@ -125,7 +139,7 @@ def show_unit(unit: Unit, *, result_limit: int, text_limit: int) -> tuple[Messag
     asked: list[Message] = []
     results: list[Message] = []
     for at, (call, is_failed) in enumerate(zip(unit.entry.calls, unit.failures, strict=True)):
-        name = re.sub(r"[^a-zA-Z0-9_-]", "_", call.tool)[:_NAME_CHARACTERS] or "tool"
+        name = tool_name(call.tool)
         arguments = strip_hidden(shorten_arguments(call.arguments, _ARGUMENT_CHARACTERS))
         key = _make_id(f"{unit.at} {at} {name} {arguments}")
         function = {"name": name, "arguments": arguments}

@@ -5,10 +5,10 @@ chat templates of local models add: no conversation begins with the assistant.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from relight.conversations import read_arguments
+from relight.conversations import list_messages, read_arguments
 from relight.errors import RelightError
 
 Rules = Literal["openai", "anthropic"]
@@ -24,7 +24,7 @@ _ID = re.compile(r"[a-zA-Z0-9_-]+\Z")
 _ID_LIMIT = 40
 
 
-def validate_messages(messages: Sequence[object], *, rules: str = "openai") -> list[str]:
+def validate_messages(messages: Iterable[object], *, rules: str = "openai") -> list[str]:
     """The problems an API would refuse these messages for; none if they are valid.
 
     Under Anthropic's rules messages may be in either format: those in OpenAI's are judged as
@@ -33,6 +33,7 @@ def validate_messages(messages: Sequence[object], *, rules: str = "openai") -> l
     >>> validate_messages([{"role": "assistant", "content": "Hi"}])
     ['messages[0]: the assistant speaks first']
     """
+    messages = list_messages(messages)
     if rules == "openai":
         return list(_check_chat(messages, is_anthropic=False))
     if rules != "anthropic":
@@ -42,11 +43,13 @@ def validate_messages(messages: Sequence[object], *, rules: str = "openai") -> l
     return list(_check_chat(messages, is_anthropic=True))
 
 
-def check_messages(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """The messages given, if they are a list of objects: what is not cannot be read as any."""
-    if isinstance(messages, str | Mapping) or not all(isinstance(one, Mapping) for one in messages):
+def check_messages(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The messages given, if they are all objects: what is not cannot be read as any."""
+    given = list_messages(messages)
+    checked = [one for one in given if isinstance(one, Mapping)]
+    if len(checked) < len(given):
         raise RelightError("messages must be a list of OpenAI chat messages")
-    return messages
+    return checked
 
 
 def _block_types(message: object) -> list[object]:

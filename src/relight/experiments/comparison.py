@@ -11,7 +11,7 @@ from msgspec import Struct
 from relight.errors import RelightError
 from relight.experiments.sessions import Session
 from relight.posterior import probability_at_least
-from relight.resampling import bootstrap_difference, cluster_bootstrap, permutation_p_value
+from relight.resampling import cluster_bootstrap, part_arms
 from relight.stats import Counts, Estimate, wilson
 from relight.survival import restricted_mean, restricted_mean_difference
 from relight.trials import LiveView, always_valid_interval, newcombe, sample_size
@@ -153,10 +153,10 @@ def _gather(
 
 def _warn(name: str, guard: Measure) -> str | None:
     """What has got worse beyond chance; each is looked at alone, so one in forty warns in vain."""
-    found = guard.difference
-    if found is None or found.low is None or found.low <= 0 or not (cold := _value(guard.cold)):
+    found, cold = guard.difference, _value(guard.cold)
+    if found is None or found.low is None or found.low <= 0:
         return None
-    return f"{WARNINGS[name]}: {(found.value or 0.0) / cold:+.0%}"
+    return f"{WARNINGS[name]}: " + (f"{(found.value or 0.0) / cold:+.0%}" if cold else "cold, none")
 
 
 def _judge(primary: str, measure: Measure, planned: int | None, counted: float) -> str:
@@ -179,11 +179,12 @@ def _compare_success(cold: Sequence[Session], warm: Sequence[Session], samples: 
         for arm in (cold, warm)
     ]
     counts = [_count(arm) for arm in (cold, warm)]
+    parting = part_arms(*known, seed=SEED, samples=samples)
     return Measure(
         cold=rate(counts[0]),
         warm=rate(counts[1]),
         difference=newcombe(*counts) if all(map(sum, counts)) else None,
-        p_value=permutation_p_value(*known, seed=SEED, samples=samples) if all(known) else None,
+        p_value=parting.p_value if parting else None,
         cold_sessions=len(known[0]),
         warm_sessions=len(known[1]),
     )
@@ -191,13 +192,12 @@ def _compare_success(cold: Sequence[Session], warm: Sequence[Session], samples: 
 
 def _compare_ratio(arms: Sequence[Clusters], samples: int) -> Measure:
     cold, warm = arms
+    parting = part_arms(cold, warm, seed=SEED, samples=samples)
     return Measure(
         cold=cluster_bootstrap(cold, seed=SEED, samples=samples),
         warm=cluster_bootstrap(warm, seed=SEED, samples=samples),
-        difference=bootstrap_difference(cold, warm, seed=SEED, samples=samples),
-        p_value=permutation_p_value(cold, warm, seed=SEED, samples=samples)
-        if cold and warm
-        else None,
+        difference=parting.difference if parting else None,
+        p_value=parting.p_value if parting else None,
         cold_sessions=len(cold),
         warm_sessions=len(warm),
     )

@@ -25,7 +25,7 @@ from relight.experiments.runs import Start, do_run
 from relight.experiments.tasks import Task
 from relight.jobs.holders import Holder
 from relight.store import Store
-from relight.templates.choice import rank_templates
+from relight.templates.choice import explain_nothing, rank_templates
 from relight.templates.injection import count_text_tokens, fit_seed, render_template
 from relight.templates.library import Template, find_template
 
@@ -34,7 +34,6 @@ LEASE_SECONDS = 600
 BUDGET_TOKENS = 2000
 # a template whose task is as like as this was made of the very task: it would give it away
 SAME_TASK = 0.95
-NOTHING = "no template is like this task"
 ONLY_ITSELF = "the template that is like this task was made of the very task"
 NO_ROOM = "of the template nothing is left with these tools"
 
@@ -189,7 +188,7 @@ def _find_start(store: Store, plan: Plan, task: Task, settled: Mapping[str, Run]
     alike = [one for one in ranked if one.is_above_floor]
     choice = next((one for one in alike if one.similarity < SAME_TASK), None)
     if choice is None:
-        return ONLY_ITSELF if alike else NOTHING
+        return ONLY_ITSELF if alike else explain_nothing(store, task.prompt, tools=plan.tools)
     return _make_start(plan, choice.template, choice.similarity)
 
 

@@ -9,7 +9,7 @@ from relight.experiments.comparison import ALPHA, SEED
 from relight.experiments.register import Experiment, Run, read_runs
 from relight.experiments.sessions import Session, read_one
 from relight.ids import row_id
-from relight.resampling import cluster_bootstrap, sign_flip_p_value
+from relight.resampling import cluster_bootstrap, part_pairs
 from relight.stats import Estimate
 from relight.store import Store
 from relight.trials import LiveView, always_valid_pairs
@@ -155,7 +155,8 @@ def _compare(
 ) -> PairedMeasure:
     """The arms in one figure; runs of one task are alike, so tasks are what is drawn."""
     tasks = _add_rounds(pairs, read)
-    parted = [(second - first, count) for first, second, count in tasks]
+    parting = part_pairs([(two - one, count) for one, two, count in tasks], seed=SEED)
+    alike = Estimate(0.0, None, None) if tasks else None
     return PairedMeasure(
         arms={
             arm: cluster_bootstrap(
@@ -163,8 +164,8 @@ def _compare(
             )
             for place, arm in enumerate(arms)
         },
-        difference=cluster_bootstrap(parted, seed=SEED, samples=SAMPLES) if tasks else None,
-        p_value=sign_flip_p_value(parted, seed=SEED),
+        difference=parting.difference if parting else alike,
+        p_value=parting.p_value if parting else None,
         pairs=round(sum(one[2] for one in tasks)),
         tasks=len(tasks),
     )

@@ -11,6 +11,7 @@ from relight.stats import Counts
 from relight.store import Store
 from relight.templates.library import Template, retire_template
 from relight.times import write_time
+from relight.trials import always_valid_rates
 
 HALF_LIFE_DAYS = 30.0
 PRIOR_WEIGHT = 5.0
@@ -83,27 +84,22 @@ def count_outcomes(
 def find_harm(store: Store, template: Template) -> str | None:
     """Why a template must go: it is worse than no template with a probability above 0.95.
 
-    It is compared with the sessions that were held out from it, as others' tasks may be easier;
-    those held out from others count no more than a few sessions of its own.
+    It is compared with the sessions that were held out from it, and no others: their tasks may be
+    easier. As this is asked before every session, the probability is one that holds however often
+    it is asked; a plain one would sooner or later retire every fourth that does no harm.
     """
     warm = count_outcomes(store, "warm", template_id=template.id, version=template.version)
-    if not warm[1]:
+    cold = count_outcomes(store, "cold", template_id=template.id)
+    if not sum(warm) or not sum(cold):
         return None
-    own = count_outcomes(store, "cold", template_id=template.id)
-    everyone = count_outcomes(store, "cold")
-    others = everyone[0] - own[0], everyone[1] - own[1]
-    share = min(1.0, PRIOR_WEIGHT / sum(others)) if sum(others) else 0.0
-    cold = own[0] + share * others[0], own[1] + share * others[1]
-    if not sum(cold):
+    view = always_valid_rates(cold, warm, confidence=2 * HARM - 1)  # one side of it is asked for
+    if view.high >= 0:
         return None
     worse = 1 - probability_at_least(cold, warm)
-    if worse <= HARM:
-        return None
-    held = own if sum(own) else others
     return (
-        f"worse than starting cold with a probability of {worse:.2f}: {warm[0]:.0f} of"
-        f" {sum(warm):.0f} succeeded with version {template.version},"
-        f" {held[0]:.0f} of {sum(held):.0f} without"
+        f"worse than starting cold with a probability of {worse:.2f}:"
+        f" {warm[0]:.0f} of {sum(warm):.0f} succeeded with version {template.version},"
+        f" {cold[0]:.0f} of {sum(cold):.0f} without"
     )
 
 
