@@ -1,5 +1,6 @@
 """Choosing a template: by what the task is about, and none where nothing is like it."""
 
+import time
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -128,10 +129,10 @@ def test_among_near_equals_the_one_that_achieved_more_is_chosen_more_often(
         for twin, outcome in zip(twins, ("success", "failure"), strict=True):
             key = f"{twin.name}-{number}"
             build_warm.add_session(store, key, outcome)
-            build_warm.add_provision(store, key, "warm", twin)
+            build_warm.add_provision(store, key, "warm", twin, at=int(time.time() * 1000))
 
     first = [names(rank_templates(store, CLUSTER, rng=Random(n)))[0] for n in range(20)]
-    assert first.count("good") > first.count("poor")
+    assert first.count("good") > 15 > first.count("poor")
 
 
 def test_a_template_that_does_harm_retires_by_itself_and_says_why(store: Store) -> None:

@@ -82,6 +82,23 @@ def test_what_does_not_make_a_template_is_told_with_its_figure(cli: Cli) -> None
     assert "overruled by --force: too short" in shown
 
 
+def test_a_template_of_a_failed_session_is_told_as_what_it_is(cli: Cli) -> None:
+    told = cli.run("template", "create", "chat:good", "--outcome", "failure", "--force")
+    (one,) = cli.json("template", "list")["templates"]
+    shown = cli.run("template", "show", one["name"])
+    for text in (told, shown):
+        assert "the session failed: what it shows did not lead to success" in text
+        assert "no outcome is known" not in text
+    assert one["warning"].startswith("the session failed")
+
+
+def test_a_gate_that_shuts_everything_out_is_told(cli: Cli) -> None:
+    cli.run("template", "create", "chat:good", "--name", "rounding")
+    given = cli.json("warm", LIKE, "--tools", "get_user_details")
+    why = "rounding is like this task, but it calls bash, which the session lacks"
+    assert (given["arm"], given["reason"]) == ("cold", why)
+
+
 def test_templates_are_found_exported_imported_retired_and_deleted(cli: Cli) -> None:
     assert cli.json("template", "auto", "--dry-run")["candidates"][0]["session"] == "chat:good"
     assert cli.json("template", "list")["templates"] == []

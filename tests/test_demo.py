@@ -191,9 +191,9 @@ def test_what_a_fork_copied_counts_once(demo: Demo) -> None:
     assert shared > 3
 
 
-def test_two_sessions_went_round_in_circles(demo: Demo) -> None:
+def test_three_sessions_went_round_in_circles_two_of_them_far(demo: Demo) -> None:
     found = read_spirals(demo.store, Filter())
-    assert sorted(one["count"] for one in found if one["kind"] == "identical") == [7, 12]
+    assert sorted(one["count"] for one in found if one["kind"] == "identical") == [3, 7, 12]
 
 
 def test_there_is_something_of_every_verdict(demo: Demo) -> None:
@@ -282,9 +282,9 @@ def test_who_began_warm_failed_less_often(told: Store) -> None:
 
 def test_an_experiment_has_a_result_that_its_runs_bear_out(told: Store) -> None:
     found = read_paired_report(told, find_experiment(told, "warm-or-cold"))
-    assert found.pairs == {"planned": 9, "done": 8, "skipped": 1}
+    assert found.pairs == {"planned": 9, "done": 7, "skipped": 2}
     assert found.verdict.startswith("no difference found between warm and cold: task success +")
-    assert found.measures["calls_per_run"].pairs == 8
+    assert found.measures["calls_per_run"].pairs == 7
     assert all(one["session"] for one in found.runs if one["status"] == "done")
     assert found.cost_usd["warm"] is not None
 

@@ -84,6 +84,26 @@ def test_nothing_similar_is_a_cold_start_outside_of_both_arms(tmp_path: Path) ->
     assert rows == [(cold.id, cold.id, "cold", None)]
 
 
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"tools": ["get_user"]}, "it calls bash, which the session lacks"),
+        ({"tools": []}, "it calls bash, which the session lacks"),
+        ({"category": "ops"}, "its category is coding, not ops"),
+        ({"tags": ["tax"]}, "it has no tag tax"),
+    ],
+)
+def test_a_template_that_may_not_be_given_is_told_with_what_keeps_it_out(
+    tmp_path: Path, asked: dict[str, Any], why: str
+) -> None:
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        build_warm.capture(store, TASK, name="rounding")
+        cold = relight.provision_session(store, LIKE, **asked)
+        poem = relight.provision_session(store, "write a poem about the sea", **asked)
+    assert (cold.arm, cold.reason) == ("cold", f"rounding is like this task, but {why}")
+    assert poem.reason == "no template is like this task"
+
+
 def test_the_share_held_out_is_the_share_asked_for() -> None:
     held = sum(is_held_out(f"session {n}", 0.2) for n in range(5000))
     assert 900 < held < 1100
@@ -114,6 +134,23 @@ def test_text_goes_before_the_first_user_message_and_the_list_stays(tmp_path: Pa
     assert injected[1]["content"].endswith(f"</{TAG}>\n\n{LIKE}")
     assert strip_block(injected[1]["content"]) == LIKE
     assert relight.inject(made, messages) == injected
+
+
+@pytest.mark.parametrize("style", ["text", "messages"])
+def test_what_is_injected_shares_nothing_with_what_was_given(tmp_path: Path, style: str) -> None:
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        made = build_warm.capture(store, TASK, name="rounding")
+        given_ = relight.provision_session(store, TASK)
+    parts: list[Any] = [{"type": "text", "text": LIKE}]
+    own = [{"role": "user", "content": parts}, *say.act("q1", "read", "x", path="a")]
+    before = deepcopy((own, made, given_.template))
+    for message in [*relight.inject(made, own, style=style), *(given_.messages or ())]:
+        for call in message.get("tool_calls", ()):
+            call["function"]["name"] = "changed"
+        if isinstance(message["content"], list):
+            message["content"][-1]["text"] = "changed"
+        message["content"] = "changed"
+    assert (own, made, given_.template) == before
 
 
 def test_messages_go_behind_the_system_messages_and_are_valid(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Templates: made only of what is good, kept in versions, shared with care."""
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +282,65 @@ def test_what_is_no_list_of_messages_is_refused(store: Store, messages: Any) -> 
     ):
         with pytest.raises(RelightError, match="list of OpenAI chat messages"):
             use()
+
+
+@pytest.mark.parametrize(
+    ("at", "change"),
+    [
+        (1, {"content": "Fix the \ud83d rounding"}),
+        (3, {"content": "x\udc00y"}),
+        (3, {"content": {"rate": float("nan"), "when": datetime(2026, 1, 1)}}),  # noqa: DTZ001
+        (2, {"raw": object()}),
+        (2, {"usage": {(1, 2): {3, 4}}}),
+    ],
+)
+def test_messages_may_hold_what_no_file_could(
+    store: Store, at: int, change: dict[str, Any]
+) -> None:
+    messages = build_warm.session(TASK)
+    messages[at] |= change
+    made = build_warm.capture(store, TASK, messages=messages)
+    assert relight.validate_messages(made.seed) == []
+    assert find_template(store, made.name).seed == made.seed
+
+
+def test_calls_may_be_written_in_any_form_and_messages_come_one_by_one(store: Store) -> None:
+    messages = build_warm.session(TASK)
+    messages[2]["tool_calls"][0]["function"]["arguments"] = {("a", 1): "b", 2: "\ud800"}
+    made = build_warm.capture(store, TASK, messages=iter(messages))
+    assert made.tools == ["bash"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"calls": [None]}, "calls must be a list of objects"),
+        ({"calls": 3}, "calls must be a list"),
+        ({"messages": 3}, "messages must be a list"),
+        ({"tags": None}, "tags must be a list of words, not None"),
+        ({"tags": [3]}, "tags must be a list of words"),
+        ({"name": 3}, "3 cannot name a template"),
+        ({"project": 3}, "project must be a text"),
+        ({"description": "\ud800"}, "description must be text that can be written as UTF-8"),
+    ],
+)
+def test_what_no_template_can_be_made_with_is_told(
+    store: Store, wrong: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(RelightError, match=words):
+        build_warm.capture(store, TASK, **wrong)
+
+
+def test_messages_without_a_bottom_are_told(store: Store) -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    messages = build_warm.session(TASK)
+    messages[3]["content"] = deep
+    with pytest.raises(RelightError, match="nested too deep"):
+        build_warm.capture(store, TASK, messages=messages)
+    while deep:  # or its end would be as deep
+        deep = deep.pop()
 
 
 def test_a_forgotten_session_leaves_no_word_behind(tmp_path: Path) -> None:

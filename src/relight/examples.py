@@ -1,6 +1,7 @@
 """Seeds as examples: plain text, or messages that can stand before a conversation."""
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from relight.conversations import read_arguments
@@ -23,7 +24,7 @@ def wrap_messages(seed: Sequence[Mapping[str, Any]], name: str) -> list[Message]
     if not seed:
         return []
     title = shorten_text(" ".join(name.split()), _NAME_CHARACTERS) or "unnamed"
-    task, *rest = (dict(message) for message in seed)
+    task, *rest = (deepcopy(dict(message)) for message in seed)
     opening = {"role": "user", "content": _OPENING.format(name=title, task=task["content"])}
     if rest and rest[-1]["role"] == "assistant" and "tool_calls" not in rest[-1]:
         rest[-1]["content"] = f"{rest[-1]['content']}\n\n{CLOSING}"

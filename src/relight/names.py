@@ -1,10 +1,11 @@
-"""The one safe way from any text to a file name."""
+"""The one safe way from any text to a file name, and to a name that the APIs take."""
 
 import re
 import unicodedata
 from hashlib import blake2b
 
 LIMIT = 60
+TOOL_LIMIT = 64
 _HASHED = re.compile(r"(?:.*-)?[0-9a-f]{16}\Z")
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?\Z", re.IGNORECASE)
 
@@ -25,6 +26,15 @@ def file_name(text: str, *, ending: str = "") -> str:
         digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         plain = f"{plain}-{digest}" if plain else digest
     return plain + ending
+
+
+def tool_name(text: str) -> str:
+    """A tool's name as every API takes it, and as seeds hold it.
+
+    >>> tool_name("browser.open:url")
+    'browser_open_url'
+    """
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", text)[:TOOL_LIMIT] or "tool"
 
 
 def slug(text: str, *, limit: int = LIMIT) -> str:

@@ -1,16 +1,15 @@
 """A template in words."""
 
 from relight.templates.library import Template
-from relight.templates.telling import WEAK
+from relight.templates.telling import WARNINGS
 from relight.templates.telling import show_template as show_template
 
 
 def tell_template(template: Template) -> str:
     score = "no score" if template.score is None else f"score {template.score:.2f}"
     told = f"{template.category}, {template.tokens} tokens, {score}, outcome {template.outcome}"
-    if template.outcome != "success":
-        told += f"\n{WEAK}"
-    return told
+    warning = WARNINGS.get(template.outcome)
+    return f"{told}\n{warning}" if warning else told
 
 
 def tell_redactions(template: Template) -> str:

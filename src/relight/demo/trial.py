@@ -6,7 +6,7 @@ from typing import Any
 
 from relight.demo.dice import Clock, Dice
 from relight.demo.story import read_table
-from relight.experiments.conduct import NOTHING, list_pairs
+from relight.experiments.conduct import list_pairs
 from relight.experiments.limits import count_tokens
 from relight.experiments.plan import COLD, WARM, Plan
 from relight.experiments.register import (
@@ -22,7 +22,7 @@ from relight.jobs.figures import add_figures
 from relight.model import OutcomeName
 from relight.recording import SessionTracker, record
 from relight.store import Store
-from relight.templates.choice import Choice, choose_template
+from relight.templates.choice import NOTHING, Choice, choose_template
 from relight.templates.injection import count_text_tokens, render_template
 from relight.templates.provision import record_start
 

@@ -15,7 +15,7 @@ from relight.errors import RelightError
 from relight.scores import read_weights
 from relight.scoring import score_session
 from relight.store import Store
-from relight.templates.capture import find_failed_rules, make_template, read_material
+from relight.templates.capture import find_failed_rules, make_template
 from relight.templates.curation import (
     find_neighbours,
     refuse_crowding,
@@ -29,6 +29,7 @@ from relight.templates.library import (
     read_candidates,
     restore_template,
 )
+from relight.templates.material import read_material
 
 FAILURE_RATE = 0.05
 LEAST_CALLS, LEAST_MESSAGES = 5, 20
@@ -82,7 +83,7 @@ def capture_candidates(
             break
         try:
             template = _make(store, session_id, tags)
-            refuse_twin(template, planned)
+            refuse_twin(store, template, planned)
             refuse_crowding(store, template, planned)
             if dry_run:
                 planned.append(template)
@@ -121,7 +122,7 @@ def propose_candidates(
                 refuse_crowding(store, template)
                 made.append(add_version(store, template, is_new=True))
             else:
-                refuse_twin(template, read_candidates(store))
+                refuse_twin(store, template, read_candidates(store))
                 made.append(_propose(store, template, at))
         except RelightError:
             continue  # `template auto` tells why

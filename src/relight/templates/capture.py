@@ -8,40 +8,27 @@ from hashlib import blake2b
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec.structs import replace
 
 from relight.conversations import read_entries
 from relight.errors import RelightError
-from relight.excerpts import strip_hidden
-from relight.injections import skip_injected
-from relight.names import slug
-from relight.redact import redact
+from relight.excerpts import clean_text, strip_hidden
+from relight.parameters import check_text
 from relight.relevance import LIMIT, Vector, read_words
 from relight.scores import read_weights
 from relight.scoring import Score, score_session
 from relight.seeds import extract_seed
-from relight.sessions import find_session
 from relight.store import Store
-from relight.templates.curation import drop_candidates, refuse_duplicate, retire_weakest
+from relight.templates.curation import drop_candidates, find_objections, retire_weakest
 from relight.templates.library import Template, add_version, check_name, check_words
+from relight.templates.material import Material as Material
+from relight.templates.material import read_material, redact_messages, take_material
+from relight.templates.naming import propose_name
 from relight.tokens import estimate_messages
-from relight.transcripts import read_transcript
-from relight.validity import check_messages, validate_messages
+from relight.validity import validate_messages
 
 OUTCOMES = ("success", "failure", "unknown")
 _PLACEHOLDER = re.compile(r"\[redacted:([\w-]+):")
-
-
-class Material(Struct, frozen=True, kw_only=True):
-    """A session as a template can be made of it: redacted, with what is known of how it ended."""
-
-    messages: list[dict[str, Any]]
-    calls: list[dict[str, Any]]
-    outcome: str
-    evidence: list[str]
-    source_session: str | None = None
-    project: str | None = None
-    title: str | None = None
 
 
 def capture_template(
@@ -60,32 +47,25 @@ def capture_template(
 ) -> Template:
     """Keep the most instructive part of a session as a template, if it is worth it.
 
-    It must pass the quality gate, and there must be evidence that it succeeded; `force` overrules
-    both, and that is kept with the template. With `messages` the session need not be in the store.
-    A name that is taken gets a new version. Beyond the number of live templates that a project's
-    category may have, the weakest retires.
+    It must pass the quality gate, there must be evidence that it succeeded, and it must not be
+    nearly the same as another; `force` overrules all that, which is kept with the template. With
+    `messages` the session need not be in the store. A name that is taken gets a new version.
+    Beyond the number of live templates that a project's category may have, the weakest retires.
     """
     if outcome is not None and outcome not in OUTCOMES:
         raise RelightError(f"{outcome!r} is not an outcome", f"say one of {', '.join(OUTCOMES)}")
     if name is not None:
         check_name(name)
     check_words(tags=tags)
+    project = check_text("project", project) if project else None
+    description = check_text("description", description) if description else ""
     if messages is None:
         material = read_material(store, session_id)
     else:
-        clean = redact_messages(store, list(skip_injected(check_messages(messages))))
-        material = Material(
-            messages=clean,
-            calls=[dict(call) for call in calls or ()],
-            outcome="unknown",
-            evidence=[],
-            source_session=session_id,
-        )
+        material = take_material(store, session_id, messages=messages, calls=calls)
     if outcome is not None:
         told = [f"told when it was captured: {outcome}"]
-        material = msgspec.structs.replace(
-            material, outcome=outcome, evidence=told + material.evidence
-        )
+        material = replace(material, outcome=outcome, evidence=told + material.evidence)
     score = score_session(material.messages, calls=material.calls, weights=read_weights(store))
     failed = find_failed_rules(score, material)
     if failed and not force:
@@ -103,41 +83,17 @@ def capture_template(
         description=description,
         tags=tags,
         project=project,
-        overruled=failed,
         now=now,
     )
-    refuse_duplicate(store, template)
+    objections = find_objections(store, template)
+    if objections and not force:
+        raise objections[0]
+    failed += [one.message for one in objections]
+    template = replace(template, overruled=failed)
     kept = add_version(store, template, is_new=name is None)
     drop_candidates(store, kept)
     retire_weakest(store, kept, now=now)
     return kept
-
-
-def read_material(store: Store, session_id: str | int) -> Material:
-    """What a recorded session offers for a template."""
-    found = session_id if isinstance(session_id, int) else find_session(store, session_id)
-    talk = read_transcript(store, found)
-    row = store.query(
-        "select source || ':' || key, project, title, outcome, outcome_evidence from session"
-        " where id = ?",
-        (found,),
-    )[0]
-    return Material(
-        messages=redact_messages(store, talk.messages),
-        calls=talk.calls,
-        outcome=row[3] or "unknown",
-        evidence=msgspec.json.decode(row[4] or "[]"),
-        source_session=row[0],
-        project=row[1],
-        title=row[2],
-    )
-
-
-def redact_messages(store: Store, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Messages with secrets taken out, by today's rules."""
-    data = b"\n".join(msgspec.json.encode(message) for message in messages)
-    clean = redact(data, key=store.redaction_key)
-    return [msgspec.json.decode(line) for line in clean.split(b"\n") if line]
 
 
 def find_failed_rules(score: Score, material: Material) -> list[str]:
@@ -173,7 +129,6 @@ def make_template(
     description: str = "",
     tags: Sequence[str] = (),
     project: str | None = None,
-    overruled: Sequence[str] = (),
     now: int | None = None,
 ) -> Template:
     """The template that a session makes, not yet kept."""
@@ -185,17 +140,22 @@ def make_template(
     entries = read_entries(material.messages)
     asked = (strip_hidden(one.text) for one in entries if one.role == "user")
     task = next((text for text in asked if text.strip()), "")
+    title = material.title or task
+    flat = " ".join(task.split())
+    if flat.startswith(title.rstrip("… ")):  # its first words, as most agents title a session
+        title = flat
     calls = [call for message in seed for call in message.get("tool_calls", ())]
+    place = project or material.project
     text = msgspec.json.encode(seed).decode()
     return Template(
         id=0,
-        name=name or propose_name(material.title or task),
+        name=name or propose_name(store, title, category=score.category, project=place),
         version=0,
-        description=description or " ".join((material.title or task).split())[:200],
-        project=project or material.project,
+        description=description or " ".join(title.split())[:200],
+        project=place,
         category=score.category,
         task_type=score.task_type,
-        tags=sorted({tag.strip() for tag in tags if tag.strip()}),
+        tags=sorted({clean_text(tag.strip()) for tag in tags if tag.strip()}),
         tools=sorted({call["function"]["name"] for call in calls}),
         task=task[:LIMIT],
         actions=read_actions(calls),
@@ -204,7 +164,7 @@ def make_template(
         score=score.score,
         outcome=material.outcome,
         evidence=material.evidence,
-        overruled=list(overruled),
+        overruled=[],
         redactions=count_redactions(text + task[:LIMIT]),
         source_session=material.source_session,
         provenance=None,
@@ -224,11 +184,6 @@ def read_actions(calls: Iterable[Mapping[str, Any]]) -> Vector:
     text = " ".join(f"{function['name']} {function['arguments']}" for function in functions)
     words = read_words(text)
     return {word: round(weight, 3) for word, weight in words.items()}
-
-
-def propose_name(title: str) -> str:
-    """A name from the words of the task; one that is taken gets a number when it is kept."""
-    return slug(" ".join(title.split()[:8]), limit=40) or "template"
 
 
 def hash_seed(seed: Sequence[Mapping[str, Any]]) -> str:

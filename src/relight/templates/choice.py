@@ -1,26 +1,32 @@
 """Which template a new task should begin with, and why; often the right answer is none."""
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 
 from msgspec import Struct
 
-from relight.errors import RelightError
 from relight.excerpts import clean_text
+from relight.parameters import describe, refuse
 from relight.relevance import cosine, read_words
 from relight.store import Store
-from relight.taxonomy import CATEGORIES
 from relight.templates import catalogue, record
-from relight.templates.library import Template, check_words, read_by_id
+from relight.templates.gate import make_gate
+from relight.templates.library import Template, read_by_id
+from relight.templates.nearest import (
+    Near,
+    find_alike,
+    find_holders,
+    name_facet,
+    read_calibration,
+)
 
-CANDIDATES = 400
 COMPARED = 12
 LISTED = 50
-# the share of a template's tools that the session must have
-TOOLS_SHARE = 0.9
-CONSENSUS_WORTH = 0.5
-NEAR = 0.95  # of the best: what comes this close is decided by what each achieved
+NEAR = 0.95  # of the nearest: what comes this close is decided by what each achieved
+# what full agreement adds to a likeness: no more than what counts as nearly the same
+CONSENSUS_WORTH = 1 - NEAR
+NOTHING = "no template is like this task"
 
 
 class Choice(Struct, frozen=True):
@@ -38,7 +44,7 @@ def choose_template(
     *,
     category: str | None = None,
     tags: Sequence[str] = (),
-    tools: Sequence[str] | None = None,
+    tools: Sequence[object] | None = None,
     project: str | None = None,
     agent: str | None = None,
     rng: random.Random | None = None,
@@ -70,7 +76,7 @@ def rank_templates(
     *,
     category: str | None = None,
     tags: Sequence[str] = (),
-    tools: Sequence[str] | None = None,
+    tools: Sequence[object] | None = None,
     project: str | None = None,
     agent: str | None = None,
     rng: random.Random | None = None,
@@ -78,123 +84,125 @@ def rank_templates(
     """Live templates that fit, best first: by likeness of the task, the same project before others.
 
     Then come those of the same `agent`, a source's name: another's call their tools otherwise.
-    The first few are ranked again by how much they agree on what to do, and near-equals by what
-    they achieved (Thompson sampling; without `rng`, dice thrown by the task's own words).
+    Near-equals are ranked by what they achieved (Thompson sampling; without `rng`, dice thrown by
+    the task's own words), and before anything is known of that by how much they agree with the
+    others on what to do. Neither makes up for a task that is clearly less like this one.
     """
-    task = clean_text(task)
-    words = read_words(task)
-    gate = _make_gate(category, tags, tools)
+    task = check_task(task)
+    gate = make_gate(category=category, tags=tags, tools=tools)
     catalogue.heal(store)
     with store.reading() as database:
-        near = catalogue.find_alike(database, words, limit=CANDIDATES)
-        calibration = catalogue.read_calibration(database)
-    ids = [one.template_id for one in near]
-    found = read_by_id(store, ids[:LISTED]) if ids else {}
-    if len(ids) > LISTED and not all(gate.lets_in(one) for one in found.values()):
-        found = read_by_id(store, ids)
-    fitting = [
-        (template, one)
-        for one in near
-        if (template := found.get(one.template_id)) and gate.lets_in(template)
-    ]
-    ranked = [
-        _Ranked(
-            template,
-            one.alike,
-            calibration.find_floor(one),
-            template.project == project is not None,
-            _find_agent(template) == agent is not None,
+        kin = [
+            find_holders(database, [name_facet(kind, value)] if value is not None else [])
+            for kind, value in (("project", project), ("agent", agent))
+        ]
+        near = find_alike(
+            database,
+            read_words(task),
+            limit=LISTED // (1 + (project is not None) + (agent is not None)),
+            among=gate.find_allowed(database),
+            group=lambda one: (one in kin[0], one in kin[1]),
         )
-        for template, one in fitting[:LISTED]
+        calibration = read_calibration(database)
+    places = [
+        _Place(one, calibration.find_floor(one), *(one.template_id in some for some in kin))
+        for one in near
     ]
-    ranked.sort(key=_standing, reverse=True)
+    places.sort(key=lambda one: one.standing, reverse=True)
+    found = read_by_id(store, [one.near.template_id for one in places])
+    ranked = [
+        _Ranked(found[one.near.template_id], one) for one in places if one.near.template_id in found
+    ]
     _add_consensus(ranked[:COMPARED])
-    ranked.sort(key=_standing, reverse=True)
     _settle_ties(store, ranked, rng or random.Random(task))
-    ranked.sort(key=_standing, reverse=True)
+    ranked.sort(key=lambda one: one.standing, reverse=True)
     return [one.tell(project, agent) for one in ranked]
 
 
-def _find_agent(template: Template) -> str | None:
-    """The agent whose session a template was made of; of an imported one, as its file says."""
-    if template.source_session:
-        return template.source_session.partition(":")[0]
-    told: str | None = (template.provenance or {}).get("source")
-    return told
+def check_task(task: object) -> str:
+    """The text of a task, whatever it says, without what no request can carry."""
+    if not isinstance(task, str):
+        raise refuse("task", f"must be a text, not {describe(task)}")
+    return clean_text(task)
 
 
-def _make_gate(category: str | None, tags: Sequence[str], tools: Sequence[str] | None) -> "_Gate":
-    if category is not None and category not in CATEGORIES:
-        raise RelightError(f"there is no category {category!r}", f"use {', '.join(CATEGORIES)}")
-    check_words(tags=tags, tools=tools or ())
-    return _Gate(category, frozenset(tags), None if tools is None else frozenset(tools))
+def explain_nothing(
+    store: Store,
+    task: str,
+    *,
+    category: str | None = None,
+    tags: Sequence[str] = (),
+    tools: Sequence[object] | None = None,
+) -> str:
+    """Why no template is given for a task: none is like it, or what keeps the nearest out."""
+    gate = make_gate(category=category, tags=tags, tools=tools)
+    nearest = next((one for one in rank_templates(store, task) if one.is_above_floor), None)
+    why = gate.explain(nearest.template) if nearest else None
+    return f"{nearest.template.name} is like this task, but {why}" if nearest and why else NOTHING
 
 
-class _Gate(Struct, frozen=True):
-    category: str | None
-    tags: frozenset[str]
-    tools: frozenset[str] | None
+class _Place(Struct, frozen=True):
+    """Where a template stands by its likeness to the task, and by where it comes from."""
 
-    def lets_in(self, template: Template) -> bool:
-        if self.category is not None and template.category != self.category:
-            return False
-        if not self.tags <= set(template.tags):
-            return False
-        if self.tools is None or not template.tools:
-            return True
-        present = sum(tool in self.tools for tool in template.tools)
-        return present >= TOOLS_SHARE * len(template.tools)
+    near: Near
+    floor: float
+    is_same_project: bool
+    is_same_agent: bool
+
+    @property
+    def is_above_floor(self) -> bool:
+        return self.near.alike >= self.floor
+
+    @property
+    def rank(self) -> tuple[bool, bool, bool]:
+        """What goes before any likeness, once there is enough of it."""
+        is_above = self.is_above_floor
+        return is_above, is_above and self.is_same_project, is_above and self.is_same_agent
+
+    @property
+    def standing(self) -> tuple[tuple[bool, bool, bool], float]:
+        return self.rank, self.near.alike
 
 
 class _Ranked(Struct):
     template: Template
-    similarity: float
-    floor: float
-    is_same_project: bool
-    is_same_agent: bool
+    place: _Place
     consensus: float = 0.0
     draw: float = 0.0
     achieved: str | None = None
 
     @property
-    def is_above_floor(self) -> bool:
-        return self.similarity >= self.floor
-
-    @property
-    def worth(self) -> float:
-        return self.similarity * (1 + CONSENSUS_WORTH * self.consensus)
-
-    @property
-    def kinship(self) -> tuple[bool, bool]:
-        """What goes before any likeness, once there is enough of it."""
-        return self.is_same_project, self.is_same_agent
+    def standing(self) -> tuple[tuple[bool, bool, bool], float, float, str]:
+        worth = self.place.near.alike * (1 + CONSENSUS_WORTH * self.consensus)
+        return self.place.rank, self.draw, worth, self.template.name
 
     def tell(self, project: str | None, agent: str | None) -> Choice:
-        reasons = [f"its task is {self.similarity:.0%} like this one"]
-        if not self.is_above_floor:
-            reasons.append(f"that is below the floor of {self.floor:.0%}: none is given")
+        similarity, place = self.place.near.alike, self.place
+        reasons = [f"its task is {similarity:.0%} like this one"]
+        if not place.is_above_floor:
+            reasons.append(f"that is below the floor of {place.floor:.0%}: none is given")
         if project is not None:
-            same = "the same" if self.is_same_project else "another"
+            same = "the same" if place.is_same_project else "another"
             reasons.append(f"it is of {same} project")
-        if agent is not None and self.is_same_agent:
+        if agent is not None and place.is_same_agent:
             reasons.append("it is of the same agent")
         if self.consensus:
             reasons.append(f"{self.consensus:.0%} agreement with others like it on what to do")
         if self.achieved:
             reasons.append(self.achieved)
-        return Choice(self.template, self.similarity, reasons, self.is_above_floor)
-
-
-def _standing(one: _Ranked) -> tuple[bool, tuple[bool, bool], float, float, str]:
-    kinship = one.kinship if one.is_above_floor else (False, False)
-    return one.is_above_floor, kinship, one.draw, one.worth, one.template.name
+        return Choice(self.template, similarity, reasons, place.is_above_floor)
 
 
 def _add_consensus(ranked: Sequence[_Ranked]) -> None:
-    """Give each how alike its actions are, on average, to those of the others."""
+    """Give each how alike its actions are, on average, to those of the others.
+
+    How often a word stands in them is left out: who does a thing over and over does not agree
+    the more with those who do it once.
+    """
+    done = [dict.fromkeys(one.template.actions, 1.0) for one in ranked]
     sums = [0.0] * len(ranked)
     for a, b in combinations(range(len(ranked)), 2):
-        alike = cosine(ranked[a].template.actions, ranked[b].template.actions)
+        alike = cosine(done[a], done[b])
         sums[a] += alike
         sums[b] += alike
     for one, total in zip(ranked, sums, strict=True):
@@ -202,21 +210,23 @@ def _add_consensus(ranked: Sequence[_Ranked]) -> None:
 
 
 def _settle_ties(store: Store, ranked: Sequence[_Ranked], rng: random.Random) -> None:
-    """Among those nearly as good as the first, draw a success rate from what each achieved."""
-    if not ranked or not ranked[0].is_above_floor:
-        return
-    first = ranked[0]
+    """Among those nearly as like the task as the first, draw a success rate from each's record.
+
+    Where none has a record the draws would only shuffle them.
+    """
+    places = [one.place for one in ranked]
     close = [
         one
         for one in ranked
-        if one.worth >= NEAR * first.worth and one.is_above_floor and one.kinship == first.kinship
+        if one.place.is_above_floor
+        and one.place.rank == places[0].rank
+        and one.place.near.alike >= NEAR * places[0].near.alike
     ]
     if len(close) < 2:
         return
-    for one, posterior in zip(close, _read_posteriors(store, close), strict=True):
+    posteriors = record.read_posteriors(store, [one.template for one in close])
+    if not any(posterior.known for posterior in posteriors):
+        return
+    for one, posterior in zip(close, posteriors, strict=True):
         one.draw = rng.betavariate(posterior.a, posterior.b)
         one.achieved = posterior.tell()
-
-
-def _read_posteriors(store: Store, close: Iterable[_Ranked]) -> list[record.Posterior]:
-    return record.read_posteriors(store, [one.template for one in close])

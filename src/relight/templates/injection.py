@@ -1,6 +1,7 @@
 """A template in front of a conversation: as a block of text, or as messages of its own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from relight.conversations import read_entries, read_text, to_anthropic
@@ -8,6 +9,7 @@ from relight.errors import RelightError
 from relight.examples import render_text, wrap_messages
 from relight.injections import wrap_block
 from relight.seeds import extract_seed
+from relight.templates.gate import read_tools
 from relight.templates.library import Template
 from relight.tokens import estimate_messages, estimate_tokens
 from relight.units import Message
@@ -21,7 +23,7 @@ _FRAME_TOKENS = 120
 def inject(
     template: Template, messages: Sequence[Mapping[str, Any]], *, style: str = "text"
 ) -> list[Message]:
-    """A new list of messages that begins with the template; the one given is not changed.
+    """A new list of messages that begins with the template; it shares nothing with the one given.
 
     Text goes in front of the first user message's own: it needs a third fewer tokens, works with
     every model, and leaves the system prompt, and so the cache, as it is. As messages it stands
@@ -29,7 +31,7 @@ def inject(
     """
     if style not in STYLES:
         raise RelightError(f"there is no style {style!r}", f"use {' or '.join(STYLES)}")
-    copied = [dict(message) for message in check_messages(messages)]
+    copied = [deepcopy(dict(message)) for message in check_messages(list(messages))]
     if style == "text":
         return _inject_text(template, copied)
     start = 0
@@ -65,20 +67,21 @@ def render_template(template: Template) -> str:
 
 
 def fit_seed(
-    template: Template, *, budget: int, tools: Sequence[str] | None = None
+    template: Template, *, budget: int, tools: Collection[object] | None = None
 ) -> list[Message]:
     """A template's seed within a budget of tokens, without calls of tools that are not there.
 
     It is chosen anew rather than cut: a cut would break pairs of calls and results. Where no call
     is left there is nothing to learn from, and nothing is given.
     """
-    seed = template.seed if tools is None else _drop_units(template.seed, set(tools))
+    present = read_tools(tools)
+    seed = template.seed if present is None else _drop_units(template.seed, present)
     if estimate_messages(seed) + _FRAME_TOKENS > budget:
         seed = extract_seed(seed, max_tokens=max(budget - _FRAME_TOKENS, 0))
     return seed if any(message.get("tool_calls") for message in seed) else []
 
 
-def _drop_units(seed: Sequence[Message], tools: set[str]) -> list[Message]:
+def _drop_units(seed: Sequence[Message], tools: Collection[str]) -> list[Message]:
     """The seed without the messages that call a tool which is missing, nor their results."""
     gone: set[str] = set()
     kept = []
@@ -99,4 +102,4 @@ def as_format(messages: Sequence[Message], form: str) -> Any:
     """Wrapped messages as a program's API wants them."""
     if form == "anthropic":
         return to_anthropic(messages)[1]
-    return [dict(message) for message in messages]
+    return deepcopy(list(messages))

@@ -5,7 +5,7 @@ A template is live, retired, or a candidate that waits for a person to take it.
 
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.errors import MissingError, RelightError
+from relight.parameters import describe, refuse
 from relight.store import Store
 from relight.templates import catalogue
 
@@ -70,6 +71,13 @@ def read_templates(store: Store, *, with_retired: bool = True) -> list[Template]
     """The newest version of every template that is or was in use, by name."""
     wanted = "proposed_at is null" if with_retired else LIVE
     return _read(store, f"version = ({_NEWEST}) and {wanted} order by name")
+
+
+def read_neighbours(store: Store, template: Template) -> list[Template]:
+    """The templates in use in a template's project and category, by name; it may be one of them."""
+    place = [template.project, template.category]
+    wanted = f"version = ({_NEWEST}) and {LIVE} and project is ? and category = ? order by name"
+    return _read(store, wanted, place)
 
 
 def read_candidates(store: Store) -> list[Template]:
@@ -163,8 +171,8 @@ def _refuse_same(database: sqlite3.Connection, template: Template) -> None:
     """Refuse what another process has kept since it was looked for."""
     row = database.execute(
         "select name from template join template_version on template_id = template.id"
-        f" where content_hash = ? and source_session is ? and {LIVE}",
-        (template.content_hash, template.source_session),
+        f" where content_hash = ? and source_session is ? and project is ? and {LIVE}",
+        (template.content_hash, template.source_session, template.project),
     ).fetchone()
     if row:
         raise RelightError(f"{row[0]} holds the same already")
@@ -252,17 +260,19 @@ def delete_rows(database: sqlite3.Connection, template_id: int) -> None:
     catalogue.refresh(database, template_id)
 
 
-def check_words(**lists: Sequence[str]) -> None:
-    """Refuse a plain text where a list is meant: its letters would be taken for words."""
+def check_words(**lists: Any) -> None:
+    """Refuse what is no list of words; of a plain text the letters would be taken for words."""
     for name, words in lists.items():
-        if isinstance(words, str):
-            raise RelightError(f"{name} must be a list of words, not {words!r}")
+        is_list = isinstance(words, Collection) and not isinstance(words, str | Mapping)
+        if not is_list or not all(isinstance(word, str) for word in words):
+            raise refuse(name, f"must be a list of words, not {describe(words)}")
 
 
-def check_name(name: str) -> None:
+def check_name(name: object) -> None:
     """A name is one line of text; it becomes a file name only through `names`."""
-    if not name.strip() or len(name) > NAME_LIMIT or not name.isprintable():
+    is_line = isinstance(name, str) and bool(name.strip()) and name.isprintable()
+    if not is_line or len(str(name)) > NAME_LIMIT:
         raise RelightError(
-            f"{name[:NAME_LIMIT]!r} cannot name a template",
+            f"{describe(name)} cannot name a template",
             f"give it one line of 1 to {NAME_LIMIT} characters",
         )

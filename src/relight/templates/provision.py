@@ -16,7 +16,7 @@ from relight.examples import wrap_messages
 from relight.excerpts import clean_text
 from relight.redact import find_secrets
 from relight.store import Store
-from relight.templates.choice import Choice, choose_template
+from relight.templates.choice import Choice, check_task, choose_template, explain_nothing
 from relight.templates.injection import count_text_tokens, fit_seed, render_template
 from relight.templates.library import Template, find_template
 from relight.units import Message
@@ -69,7 +69,7 @@ def provision_session(
     session_id: str | None = None,
     category: str | None = None,
     tags: Sequence[str] = (),
-    tools: Sequence[str] | None = None,
+    tools: Sequence[object] | None = None,
     project: str | None = None,
     budget: int = BUDGET,
     source: str | None = None,
@@ -82,8 +82,9 @@ def provision_session(
     """
     if budget < 0:
         raise RelightError(f"a budget of {budget} tokens is none", "give 0 or more")
+    task = check_task(task)
     own_id = f"p{token_hex(8)}"
-    session_id = None if session_id is None else clean_text(session_id)
+    session_id = None if session_id is None else clean_text(str(session_id))
     if session_id is not None and ":" in session_id and source is None:
         source, session_id = _split_name(session_id)
     key = session_id or own_id
@@ -99,7 +100,11 @@ def provision_session(
         agent=source,
         rng=random.Random(f"choice {key}"),
     )
-    template, arm, reason = _deal(store, choice, key, budget=budget, tools=tools)
+    template, arm, reason = (
+        _deal(store, choice, key, budget=budget, tools=tools)
+        if choice
+        else (None, "cold", explain_nothing(store, task, category=category, tags=tags, tools=tools))
+    )
     decision = _Decision(
         id=own_id,
         session_key=key,
@@ -123,15 +128,13 @@ def provision_session(
 
 def _deal(
     store: Store,
-    choice: Choice | None,
+    choice: Choice,
     session_key: str,
     *,
     budget: int,
-    tools: Sequence[str] | None,
+    tools: Sequence[object] | None,
 ) -> tuple[Template | None, Arm, str]:
     """What there is to give of a choice, the arm and why; also of what is held out."""
-    if choice is None:
-        return None, "cold", "no template is like this task"
     seed = fit_seed(choice.template, budget=budget, tools=tools)
     if not seed:
         among = "" if tools is None else " with these tools"
@@ -181,7 +184,7 @@ def _find_decision(store: Store, session_key: str) -> _Decision | None:
 
 
 def _give_again(
-    store: Store, decision: _Decision, *, budget: int, tools: Sequence[str] | None
+    store: Store, decision: _Decision, *, budget: int, tools: Sequence[object] | None
 ) -> Provision:
     fitted = None
     if decision.arm == "warm":

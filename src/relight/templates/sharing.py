@@ -16,14 +16,10 @@ from relight.relevance import LIMIT
 from relight.seeds import extract_seed
 from relight.store import Store
 from relight.taxonomy import Category, TaskType
-from relight.templates.capture import (
-    count_redactions,
-    hash_seed,
-    read_actions,
-    redact_messages,
-)
-from relight.templates.curation import refuse_duplicate, retire_weakest
+from relight.templates.capture import count_redactions, hash_seed, read_actions
+from relight.templates.curation import find_objections, retire_weakest
 from relight.templates.library import NAME_LIMIT, Template, add_version, check_name
+from relight.templates.material import redact_messages
 from relight.times import write_time
 from relight.tokens import estimate_messages
 from relight.validity import validate_messages
@@ -167,7 +163,8 @@ def read_foreign(store: Store, path: Path, *, name: str | None = None) -> Templa
 
 def import_template(store: Store, template: Template) -> Template:
     """Keep a foreign template, once a person has seen it."""
-    refuse_duplicate(store, template)
+    for objection in find_objections(store, template):
+        raise objection
     taken = store.query("select 1 from template where name = ?", (template.name,))
     if taken:
         raise RelightError(

@@ -6,7 +6,11 @@ from relight.templates.injection import render_template
 from relight.templates.library import Template
 from relight.times import write_time
 
-WEAK = "no outcome is known: a score alone ranks a success above a failure in 6 cases of 10"
+WARNINGS = {
+    "unknown": "no outcome is known: a score alone ranks a success above a failure"
+    " in 6 cases of 10",
+    "failure": "the session failed: what it shows did not lead to success",
+}
 
 
 def show_template(template: Template, *, with_seed: bool = True) -> dict[str, Any]:
@@ -16,8 +20,8 @@ def show_template(template: Template, *, with_seed: bool = True) -> dict[str, An
     shown["state"] = template.state
     shown["created_at"] = write_time(template.created_at)
     shown["retired_at"] = write_time(template.retired_at)
-    if template.outcome != "success":
-        shown["warning"] = WEAK
+    if warning := WARNINGS.get(template.outcome):
+        shown["warning"] = warning
     if with_seed:
         shown |= {"seed": template.seed, "text": render_template(template)}
     return shown
