@@ -31,7 +31,7 @@ def test_the_first_run_finds_the_agents_reads_them_and_reports(cli: Cli) -> None
     done = cli.run()
     assert done.returncode == 0, done.stderr
     assert "Found claude-code (1 file)" in done.stdout
-    assert "Recorded: 1 of claude-code sessions" in done.stdout
+    assert "Recorded: 1 session (1 of claude-code), " in done.stdout
     assert "relight import" not in cli.run().stdout
 
 
@@ -120,6 +120,16 @@ def test_a_table_fits_eighty_columns(filled: Cli, by: str) -> None:
     text = filled.run("report", "--by", by, "--since", "all").stdout
     assert "total" in text
     assert max(len(line) for line in text.splitlines() if "─" in line or "claude" in line) <= 80
+
+
+def test_failed_model_calls_are_told_by_kind_and_not_by_tool(filled: Cli) -> None:
+    filled.environment["COLUMNS"] = "120"
+    by_tool, by_failure = (
+        filled.run("report", "--by", by, "--since", "all").stdout for by in ("tool", "failure")
+    )
+    assert "model calls failed" in by_failure
+    assert "tool calls" in by_tool
+    assert "model calls failed" not in by_tool
 
 
 def test_a_table_leaves_figures_out_before_it_cuts_a_day_or_a_name(filled: Cli) -> None:

@@ -173,7 +173,7 @@ def test_no_success_goes_for_a_failure_that_nobody_forces(tmp_path: Path) -> Non
 def test_a_name_is_made_of_what_is_asked_and_not_of_who_asks(
     store: Store, task: str, name: str
 ) -> None:
-    assert propose_name(store, task, category="coding", project="/work/shop") == name
+    assert propose_name(store, task, category="coding", project="/srv/shop") == name
 
 
 def test_a_name_is_made_of_the_words_that_tell_a_task_from_the_others(store: Store) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from relight.amounts import size
 from relight.cli.options import current_store, json_option, print_json, relight_command
 from relight.errors import RelightError
 from relight.importing import import_all
@@ -87,8 +88,8 @@ def summarise(done: Sequence[Imported], spent: float) -> str:
     lines = []
     for one in done:
         if one.bytes or one.unreadable:
-            news = f"{one.sessions_new} new, {one.sessions_grown} grown"
-            lines.append(f"{one.source}: {news} ({one.bytes / 1e6:.1f} MB)")
+            news = f"{one.sessions_new:,} new, {one.sessions_grown:,} grown"
+            lines.append(f"{one.source}: {news} ({size(one.bytes)})")
         if one.unreadable:
             what = "line" if one.unreadable == 1 else "lines"
             lines.append(f"  {one.unreadable} unreadable {what}: see `relight doctor`")

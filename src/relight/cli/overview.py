@@ -46,13 +46,17 @@ def _first_run(store: Store) -> bool:
 def _show(store: Store) -> None:
     (first, last) = store.query("select min(started_at), max(ended_at) from session")[0]
     counts = store.query(
-        "select source, count(*) from session where id = root_id group by source order by 2 desc"
+        "select source, count(*) as sessions, (select count(*) from session where id <> root_id)"
+        " from session where id = root_id group by source order by sessions desc"
     )
-    told = ", ".join(f"{number:,} of {source}" for source, number in counts)
+    told = ", ".join(f"{number:,} of {source}" for source, number, _ in counts)
+    total, parts = sum(number for _, number, _ in counts), counts[0][2] if counts else 0
+    sessions = f"{total:,} session{'' if total == 1 else 's'} ({told})"
+    within = f", {parts:,} of sub-agents within them" if parts else ""
     from relight.times import write_time
 
     span = f"{(write_time(first) or '')[:10]} to {(write_time(last) or '')[:10]}"
-    screen.print_text(f"Recorded: {told} sessions, {span}", style="bold")
+    screen.print_text(f"Recorded: {sessions}{within}, {span}", style="bold")
     chosen = filters.read_filter(store)
     by_day = reports.report(store, ("day",), chosen)
     if by_day.rows:

@@ -131,7 +131,9 @@ def print_report(found: Report) -> None:
     with_bar = found.by in (["day"], ["week"], ["month"])
     headings = CALL_HEADINGS if of_calls else USAGE_HEADINGS
     first = 1 if "session" in found.by else 0  # each of them is one session
-    columns = [*keys, *[screen.Column(name, is_spare=name in SPARE) for name in headings[first:]]]
+    last = -1 if of_calls and "failure" not in found.by else None  # no model call is of a tool
+    shown = slice(first, last)
+    columns = [*keys, *[screen.Column(name, is_spare=name in SPARE) for name in headings[shown]]]
     if with_bar:
         columns.append(screen.Column("", is_number=False, style="cyan"))
     rows = []
@@ -141,9 +143,9 @@ def print_report(found: Report) -> None:
         if "session" in found.by:
             names.append(row["title"] or "")
         bar = [screen.bar(_weight(row), largest)] if with_bar else []
-        rows.append([*names, *figures(row)[first:], *bar])
+        rows.append([*names, *figures(row)[shown], *bar])
     blank = [""] * (len(keys) - 1)
-    total = ["total", *blank, *figures(found.total)[first:], *([""] if with_bar else [])]
+    total = ["total", *blank, *figures(found.total)[shown], *([""] if with_bar else [])]
     screen.print_table(columns, rows, total=total)
     for note in notes(found):
         screen.print_text(note, style="dim")
