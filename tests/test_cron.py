@@ -201,6 +201,16 @@ def test_a_job_that_hermes_no_longer_has_is_named_by_its_runs(cron: Cron) -> Non
             rebuild(store)
 
 
+def test_a_run_whose_job_nobody_knows_is_shown_without_a_name(cron: Cron) -> None:
+    cron.run(1, "completed")
+    with build.open_home(cron.home) as store:
+        build.import_home(store, cron.home)
+        with store.transaction() as database:
+            database.execute("delete from job")
+        (run,) = read_runs(store)
+    assert (run["job"], run["name"]) == (None, "(a deleted job)")
+
+
 def test_a_job_told_of_after_its_runs_gets_its_name(cron: Cron) -> None:
     cron.run(1, "completed")
     jobs = cron.home / ".hermes" / "cron" / "jobs.json"

@@ -10,6 +10,7 @@ from relight.store import Store
 from relight.store.scheduled import IS_NAMED_AFTER
 from relight.times import write_time
 
+DELETED = "(a deleted job)"
 USED = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
 # what a run of ours tells of itself; those of others have none of it
 TOLD = ("attempts", "note", "cost_nanos", *USED, "answer_file", "delivery", "warnings")
@@ -224,7 +225,7 @@ def _tell(store: Store, row: tuple[Any, ...]) -> dict[str, Any]:
     return {
         "run_id": run["run_id"] if is_own else f"{run['source']}:{run['run_id']}",
         "job": run["job"],
-        "name": run["name"] or run["job"],
+        "name": run["name"] or run["job"] or DELETED,
         "scheduled_for": write_time(run["scheduled_for"]),
         "started_at": write_time(started),
         "finished_at": write_time(finished),
