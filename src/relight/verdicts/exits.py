@@ -106,11 +106,10 @@ def judge_nonzero(output: Output, code: int, *, is_told: bool) -> Verdict:
 
 def _is_own_exit(output: Output, code: int) -> bool:
     """Whether a command looked at something and then said `exit 1` itself."""
-    *before, last = output.stages or (None,)
-    if not before or last is None or last.program != "exit" or last.action != str(code):
+    before, last = output.stages[:-1], output.stages[-1:]
+    if not last or last[0].program != "exit" or last[0].action != str(code):
         return False
-    looks = any(stage.program in _TESTERS for stage in output.stages[:-1])
-    return looks and not any(map(_may_fail, output.stages[:-1]))
+    return any(stage.program in _TESTERS for stage in before) and not any(map(_may_fail, before))
 
 
 def _kind_of_missing(line: str) -> str:
