@@ -14,12 +14,12 @@ from typing import Any
 import relight
 from bench.measure import judge, print_rows
 from bench.model import serving
-from relight.agent.loop import run_agent
-from relight.agent.models import OneModel
-from relight.agent.tools import TOOLS
-from relight.endpoints import Endpoint
-from relight.moa import MoA
+from relight.models.endpoints import Endpoint
 from relight.store import Store, open_store
+from relight.work.agent.loop import run_agent
+from relight.work.agent.models import OneModel
+from relight.work.agent.tools import TOOLS
+from relight.work.moa.client import MoA
 
 RECORDED_TURNS = 1000
 MIXED_TURNS = 12

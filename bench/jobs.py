@@ -14,15 +14,15 @@ from typing import Any
 
 from bench.measure import ROOT, judge, memory_of, print_rows, relight, tree_of
 from relight.config import Config
-from relight.jobs.job import Job, Run, RunResult
-from relight.jobs.registry import add_job, add_jobs
-from relight.ledger import read_runs
+from relight.reports.runs import read_runs
 from relight.store import Store, open_store
+from relight.work.jobs.job import Job, Run, RunResult
+from relight.work.jobs.registry import add_job, add_jobs
 
 DAY_MS = 86_400_000
 NOOP = """
 import sys
-from relight.jobs.scheduler import Scheduler
+from relight.work.jobs.scheduler import Scheduler
 from relight.store import open_store
 with open_store(sys.argv[1]) as store:
     Scheduler(store, max_parallel=4, execute="bench.jobs:do_nothing").run()

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from relight.conversations import read_entries
+from relight.chat.messages import read_entries
 
 FIELDS = {
     "messages": ["messages", "trajectory", "traj", "conversation", "history"],

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import judge, print_rows
-from relight.averages import query_skill_ema
+from relight.reports.skills.averages import query_skill_ema
 from relight.store import Store, open_store
 
 NOW = "2026-11-15T12:00:00Z"

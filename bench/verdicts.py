@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from relight.verdicts import judge_call
+from relight.judging.verdicts import judge_call
 
 TARGET_PER_SECOND = 20_000
 CALLS = 6_000

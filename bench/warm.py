@@ -16,23 +16,23 @@ from typing import Any
 from bench.labelled import FIELDS, Labelled, merge_calls, read_sessions
 from bench.measure import judge, print_rows
 from bench.warm_speed import Row, measure_report, measure_speed, place_template
-from relight.conversations import read_entries
-from relight.experiments import Session as Dealt
-from relight.experiments import compare
-from relight.experiments.sessions import FIRST_CALLS
-from relight.measures import judge_calls
-from relight.relevance import Vector, cosine, read_words
-from relight.scoring import score_session
-from relight.seeds import extract_seed
-from relight.stats import auc
+from relight.chat.messages import read_entries
+from relight.chat.similarity import Vector, cosine, read_words
+from relight.chat.tokens import estimate_messages
+from relight.chat.validity import validate_messages
+from relight.judging.features import judge_calls
+from relight.judging.kinds import classify_session
+from relight.judging.scoring import score_session
+from relight.stats.rates import auc
 from relight.store import Store, open_store
-from relight.taxonomy import classify_session
-from relight.templates import catalogue
-from relight.templates.capture import Material, make_template
-from relight.templates.choice import rank_templates
-from relight.templates.library import write_version
-from relight.tokens import estimate_messages
-from relight.validity import validate_messages
+from relight.warm import catalogue
+from relight.warm.capture import Material, make_template
+from relight.warm.choice import rank_templates
+from relight.warm.library import write_version
+from relight.warm.seeds import extract_seed
+from relight.work.experiments import Session as Dealt
+from relight.work.experiments import compare
+from relight.work.experiments.sessions import FIRST_CALLS
 
 BUDGET = 2000
 AUC = {"tau": 0.56, "swe_mini": 0.62}

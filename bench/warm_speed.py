@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from bench.measure import judge, relight, run
+from relight.chat.similarity import read_words
 from relight.ids import row_id
-from relight.relevance import read_words
 from relight.store import open_store
-from relight.templates import catalogue
-from relight.templates.choice import choose_template
-from relight.templates.library import Template, write_version
+from relight.warm import catalogue
+from relight.warm.choice import choose_template
+from relight.warm.library import Template, write_version
 
 TEMPLATES = 10_000
 CHOOSE_MS, WARM_SECONDS = 50, 0.4

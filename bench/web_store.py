@@ -10,8 +10,9 @@ from typing import Any
 
 from bench.measure import CACHE, tree
 from relight.ids import row_id
-from relight.importing import import_all
-from relight.store import Store, open_store, rollup
+from relight.intake.importing import import_all
+from relight.store import Store, open_store
+from relight.store.derive import rollup
 
 DAYS = 365
 DAY_MS = 86_400_000

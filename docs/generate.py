@@ -16,10 +16,10 @@ from typing import Any
 import click
 
 from relight.cli import COMMANDS, relight
-from relight.demo import write_demo
-from relight.importing import import_all
+from relight.cli.demo import write_demo
+from relight.intake.importing import import_all
 from relight.store import open_store
-from relight.store.migrate import migrate
+from relight.store.keep.migrate import migrate
 
 FOLDER = Path(__file__).parent / "reference"
 PICTURED = datetime(2026, 11, 15, 18, tzinfo=UTC)
@@ -82,7 +82,7 @@ def api_page() -> str:
     """The addresses of the dashboard's API, from the document that it serves itself."""
     import json
 
-    from relight.web.answering import DOCUMENT
+    from relight.web.routes import DOCUMENT
 
     document = json.loads(DOCUMENT.read_bytes())
     named = document["components"]["parameters"]

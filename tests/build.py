@@ -3,14 +3,15 @@
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from relight.importing import import_all
 from relight.model import Imported
 from relight.store import Store, open_store
-from relight.store.tape import read_tape
+from relight.store.write.tape import read_tape
+from relight.warm.automatic import import_and_propose
 
 START = 1_794_700_800_000  # 2026-11-15T00:00:00Z
 CLAUDE_SESSION = "11111111-aaaa-4aaa-8aaa-111111111111"
@@ -277,7 +278,7 @@ def open_home(folder: Path) -> Store:
 
 def import_home(store: Store, home: Path, **options: Any) -> list[Imported]:
     """Import what lies in a home folder, and nothing of the machine's own."""
-    return import_all(store, environment={"HOME": str(home)}, **{"workers": 1, **options})
+    return import_and_propose(store, environment={"HOME": str(home)}, **{"workers": 1, **options})
 
 
 def dump(store: Store) -> dict[str, Any]:
@@ -300,3 +301,15 @@ def wait_for(test: Callable[[], object], *, seconds: float = 30.0) -> None:
     while not test():
         assert time.monotonic() < deadline, "it did not come to pass"
         time.sleep(0.02)
+
+
+@contextmanager
+def holding(store: Store) -> Iterator[None]:
+    """Another connection writes, and does not come to an end."""
+    other = sqlite3.connect(store.path, isolation_level=None)
+    other.execute("begin immediate")
+    try:
+        yield
+    finally:
+        other.execute("rollback")
+        other.close()

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from relight.config import Config
-from relight.jobs.execution import execute_run
-from relight.jobs.job import Job, Run, RunResult
-from relight.jobs.registry import add_jobs
 from relight.store import Store
+from relight.work.jobs.job import Job, Run, RunResult
+from relight.work.jobs.registry import add_jobs
+from relight.work.jobs.run import execute_run
 
 RAN = "ran.txt"
 DONE = RunResult(status="completed", outcome="success", evidence=["it was done"])
 CODE = """
 import sys
-from relight.jobs.scheduler import Scheduler
+from relight.work.jobs.scheduler import Scheduler
 from relight.store import open_store
 home, execute, most, once = sys.argv[1:]
 with open_store(home) as store:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from relight.ids import row_id
-from relight.jobs.execution import execute_run
-from relight.jobs.job import Job, Run, RunResult
-from relight.jobs.registry import add_job
-from relight.jobs.running import run_now
 from relight.store import Store
+from relight.work.jobs.claimed_run import run_now
+from relight.work.jobs.job import Job, Run, RunResult
+from relight.work.jobs.registry import add_job
+from relight.work.jobs.run import execute_run
 
 # A stand-in for Claude Code: the same options, transcript and result, without a model. What it
 # does is told by marks in the prompt.

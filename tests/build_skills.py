@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import build
-from relight.reports import report
+from relight.reports.totals import report
 from relight.store import Store
 
 TIDY = "---\nname: tidy\ndescription: Tidies up.\nversion: 1.2.0\n---\n# Tidy\nPut things away."

@@ -6,8 +6,8 @@ from typing import Any
 
 import build_messages as say
 from relight.store import Store, open_store
-from relight.templates.capture import capture_template
-from relight.templates.library import Template
+from relight.warm.capture import capture_template
+from relight.warm.library import Template
 
 TOOLS = ("pytest", "ruff", "mypy", "invoice")
 

@@ -29,7 +29,7 @@ from relight.prices import (
     reported_cost,
 )
 from relight.store import open_store
-from relight.store.pricing import Pricing
+from relight.store.derive.pricing import Pricing
 
 
 def moment(text: str) -> int:

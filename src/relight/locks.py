@@ -1,4 +1,8 @@
-"""Files held by one process at a time."""
+"""Files held by one process at a time, and objects that a forked process must renew."""
+
+import os
+from typing import Protocol
+from weakref import WeakSet
 
 
 def hold(file: int, *, waits: bool = True) -> bool:
@@ -15,3 +19,26 @@ def hold(file: int, *, waits: bool = True) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+class Renewable(Protocol):
+    """Holds a lock or a database connection, which a fork must not share with its parent."""
+
+    def renew(self) -> None: ...
+
+
+_renewable: WeakSet[Renewable] = WeakSet()
+
+
+def renew_in_forks(thing: Renewable) -> None:
+    """Have it renewed in each process that is forked off this one."""
+    _renewable.add(thing)
+
+
+def _renew_all() -> None:
+    for thing in list(_renewable):
+        thing.renew()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
+    os.register_at_fork(after_in_child=_renew_all)

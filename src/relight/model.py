@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from relight.parameters import LATEST_MS
+from relight.checks import LATEST_MS
 
 Moment = Annotated[int, Meta(ge=0, lt=LATEST_MS)]
 # what one call can use, cost and last: more is no figure, and would not fit where sums are kept
@@ -324,3 +324,10 @@ class Imported(Struct):
     sessions_new: int = 0
     sessions_grown: int = 0
     unreadable: int = 0
+
+
+class ImportResult(Struct):
+    """What an import read: counts for each source, and the ids of the sessions it touched."""
+
+    sources: list[Imported]
+    touched: set[int]

@@ -12,11 +12,11 @@ from datetime import UTC, datetime, time
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from relight.data import read_data
 from relight.model import Cost, Usage
 
 if TYPE_CHECKING:
@@ -230,5 +230,5 @@ def _build_rates(usd: Mapping[str, Any], name: str, *, above: int) -> Rates:
 
 @cache
 def _read_sheet() -> dict[str, Any]:
-    text = (Path(__file__).parent / "data" / "prices.toml").read_text(encoding="utf-8")
+    text = read_data("prices.toml")
     return tomllib.loads(text, parse_float=Decimal)

@@ -11,9 +11,10 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cache, cached_property
-from pathlib import Path
 
 from msgspec import Struct, toml
+
+from relight.data import read_data
 
 # Where a word begins, in text that may be escaped: the `n` of `\n` is no letter of the word after
 # it, nor are the digits of `\u001b`, `%3D` and of a terminal's `[32m`. Behind a lone backslash
@@ -101,8 +102,7 @@ class _Scan(Struct, frozen=True, dict=True):
 @cache
 def read_table() -> Table:
     """The rules as written in `data/redact.toml`."""
-    text = (Path(__file__).parent / "data" / "redact.toml").read_bytes()
-    return toml.decode(text, type=Table)
+    return toml.decode(read_data("redact.toml"), type=Table)
 
 
 @cache

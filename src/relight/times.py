@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from relight.parameters import LATEST_MS, describe, refuse
+from relight.checks import LATEST_MS, describe, refuse
 
 QUARTER_HOUR_MS = 900_000
 # as people type them; eight digits are a date, 20261115

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
-from relight.ledger import read_jobs
+from relight.reports.runs import read_jobs
 from relight.store import open_store
 from visiting import visiting
 

@@ -7,9 +7,9 @@ from playwright.sync_api import Browser
 
 import serving
 from relight.store import open_store
-from relight.templates.library import read_templates
-from relight.traces import find_traces
+from relight.warm.library import read_templates
 from relight.web.pages import PAGES
+from relight.work.moa.traces import find_traces
 from visiting import Scheme, visiting
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import build
 from build_runs import environment
 from clients import find_claude, find_codex
-from relight.jobs.figures import add_figures
-from relight.jobs.runners import Ran, run_command
 from relight.model import Usage
 from relight.store import Store
+from relight.work.jobs.figures import add_figures
+from relight.work.jobs.runners import Ran, run_command
 from scripted import Reply, call
 from scripted_agents import AgentServer, has_tool_results
 

@@ -10,8 +10,8 @@ import pytest
 
 import build_warm
 from clients import TOOLS, find_hermes
-from relight.hermes_package import find_python, read_packages
-from relight.injections import TAG
+from relight.chat.injected import TAG
+from relight.warm.agents.hermes_package import find_python, read_packages
 from scripted import Reply, Server
 
 TASK = "The rounding of invoice totals is wrong, please fix the rounding in invoices"

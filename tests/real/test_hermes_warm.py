@@ -10,9 +10,9 @@ from typing import Any
 import build
 import build_warm
 from clients import find_hermes
-from relight.injections import TAG
-from relight.integrations import apply_change, plan_change
+from relight.chat.injected import TAG
 from relight.store import Store
+from relight.warm.agents.settings import apply_change, plan_change
 from scripted import Reply, Server, call, has_results
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,7 +42,7 @@ def put_package(folder: Path) -> Path:
     about = folder / "relight-0.1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: relight\nVersion: 0.1.0\n")
-    points = "[hermes_agent.plugins]\nrelight = relight.hermes_plugin\n"
+    points = "[hermes_agent.plugins]\nrelight = relight.warm.agents.hermes_plugin\n"
     (about / "entry_points.txt").write_text(points)
     return folder
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from relight.stats import Estimate
+from relight.stats.rates import Estimate
 from relight.web.bars import Column, draw_bars
 from relight.web.charts import Chart, colour_of
 from relight.web.intervals import Interval, draw_intervals

@@ -11,8 +11,8 @@ import build
 import serving
 from relight.web.actions import ACTIONS
 from relight.web.app import create_app
-from relight.web.asking import LARGEST_BODY
 from relight.web.guard import COOKIE, POLICY
+from relight.web.request import LARGEST_BODY
 
 TOKEN = "correct-horse-battery-staple"
 Names = pytest.mark.parametrize

@@ -8,11 +8,11 @@ from starlette.testclient import TestClient
 import build
 import serving
 from build_jobs import DONE, make_job
-from relight.jobs.job import RunResult
-from relight.jobs.registry import add_job
-from relight.jobs.running import run_now
-from relight.ledger import LATELY, find_trouble, read_jobs, read_runs
+from relight.reports.runs import LATELY, find_trouble, read_jobs, read_runs
 from relight.store import Store
+from relight.work.jobs.claimed_run import run_now
+from relight.work.jobs.job import RunResult
+from relight.work.jobs.registry import add_job
 
 FAILED = RunResult(status="failed", outcome="failure", evidence=["it was not done"])
 

@@ -13,12 +13,12 @@ from schemathesis import GenerationMode
 from schemathesis.config import SchemathesisConfig
 from starlette.testclient import TestClient
 
-from relight.reports import KEYS
+from relight.reports.totals import KEYS
 from relight.web.actions import ACTIONS
-from relight.web.answering import DOCUMENT
 from relight.web.api import READINGS
 from relight.web.app import create_app
 from relight.web.questions import Nothing
+from relight.web.routes import DOCUMENT
 
 EXAMPLES = 20
 PHASES = [Phase.generate]

@@ -12,12 +12,12 @@ from starlette.testclient import TestClient
 
 import serving
 from build_dashboard import HOSTILE, import_chat, write_chat
-from relight.jobs.job import Job
-from relight.jobs.registry import add_job
-from relight.recording import record
-from relight.skills import record_skill_invocation
+from relight.intake.recorder import record
+from relight.reports.skills.uses import record_skill_invocation
 from relight.store import open_store
 from relight.web.pages import PAGES
+from relight.work.jobs.job import Job
+from relight.work.jobs.registry import add_job
 
 LISTS = [page.path for page in PAGES if page.is_in_navigation]
 EVIL = "<script>alert(1)</script>\u202e'\"\x1b[2J"

@@ -33,7 +33,7 @@ COMMANDS = {
     "forget": ("forget", "Delete one session for good."),
     "backup": ("backup", "Copy the whole store into one file."),
     "config": ("config", "Show the settings and where they come from."),
-    "demo": ("demo", "Try Relight on invented sessions."),
+    "demo": ("demo.command", "Try Relight on invented sessions."),
 }
 
 
@@ -150,7 +150,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 def _tell(message: str, hint: str | None) -> int:
-    from relight.amounts import clean_lines  # a message may hold text of a hostile file
+    from relight.text import clean_lines  # a message may hold text of a hostile file
 
     click.echo(f"error: {clean_lines(message)}", err=True)
     if hint:

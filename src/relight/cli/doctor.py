@@ -10,7 +10,7 @@ def command(as_json: bool) -> None:
 
     Exit code 1 when the database is damaged.
     """
-    from relight.doctor import examine
+    from relight.reports.doctor import examine
 
     with current_store() as store:
         found = examine(store)

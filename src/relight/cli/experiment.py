@@ -46,8 +46,8 @@ def report(name: str | None, template: str | None, effect: float, as_json: bool)
     if name is not None:
         _report_pairs(name, as_json=as_json)
         return
-    from relight.experiments.holdout import as_json as to_json
-    from relight.experiments.holdout import read_report
+    from relight.work.experiments.holdout import as_json as to_json
+    from relight.work.experiments.holdout import read_report
 
     with current_store() as store:
         found = read_report(store, template=template, effect=effect)
@@ -58,9 +58,9 @@ def report(name: str | None, template: str | None, effect: float, as_json: bool)
 
 
 def _report_pairs(name: str, *, as_json: bool) -> None:
-    from relight.experiments.pairs import as_json as to_json
-    from relight.experiments.pairs import read_paired_report
-    from relight.experiments.register import find_experiment
+    from relight.work.experiments.pairs import as_json as to_json
+    from relight.work.experiments.pairs import read_paired_report
+    from relight.work.experiments.register import find_experiment
 
     with current_store() as store:
         found = read_paired_report(store, find_experiment(store, name))
@@ -74,7 +74,7 @@ def _report_pairs(name: str, *, as_json: bool) -> None:
 @json_option
 def list_experiments(as_json: bool) -> None:
     """List the experiments that were started."""
-    from relight.experiments.overview import read_overview
+    from relight.work.experiments.overview import read_overview
 
     with current_store() as store:
         rows = read_overview(store)
@@ -90,7 +90,7 @@ def list_experiments(as_json: bool) -> None:
 def delete(name: str, yes: bool) -> None:
     """Delete an experiment; the sessions that it left stay."""
     from relight.cli.screen import clean
-    from relight.experiments.register import delete_experiment, find_experiment
+    from relight.work.experiments.register import delete_experiment, find_experiment
 
     with current_store() as store:
         find_experiment(store, name)

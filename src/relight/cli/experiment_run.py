@@ -20,9 +20,9 @@ from relight.cli.options import (
 from relight.errors import RelightError
 
 if TYPE_CHECKING:
-    from relight.experiments.plan import Plan
-    from relight.experiments.register import Experiment
     from relight.store import Store
+    from relight.work.experiments.plan import Plan
+    from relight.work.experiments.register import Experiment
 
 WAIT_SECONDS = 0.3
 # what may be given again when an experiment goes on
@@ -59,9 +59,9 @@ def start(name: str, file: Path | None, as_json: bool, **given: Any) -> None:
     that is done is never done again, also after a kill; to go on, give the NAME alone. With a
     budget it stops before a run that might exceed it; a larger one may be given to go on.
     """
-    from relight.experiments.conduct import conduct
-    from relight.experiments.pairs import as_json as to_json
-    from relight.experiments.pairs import read_paired_report
+    from relight.work.experiments.conduct import conduct
+    from relight.work.experiments.pairs import as_json as to_json
+    from relight.work.experiments.pairs import read_paired_report
 
     with current_store() as store:
         _prepare(store, name, file, given)
@@ -79,7 +79,7 @@ def start(name: str, file: Path | None, as_json: bool, **given: Any) -> None:
 
 def _prepare(store: "Store", name: str, file: Path | None, given: Mapping[str, Any]) -> None:
     """Make the experiment, or see that it is there to go on with."""
-    from relight.experiments.register import add_experiment, change_limits, find_experiment
+    from relight.work.experiments.register import add_experiment, change_limits, find_experiment
 
     if file is not None:
         add_experiment(store, name, _read_plan(file, given), now=int(time.time() * 1000))
@@ -96,9 +96,9 @@ def _prepare(store: "Store", name: str, file: Path | None, given: Mapping[str, A
 def _read_plan(file: Path, given: Mapping[str, Any]) -> "Plan":
     import os
 
-    from relight.experiments.plan import COLD, WARM, Plan
-    from relight.experiments.tasks import read_tasks
-    from relight.jobs.schedules import read_span
+    from relight.work.experiments.plan import COLD, WARM, Plan
+    from relight.work.experiments.tasks import read_tasks
+    from relight.work.jobs.schedules import read_span
 
     arms = split_words(given["models"]) if given["models"] else [COLD, WARM]
     words: list[str] = []
@@ -123,7 +123,7 @@ class _Progress:
     """Tells what goes on, a line a run, on standard error."""
 
     def __init__(self, store: "Store", name: str) -> None:
-        from relight.experiments.register import find_experiment, read_runs
+        from relight.work.experiments.register import find_experiment, read_runs
 
         found = find_experiment(store, name)
         self.planned = 2 * found.plan.planned_pairs
@@ -131,7 +131,7 @@ class _Progress:
         self.done = sum(run.status in ("done", "skipped") for run in runs)
 
     def __call__(self, kind: str, facts: Mapping[str, Any]) -> None:
-        from relight.amounts import clean, dollars, seconds
+        from relight.text import clean, dollars, seconds
 
         what = f"{clean(facts['task'])} {clean(facts['arm'])}"
         if kind == "begun":
@@ -158,7 +158,7 @@ def stop(name: str, at_once: bool, as_json: bool) -> None:
 
     `relight experiment start NAME` goes on with it later. An interrupted run is then begun anew.
     """
-    from relight.experiments.register import ask_stop, find_experiment, is_running, read_runs
+    from relight.work.experiments.register import ask_stop, find_experiment, is_running, read_runs
 
     with current_store() as store:
         was_running = ask_stop(store, name, at_once=at_once, now=int(time.time() * 1000))

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from relight.experiments.comparison import Report
-    from relight.experiments.pairs import PairedReport
-    from relight.stats import Estimate
+    from relight.stats.rates import Estimate
+    from relight.work.experiments.comparison import Report
+    from relight.work.experiments.pairs import PairedReport
 
 # each measure in words, and how its figures are written
 LINES = {
@@ -155,7 +155,7 @@ def _tell(estimate: "Estimate | None", form: str, *, sign: str = "") -> str:
 
 
 def _write(figure: float, form: str, sign: str) -> str:
-    from relight.amounts import count
+    from relight.text import count
 
     if form == "tokens":
         mark = "-" if figure < 0 else sign

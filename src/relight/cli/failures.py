@@ -3,7 +3,7 @@ from typing import Any
 import click
 
 from relight.cli.options import current_store, json_option, print_json, relight_command
-from relight.filters import DEFAULT_SINCE, read_filter
+from relight.reports.filters import DEFAULT_SINCE, read_filter
 
 TEXT_ROWS = 20
 
@@ -18,7 +18,7 @@ def command(since: str, as_json: bool) -> None:
     answer. A spiral is the same failing call three times or more, or one tool failing five times
     in a row; tokens and cost are those of the turns that made the calls.
     """
-    from relight.failing import read_failures
+    from relight.reports.failures import read_failures
 
     with current_store() as store:
         found = read_failures(store, read_filter(store, since=since))

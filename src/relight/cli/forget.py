@@ -13,8 +13,8 @@ def command(session: str, yes: bool) -> None:
     own file is not touched.
     """
     from relight.cli.screen import clean
-    from relight.sessions import find_session
-    from relight.store.retention import forget
+    from relight.reports.sessions import find_session
+    from relight.store.keep.retention import forget
 
     with current_store() as store:
         session_id = find_session(store, session)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from relight.amounts import size
 from relight.cli.options import current_store, json_option, print_json, relight_command
 from relight.errors import RelightError
-from relight.importing import import_all
 from relight.model import Imported
 from relight.sources import SOURCES, find_source
 from relight.store import Store
+from relight.text import size
+from relight.warm.automatic import import_and_propose
 
 WATCH_SECONDS = 2.0
 
@@ -58,11 +58,11 @@ def _import_once(
         from relight.cli.screen import progress_bar
 
         with progress_bar("importing") as progress:
-            done = import_all(
+            done = import_and_propose(
                 store, sources=sources, folder=folder, progress=progress, on_wait=_tell_waiting
             )
     else:
-        done = import_all(store, sources=sources, folder=folder, on_wait=_tell_waiting)
+        done = import_and_propose(store, sources=sources, folder=folder, on_wait=_tell_waiting)
     spent = time.monotonic() - started
     if is_quiet and not any(one.bytes or one.unreadable for one in done):
         return

@@ -34,8 +34,8 @@ def command() -> None:
 @json_option
 def list_jobs(as_json: bool) -> None:
     """List the jobs, with their last outcome."""
-    from relight.jobs.holders import find_alive
-    from relight.ledger import read_jobs
+    from relight.reports.runs import read_jobs
+    from relight.work.jobs.leases import find_alive
 
     with current_store() as store:
         _settle_dead(store)
@@ -62,8 +62,8 @@ def list_jobs(as_json: bool) -> None:
 @json_option
 def show(name: str, as_json: bool) -> None:
     """Show one job: what it does, when it is due, how its last runs went."""
-    from relight.jobs.view import describe_job
-    from relight.ledger import find_foreign, read_runs
+    from relight.reports.runs import find_foreign, read_runs
+    from relight.work.jobs.view import describe_job
 
     with current_store() as store:
         _settle_dead(store)
@@ -83,7 +83,7 @@ def show(name: str, as_json: bool) -> None:
 @json_option
 def history(name: str | None, limit: int | None, as_json: bool) -> None:
     """Show runs, newest first, of all jobs or of one."""
-    from relight.ledger import read_runs
+    from relight.reports.runs import read_runs
 
     most = limit if as_json else (limit or SHOWN_RUNS) + 1
     with current_store() as store:
@@ -107,7 +107,7 @@ def history(name: str | None, limit: int | None, as_json: bool) -> None:
 @json_option
 def pause(name: str, as_json: bool) -> None:
     """Begin no more runs of a job until it is resumed."""
-    from relight.jobs.registry import pause_job
+    from relight.work.jobs.registry import pause_job
 
     with current_store() as store:
         pause_job(store, name)
@@ -119,8 +119,8 @@ def pause(name: str, as_json: bool) -> None:
 @json_option
 def resume(name: str, as_json: bool) -> None:
     """Go on with a job that was paused, from its next time on."""
-    from relight.jobs.registry import find_job, resume_job
-    from relight.jobs.schedules import tell_moment
+    from relight.work.jobs.registry import find_job, resume_job
+    from relight.work.jobs.schedules import tell_moment
 
     with current_store() as store:
         due = resume_job(store, name, now=_now())
@@ -135,7 +135,7 @@ def resume(name: str, as_json: bool) -> None:
 @json_option
 def remove(name: str, yes: bool, as_json: bool) -> None:
     """Remove a job; its history stays."""
-    from relight.jobs.registry import find_job, remove_job
+    from relight.work.jobs.registry import find_job, remove_job
 
     with current_store() as store:
         find_job(store, name)
@@ -154,11 +154,11 @@ def _tell_state(name: str, state: str, told: str, *, as_json: bool) -> None:
 
 def _settle_dead(store: Any) -> None:
     """A run whose process is gone is not shown as running, and with what it left."""
-    from relight.jobs.losses import find_dead, find_untold, settle_dead
+    from relight.work.jobs.lost_runs import find_dead, find_untold, settle_dead
 
     settle_dead(store, find_dead(store, now=_now()))
     if find_untold(store):
-        from relight.jobs.aftermath import follow_up
+        from relight.work.jobs.aftermath import follow_up
 
         follow_up(store)
 

@@ -23,9 +23,9 @@ def add(name: str, as_json: bool, **given: Any) -> None:
     agent at any OpenAI-compatible endpoint; with --command the work is done by another agent's
     program, such as "claude -p {prompt}", and the session it leaves is imported.
     """
-    from relight.jobs.job import read_job
-    from relight.jobs.preparing import settle_job
-    from relight.jobs.registry import add_job
+    from relight.work.jobs.job import read_job
+    from relight.work.jobs.preparing import settle_job
+    from relight.work.jobs.registry import add_job
 
     fields = read_fields(given)
     if "schedule" not in fields:
@@ -48,9 +48,9 @@ def edit(name: str, as_json: bool, **given: Any) -> None:
     """
     import msgspec
 
-    from relight.jobs.job import read_job
-    from relight.jobs.preparing import settle_job
-    from relight.jobs.registry import add_job, find_job
+    from relight.work.jobs.job import read_job
+    from relight.work.jobs.preparing import settle_job
+    from relight.work.jobs.registry import add_job, find_job
 
     fields = read_fields(given)
     if not fields:
@@ -68,8 +68,8 @@ def edit(name: str, as_json: bool, **given: Any) -> None:
 
 
 def _show(store: Store, name: str, done: str, *, as_json: bool) -> None:
-    from relight.jobs.holders import find_alive
-    from relight.jobs.view import describe_job
+    from relight.work.jobs.leases import find_alive
+    from relight.work.jobs.view import describe_job
 
     told = describe_job(store, name, now=_now())
     if as_json:

@@ -20,8 +20,8 @@ def export(names: tuple[str, ...], as_json: bool) -> None:
     """Print jobs as TOML, all or those named, to keep or to take elsewhere."""
     import msgspec
 
-    from relight.jobs.registry import find_job, find_paused, read_own_jobs
-    from relight.jobs.sharing import write_tables
+    from relight.work.jobs.registry import find_job, find_paused, read_own_jobs
+    from relight.work.jobs.sharing import write_tables
 
     with current_store() as store:
         jobs = [find_job(store, name) for name in names] or read_own_jobs(store)
@@ -44,9 +44,9 @@ def import_jobs(file: Path, replace: bool, yes: bool, as_json: bool) -> None:
     All are checked before the first is added. Jobs whose one time has passed are left out.
     """
     from relight.cli import screen
-    from relight.jobs.registry import add_jobs, is_past
-    from relight.jobs.sharing import read_tables, write_tables
-    from relight.jobs.view import describe_job
+    from relight.work.jobs.registry import add_jobs, is_past
+    from relight.work.jobs.sharing import read_tables, write_tables
+    from relight.work.jobs.view import describe_job
 
     now = int(time.time() * 1000)
     with current_store() as store:

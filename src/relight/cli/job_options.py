@@ -66,7 +66,7 @@ def job_options(function: Function) -> Function:
 
 def read_fields(given: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a job that these options tell; an empty text takes away what was there."""
-    from relight.jobs.schedules import read_span
+    from relight.work.jobs.schedules import read_span
 
     fields: dict[str, Any] = {name: given[name] for name in PLAIN if given[name] is not None}
     fields = {name: None if value == "" else value for name, value in fields.items()}

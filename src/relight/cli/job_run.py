@@ -15,10 +15,10 @@ def run(name: str, as_json: bool) -> None:
 
     The schedule goes on as before; a paused job is run too. Exit 1 if the run failed.
     """
-    from relight.jobs.execution import execute_run
-    from relight.jobs.holders import Holder
-    from relight.jobs.running import run_now
-    from relight.ledger import read_run
+    from relight.reports.runs import read_run
+    from relight.work.jobs.claimed_run import run_now
+    from relight.work.jobs.leases import Holder
+    from relight.work.jobs.run import execute_run
 
     # told to end, a run puts its things away and says that it was
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))

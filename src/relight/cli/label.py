@@ -1,7 +1,7 @@
 import click
 
 from relight.cli.options import current_store, relight_command
-from relight.labels import NAMES
+from relight.reports.labels import NAMES
 
 
 @relight_command("label", example='relight label codex:01a1dd31 failure --why "wrong file"')
@@ -13,8 +13,8 @@ def command(session: str, outcome: str, why: str | None) -> None:
 
     Labels make templates, comparisons and scores better. `unknown` takes the verdict out of it.
     """
-    from relight.labels import label_session
-    from relight.sessions import find_session
+    from relight.reports.labels import label_session
+    from relight.reports.sessions import find_session
 
     with current_store() as store:
         session_id = find_session(store, session)

@@ -31,7 +31,7 @@ def command() -> None:
 def presets(as_json: bool) -> None:
     """List the presets in config.toml."""
     from relight.config import find_home, read_config
-    from relight.mixture import find_preset
+    from relight.work.moa.mixture import find_preset
 
     config = read_config(find_home(current_home()))
     found = [find_preset(config, name) for name in config.presets]
@@ -60,7 +60,7 @@ def presets(as_json: bool) -> None:
 @json_option
 def run(preset: str, prompt: str, as_json: bool) -> None:
     """Ask a preset one question, recorded."""
-    from relight.moa import MoA
+    from relight.work.moa.client import MoA
 
     with current_store() as store, MoA(preset, store=store) as client:
         messages = [{"role": "user", "content": prompt}]
@@ -97,7 +97,7 @@ def run(preset: str, prompt: str, as_json: bool) -> None:
 def traces(as_json: bool) -> None:
     """List the traced sessions, the newest first."""
     from relight.config import find_home, read_config
-    from relight.traces import list_traces
+    from relight.work.moa.traces import list_traces
 
     rows = list_traces(read_config(find_home(current_home())).trace_folder)
     if as_json:
@@ -133,7 +133,7 @@ def show(session: str, number: int | None, as_json: bool) -> None:
     SESSION is a session's id, the unique beginning of one, or a trace file, also one of Hermes.
     """
     from relight.config import find_home, read_config
-    from relight.traces import find_trace, read_trace, tell_trace
+    from relight.work.moa.traces import find_trace, read_trace, tell_trace
 
     config = read_config(find_home(current_home()))
     is_file = session.endswith(".jsonl") and Path(session).is_file()
@@ -150,7 +150,7 @@ def show(session: str, number: int | None, as_json: bool) -> None:
 
 def _print(turns: Sequence[Mapping[str, Any]], *, is_whole: bool) -> None:
     from relight.cli import screen
-    from relight.traces import DISAGREEING, all_calls
+    from relight.work.moa.traces import DISAGREEING, all_calls
 
     for number, turn in enumerate(turns, start=1):
         title = f"turn {number} · {turn.get('ts')} · preset {turn.get('preset')}"

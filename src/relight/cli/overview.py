@@ -4,9 +4,9 @@ import os
 
 import click
 
-from relight import filters, reports
 from relight.cli import screen
 from relight.cli.report import print_report
+from relight.reports import filters, totals
 from relight.store import Store, open_store
 
 
@@ -20,8 +20,9 @@ def show_overview(home: str | None) -> None:
 def _first_run(store: Store) -> bool:
     """Find the agents on this machine and read them; whether there was anything."""
     from relight.cli.importing import summarise
-    from relight.importing import find_work, import_all
+    from relight.intake.importing import find_work
     from relight.sources import SOURCES
+    from relight.warm.automatic import import_and_propose
 
     found = {name: len(list(find_work(store, name, None, os.environ))) for name in SOURCES}
     if not any(found.values()):
@@ -38,7 +39,7 @@ def _first_run(store: Store) -> bool:
 
     started = time.monotonic()
     with screen.progress_bar("importing") as progress:
-        done = import_all(store, progress=progress)
+        done = import_and_propose(store, progress=progress)
     click.echo(summarise(done, time.monotonic() - started))
     return True
 
@@ -58,7 +59,7 @@ def _show(store: Store) -> None:
     span = f"{(write_time(first) or '')[:10]} to {(write_time(last) or '')[:10]}"
     screen.print_text(f"Recorded: {sessions}{within}, {span}", style="bold")
     chosen = filters.read_filter(store)
-    by_day = reports.report(store, ("day",), chosen)
+    by_day = totals.report(store, ("day",), chosen)
     if by_day.rows:
         print_report(by_day)
         _print_tops(store, chosen)
@@ -70,7 +71,7 @@ def _show(store: Store) -> None:
 def _print_tops(store: Store, chosen: filters.Filter) -> None:
     """The models and projects that cost most."""
     for key in ("model", "project"):
-        found = reports.sum_costs(store, key, chosen)
+        found = totals.sum_costs(store, key, chosen)
         rows = sorted(found, key=lambda row: row["cost_usd"] or 0, reverse=True)[:3]
         told = " · ".join(
             f"{str(row[key] or 'unknown').rsplit('/', 1)[-1]}"
@@ -81,7 +82,7 @@ def _print_tops(store: Store, chosen: filters.Filter) -> None:
 
 
 def _print_next(store: Store) -> None:
-    from relight.importing import find_work
+    from relight.intake.importing import find_work
     from relight.sources import SOURCES
 
     waiting = sum(1 for name in SOURCES for _ in find_work(store, name, None, os.environ))

@@ -50,7 +50,7 @@ def command(
     figures, but cannot be shown in full or derived again. The index is small: keep it long.
     """
     from relight.cli.screen import size
-    from relight.store.retention import prune
+    from relight.store.keep.retention import prune
 
     with current_store() as store:
         drop = partial(

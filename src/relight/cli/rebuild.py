@@ -13,7 +13,7 @@ def command(reprice: bool, again_redact: bool) -> None:
     the figures they have.
     """
     from relight.cli.screen import progress_bar
-    from relight.rebuilding import rebuild
+    from relight.intake.rebuild import rebuild
 
     with current_store() as store, progress_bar("rebuilding") as progress:
         parts = rebuild(store, reprice=reprice, again_redact=again_redact, progress=progress)

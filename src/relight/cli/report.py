@@ -2,9 +2,9 @@ from collections.abc import Sequence
 
 import click
 
-from relight import filters, reports
 from relight.cli.options import current_store, json_option, print_json, relight_command
-from relight.reports import Report
+from relight.reports import filters, totals
+from relight.reports.totals import Report
 
 SHORT_NAME, LONG_NAME = 13, 36
 MARKDOWN_COLUMNS = (
@@ -22,7 +22,7 @@ MARKDOWN_COLUMNS = (
 
 
 @relight_command("report", example="relight report --by model,project --since 7d")
-@click.option("--by", default="day", metavar="KEYS", help=f"Of {', '.join(reports.KEYS)}.")
+@click.option("--by", default="day", metavar="KEYS", help=f"Of {', '.join(totals.KEYS)}.")
 @click.option("--since", default=filters.DEFAULT_SINCE, metavar="D", help="2026-05-01, 7d or all.")
 @click.option("--until", metavar="D", help="The last day, as 2026-05-31 or 7d.")
 @click.option("--source", metavar="S", help="Only this source.")
@@ -51,12 +51,12 @@ def command(
         raise click.UsageError("choose one of --json, --csv and --markdown")
     keys = [key.strip() for key in by.split(",") if key.strip()]
     if not keys:
-        raise click.UsageError(f"--by needs a key: {', '.join(reports.KEYS)}")
+        raise click.UsageError(f"--by needs a key: {', '.join(totals.KEYS)}")
     with current_store() as store:
         chosen = filters.read_filter(
             store, since=since, until=until, source=source, model=model, project=project
         )
-        found = reports.report(store, keys, chosen)
+        found = totals.report(store, keys, chosen)
         has_any = bool(found.rows) or bool(store.query("select 1 from session limit 1"))
     if as_json:
         print_json(found)

@@ -55,8 +55,8 @@ def command(
     it. Tool results longer than --max-tool-chars are shortened for the model, and kept whole in
     the record. Exit 1 if the run failed.
     """
-    from relight.agent.guard import Budget
-    from relight.agent.runs import run_prompt
+    from relight.work.agent.guard import Budget
+    from relight.work.agent.runs import run_prompt
 
     if not model:
         raise RelightError("which model?", "name one with --model or RELIGHT_MODEL")

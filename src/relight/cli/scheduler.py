@@ -46,7 +46,7 @@ def command(
     if install or remove:
         _install(install or "auto", remove=remove, yes=yes)
         return
-    from relight.jobs.scheduler import Scheduler
+    from relight.work.jobs.scheduler import Scheduler
 
     with current_store() as store:
         size = max_parallel or store.config.max_parallel
@@ -77,8 +77,8 @@ def _tell(store: Store, kind: str, told: Any, *, as_json: bool) -> None:
 
 
 def _tell_run(store: Store, run_id: int, *, as_json: bool) -> None:
-    from relight.amounts import clean
-    from relight.ledger import read_run
+    from relight.reports.runs import read_run
+    from relight.text import clean
 
     run = read_run(store, run_id)
     if as_json:
@@ -95,7 +95,7 @@ def _tell_run(store: Store, run_id: int, *, as_json: bool) -> None:
 def _install(kind: str, *, remove: bool, yes: bool) -> None:
     """Show the files that start Relight at boot, ask, and write them; or take them away."""
     from relight.config import find_home
-    from relight.jobs.boot import find_kind, find_units, install_units, remove_units
+    from relight.work.jobs.boot import find_kind, find_units, install_units, remove_units
 
     chosen = find_kind() if kind == "auto" else kind
     units = find_units(chosen, home=find_home(current_home()))

@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from relight.amounts import clean as clean
-from relight.amounts import clean_lines as clean_lines
-from relight.amounts import count as count
-from relight.amounts import dollars as dollars
-from relight.amounts import seconds as seconds
-from relight.amounts import size as size
+from relight.text import clean as clean
+from relight.text import clean_lines as clean_lines
+from relight.text import count as count
+from relight.text import dollars as dollars
+from relight.text import seconds as seconds
+from relight.text import size as size
 
 READABLE = 14  # characters that tell most names apart
 BLOCKS = " ▏▎▍▌▋▊▉█"

@@ -15,8 +15,8 @@ def command(session: str, as_json: bool) -> None:
 
     SESSION is `source:id` as printed, the agent's own id, or a unique beginning of either.
     """
-    from relight.sessions import find_session, read_session
-    from relight.store.due import settle
+    from relight.reports.sessions import find_session, read_session
+    from relight.store.derive.due import settle
 
     with current_store() as store:
         settle(store)

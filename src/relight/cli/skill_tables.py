@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any
 
-from relight.averages import SkillEma
 from relight.cli import screen
-from relight.comparing import Comparison
-from relight.skills import SkillTotal
+from relight.reports.skills.averages import SkillEma
+from relight.reports.skills.comparison import Comparison
+from relight.reports.skills.uses import SkillTotal
 
 WIDE = 100
 Daily = list[dict[str, Any]]

@@ -7,7 +7,7 @@ from relight.cli.options import (
     relight_command,
     relight_group,
 )
-from relight.filters import DEFAULT_SINCE
+from relight.reports.filters import DEFAULT_SINCE
 
 
 @relight_group("skills", example="relight skills ema --half-life 5")
@@ -29,8 +29,8 @@ def stats(since: str, until: str | None, skill: str | None, as_json: bool) -> No
 
     --json has a row for each day, as the view skill_stats_daily in the database.
     """
-    from relight.filters import read_filter
-    from relight.skills import read_daily, read_totals
+    from relight.reports.filters import read_filter
+    from relight.reports.skills.uses import read_daily, read_totals
 
     with current_store() as store:
         chosen = read_filter(store, since=since, until=until)
@@ -58,8 +58,8 @@ def ema(window_days: int, alpha: float | None, half_life: float | None, as_json:
     Each use weighs by its age in days: with alpha 0.3 it counts half after 1.94 days. n_eff is how
     many equal uses the known outcomes are worth.
     """
-    from relight.averages import find_window, query_skill_ema, read_half_life
-    from relight.skills import read_daily
+    from relight.reports.skills.averages import find_window, query_skill_ema, read_half_life
+    from relight.reports.skills.uses import read_daily
 
     half_life_days = read_half_life(alpha, half_life)
     with current_store() as store:
@@ -87,7 +87,7 @@ def compare(skill: str, models: str | None, margin: float, as_json: bool) -> Non
     Compares success and cost for each success with the dearest model, and says how sure the runs
     so far make it, or how many more would settle it.
     """
-    from relight.comparing import compare_models
+    from relight.reports.skills.comparison import compare_models
 
     names = None
     if models is not None:
@@ -161,7 +161,7 @@ def record(
     """
     from functools import partial
 
-    from relight.skills import AS_KNOWN, record_skill_invocation
+    from relight.reports.skills.uses import AS_KNOWN, record_skill_invocation
     from relight.times import read_typed
 
     with current_store() as store:
@@ -196,7 +196,7 @@ def record(
     if as_json:
         print_json({"id": number})
     else:
-        from relight.amounts import clean
+        from relight.text import clean
 
         apart = f"; the session {session_id} is not recorded here so far" if is_apart else ""
         click.echo(clean(f"recorded a use of {skill} as number {number}{apart}"))

@@ -14,7 +14,7 @@ from relight.cli.options import (
     yes_option,
 )
 from relight.cli.template_exchange import auto, export, import_file
-from relight.templates.library import find_template, read_candidates, read_templates, read_versions
+from relight.warm.library import find_template, read_candidates, read_templates, read_versions
 
 
 @relight_group("template", example="relight template auto --dry-run")
@@ -52,7 +52,7 @@ def create(
     """
     from relight.cli import screen
     from relight.cli.template_view import show_template, tell_redactions, tell_template
-    from relight.templates.capture import capture_template
+    from relight.warm.capture import capture_template
 
     with current_store() as store:
         before = {one.name for one in read_templates(store, with_retired=False)}
@@ -124,13 +124,8 @@ def list_templates(with_all: bool, candidates: bool, as_json: bool) -> None:
 def show(name: str, version: int | None, as_json: bool) -> None:
     """Show a template, and the text that a session would get."""
     from relight.cli import screen
-    from relight.cli.template_view import (
-        show_template,
-        tell_origin,
-        tell_redactions,
-        tell_template,
-    )
-    from relight.templates.injection import render_template
+    from relight.cli.template_view import show_template, tell_origin, tell_redactions, tell_template
+    from relight.warm.injection import render_template
 
     with current_store() as store:
         found = find_template(store, name, version=version)
@@ -153,7 +148,7 @@ def show(name: str, version: int | None, as_json: bool) -> None:
 def delete(name: str, yes: bool) -> None:
     """Delete a template with all its versions."""
     from relight.cli.screen import clean
-    from relight.templates.library import delete_template
+    from relight.warm.library import delete_template
 
     with current_store() as store:
         found = find_template(store, name)
@@ -169,7 +164,7 @@ def delete(name: str, yes: bool) -> None:
 def retire(name: str, why: str) -> None:
     """Take a template out of use, or decline a candidate; it is kept."""
     from relight.cli.screen import clean
-    from relight.templates.library import retire_template
+    from relight.warm.library import retire_template
 
     with current_store() as store:
         retire_template(store, name, why=why)
@@ -192,8 +187,8 @@ def accept(names: Sequence[str]) -> None:
 
 def _take_into_use(names: Sequence[str]) -> None:
     from relight.cli.screen import clean
-    from relight.templates.curation import take_into_use
-    from relight.templates.record import find_harm
+    from relight.warm.curation import take_into_use
+    from relight.warm.results import find_harm
 
     with current_store() as store:
         for name in names:
@@ -214,7 +209,7 @@ def _take_into_use(names: Sequence[str]) -> None:
 def stats(as_json: bool) -> None:
     """Show what each version of each template achieved."""
     from relight.cli import screen
-    from relight.templates.record import read_stats
+    from relight.warm.results import read_stats
 
     with current_store() as store:
         rows = read_stats(store)

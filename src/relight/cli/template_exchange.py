@@ -29,7 +29,7 @@ def auto(dry_run: bool, limit: int, as_json: bool) -> None:
     does by itself: candidates, use or off.
     """
     from relight.cli import screen
-    from relight.templates.automatic import capture_candidates
+    from relight.warm.automatic import capture_candidates
 
     with current_store() as store:
         found = capture_candidates(store, dry_run=dry_run, limit=limit)
@@ -67,8 +67,8 @@ def auto(dry_run: bool, limit: int, as_json: bool) -> None:
 )
 def export(name: str, place: Path) -> None:
     """Write a template as a JSON file, unless a secret is found in it."""
-    from relight.templates.library import find_template
-    from relight.templates.sharing import export_template
+    from relight.warm.library import find_template
+    from relight.warm.sharing import export_template
 
     with current_store() as store:
         path = export_template(find_template(store, name), place)
@@ -87,8 +87,8 @@ def import_file(file: Path, name: str | None, yes: bool) -> None:
     """
     from relight.cli import screen
     from relight.cli.template_view import tell_origin, tell_redactions, tell_template
-    from relight.templates.injection import render_template
-    from relight.templates.sharing import import_template, read_foreign
+    from relight.warm.injection import render_template
+    from relight.warm.sharing import import_template, read_foreign
 
     with current_store() as store:
         found = read_foreign(store, file, name=name)

@@ -1,8 +1,8 @@
 """A template in words."""
 
-from relight.templates.library import Template
-from relight.templates.telling import WARNINGS
-from relight.templates.telling import show_template as show_template
+from relight.warm.library import Template
+from relight.warm.telling import WARNINGS
+from relight.warm.telling import show_template as show_template
 
 
 def tell_template(template: Template) -> str:

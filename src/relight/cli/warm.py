@@ -71,8 +71,8 @@ def command(
         raise click.UsageError("--remove goes with --install")
     if not task or not task.strip():
         raise click.UsageError("say what the task is: relight warm TASK")
-    from relight.templates.injection import as_format
-    from relight.templates.provision import provision_session
+    from relight.warm.injection import as_format
+    from relight.warm.provision import provision_session
 
     with current_store() as store:
         given = provision_session(
@@ -108,7 +108,7 @@ def command(
 
 def _answer_hook() -> None:
     """Answer Claude Code's hook; whatever goes wrong here, its session goes on."""
-    from relight.hooks import answer_prompt
+    from relight.warm.agents.claude_hook import answer_prompt
 
     answer = answer_prompt(sys.stdin.buffer.read(), home=current_home())
     if answer:

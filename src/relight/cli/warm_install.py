@@ -9,8 +9,8 @@ import click
 from relight.cli.options import ask, current_home, print_json
 from relight.config import find_home
 from relight.errors import RelightError
-from relight.hermes_package import Step
-from relight.integrations import Change, apply_change, plan_change
+from relight.warm.agents.hermes_package import Step
+from relight.warm.agents.settings import Change, apply_change, plan_change
 
 # the packages that came into Hermes' Python with Relight, so that they can go with it
 ADDED = "hermes-packages.json"
@@ -61,7 +61,7 @@ def _show(change: Change, step: Step, *, remove: bool, is_quiet: bool) -> None:
 
 def _plan_hermes(home: Path, *, remove: bool) -> Step:
     """Hermes loads the plugin from its own Python, so that has to change as well."""
-    from relight.hermes_package import plan_addition, plan_removal
+    from relight.warm.agents.hermes_package import plan_addition, plan_removal
 
     return plan_removal(_read_added(home)) if remove else plan_addition()
 
@@ -69,7 +69,7 @@ def _plan_hermes(home: Path, *, remove: bool) -> Step:
 def _run_step(step: Step, home: Path, *, remove: bool) -> None:
     import msgspec
 
-    from relight.hermes_package import run_step
+    from relight.warm.agents.hermes_package import run_step
 
     news = run_step(step)
     kept = home / ADDED

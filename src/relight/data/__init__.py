@@ -1,0 +1,8 @@
+"""Tables that people edit: prices, failure kinds, verdict rules, secrets, weights, recipes."""
+
+from pathlib import Path
+
+
+def read_data(name: str) -> str:
+    """Return the text of one of the TOML files in this folder."""
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")

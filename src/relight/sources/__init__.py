@@ -32,20 +32,20 @@ class Source(Protocol):
 Fetch = Callable[[Origin, Mapping[str, Mark]], Iterator[Piece]]
 
 SOURCES = {
-    "claude-code": "relight.sources.claude_code",
-    "codex": "relight.sources.codex",
-    "hermes": "relight.sources.hermes",
-    "chat": "relight.sources.chat",
-    "relight": "relight.sources.relight",
+    "claude-code": "relight.sources.claude_code.reader",
+    "codex": "relight.sources.codex.reader",
+    "hermes": "relight.sources.hermes.reader",
+    "chat": "relight.sources.chat.reader",
+    "relight": "relight.sources.relight.reader",
 }
 
 # how each source's records are read as chat messages
 TALKS = {
-    "claude-code": "relight.sources.claude_talk",
-    "codex": "relight.sources.codex_talk",
-    "hermes": "relight.sources.hermes_talk",
-    "chat": "relight.sources.chat_talk",
-    "relight": "relight.sources.relight_talk",
+    "claude-code": "relight.sources.claude_code.talk",
+    "codex": "relight.sources.codex.talk",
+    "hermes": "relight.sources.hermes.talk",
+    "chat": "relight.sources.chat.talk",
+    "relight": "relight.sources.relight.talk",
 }
 
 

@@ -1,6 +1,5 @@
 """What every reader gathers while it walks through the records of a source."""
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
@@ -30,11 +29,6 @@ BAD_LINE = (
     AttributeError,
     OverflowError,
     RecursionError,
-)
-# half of a character of two halves, as JavaScript leaves it when it cuts a string
-LONE_SURROGATE = re.compile(
-    rb"\\\\|(\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
-    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 )
 # what Claude Code, and what exports its sessions, writes in a person's place
 INTERRUPTED = "[Request interrupted by user"
@@ -162,17 +156,6 @@ class CheckedReading(Reading):
 def check(value: S) -> S:
     """The value, if its fields are of the kinds and within the bounds that it declares."""
     return msgspec.convert(msgspec.to_builtins(value), type(value))
-
-
-def decode_mended(decode: Callable[[bytes], T], line: bytes) -> T:
-    """A record, also when it holds half a character, which is replaced."""
-    try:
-        return decode(line)
-    except msgspec.DecodeError:
-        mended = LONE_SURROGATE.sub(lambda found: b"\\ufffd" if found[1] else found[0], line)
-        if mended == line:
-            raise
-        return decode(mended)
 
 
 def merge_sessions(known: Session, more: Session) -> Session:

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from relight.injections import strip_block
+from relight.chat.injected import strip_block
 
 
 class Talk(Struct, frozen=True):

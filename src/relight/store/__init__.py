@@ -12,9 +12,9 @@ from typing import Any, Self
 
 from relight.config import Config, find_home, read_config
 from relight.errors import RelightError, StoreError
-from relight.forks import renew_in_forks
-from relight.store.log import Log
-from relight.store.migrate import migrate
+from relight.locks import renew_in_forks
+from relight.store.keep.log import Log
+from relight.store.keep.migrate import migrate
 
 BUSY_SECONDS = 60
 FOUNDING_SECONDS = 0.01

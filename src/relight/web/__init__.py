@@ -8,7 +8,7 @@ A page is one module, one template and one row in `PAGES`:
 `show` is a plain function. It runs in a thread of its own with `view.store`, a store that can only
 read and answers everything as of one moment, so a page never waits for an import and no import
 waits for a page. `view.filters` are the filters of every page's address, `view.chosen` the same as
-`relight.filters.Filter`, `view.path` what the address names, `view.query` its other parameters.
+`reports.filters.Filter`, `view.path` what the address names, `view.query` its other parameters.
 `MissingError` becomes a 404 page and any other `RelightError` a 400, each with its hint.
 
 Every template sees `view`, `page` (its row), `pages`, `link(path, **changes)`, which keeps the

@@ -24,8 +24,8 @@ class Action(Struct, frozen=True):
 
 
 def label(store: Store, sent: ask.Label, path: Path) -> Any:
-    from relight.labels import label_session
-    from relight.sessions import find_session, name_session
+    from relight.reports.labels import label_session
+    from relight.reports.sessions import find_session, name_session
 
     found = find_session(store, path["session"])
     label_session(store, found, sent.outcome, why=sent.why or None)
@@ -33,8 +33,8 @@ def label(store: Store, sent: ask.Label, path: Path) -> Any:
 
 
 def capture(store: Store, sent: ask.Capture, path: Path) -> Any:
-    from relight.templates.capture import capture_template
-    from relight.templates.telling import show_template
+    from relight.warm.capture import capture_template
+    from relight.warm.telling import show_template
 
     made = capture_template(
         store,
@@ -54,15 +54,15 @@ def capture_of(store: Store, sent: ask.CaptureOf, _: Path) -> Any:
 
 
 def retire(store: Store, sent: ask.Retire, path: Path) -> Any:
-    from relight.templates.library import retire_template
+    from relight.warm.library import retire_template
 
     retire_template(store, path["template"], why=sent.why)
     return _tell_template(store, path["template"])
 
 
 def restore(store: Store, _: ask.Nothing, path: Path) -> Any:
-    from relight.templates.curation import take_into_use
-    from relight.templates.library import find_template
+    from relight.warm.curation import take_into_use
+    from relight.warm.library import find_template
 
     found = find_template(store, path["template"])
     if found.state != "live":
@@ -71,21 +71,21 @@ def restore(store: Store, _: ask.Nothing, path: Path) -> Any:
 
 
 def _tell_template(store: Store, name: str) -> Any:
-    from relight.templates.library import find_template
-    from relight.templates.telling import show_template
+    from relight.warm.library import find_template
+    from relight.warm.telling import show_template
 
     return show_template(find_template(store, name), with_seed=False)
 
 
 def pause(store: Store, _: ask.Nothing, path: Path) -> Any:
-    from relight.jobs.registry import pause_job
+    from relight.work.jobs.registry import pause_job
 
     pause_job(store, path["job"])
     return _tell_job(store, path["job"])
 
 
 def resume(store: Store, _: ask.Nothing, path: Path) -> Any:
-    from relight.jobs.registry import resume_job
+    from relight.work.jobs.registry import resume_job
 
     resume_job(store, path["job"], now=round(time.time() * 1000))
     return _tell_job(store, path["job"])
@@ -93,7 +93,7 @@ def resume(store: Store, _: ask.Nothing, path: Path) -> Any:
 
 def run(store: Store, _: ask.Nothing, path: Path) -> Any:
     """Begin a run in a process of its own: it may last for hours, and must outlive this one."""
-    from relight.jobs.registry import find_job
+    from relight.work.jobs.registry import find_job
 
     name = find_job(store, path["job"]).name
     child = subprocess.Popen(
@@ -109,8 +109,8 @@ def run(store: Store, _: ask.Nothing, path: Path) -> Any:
 
 
 def _tell_job(store: Store, name: str) -> Any:
-    from relight.jobs.registry import find_state
     from relight.times import write_time
+    from relight.work.jobs.registry import find_state
 
     state, due = find_state(store, name)
     return {"job": name, "state": state, "next_run_at": write_time(due)}

@@ -6,9 +6,9 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from relight.errors import MissingError, RelightError
-from relight.filters import Filter
-from relight.listing import Listing, list_sessions
-from relight.reports import KEYS, report
+from relight.reports.filters import Filter
+from relight.reports.listing import Listing, list_sessions
+from relight.reports.totals import KEYS, report
 from relight.store import Store
 from relight.web import questions as ask
 from relight.web.filters import Filters, choose
@@ -32,8 +32,8 @@ def read_report(store: Store, asked: ask.Report, _: Path) -> Any:
 
 
 def read_overview(store: Store, asked: ask.Chosen, _: Path) -> Any:
-    from relight.failing import read_failures
-    from relight.ledger import read_jobs
+    from relight.reports.failures import read_failures
+    from relight.reports.runs import read_jobs
 
     chosen = _choose(store, asked)
     days = report(store, ("day",), chosen)
@@ -71,27 +71,27 @@ def read_sessions(store: Store, asked: ask.Sessions, _: Path) -> Any:
 
 
 def read_session(store: Store, _: ask.Nothing, path: Path) -> Any:
-    from relight import sessions
+    from relight.reports import sessions
 
     return sessions.read_session(store, sessions.find_session(store, path["session"]))
 
 
 def read_steps(store: Store, asked: ask.Steps, path: Path) -> Any:
-    from relight import steps
-    from relight.sessions import find_session
+    from relight.reports import steps
+    from relight.reports.sessions import find_session
 
     found = find_session(store, path["session"])
     return steps.read_steps(store, found, after=asked.after or None, limit=asked.limit)
 
 
 def read_failures(store: Store, asked: ask.Chosen, _: Path) -> Any:
-    from relight import failing
+    from relight.reports import failures
 
-    return {"since": asked.since, **failing.read_failures(store, _choose(store, asked))}
+    return {"since": asked.since, **failures.read_failures(store, _choose(store, asked))}
 
 
 def read_skill_stats(store: Store, asked: ask.SkillStats, _: Path) -> Any:
-    from relight.skills import read_daily
+    from relight.reports.skills.uses import read_daily
 
     chosen = _choose(store, asked)
     if asked.skill:
@@ -101,7 +101,7 @@ def read_skill_stats(store: Store, asked: ask.SkillStats, _: Path) -> Any:
 
 
 def read_skill_ema(store: Store, asked: ask.SkillEma, _: Path) -> Any:
-    from relight.averages import query_skill_ema, read_half_life
+    from relight.reports.skills.averages import query_skill_ema, read_half_life
 
     half_life = read_half_life(asked.alpha or None, asked.half_life_days or None)
     rows = query_skill_ema(store, window_days=asked.window_days, half_life_days=half_life)
@@ -109,7 +109,7 @@ def read_skill_ema(store: Store, asked: ask.SkillEma, _: Path) -> Any:
 
 
 def compare_skill(store: Store, asked: ask.SkillCompare, _: Path) -> Any:
-    from relight.comparing import compare_models
+    from relight.reports.skills.comparison import compare_models
 
     _check_skill(asked.skill)
     names = [name.strip() for name in (asked.models or "").split(",") if name.strip()]
@@ -117,31 +117,31 @@ def compare_skill(store: Store, asked: ask.SkillCompare, _: Path) -> Any:
 
 
 def read_jobs(store: Store, _: ask.Nothing, __: Path) -> Any:
-    from relight import ledger
+    from relight.reports import runs
 
-    return {"jobs": ledger.read_jobs(store)}
+    return {"jobs": runs.read_jobs(store)}
 
 
 def read_runs(store: Store, asked: ask.Runs, _: Path) -> Any:
-    from relight import ledger
+    from relight.reports import runs
 
-    return {"runs": ledger.read_runs(store, asked.job or None, limit=asked.limit)}
+    return {"runs": runs.read_runs(store, asked.job or None, limit=asked.limit)}
 
 
 def read_job(store: Store, _: ask.Nothing, path: Path) -> Any:
-    from relight import ledger
+    from relight.reports import runs
 
     name = path["job"]
-    meant = ledger.find_meant(store, name)
-    for job in ledger.read_jobs(store):
+    meant = runs.find_meant(store, name)
+    for job in runs.read_jobs(store):
         if job["job"] in meant:
-            return job | {"history": ledger.read_runs(store, job["job"])}
+            return job | {"history": runs.read_runs(store, job["job"])}
     raise MissingError(f"there is no job {name!r}", "`relight job list` shows them")
 
 
 def read_templates(store: Store, asked: ask.Templates, _: Path) -> Any:
-    from relight.templates import library
-    from relight.templates.telling import show_template
+    from relight.warm import library
+    from relight.warm.telling import show_template
 
     every = [*library.read_templates(store), *library.read_candidates(store)]
     shown = [one for one in every if asked.state in (UNSET, one.state)]
@@ -149,14 +149,14 @@ def read_templates(store: Store, asked: ask.Templates, _: Path) -> Any:
 
 
 def read_template_stats(store: Store, _: ask.Nothing, __: Path) -> Any:
-    from relight.templates.record import read_stats
+    from relight.warm.results import read_stats
 
     return {"templates": read_stats(store)}
 
 
 def read_template(store: Store, asked: ask.Template, path: Path) -> Any:
-    from relight.templates import library
-    from relight.templates.telling import show_template
+    from relight.warm import library
+    from relight.warm.telling import show_template
 
     found = library.find_template(store, path["template"], version=asked.version or None)
     versions = [one.version for one in library.read_versions(store, found.name)]
@@ -164,39 +164,39 @@ def read_template(store: Store, asked: ask.Template, path: Path) -> Any:
 
 
 def read_experiment(store: Store, asked: ask.Experiment, _: Path) -> Any:
-    from relight.experiments import as_json
     from relight.web.arms import read_arms
+    from relight.work.experiments import as_json
 
     return as_json(read_arms(store, asked.template or None, effect=asked.effect))
 
 
 def list_experiments(store: Store, _: ask.Nothing, __: Path) -> Any:
-    from relight.experiments.overview import read_overview as read_started
+    from relight.work.experiments.overview import read_overview as read_started
 
     return {"experiments": read_started(store)}
 
 
 def read_pairs(store: Store, _: ask.Nothing, path: Path) -> Any:
-    from relight.experiments.pairs import as_json, read_paired_report
-    from relight.experiments.register import find_experiment
+    from relight.work.experiments.pairs import as_json, read_paired_report
+    from relight.work.experiments.register import find_experiment
 
     return as_json(read_paired_report(store, find_experiment(store, path["experiment"])))
 
 
 def read_traces(store: Store, _: ask.Nothing, __: Path) -> Any:
-    from relight.traces import list_traces
+    from relight.work.moa.traces import list_traces
 
     return {"traces": list_traces(store.config.trace_folder)}
 
 
 def read_trace(store: Store, asked: ask.Trace, path: Path) -> Any:
-    from relight.traces import find_trace, tell_trace
+    from relight.work.moa.traces import find_trace, tell_trace
 
     return tell_trace(find_trace(store.config.trace_folder, path["session"]), asked.turn or None)
 
 
 def examine(store: Store, _: ask.Nothing, __: Path) -> Any:
-    from relight import doctor
+    from relight.reports import doctor
 
     return doctor.examine(store)
 

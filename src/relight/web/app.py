@@ -13,13 +13,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from relight.errors import MissingError, RelightError, StoreError
-from relight.web.answering import JSON, api_routes, check_local
-from relight.web.asking import RefusedError
 from relight.web.filters import Filters
 from relight.web.guard import Guard
 from relight.web.login import login_route
+from relight.web.page import page_route
 from relight.web.pages import PAGES, Page
-from relight.web.showing import page_route
+from relight.web.request import RefusedError
+from relight.web.routes import JSON, api_routes, check_local
 from relight.web.site import Site
 
 

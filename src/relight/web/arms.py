@@ -4,9 +4,9 @@ import threading
 import time
 from pathlib import Path
 
-from relight.experiments.comparison import EFFECT, Report
-from relight.experiments.holdout import read_report
 from relight.store import Store
+from relight.work.experiments.comparison import EFFECT, Report
+from relight.work.experiments.holdout import read_report
 
 MOST_KEPT = 50
 _lock = threading.Lock()

@@ -13,7 +13,7 @@ from itertools import groupby
 from markupsafe import Markup
 from msgspec import Struct
 
-from relight.stats import Estimate
+from relight.stats.rates import Estimate
 from relight.web.svg import element, percent, write_text
 
 COLOURS = 8

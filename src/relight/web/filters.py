@@ -9,7 +9,7 @@ from urllib.parse import quote, quote_plus
 from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.filters import DEFAULT_SINCE, Filter, read_filter
+from relight.reports.filters import DEFAULT_SINCE, Filter, read_filter
 from relight.store import Store
 
 LONGEST = 200

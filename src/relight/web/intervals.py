@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from relight.stats import Estimate
+from relight.stats.rates import Estimate
 from relight.web.charts import FOOT, UNKNOWN, Cell, Chart, Tell, find_ends, frame, tell_estimate
 from relight.web.svg import element, link_shapes, percent, write_text
 

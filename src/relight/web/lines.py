@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 from msgspec import Struct
 
-from relight.stats import Estimate
+from relight.stats.rates import Estimate
 from relight.web.charts import (
     HEIGHT,
     UNKNOWN,

@@ -8,7 +8,7 @@ import time
 from relight.config import Config
 from relight.errors import StoreError
 from relight.store import told_errors
-from relight.store.migrate import find_migrations
+from relight.store.keep.migrate import find_migrations
 from relight.web.readers import identify
 
 LOOK_SECONDS = 0.1

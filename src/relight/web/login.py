@@ -6,11 +6,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from relight.web.answering import check_local
-from relight.web.asking import read_body
 from relight.web.filters import Filters
 from relight.web.guard import COOKIE, is_same, make_cookie
 from relight.web.pages import Page
+from relight.web.request import read_body
+from relight.web.routes import check_local
 from relight.web.site import Site
 
 PAGE = Page("login", "/login", "Sign in", is_in_navigation=False)

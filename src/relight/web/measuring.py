@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from relight.amounts import count, dollars, seconds
-from relight.stats import Estimate
+from relight.stats.rates import Estimate
+from relight.text import count, dollars, seconds
 from relight.web.intervals import Interval, draw_intervals
 from relight.web.rendering import share
 from relight.web.svg import find_ticks

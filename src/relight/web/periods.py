@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
 
-from relight.filters import Filter
-from relight.reports import find_first_day
+from relight.reports.filters import Filter
+from relight.reports.totals import find_first_day
 from relight.web.rendering import day as write_day
 from relight.web.view import View
 

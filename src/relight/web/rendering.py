@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from relight.amounts import count, dollars, seconds, size
-from relight.filters import quote_name
+from relight.reports.filters import quote_name
+from relight.text import count, dollars, seconds, size
 from relight.times import read_time
 from relight.web.visible import make_line, make_visible
 

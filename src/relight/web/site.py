@@ -6,8 +6,8 @@ from typing import Any
 
 from relight.config import find_home, read_config
 from relight.store import open_store
+from relight.web.cache import Kept
 from relight.web.filters import Filters
-from relight.web.kept import Kept
 from relight.web.live import Watcher
 from relight.web.pages import PAGES
 from relight.web.readers import Readers

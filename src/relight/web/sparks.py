@@ -6,7 +6,7 @@ from functools import lru_cache
 from markupsafe import Markup
 from msgspec import Struct
 
-from relight.stats import Estimate
+from relight.stats.rates import Estimate
 from relight.web.charts import find_runs
 from relight.web.svg import element, link_shapes, percent, points
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from relight.filters import Filter
+from relight.reports.filters import Filter
 from relight.sources import SOURCES
 from relight.store import Store
 from relight.web.filters import Filters

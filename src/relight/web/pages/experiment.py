@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from relight.experiments.pairs import PairedMeasure, read_paired_report
-from relight.experiments.register import find_experiment
 from relight.web.charts import colour_of
 from relight.web.intervals import Interval
 from relight.web.measuring import ARM_COLOURS, find_words, tell_measure
 from relight.web.view import View
+from relight.work.experiments.pairs import PairedMeasure, read_paired_report
+from relight.work.experiments.register import find_experiment
 
 
 def show(view: View) -> dict[str, Any]:

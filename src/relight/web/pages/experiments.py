@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from relight.experiments.comparison import Measure, Report
-from relight.experiments.overview import read_overview
-from relight.templates.library import read_templates
+from relight.warm.library import read_templates
 from relight.web.arms import read_arms
 from relight.web.intervals import Interval
 from relight.web.measuring import ARM_COLOURS, find_words, tell_measure
 from relight.web.view import View
+from relight.work.experiments.comparison import Measure, Report
+from relight.work.experiments.overview import read_overview
 
 
 def show(view: View) -> dict[str, Any]:

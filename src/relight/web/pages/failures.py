@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import Any
 
-from relight.amounts import count
-from relight.failing import count_days, count_tools, read_failures
+from relight.reports.failures import count_days, count_tools, read_failures
+from relight.text import count
 from relight.web.bars import Column, draw_bars
 from relight.web.periods import find_step, walk_days
 from relight.web.sparks import draw_share

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from relight.amounts import dollars
 from relight.errors import MissingError, RelightError
-from relight.ledger import LATELY, find_meant, find_run, read_jobs, read_runs
-from relight.sessions import find_session, read_session
+from relight.reports.runs import LATELY, find_meant, find_run, read_jobs, read_runs
+from relight.reports.sessions import find_session, read_session
+from relight.text import dollars
 from relight.web.bars import Column, draw_bars
 from relight.web.pages.jobs import tell_runs
 from relight.web.rendering import day

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from relight.amounts import dollars, seconds
-from relight.filters import is_named
-from relight.jobs.job import Job as JobDefinition
-from relight.jobs.spending import read_spent
-from relight.ledger import LATELY, read_jobs, read_recent
+from relight.reports.filters import is_named
+from relight.reports.runs import LATELY, read_jobs, read_recent
+from relight.text import dollars, seconds
 from relight.web.sparks import Block, draw_sparkline, draw_strip
 from relight.web.view import View
+from relight.work.jobs.job import Job as JobDefinition
+from relight.work.jobs.spending import read_spent
 
 OPEN = ("claimed", "running")
 Run = dict[str, Any]

@@ -3,10 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from relight.amounts import seconds
-from relight.conversations import read_calls, read_text
+from relight.chat.messages import read_calls, read_text
 from relight.errors import MissingError, RelightError
-from relight.traces import (
+from relight.text import seconds
+from relight.web.sparks import draw_span
+from relight.web.view import View, read_number
+from relight.web.visible import cut_text
+from relight.work.moa.traces import (
     DISAGREEING,
     all_calls,
     compare_advice,
@@ -16,9 +19,6 @@ from relight.traces import (
     summarise,
     was_charged,
 )
-from relight.web.sparks import draw_span
-from relight.web.view import View, read_number
-from relight.web.visible import cut_text
 
 
 def show(view: View) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from relight.filters import is_named
+from relight.reports.filters import is_named
 from relight.times import day_reader, read_time
-from relight.traces import Trace, all_calls, find_traces, sum_costs
 from relight.web.pages.mixture import find_task
 from relight.web.view import View
+from relight.work.moa.traces import Trace, all_calls, find_traces, sum_costs
 
 SHOWN = 50
 

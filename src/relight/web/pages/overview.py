@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from relight.amounts import count, dollars
-from relight.failing import read_spirals
-from relight.filters import quote_name
-from relight.ledger import read_jobs
-from relight.listing import Listing, count_outcomes, list_sessions
-from relight.reports import merge_rows, report, sum_costs
+from relight.reports.failures import read_spirals
+from relight.reports.filters import quote_name
+from relight.reports.listing import Listing, count_outcomes, list_sessions
+from relight.reports.runs import read_jobs
+from relight.reports.totals import merge_rows, report, sum_costs
+from relight.text import count, dollars
 from relight.web.bars import Column, draw_bars
 from relight.web.pages.jobs import count_spent
 from relight.web.periods import find_before, find_step, today_of, walk_days

@@ -4,21 +4,21 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from relight.amounts import dollars, seconds
-from relight.conversations import read_arguments
+from relight.chat.messages import read_arguments
 from relight.errors import RelightError
-from relight.sessions import find_session, read_session
-from relight.stats import Estimate
-from relight.steps import read_steps, read_turns
+from relight.reports.sessions import find_session, read_session
+from relight.reports.steps import read_steps, read_turns
+from relight.reports.wording import Text, Wording, read_wording
+from relight.stats.rates import Estimate
 from relight.store import Store
-from relight.store.tape import count_bytes
+from relight.store.write.tape import count_bytes
+from relight.text import dollars, seconds
 from relight.times import read_time
 from relight.web.charts import Chart
 from relight.web.lines import Line, draw_lines
 from relight.web.sparks import draw_span
 from relight.web.view import View
 from relight.web.visible import cut_text
-from relight.wording import Text, Wording, read_wording
 
 STEPS = 200
 POINTS = 60

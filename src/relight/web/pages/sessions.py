@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from relight.listing import SORTS, Listing, list_sessions
+from relight.reports.listing import SORTS, Listing, list_sessions
 from relight.web.view import View, read_number
 
 SHOWN = 50

@@ -3,13 +3,13 @@
 from datetime import timedelta
 from typing import Any
 
-from relight.amounts import dollars
-from relight.comparing import Comparison, compare_models
-from relight.curves import read_curves
 from relight.errors import MissingError, RelightError
-from relight.filters import quote_name
-from relight.skills import read_daily
-from relight.stats import Estimate
+from relight.reports.filters import quote_name
+from relight.reports.skills.comparison import Comparison, compare_models
+from relight.reports.skills.curves import read_curves
+from relight.reports.skills.uses import read_daily
+from relight.stats.rates import Estimate
+from relight.text import dollars
 from relight.web.charts import Chart, colour_of
 from relight.web.intervals import Interval, draw_intervals
 from relight.web.lines import Line, draw_lines

@@ -4,11 +4,11 @@ from datetime import datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from relight.amounts import dollars
-from relight.averages import query_skill_ema
-from relight.curves import SkillCurve, read_curves
-from relight.filters import is_named
-from relight.stats import Estimate
+from relight.reports.filters import is_named
+from relight.reports.skills.averages import query_skill_ema
+from relight.reports.skills.curves import SkillCurve, read_curves
+from relight.stats.rates import Estimate
+from relight.text import dollars
 from relight.web.periods import find_days, last_of
 from relight.web.rendering import share
 from relight.web.sparks import draw_sparkline

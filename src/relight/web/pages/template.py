@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from relight.conversations import read_calls, read_text
+from relight.chat.messages import read_calls, read_text
 from relight.errors import MissingError, RelightError
-from relight.stats import Estimate, wilson
-from relight.templates.injection import render_template
-from relight.templates.library import find_template, read_versions
-from relight.templates.record import count_outcomes, read_stats
+from relight.stats.rates import Estimate, wilson
+from relight.warm.injection import render_template
+from relight.warm.library import find_template, read_versions
+from relight.warm.results import count_outcomes, read_stats
 from relight.web.intervals import Interval, draw_intervals
 from relight.web.measuring import ARM_COLOURS
 from relight.web.rendering import share

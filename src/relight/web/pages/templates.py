@@ -3,10 +3,10 @@
 from collections import Counter
 from typing import Any
 
-from relight.filters import is_named
+from relight.reports.filters import is_named
 from relight.store import Store
-from relight.templates.library import read_candidates, read_templates
-from relight.templates.record import read_posteriors, read_stats
+from relight.warm.library import read_candidates, read_templates
+from relight.warm.results import read_posteriors, read_stats
 from relight.web.sparks import draw_share
 from relight.web.view import View
 

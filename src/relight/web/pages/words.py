@@ -3,9 +3,9 @@
 from starlette.responses import PlainTextResponse
 
 from relight.names import file_name
-from relight.sessions import find_session
+from relight.reports.sessions import find_session
+from relight.reports.wording import read_words
 from relight.web.view import View
-from relight.wording import read_words
 
 
 def show(view: View) -> PlainTextResponse:

@@ -1,0 +1,1 @@
+"""Chat messages as every API has them: validity, tokens, streams, usage, shortening, similarity."""

@@ -1,0 +1,195 @@
+"""Chat messages: who said what, which result answers which call, and what the APIs would refuse.
+
+Messages are in the format of OpenAI's chat API unless said otherwise. They come from programs of
+every kind, so nothing here assumes that ids are unique, that every call was answered, or that
+content is a string.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from relight.chat.injected import skip_injected
+from relight.errors import RelightError
+
+
+class Call(Struct, frozen=True):
+    """A call that a model made, as written, with the content of its result if it has one."""
+
+    key: str
+    tool: str
+    arguments: Any
+    result: Any = None
+    has_result: bool = False
+
+
+class Entry(Struct, frozen=True):
+    """What the user or the model said in one message, and the calls the model made in it."""
+
+    role: Literal["user", "assistant"]
+    text: str
+    calls: tuple[Call, ...] = ()
+    is_last: bool = False
+
+
+def list_messages(messages: object) -> list[object]:
+    """The messages given, from any iterable, which is read once; what is no list is refused."""
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
+        raise RelightError("messages must be a list of OpenAI chat messages")
+    return list(messages)
+
+
+def list_own(messages: Iterable[object]) -> list[dict[str, Any]]:
+    """The messages that are a session's own: what Relight put before it is in no count of it."""
+    given = list_messages(messages)
+    return list(skip_injected([one for one in given if isinstance(one, Mapping)]))
+
+
+def read_entries(messages: Iterable[object]) -> list[Entry]:
+    """What was said in a conversation, in order, each call joined with its own result by id.
+
+    Programs reuse ids: a result answers the latest message that still waits for its id, and
+    within one message the first call. Results that answer nothing are left out, and so are system
+    prompts. `is_last` marks the message that the conversation ends on.
+    """
+    entries: list[Entry] = []
+    waiting: dict[str, list[tuple[int, int]]] = {}
+    calls: list[list[Call]] = []
+    role: object = None
+    for message in messages:
+        if not isinstance(message, Mapping):
+            continue
+        role = message.get("role")
+        if role == "tool":
+            places = waiting.get(str(message.get("tool_call_id") or ""))
+            if places:
+                place = next(one for one in places if one[0] == places[-1][0])
+                places.remove(place)
+                entry, at = place
+                answered = replace(calls[entry][at], result=message.get("content"), has_result=True)
+                calls[entry][at] = answered
+        elif role == "user" or role == "assistant":
+            asked = list(read_calls(message)) if role == "assistant" else []
+            for at, call in enumerate(asked):
+                waiting.setdefault(call.key, []).append((len(entries), at))
+            entries.append(Entry(role, read_text(message.get("content"))))
+            calls.append(asked)
+    joined = [replace(entry, calls=tuple(own)) for entry, own in zip(entries, calls, strict=True)]
+    if joined and role == joined[-1].role:
+        joined[-1] = replace(joined[-1], is_last=True)
+    return joined
+
+
+def read_calls(message: Mapping[str, Any]) -> Iterator[Call]:
+    """The calls in an assistant message, without their results."""
+    listed = message.get("tool_calls")
+    for call in listed if isinstance(listed, Sequence) and not isinstance(listed, str) else ():
+        if not isinstance(call, Mapping):
+            continue
+        body = call.get("function") or call.get("custom")
+        if isinstance(body, Mapping):
+            arguments = body.get("arguments", body.get("input"))
+            yield Call(str(call.get("id") or ""), str(body.get("name") or ""), arguments)
+
+
+def read_text(content: object) -> str:
+    """The text of a message's content, which is a string, a list of parts, or nothing.
+
+    >>> read_text([{"type": "text", "text": "look:"}, {"type": "image_url", "image_url": {}}])
+    'look:\\n[image_url]'
+    """
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Mapping):
+        content = [content]
+    if not isinstance(content, Sequence):
+        return "" if content is None else str(content)
+    texts: list[str] = []
+    for part in content:
+        if isinstance(part, Mapping):
+            text = part.get("text", part.get("refusal"))
+            texts.append(text if isinstance(text, str) else f"[{part.get('type') or 'part'}]")
+        elif isinstance(part, str):
+            texts.append(part)
+    return "\n".join(texts)
+
+
+def read_arguments(arguments: object) -> dict[str, Any] | None:
+    """The arguments of a call as an object; None if they are none.
+
+    `NaN`, which is no JSON, is refused as the APIs refuse it.
+    """
+    if isinstance(arguments, Mapping):
+        return {str(name): value for name, value in arguments.items()}
+    if not isinstance(arguments, str):
+        return None
+    try:
+        value = json.loads(arguments, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def to_anthropic(messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
+    """The system prompt and the messages in the format of Anthropic's API.
+
+    System messages go to the front, results of calls become blocks of the next user turn, and
+    turns of the same role are joined, so that roles alternate.
+
+    >>> to_anthropic([{"role": "user", "content": "Hi"}])
+    ('', [{'role': 'user', 'content': [{'type': 'text', 'text': 'Hi'}]}])
+    """
+    system: list[str] = []
+    turns: list[dict[str, Any]] = []
+    for number, message in enumerate(messages):
+        role = message.get("role")
+        if role in ("system", "developer"):
+            system.append(read_text(message.get("content")))
+            continue
+        if role not in ("user", "assistant", "tool"):
+            raise RelightError(f"message {number} has the role {role!r}, which Anthropic has not")
+        blocks = list(_make_blocks(message, number))
+        speaker = "assistant" if role == "assistant" else "user"
+        if turns and turns[-1]["role"] == speaker:
+            turns[-1]["content"].extend(blocks)
+        elif blocks:
+            turns.append({"role": speaker, "content": blocks})
+    return "\n\n".join(text for text in system if text), turns
+
+
+def _make_blocks(message: Mapping[str, Any], number: int) -> Iterator[dict[str, Any]]:
+    content = message.get("content")
+    if message["role"] == "tool":
+        key = message.get("tool_call_id")
+        yield {"type": "tool_result", "tool_use_id": key, "content": read_text(content)}
+        return
+    parts = content if isinstance(content, list) else [{"type": "text", "text": read_text(content)}]
+    for part in parts:
+        url = part.get("image_url") if isinstance(part, Mapping) else None
+        address = url.get("url") if isinstance(url, Mapping) else url
+        if isinstance(address, str):
+            yield {"type": "image", "source": _make_image_source(address)}
+        elif (text := read_text([part])).strip():
+            yield {"type": "text", "text": text}
+    for call in read_calls(message):
+        arguments = read_arguments(call.arguments)
+        if arguments is None:
+            raise RelightError(
+                f"message {number} calls {call.tool or 'a tool'} with arguments that are no object",
+                "Anthropic's API takes only JSON objects as arguments.",
+            )
+        yield {"type": "tool_use", "id": call.key, "name": call.tool, "input": arguments}
+
+
+def _make_image_source(address: str) -> dict[str, str]:
+    if not address.startswith("data:"):
+        return {"type": "url", "url": address}
+    head, _, data = address.removeprefix("data:").partition(",")
+    return {"type": "base64", "media_type": head.partition(";")[0], "data": data}

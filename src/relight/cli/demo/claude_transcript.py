@@ -1,0 +1,242 @@
+"""A conversation as Claude Code 2.1 writes it: one line for each block of a response."""
+
+import json
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+from relight.cli.demo.claude_tools import answer, ask, write_usage
+from relight.cli.demo.dice import Clock, Dice
+from relight.cli.demo.metering import Meter, Usage
+from relight.cli.demo.story import HOME, Skill, Step, Task, read_skills
+
+OPUS, SONNET, HAIKU = "claude-opus-4-6", "claude-sonnet-4-5-20250929", "claude-haiku-4-5-20251001"
+# until the new one, the lines of sub-agents kept what the start of the stream said of the output
+OLD_VERSION, NEW_VERSION = "2.1.280", "2.1.325"
+
+Record = dict[str, Any]
+
+
+class Transcript:
+    """One file of a session: the session's own, or that of one of its sub-agents."""
+
+    def __init__(
+        self, dice: Dice, clock: Clock, *, session: str, cwd: str, model: str, version: str
+    ) -> None:
+        self.dice = dice
+        self.clock = clock
+        self.session = session
+        self.cwd = cwd
+        self.model = model
+        self.version = version
+        self.agent: str | None = None
+        self.skill: str | None = None
+        self.parent: str | None = None
+        self.prompt_id = ""
+        self.records: list[Record] = []
+        self.agents: list[tuple[Transcript, Record]] = []
+        self.totals: dict[str, Usage] = {}
+        self.tools: list[str] = []
+        self.heard = 0
+        self.lines_added = 0
+        self.keeps_hour = model == OPUS and dice.is_lucky(0.6)
+        self.meter = Meter(
+            dice,
+            clock,
+            start_tokens=dice.randint(32_000, 52_000),
+            growth=15_000,
+            cache_seconds=3_600 if self.keeps_hour else 300,
+        )
+
+    def play(self, task: Task) -> None:
+        """A prompt and all that follows until the answer."""
+        self.skill = None
+        if task.command and self.records:
+            self._type_command(task.command, task.prompt)
+        else:
+            self.type_prompt(task.prompt)
+        for step in task.steps:
+            self.take(step)
+        if task.answer:
+            self._respond([{"type": "text", "text": task.answer}], stop="end_turn")
+
+    def type_prompt(self, text: str) -> None:
+        self.prompt_id = self.dice.uuid()
+        self.add_user(text, promptSource="typed", permissionMode="acceptEdits")
+
+    def add_user(self, content: str | list[Record], **more: object) -> None:
+        self.heard += len(str(content))
+        line = {"type": "user", "message": {"role": "user", "content": content}, **more}
+        self.add_line({"promptId": self.prompt_id, **line})
+
+    def add_line(self, line: Record) -> None:
+        """Put a line of the conversation after the last one, with what every line bears."""
+        uuid = self.dice.uuid()
+        agent = {"agentId": self.agent} if self.agent else {}
+        place = {"parentUuid": self.parent, "isSidechain": bool(self.agent), **agent}
+        here = {"uuid": uuid, "timestamp": self.clock.text, **self._describe_place()}
+        self.records.append({**place, **line, **here})
+        self.parent = uuid
+
+    def take(self, step: Step) -> None:
+        """The model asks for a tool, the tool answers."""
+        call_id = self.dice.text_id("toolu_01")
+        name, arguments = ask(step, self.cwd)
+        blocks = [{"type": "text", "text": step.say}] if step.say else []
+        call = {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
+        self._respond([*blocks, call], stop="tool_use")
+        if name not in self.tools:
+            self.tools.append(name)
+        asker = self.parent
+        result, details, is_error = answer(step, self.cwd)
+        if step.tool == "delegate":
+            details = self._delegate(step, call_id)
+        else:
+            self.clock.wait(step.seconds)
+        self.lines_added += step.new.count("\n") + step.text.count("\n")
+        block: Record = {"tool_use_id": call_id, "type": "tool_result", "content": result}
+        if step.tool not in ("skill", "delegate"):  # some good results bear no flag
+            block["is_error"] = is_error
+        self.add_user([block], toolUseResult=details, sourceToolAssistantUUID=asker)
+        if step.tool == "skill":
+            self._load_skill(read_skills(step.target)[-1], sourceToolUseID=call_id)
+
+    def _load_skill(self, skill: Skill, **more: object) -> None:
+        self.skill = skill.name
+        text = f"Base directory for this skill: {HOME}/.claude/skills/{skill.name}\n\n{skill.body}"
+        self.add_user([{"type": "text", "text": text}], isMeta=True, **more)
+
+    def _type_command(self, command: str, words: str) -> None:
+        self.prompt_id = self.dice.uuid()
+        self.add_user(
+            f"<command-message>{command}</command-message>\n"
+            f"<command-name>/{command}</command-name>\n<command-args>{words}</command-args>"
+        )
+
+    def _respond(self, blocks: Sequence[Record], *, stop: str) -> None:
+        """The lines of one response: equal ids and usage, one block each."""
+        said = len(json.dumps(blocks))
+        usage = self.meter.read_call(self.heard, said)
+        if self.keeps_hour:
+            usage = replace(usage, write_1h=usage.write)
+        self.heard = 0
+        self.totals[self.model] = self.totals.get(self.model, Usage()) + usage
+        is_cut = self.agent is not None and self.version == OLD_VERSION
+        shown = replace(usage, output=self.dice.randint(1, 8), thinking=0) if is_cut else usage
+        message: Record = {
+            "id": self.dice.text_id("msg_01"),
+            "type": "message",
+            "role": "assistant",
+            "model": self.model,
+            "stop_reason": None if is_cut else stop,
+            "stop_sequence": None,
+            "usage": write_usage(shown),
+        }
+        more: Record = {"requestId": self.dice.text_id("req_011C", 20)}
+        if self.skill:
+            more["attributionSkill"] = self.skill
+        if self.agent:
+            more["attributionAgent"] = "Explore"
+        if usage.thinking > 400 and not is_cut:
+            thought = {"type": "thinking", "thinking": "", "signature": self.dice.text_id("", 40)}
+            blocks = [thought, *blocks]
+        for index, block in enumerate(blocks):
+            line = {"message": {**message, "content": [block]}, "apiBlockIndex": index}
+            self.add_line({**line, **more, "type": "assistant"})
+            self.clock.wait(self.dice.uniform(0.05, 0.4))
+
+    def _delegate(self, step: Step, call_id: str) -> Record:
+        """Let a sub-agent do a step, in a file of its own; what its caller hears of it."""
+        child = Transcript(
+            self.dice,
+            self.clock,
+            session=self.session,
+            cwd=self.cwd,
+            model=HAIKU,
+            version=self.version,
+        )
+        child.agent = f"a{self.dice.hex_id(16)}"
+        child.meter.growth = 2_400
+        child.totals = self.totals
+        before, started = self.totals.get(HAIKU, Usage()), self.clock.milliseconds
+        child.prompt_id = self.prompt_id
+        child.add_user(step.text)
+        for inner in step.inner:
+            child.take(inner)
+        child._respond([{"type": "text", "text": step.out}], stop="end_turn")
+        meta = {
+            "agentType": "Explore",
+            "description": step.target,
+            "toolUseId": call_id,
+            "spawnDepth": 1,
+            "finished": True,
+        }
+        self.agents.append((child, meta))
+        after = self.totals[HAIKU]
+        return {
+            "status": "completed",
+            "agentId": child.agent,
+            "content": [{"type": "text", "text": step.out}],
+            "totalDurationMs": self.clock.milliseconds - started,
+            "totalTokens": after.prompt + after.output - before.prompt - before.output,
+            "totalToolUseCount": len(step.inner),
+            "usage": child.records[-1]["message"]["usage"],
+        }
+
+    def fail(self, status: int, kind: str) -> None:
+        """The API refuses: a line that no model wrote, and the person says to go on."""
+        self.clock.wait(self.dice.uniform(40, 90))
+        body = {"type": "error", "error": {"type": kind, "message": "Overloaded"}}
+        text = f"API Error: {status} {json.dumps(body)}"
+        message = {
+            "id": self.dice.uuid(),
+            "type": "message",
+            "role": "assistant",
+            "model": "<synthetic>",
+            "stop_reason": "stop_sequence",
+            "stop_sequence": "",
+            "usage": write_usage(Usage()),
+            "content": [{"type": "text", "text": text}],
+        }
+        line = {"message": message, "isApiErrorMessage": True, "apiErrorStatus": status}
+        self.add_line({"type": "assistant", **line, "error": "server_error", "apiErrorType": kind})
+        self.clock.wait(95)
+        self.type_prompt("continue")
+
+    def compact(self) -> None:
+        """`/compact`: a call that no line shows, only the session's total."""
+        hidden = Usage(fresh=210, read=self.meter.cached, output=1_640)
+        self.totals[self.model] += hidden
+        before = self.meter.context
+        self.clock.wait(27)
+        self.meter.context = self.meter.shared + 9_000
+        self.meter.cached = self.meter.shared
+        details = {"trigger": "manual", "preTokens": before, "postTokens": self.meter.context}
+        boundary = {"type": "system", "subtype": "compact_boundary", "compactMetadata": details}
+        self.add_line({**boundary, "content": "Conversation compacted", "level": "info"})
+        summary = "What was done so far: see the commits of today. What is left: the next task."
+        self.add_user(summary, isCompactSummary=True, isVisibleInTranscriptOnly=True)
+        self.add_user("<command-name>/compact</command-name>\n<command-args></command-args>")
+        self.add_user("<local-command-stdout>Compacted</local-command-stdout>")
+
+    def fork(self) -> "Transcript":
+        """Another session that begins with copies of all lines of this one."""
+        twin = copy(self)
+        twin.session = self.dice.uuid()
+        spoken = [record for record in self.records if "uuid" in record]
+        twin.records = [{**record, "sessionId": twin.session} for record in spoken]
+        twin.agents = []
+        twin.totals = dict(self.totals)
+        twin.meter = copy(self.meter)
+        return twin
+
+    def _describe_place(self) -> Record:
+        return {
+            "userType": "external",
+            "entrypoint": "cli",
+            "cwd": self.cwd,
+            "sessionId": self.session,
+            "version": self.version,
+            "gitBranch": "main",
+        }

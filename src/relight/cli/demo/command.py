@@ -1,0 +1,49 @@
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from relight.cli.options import relight_command
+from relight.errors import RelightError
+from relight.store import open_store
+
+
+@relight_command("demo", example="relight demo --serve")
+@click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Make it there.")
+@click.option("--serve", "is_served", is_flag=True, help="Then open the dashboard on it.")
+def command(keep: Path | None, is_served: bool) -> None:
+    """Try Relight on invented sessions.
+
+    Writes a month of invented Claude Code, Codex and Hermes sessions into a folder of its own,
+    imports and reports them. Your own record is not touched.
+    """
+    from relight.cli.demo import write_demo
+    from relight.cli.demo.facts import record_facts, write_settings
+    from relight.cli.importing import summarise
+    from relight.cli.report import print_report
+    from relight.reports.filters import read_filter
+    from relight.reports.totals import report
+    from relight.warm.automatic import import_and_propose
+
+    if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+        raise RelightError(f"{keep} is not an empty folder", "name a new folder")
+    folder = keep or Path(tempfile.mkdtemp(prefix="relight-demo-"))
+    now = datetime.now(UTC)
+    environment = write_demo(folder / "agents", now=now)
+    home = folder / "relight"
+    write_settings(home)
+    with open_store(home) as store:
+        started = datetime.now(UTC)
+        done = import_and_propose(store, environment=environment)
+        click.echo(summarise(done, (datetime.now(UTC) - started).total_seconds()))
+        record_facts(store, now=now)
+        print_report(report(store, ("day",), read_filter(store, now=now)))
+    click.echo(f"The demo is in {home}. Look around with:")
+    click.echo(f"  relight --home {home} report --by model,project")
+    click.echo(f"  relight --home {home} report --by tool")
+    click.echo(f"  relight --home {home} serve")
+    if is_served:
+        from relight.cli.serve import serve
+
+        serve(home, host="127.0.0.1", port=0, token=None)

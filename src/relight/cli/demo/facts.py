@@ -1,0 +1,212 @@
+"""What no agent leaves on disk: templates, what began with them, a mixture of agents."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from relight.cli.demo.chores import run_chores
+from relight.cli.demo.dice import Clock
+from relight.cli.demo.metering import Usage, estimate_usd
+from relight.cli.demo.story import HOLD_OUT, read_table
+from relight.cli.demo.trial import run_trial
+from relight.errors import RelightError
+from relight.intake.recorder import SessionTracker, record
+from relight.store import Store
+from relight.times import write_time
+from relight.warm.capture import capture_template
+from relight.warm.choice import choose_template
+from relight.warm.library import retire_template
+from relight.warm.provision import provision_session
+from relight.work.moa.advice import attach_guidance, make_guidance, make_view
+from relight.work.moa.traces import write_trace
+
+TEMPLATES = 8
+# a session as like a template as this shows the same work again
+ALIKE = 0.4
+CHARACTERS_PER_TOKEN = 4
+SETTINGS = f"""\
+[templates]
+hold_out = {HOLD_OUT}
+
+[jobs]
+budget_usd_per_day = 2.5
+
+[moa]
+save_traces = true
+
+[moa.presets.review]
+references = [
+  {{ model = "gpt-5.1-codex-mini", provider = "openai", temperature = 0.6 }},
+  {{ model = "claude-haiku-4-5", provider = "anthropic", temperature = 0.6 }},
+  {{ model = "qwen3.6-27b", base_url = "http://127.0.0.1:8080/v1", temperature = 0.6 }},
+]
+aggregator = {{ model = "claude-opus-4-6", provider = "anthropic" }}
+"""
+SESSIONS = """
+    select source || ':' || key, title, project, started_at, ended_at, outcome from session
+    where id = root_id and project is not null and title is not null
+    order by started_at
+"""
+
+
+def write_settings(home: Path) -> None:
+    """The settings of the invented developer; before the store is first opened."""
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (home / "config.toml").write_text(SETTINGS, encoding="utf-8")
+
+
+def record_facts(store: Store, *, now: datetime) -> None:
+    """Record what the invented developer did with Relight itself."""
+    start_warm(store)
+    run_trial(store, at=now - timedelta(days=2, hours=5))
+    run_chores(store, now=now)
+    ask_mixture(store, at=now - timedelta(days=1, hours=3))
+
+
+def start_warm(store: Store) -> None:
+    """Templates of sessions that went well, for those that came after them.
+
+    One is made better once by a session like it, and one that nobody needs any more is retired.
+    """
+    made: list[str] = []
+    improved: str | None = None
+    for session, task, project, began_at, ended_at, outcome in store.query(SESSIONS):
+        if made:
+            provision_session(store, task, session_id=session, project=project, now=began_at - 1000)
+        choice = None if improved or outcome != "success" else choose_template(store, task)
+        name = choice.template.name if choice and choice.similarity > ALIKE else None
+        if outcome == "success" and (name or len(made) < TEMPLATES):
+            try:
+                kept = capture_template(store, session, name=name, now=ended_at)
+            except RelightError:
+                continue  # it does not pass the gate, or is like one that there is
+            improved = improved or name
+            made += [] if name else [kept.name]
+    unneeded = [name for name in made if name != improved]
+    if len(unneeded) > 2:
+        retire_template(store, unneeded[2], why="the layout it describes is gone since the move")
+
+
+def ask_mixture(store: Store, *, at: datetime) -> None:
+    """One session in which three models advised and one acted, with its trace."""
+    table = read_table("mixture.toml")
+    name = f"{at.astimezone(UTC):%Y%m%d-%H%M%S}-{table['preset']}"
+    clock = Clock(at)
+    acting = table["acting"]
+    messages: list[dict[str, Any]] = []
+    with record(
+        store,
+        name,
+        model=acting["model"],
+        provider=acting["provider"],
+        project=table["project"],
+        title=table["title"],
+        clock=lambda: clock.seconds,
+    ) as rec:
+        for number, turn in enumerate(table["turn"]):
+            if "prompt" in turn:
+                messages.append({"role": "user", "content": turn["prompt"].strip()})
+                rec.message("user", turn["prompt"].strip())
+            _take_turn(store, rec, table, turn, messages, clock, number)
+        rec.finish("success", why="the migration went through the next morning")
+
+
+def _take_turn(
+    store: Store,
+    rec: SessionTracker,
+    table: dict[str, Any],
+    turn: dict[str, Any],
+    messages: list[dict[str, Any]],
+    clock: Clock,
+    number: int,
+) -> None:
+    view, began = make_view(messages), clock.milliseconds
+    told, advice = [], []
+    for adviser, said in zip(table["advising"], turn["advice"], strict=True):
+        call = _describe_call(adviser, view, said)
+        told.append(call)
+        advice.append((call["label"], call["output"]))
+        _record_call(rec, call, "reference")
+    clock.wait(max(said["seconds"] for said in turn["advice"]))
+    given = attach_guidance(messages, make_guidance(table["preset"], advice))
+    acted = _describe_call(table["acting"], list(given), {"text": turn["say"], **turn})
+    answer: dict[str, Any] = {"role": "assistant", "content": turn["say"].strip()}
+    if "tool" in turn:
+        asked = {"name": turn["tool"], "arguments": json.dumps({"command": turn["command"]})}
+        answer["tool_calls"] = [{"id": f"call_{number}", "type": "function", "function": asked}]
+        acted["tool_calls"] = answer["tool_calls"]
+    clock.wait(turn["seconds"])
+    _record_call(rec, acted, "aggregator", answer)
+    messages.append(answer)
+    if "tool" in turn:
+        rec.tool_call(
+            turn["tool"],
+            asked["arguments"],
+            {"output": turn["result"], "exit_code": 0, "error": None},
+            call_id=f"call_{number}",
+            exit_code=0,
+            duration_ms=740,
+        )
+        messages.append(
+            {"role": "tool", "tool_call_id": f"call_{number}", "content": turn["result"]}
+        )
+    write_trace(
+        store.config.trace_folder,
+        rec.session_id,
+        {
+            "ts": write_time(began),
+            "session_id": rec.session_id,
+            "preset": table["preset"],
+            "references": told,
+            "aggregator": {**acted, "streamed": False, "output_location": "inline"},
+        },
+    )
+
+
+def _describe_call(
+    model: dict[str, Any], messages: list[Any], said: dict[str, Any]
+) -> dict[str, Any]:
+    """A call as a trace keeps it: what was sent, what came back, what it cost."""
+    is_failed = "failure" in said
+    heard = sum(len(str(one.get("content"))) for one in messages) // CHARACTERS_PER_TOKEN
+    text = said["text"].strip()
+    usage = Usage(fresh=heard + 420, output=len(text) // CHARACTERS_PER_TOKEN + 60)
+    cost = estimate_usd(usage, model["model"])
+    is_priced = bool(cost) and not is_failed
+    return {
+        "label": f"{model['provider']}:{model['model']}",
+        "model": model["model"],
+        "provider": model["provider"],
+        "temperature": model.get("temperature"),
+        "input_messages": messages,
+        "output": None if is_failed else text,
+        "tool_calls": None,
+        "usage": {
+            "input_tokens": None if is_failed else usage.fresh,
+            "output_tokens": None if is_failed else usage.output,
+        },
+        "cost_usd": cost if is_priced else None,
+        "cost_status": "estimated" if is_priced else "unknown",
+        "cost_source": "prices.toml" if is_priced else None,
+        "duration_ms": round(said["seconds"] * 1000),
+        "failure": {"kind": said["failure"], "reason": text} if is_failed else None,
+        "cached": False,
+    }
+
+
+def _record_call(
+    rec: SessionTracker, call: dict[str, Any], role: str, message: dict[str, Any] | None = None
+) -> None:
+    is_failed = call["failure"] is not None
+    rec.turn(
+        model=call["model"],
+        provider=call["provider"],
+        role=role,
+        input_tokens=call["usage"]["input_tokens"],
+        output_tokens=call["usage"]["output_tokens"],
+        message=message
+        or (None if is_failed else {"role": "assistant", "content": call["output"]}),
+        duration_ms=call["duration_ms"],
+        failure=TimeoutError(call["failure"]["reason"]) if is_failed else None,
+    )

@@ -1,0 +1,207 @@
+"""Sessions as Hermes Agent 0.19 keeps them: rows of `state.db`, sums instead of single calls."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from relight.cli.demo.databases import insert_rows, open_database
+from relight.cli.demo.dice import Clock, Dice
+from relight.cli.demo.hermes_tools import use
+from relight.cli.demo.metering import Meter, Usage, estimate_usd
+from relight.cli.demo.story import Step, Stories, Task
+
+SONNET, MINI, LOCAL = "claude-sonnet-4-5", "gpt-5.1-codex-mini", "qwen3.6-27b"
+# who sells a model, where, and what Hermes knows of its price
+SELLERS = {
+    SONNET: ("anthropic", "https://api.anthropic.com", "estimated", "official_docs_snapshot"),
+    MINI: ("openai", "https://api.openai.com/v1", "estimated", "official_docs_snapshot"),
+    LOCAL: ("custom", "http://127.0.0.1:8080/v1", "unknown", "none"),
+}
+LOCAL_SLOWNESS = 3
+
+Row = dict[str, Any]
+
+
+class Conversation:
+    """One session's rows, made as it goes on."""
+
+    def __init__(
+        self, dice: Dice, clock: Clock, *, model: str, session: str = "", cwd: str | None = None
+    ) -> None:
+        self.dice = dice
+        self.clock = clock
+        self.model = model
+        self.session = session or f"{clock.now:%Y%m%d_%H%M%S}_{dice.hex_id(6)}"
+        self.usage = Usage()
+        self.calls = 0
+        self.heard = 0
+        self.messages: list[Row] = []
+        self.children: list[Conversation] = []
+        self.aside: list[Row] = []
+        self.first_call_at = 0.0
+        self.row: Row = {
+            "id": self.session,
+            "source": "cli",
+            "model": model,
+            "model_config": json.dumps({"max_iterations": 90, "max_tokens": None}),
+            "started_at": clock.seconds,
+            "cwd": cwd,
+        }
+        start = dice.randint(8_000, 12_000)
+        self.meter = Meter(dice, clock, start_tokens=start, growth=1_800, cache_seconds=300)
+
+    def play(self, task: Task) -> None:
+        """A prompt and all that follows until the answer."""
+        self.hear(task.prompt)
+        self.take_all(task.steps, task.answer)
+
+    def hear(self, prompt: str) -> None:
+        self._add("user", content=prompt)
+
+    def take_all(self, steps: Iterable[Step], answer: str) -> None:
+        for step in steps:
+            self._take(step)
+        self._call(len(answer))
+        self._add("assistant", content=answer, finish_reason="stop")
+
+    def make_title(self, title: str) -> None:
+        """A call beside the conversation, which only the usage table tells of."""
+        usage = Usage(fresh=self.dice.randint(380, 900), output=self.dice.randint(9, 24))
+        self.row["title"] = title
+        row = self._write_usage(MINI, usage, calls=1)
+        self.aside.append({**row, "task": "title_generation"})
+
+    def close(self, reason: str | None) -> None:
+        """Hermes often forgets to close a chat: then there is no end and no reason."""
+        if reason:
+            self.row |= {"ended_at": self.clock.seconds, "end_reason": reason}
+
+    def find_rows(self) -> tuple[Row, list[Row], list[Row]]:
+        """The session's row, its usage and its messages."""
+        asked = sum("tool_calls" in row for row in self.messages)
+        session = {**self.row, "message_count": len(self.messages), "tool_call_count": asked}
+        if not self.calls:  # it died before the first answer: no word of who was asked
+            return session, [], self.messages
+        _, _, status, source = SELLERS[self.model]
+        amount = estimate_usd(self.usage, self.model)
+        cost = {"estimated_cost_usd": amount, "cost_status": status, "cost_source": source}
+        used = {**self._write_usage(self.model, self.usage, calls=self.calls), **cost}
+        own = ("session_id", "first_seen", "last_seen")
+        session |= {name: value for name, value in used.items() if name not in own}
+        return session, [used, *self.aside], self.messages
+
+    def _write_usage(self, model: str, usage: Usage, *, calls: int) -> Row:
+        provider, address, _, _ = SELLERS[model]
+        return {
+            "session_id": self.session,
+            "model": model,
+            "billing_provider": provider,
+            "billing_base_url": address,
+            "api_call_count": calls,
+            "input_tokens": usage.fresh,
+            "output_tokens": usage.output,
+            "cache_read_tokens": usage.read,
+            "cache_write_tokens": usage.write,
+            "reasoning_tokens": usage.thinking,
+            "first_seen": self.first_call_at or self.clock.seconds,
+            "last_seen": self.clock.seconds,
+        }
+
+    def _call(self, said: int) -> None:
+        before = self.clock.seconds
+        usage = self.meter.read_call(self.heard, said)
+        if self.model == LOCAL:
+            self.clock.wait((self.clock.seconds - before) * LOCAL_SLOWNESS)
+        if self.model != SONNET:  # these count what they write to a cache as fresh
+            fresh = usage.fresh + usage.write
+            usage = Usage(fresh, usage.read, 0, 0, usage.output, usage.thinking)
+        self.usage += usage
+        self.calls += 1
+        self.heard = 0
+        self.first_call_at = self.first_call_at or self.clock.seconds
+
+    def _take(self, step: Step) -> None:
+        name, arguments, result = use(step)
+        self._call(len(json.dumps(arguments)) + len(step.say))
+        call_id = f"call_{self.dice.hex_id(10)}"
+        call = {
+            "id": call_id,
+            "call_id": call_id,
+            "response_item_id": f"fc_{call_id[5:]}",
+            "type": "function",
+            "function": {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)},
+        }
+        asked = json.dumps([call], ensure_ascii=False)
+        self._add("assistant", content=step.say, tool_calls=asked, finish_reason="tool_calls")
+        if step.tool == "delegate":
+            result = self._delegate(step)
+        else:
+            self.clock.wait(step.seconds)
+        text = json.dumps(result, ensure_ascii=False)
+        if name.startswith("web_"):
+            text = f"<untrusted_tool_result>\n{text}\n</untrusted_tool_result>"
+        self._add("tool", content=text, tool_call_id=call_id, tool_name=name)
+
+    def _delegate(self, step: Step) -> Row:
+        """A session of its own does the work, with this one as its parent."""
+        child = Conversation(self.dice, self.clock, model=MINI, cwd=self.row["cwd"])
+        config = {"max_iterations": 50, "_delegate_from": self.session}
+        child.row |= {"source": "subagent", "parent_session_id": self.session}
+        child.row["model_config"] = json.dumps(config)
+        started = self.clock.seconds
+        child.hear(step.text)
+        child.take_all(step.inner, step.out)
+        child.close("agent_close")
+        self.children.append(child)
+        result = {
+            "task_index": 0,
+            "status": "completed",
+            "summary": step.out,
+            "api_calls": child.calls,
+            "duration_seconds": round(self.clock.seconds - started, 2),
+            "model": MINI,
+            "exit_reason": "completed",
+            "tokens": {"input": child.usage.prompt, "output": child.usage.output},
+        }
+        return {"results": [result]}
+
+    def _add(self, role: str, **more: str) -> None:
+        self.heard += len(more.get("content", ""))
+        row = {"session_id": self.session, "role": role, "timestamp": self.clock.seconds}
+        self.messages.append({**row, **more})
+
+
+def hold_chats(dice: Dice, stories: Stories, begun: Sequence[datetime]) -> Iterator[Conversation]:
+    """A chat for each moment; one of the last has a sub-agent look things up."""
+    titles: list[str] = []
+    for number, at in enumerate(begun):
+        (task,) = stories.deal(stories.choose_project())
+        if number == len(begun) - 2:
+            task = stories.tell("explore-and-plan", "shop-api")
+        elif number % 3 == 1:
+            task = stories.tell("bad-gateway", "infra")
+            note = Step("skill", "incident-notes", say="I'll note it down as we do.")
+            task = replace(task, steps=(*task.steps, note))
+        model = dice.choices((SONNET, MINI, LOCAL), (6, 2, 2))[0]
+        chat = Conversation(dice, Clock(at), model=model, cwd=task.folder)
+        chat.play(task)
+        title = f"{task.name.capitalize().replace('-', ' ')} in {task.project}"
+        titles.append(title)
+        again = titles.count(title)
+        chat.make_title(title if again == 1 else f"{title} #{again}")
+        chat.close(dice.choice(("cli_close", "agent_close", None)))
+        yield chat
+
+
+def write_database(path: Path, conversations: Iterable[Conversation]) -> None:
+    """`state.db` with all sessions, sub-agents' included, in the order they began."""
+    told = [one for parent in conversations for one in (parent, *parent.children)]
+    with open_database(path, "hermes.sql") as database:
+        for one in sorted(told, key=lambda one: one.row["started_at"]):
+            session, usage, messages = one.find_rows()
+            insert_rows(database, "sessions", [session])
+            insert_rows(database, "session_model_usage", usage)
+            insert_rows(database, "messages", messages)

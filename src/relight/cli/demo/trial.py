@@ -1,0 +1,145 @@
+"""An experiment of the invented developer: the same tasks, warm and cold."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from relight.cli.demo.dice import Clock, Dice
+from relight.cli.demo.story import read_table
+from relight.intake.recorder import SessionTracker, record
+from relight.model import OutcomeName
+from relight.store import Store
+from relight.warm.choice import NOTHING, Choice, choose_template
+from relight.warm.injection import count_text_tokens, render_template
+from relight.warm.provision import record_start
+from relight.work.experiments.conduct import list_pairs
+from relight.work.experiments.limits import count_tokens
+from relight.work.experiments.plan import COLD, WARM, Plan
+from relight.work.experiments.register import (
+    Experiment,
+    add_experiment,
+    begin_run,
+    close,
+    finish_run,
+    note_attempt,
+)
+from relight.work.experiments.tasks import Task
+from relight.work.jobs.figures import add_figures
+
+CHECK = "uv run pytest -q"
+
+
+def run_trial(store: Store, *, at: datetime, seed: int = 11) -> None:
+    """Add the experiment and its runs, as `relight experiment start` would have."""
+    table, clock = read_table("trial.toml"), Clock(at)
+    plan = Plan(
+        tasks=[Task(id=one["id"], prompt=one["prompt"], check=CHECK) for one in table["task"]],
+        arms=[COLD, WARM],
+        model=table["plan"]["model"],
+        budget_usd=table["plan"]["budget_usd"],
+    )
+    experiment = add_experiment(store, table["plan"]["name"], plan, now=clock.milliseconds)
+    trial = _Trial(store, experiment, table["plan"], clock, Dice(seed))
+    told = {one["id"]: one for one in table["task"]}
+    for pair in list_pairs(experiment.name, plan):
+        choice = choose_template(store, pair.task.prompt)
+        for arm in pair.arms:
+            trial.run(pair.task, arm, choice, told[pair.task.id][arm])
+    close(store, experiment, "done", note=None, now=clock.milliseconds)
+
+
+class _Trial:
+    """The experiment while it goes on."""
+
+    def __init__(
+        self, store: Store, experiment: Experiment, plan: dict[str, Any], clock: Clock, dice: Dice
+    ) -> None:
+        self.store, self.experiment, self.plan = store, experiment, plan
+        self.clock, self.dice = clock, dice
+
+    def run(self, task: Task, arm: str, choice: Choice | None, went: dict[str, Any]) -> None:
+        """One run, or none where no template is like the task."""
+        store, experiment, key = self.store, self.experiment, (task.id, 1, arm)
+        began = self.clock.milliseconds
+        begin_run(
+            store,
+            experiment,
+            key,
+            template=choice.template.name if choice else None,
+            similarity=choice.similarity if choice else None,
+            lease_until=began,
+            now=began,
+        )
+        if choice is None:
+            finish_run(store, experiment, key, status="skipped", evidence=[NOTHING], now=began)
+            return
+        session = f"{experiment.name}-{task.id}-{arm}"
+        record_start(
+            store,
+            session_key=session,
+            source="relight",
+            arm=arm,
+            template=choice.template,
+            similarity=choice.similarity,
+            reason=f"experiment {experiment.name}, task {task.id}",
+            tokens=count_text_tokens(choice.template) if arm == WARM else None,
+            experiment_id=experiment.id,
+            now=began,
+        )
+        note_attempt(store, experiment, key, f"relight:{session}")
+        example = f"{render_template(choice.template)}\n\n" if arm == WARM else ""
+        outcome: OutcomeName = "success" if went["is_done"] else "failure"
+        ended = "passed: exit code 0" if went["is_done"] else "failed: exit code 1"
+        evidence = [f"its check {ended}"]
+        with record(
+            store,
+            session,
+            model=self.plan["model"],
+            provider=self.plan["provider"],
+            title=task.prompt,
+            project=self.plan["project"],
+            clock=lambda: self.clock.seconds,
+        ) as rec:
+            rec.message("user", example + task.prompt)
+            self.work(rec, went, heard=2400 + len(example) // 4)
+            rec.finish(outcome, why=evidence[0])
+        figures = add_figures(store, [rec.name])
+        finish_run(
+            store,
+            experiment,
+            key,
+            status="done",
+            session=rec.name,
+            outcome=outcome,
+            evidence=evidence,
+            cost_nanos=figures.cost_nanos,
+            tokens=count_tokens(figures.usage),
+            duration_ms=self.clock.milliseconds - began,
+            now=self.clock.milliseconds,
+        )
+
+    def work(self, rec: SessionTracker, went: dict[str, Any], *, heard: int) -> None:
+        """The calls of a run and its answer; the last of all steps is that the tests pass."""
+        steps = self.plan["steps"]
+        steps = steps[-went["steps"] :] if went["is_done"] else steps[:-1][: went["steps"]]
+        for number, (command, output) in enumerate(steps):
+            call_id, arguments = f"call_{number}", json.dumps({"command": command})
+            function = {"name": "terminal", "arguments": arguments}
+            asked = [{"id": call_id, "type": "function", "function": function}]
+            self.speak(rec, {"content": None, "tool_calls": asked}, heard)
+            self.clock.wait(self.dice.uniform(1, 20))
+            code = int("failed" in output or "No such file" in output)
+            result = {"output": output, "exit_code": code, "error": None}
+            rec.tool_call("terminal", arguments, result, call_id=call_id, exit_code=code)
+            heard += 500
+        answer = "It is done, and all tests pass." if went["is_done"] else "One test still fails."
+        self.speak(rec, {"content": answer}, heard)
+
+    def speak(self, rec: SessionTracker, message: dict[str, Any], heard: int) -> None:
+        self.clock.wait(self.dice.uniform(3, 9))
+        rec.turn(
+            input_tokens=self.dice.randint(200, 700),
+            cache_read_tokens=heard,
+            output_tokens=self.dice.randint(60, 260),
+            message={"role": "assistant", **message},
+        )

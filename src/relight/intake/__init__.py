@@ -1,0 +1,1 @@
+"""How records arrive: import files, the live recorder, rebuild."""

@@ -1,0 +1,88 @@
+"""Find what is new in the agents' own files, read it, and record it."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+from relight.intake.backlog import find_backlogs
+from relight.locks import hold
+from relight.model import Imported, ImportResult, Work
+from relight.sources import SOURCES, find_fetch, find_source
+from relight.store import Store
+from relight.store.derive.due import settle
+from relight.store.write.marks import read_marks, read_seen
+
+# below this much new text, starting worker processes costs more than they save
+POOL_BYTES = 12 << 20
+
+Progress = Callable[[int, int], None]
+
+
+def import_all(
+    store: Store,
+    *,
+    sources: Sequence[str] = (),
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+    on_wait: Callable[[], None] | None = None,
+    workers: int | None = None,
+) -> ImportResult:
+    """Read whatever is new in the sources' folders, or in the one given, into the store."""
+    environment = os.environ if environment is None else environment
+    counts = {name: Imported(name) for name in sources or SOURCES}
+    touched: set[int] = set()
+    with hold_import(store, on_wait):
+        if find_backlogs(store.config.home):
+            from relight.intake.live import take_backlogs
+
+            take_backlogs(store)
+        work = [one for name in counts for one in find_work(store, name, folder, environment)]
+        if work:
+            taken, touched = _take(store, work, progress, workers or os.cpu_count() or 1)
+            counts |= {one.source: one for one in taken}
+    settle(store)
+    return ImportResult(list(counts.values()), touched)
+
+
+def _take(
+    store: Store, work: list[Work], progress: Progress | None, workers: int
+) -> tuple[list[Imported], set[int]]:
+    """Read and record; what that takes is loaded only when there is something to read."""
+    size = sum(one.new_bytes for one in work if not find_fetch(one.source))
+    pool = None
+    if workers > 1 and size > POOL_BYTES:
+        from relight.intake.workers import Workers
+
+        # they load what they need while this process loads its own
+        pool = Workers(workers, "relight.intake.sealing:answer_task")
+    with pool or nullcontext():
+        from relight.intake.taking import Intake
+        from relight.reports.weights import refit_weights
+
+        intake = Intake(store, progress)
+        taken = intake.take(work, pool)
+        refit_weights(store)
+    return taken, intake.touched
+
+
+@contextmanager
+def hold_import(store: Store, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
+    """One import at a time: the others wait, and then find nothing left to do."""
+    with (store.config.home / "import.lock").open("a") as lock:
+        if not hold(lock.fileno(), waits=False):
+            if on_wait:
+                on_wait()
+            hold(lock.fileno())
+        yield
+
+
+def find_work(
+    store: Store, name: str, folder: Path | None, environment: Mapping[str, str]
+) -> Iterator[Work]:
+    """The files of a source that have something new."""
+    seen = read_seen(store, name)
+    for origin in find_source(name).find(environment, folder):
+        if origin != seen.get(origin.path):
+            yield Work(name, origin, read_marks(store, name, origin.path).get(""))

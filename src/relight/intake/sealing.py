@@ -1,0 +1,69 @@
+"""Sealing files, apart from recording them: this is all that worker processes load."""
+
+import msgspec
+from msgspec import Struct
+
+from relight.errors import RelightError
+from relight.model import Mark, Unreadable, Work
+from relight.sources import find_source
+from relight.sources.files import read_piece
+from relight.store.write.seal import Sealed, seal
+
+
+class Task(Struct, frozen=True):
+    """Files for a worker process to seal, with what it needs to know of the store."""
+
+    work: list[Work]
+    key: bytes
+    timezone: str
+
+
+class Answer(Struct, frozen=True):
+    """What a worker made of its files, and the work that is left on them."""
+
+    sealed: list[Sealed]
+    left: list[Work]
+
+
+def seal_task(task: Task) -> Answer:
+    """Read and seal the next stretch of each of these files."""
+    sealed, left = [], []
+    for work in task.work:
+        try:
+            if work.origin.trouble:
+                raise OSError(work.origin.trouble)
+            piece, has_more = read_piece(work.source, work.origin, work.mark)
+            read = find_source(work.source).read
+            sealed.append(seal(piece, read, key=task.key, timezone=task.timezone))
+        except Exception as error:  # noqa: BLE001 - one file must not stop the others: it is told
+            sealed.append(seal_unreadable(work, tell_trouble(error)))
+            continue
+        if has_more:
+            left.append(Work(work.source, work.origin, sealed[-1].after))
+    return Answer(sealed, left)
+
+
+def tell_trouble(error: Exception) -> str:
+    """Why something could not be read, in a line."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if isinstance(error, RelightError):
+        return error.message
+    return f"{type(error).__name__}: {error}"[:300]
+
+
+def answer_task(message: bytes) -> bytes:
+    """What a worker process does with a task."""
+    return msgspec.msgpack.encode(seal_task(msgspec.msgpack.decode(message, type=Task)))
+
+
+def seal_unreadable(work: Work, reason: str) -> Sealed:
+    """A file that could not be read: told, and tried again next time."""
+    before = work.mark or Mark(path=work.origin.path)
+    return Sealed(
+        source=work.source,
+        before=before,
+        after=msgspec.structs.replace(before, size=-1),
+        start=before.offset,
+        unreadable=[Unreadable(before.offset, reason)],
+    )

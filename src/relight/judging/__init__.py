@@ -1,0 +1,1 @@
+"""Did it work, what went wrong, what kind of work, how good; pure functions."""

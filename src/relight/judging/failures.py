@@ -1,0 +1,286 @@
+"""What went wrong: of which kind, whether trying again can help, and how long to wait.
+
+Decided on the HTTP status, then on the type of the exception, then on anchored text; the rows
+are in `data/failures.toml`. No client library is imported: exceptions of httpx2, openai,
+subprocess, ssl and the rest are known by the names of their classes and by their attributes.
+"""
+
+import builtins
+import re
+import time
+import tomllib
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+from functools import cache, lru_cache
+from typing import Any, Literal, NamedTuple, SupportsIndex
+
+import msgspec
+
+from relight.data import read_data
+from relight.judging.complaints import (
+    TEXT_LIMIT,
+    describe,
+    find_code,
+    find_errno,
+    find_exit_code,
+    find_headers,
+    find_status,
+    is_missing_program,
+    is_status,
+    list_chains,
+    list_types,
+    read_number,
+    say,
+)
+from relight.model import Failure
+
+_LONGEST_ASKED_SECONDS = 365 * 86400.0  # a date so far off is no date
+# "openai.APIConnectionError: …", as a log or another program tells of an exception
+_TYPE_NAME = re.compile(r"\s*(?:\w+\.)*(\w+)(?:[:(]|\s*\Z)")
+
+
+class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One row of the table of failures."""
+
+    name: str
+    category: Literal["retryable", "permanent", "unknown"]
+    reason: str
+    max_retries: int = 0
+    backoff_seconds: float = 0.0
+    status: tuple[int, ...] = ()
+    types: tuple[str, ...] = ()
+    errnos: tuple[str, ...] = ()
+    exit_codes: tuple[int, ...] = ()
+    refines: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    is_tool: bool = False
+    is_answer: bool = False
+
+
+class _Texts(msgspec.Struct, frozen=True):
+    status: tuple[str, ...]
+    wait: tuple[str, ...]
+    failed_answers: tuple[str, ...]
+
+
+class _Table(msgspec.Struct, frozen=True):
+    kind: tuple[Kind, ...]
+    texts: _Texts
+
+
+class _Rules:
+    """The table, turned round so that each question is one look-up."""
+
+    def __init__(self, table: _Table) -> None:
+        self.kinds = {row.name: row for row in reversed(table.kind)}
+        self.by_status = {code: row.name for row in table.kind for code in row.status}
+        self.by_type = {name: row.name for row in table.kind for name in row.types}
+        self.by_errno = {name: row.name for row in table.kind for name in row.errnos}
+        self.by_exit_code = {code: row.name for row in table.kind for code in row.exit_codes}
+        self.texts = [(row, _join(row)) for row in table.kind if row.codes or row.patterns]
+        self.status_texts = [re.compile(text) for text in table.texts.status]
+        self.wait_texts = [re.compile(text, re.IGNORECASE) for text in table.texts.wait]
+        self.failed_answers = re.compile(
+            "|".join(table.texts.failed_answers), re.IGNORECASE | re.MULTILINE
+        )
+
+
+def _join(row: Kind) -> re.Pattern[str]:
+    codes = [rf"(?<!\w){re.escape(code)}(?!\w)" for code in row.codes]
+    return re.compile("|".join([*codes, *row.patterns]), re.IGNORECASE | re.MULTILINE)
+
+
+@cache
+def _rules() -> _Rules:
+    text = read_data("failures.toml")
+    return _Rules(msgspec.convert(tomllib.loads(text), _Table))
+
+
+def read_kinds() -> Mapping[str, Kind]:
+    """Every kind of failure by its name."""
+    return _rules().kinds
+
+
+class _Link(NamedTuple):
+    """One error of a chain, with everything it says."""
+
+    error: object
+    text: str
+
+
+def classify_error(
+    error: object, *, status: SupportsIndex | float | str | None = None, now: float | None = None
+) -> Failure:
+    """What an exception, an error's text or an API's error body means, and what to do about it.
+
+    Of exceptions raised from one another the outermost decides whose status or type tells
+    something, of a group the first such member; words only where none does. `backoff_seconds` is
+    never less than what the other side asked for with Retry-After. Whatever is given, nothing is
+    raised: this is called where something has gone wrong already.
+
+    >>> classify_error("HTTP 429: You exceeded your current quota").category
+    'permanent'
+    """
+    chains = [[_Link(each, describe(each)) for each in chain] for chain in list_chains(error)]
+    links = [link for chain in chains for link in chain]
+    code: str | int | None = read_number(status)
+    if name := _name_status(read_number(status)):
+        name = _refine(name, links)
+    else:
+        judged = next(filter(None, map(_judge_chain, chains)), None)
+        name, told = judged or ("unknown", _find_first_code(links))
+        code = code if told is None else told
+    kind = _rules().kinds[name]
+    can_retry = kind.max_retries > 0
+    asked = find_retry_after(error, now=now) if can_retry else None
+    line = _join_texts(links).strip().partition("\n")[0]
+    return Failure(
+        kind=name,
+        category=kind.category,
+        reason=f"{kind.reason}: {line[:200]}" if line else kind.reason,
+        should_retry=can_retry,
+        max_retries=kind.max_retries,
+        backoff_seconds=max(kind.backoff_seconds, asked or 0.0),
+        code=code,
+    )
+
+
+@lru_cache(maxsize=4096)
+def find_kind(text: str, *, is_tool: bool = False) -> str | None:
+    """The kind of failure a text tells of; with `is_tool` only of those tools have."""
+    text = text[:TEXT_LIMIT]
+    for row, pattern in _rules().texts:
+        can_tell = row.is_tool if is_tool else row.name not in row.refines
+        if can_tell and pattern.search(text):
+            return row.name
+    return None
+
+
+def find_exit_kind(exit_code: int) -> str | None:
+    """The kind of failure that a shell or a signal shows by its exit code."""
+    return _rules().by_exit_code.get(128 - exit_code if -64 < exit_code < -1 else exit_code)
+
+
+def find_failure_phrase(text: str) -> str | None:
+    """The words of a final answer that say the run failed, if it has them.
+
+    >>> find_failure_phrase("I was unable to complete the task: the disk is full.")
+    'I was unable to complete the'
+    """
+    found = _rules().failed_answers.search(text)
+    return found[0].strip() if found else None
+
+
+def find_retry_after(error: object, *, now: float | None = None) -> float | None:
+    """The seconds that the other side asked to wait, from its headers or its words."""
+    errors = [each for chain in list_chains(error) for each in chain]
+    asked = [_read_headers(find_headers(each) or {}, now) for each in errors]
+    asked += [_read_words(describe(each)) for each in errors]
+    seconds = next((each for each in asked if each is not None), None)
+    return None if seconds is None else min(seconds, _LONGEST_ASKED_SECONDS)
+
+
+def _read_headers(headers: Mapping[Any, Any], now: float | None) -> float | None:
+    told = {say(name).lower(): say(value).strip() for name, value in headers.items()}
+    if (seconds := _read_seconds(told.get("retry-after-ms"))) is not None:
+        return seconds / 1000
+    after = told.get("retry-after")
+    if (seconds := _read_seconds(after)) is not None:
+        return seconds
+    if after and (at := _read_date(after)) is not None:
+        return max(0.0, at - (time.time() if now is None else now))
+    return None
+
+
+def _read_words(text: str) -> float | None:
+    for pattern in _rules().wait_texts:
+        if found := pattern.search(text):
+            units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+            parts = [(float(told), units[unit]) for unit, told in found.groupdict().items() if told]
+            if parts:
+                return sum(amount * seconds for amount, seconds in parts)
+    return None
+
+
+def _read_seconds(text: str | None) -> float | None:
+    if text and re.fullmatch(r"\d+(?:\.\d*)?", text):
+        return float(text)
+    return None
+
+
+def _read_date(text: str) -> float | None:
+    from email.utils import parsedate_to_datetime
+
+    try:
+        at = parsedate_to_datetime(text)
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _judge_chain(links: Sequence[_Link]) -> tuple[str, str | int | None] | None:
+    """The kind that an error and what it was raised from tell of, and its code; words come last."""
+    for name_link in (_name_fact, _name_words):
+        for link in links:
+            if name := name_link(link):
+                return _refine(name, links), _find_link_status(link) or find_code(link.error)
+    return None
+
+
+def _name_fact(link: _Link) -> str | None:
+    exit_code = find_exit_code(link.error)
+    name = (
+        _name_status(_find_link_status(link))
+        or (None if exit_code is None else find_exit_kind(exit_code))
+        or _name_type(link)
+    )
+    # that a program failed is said by its exit code; what failed, only by its words
+    return _name_words(link) or name if name == "command_failed" else name
+
+
+def _name_words(link: _Link) -> str | None:
+    return find_kind(link.text)
+
+
+def _name_status(status: int | None) -> str | None:
+    if status is None or not is_status(status):
+        return None
+    return _rules().by_status.get(status) or ("bad_request" if status < 500 else "server_error")
+
+
+def _name_type(link: _Link) -> str | None:
+    """The kind by the class of an exception, or by that which a text begins with."""
+    rules = _rules()
+    if name := rules.by_errno.get(find_errno(link.error) or ""):
+        return name
+    if is_missing_program(link.error):
+        return "command_not_found"
+    types = list_types(type(link.error)) if isinstance(link.error, BaseException) else []
+    if found := _TYPE_NAME.match(link.text):
+        known = getattr(builtins, found[1], None)
+        types += [found[1], *(list_types(known) if isinstance(known, type) else ())]
+    return next((rules.by_type[name] for name in types if name in rules.by_type), None)
+
+
+def _find_link_status(link: _Link) -> int | None:
+    found = (pattern.search(link.text) for pattern in _rules().status_texts)
+    said = (int(match[1]) for match in found if match)
+    return find_status(link.error) or next(filter(is_status, said), None)
+
+
+def _find_first_code(links: Sequence[_Link]) -> str | int | None:
+    codes = (find_code(link.error) for link in links)
+    return next((code for code in codes if code is not None), None)
+
+
+def _join_texts(links: Sequence[_Link]) -> str:
+    return "\n".join(link.text for link in links)[:TEXT_LIMIT]
+
+
+def _refine(name: str, links: Sequence[_Link]) -> str:
+    text = _join_texts(links)
+    for row, pattern in _rules().texts:
+        if name in row.refines and pattern.search(text):
+            return row.name
+    return name

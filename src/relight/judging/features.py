@@ -1,0 +1,251 @@
+"""What is counted in a session, to tell how good it was.
+
+Counting is apart from weighing, so that a session once measured can be scored again when the
+weights change. Patterns are in `data/scoring.toml`.
+"""
+
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from relight.chat.messages import Call, Entry, list_own, read_arguments, read_entries, read_text
+from relight.data import read_data
+from relight.errors import RelightError
+from relight.judging.kinds import Category, TaskType, classify_calls
+from relight.judging.meanings import understand_call
+from relight.judging.verdicts import find_test_outcome, judge_call
+from relight.model import Verdict
+
+_SHORT = 3
+_READ_CHARACTERS = 10_000  # of a text: what a person means stands near its beginning
+
+
+class Feature(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a feature is worth, and what is typical of it."""
+
+    weight: float
+    mean: float
+    deviation: float
+
+
+class Measures(Struct, frozen=True, kw_only=True):
+    """What was counted in a session: enough to score it again with other weights.
+
+    A feature that is None could not be told: no test was run, no call was judged.
+    """
+
+    total_messages: int
+    tool_calls: int
+    tool_results: int
+    judged_calls: int
+    error_count: int
+    unique_tools: int
+    task_type: TaskType
+    category: Category
+    features: dict[str, float | None]
+
+
+class Table(Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole of `scoring.toml`."""
+
+    intercept: float
+    ridge: float
+    minimum_examples: int
+    features: dict[str, Feature]
+    patterns: dict[str, tuple[str, ...]]
+
+
+def measure_session(
+    messages: Iterable[object], *, calls: Iterable[Mapping[str, Any]] | None = None
+) -> Measures:
+    """What counts for a session's score, each call judged by its evidence."""
+    own = list_own(messages)
+    entries = read_entries(own)
+    made = [call for entry in entries for call in entry.calls]
+    verdicts = judge_calls(made, facts=calls)
+    kind = classify_calls((call.tool, call.arguments) for call in made)
+    failed = [verdict.label == "error" for verdict in verdicts if verdict.label != "unknown"]
+    broken = {
+        (call.tool, str(call.arguments)): None
+        for call, verdict in zip(made, verdicts, strict=True)
+        if verdict.label == "error"
+    }
+    features = make_features(
+        messages=len(own),
+        calls=len(made),
+        failed=failed,
+        broken=len(broken),
+        malformed=_count_malformed(entries, verdicts),
+        corrections=_count_texts("user_corrections", entries, "user"),
+        give_ups=_count_texts("give_ups", entries, "assistant"),
+        time_outs=sum(verdict.kind == "timeout" for verdict in verdicts),
+        last_tests_passed=_find_last_tests(made, verdicts),
+        is_submitted=_is_submitted(entries, made),
+        is_handed_over=any(_matches("handed_over", call.tool) for call in made),
+    )
+    return Measures(
+        total_messages=len(own),
+        tool_calls=len(made),
+        tool_results=sum(call.has_result for call in made),
+        judged_calls=len(failed),
+        error_count=sum(failed),
+        unique_tools=len({call.tool for call in made}),
+        task_type=kind.task_type,
+        category=kind.category,
+        features=features,
+    )
+
+
+def make_features(
+    *,
+    messages: int,
+    calls: int,
+    failed: Sequence[bool],
+    broken: int,
+    malformed: int,
+    corrections: int,
+    give_ups: int,
+    time_outs: int,
+    last_tests_passed: bool | None,
+    is_submitted: bool,
+    is_handed_over: bool,
+) -> dict[str, float | None]:
+    """What the counts of a session tell; where nothing was said or done, no trouble is no merit.
+
+    `failed` is of the calls that were judged, `broken` how many different calls failed.
+    """
+    late = failed[len(failed) // 2 :]
+    is_short = calls < _SHORT  # too short for its length to tell anything
+    of_length = {"messages": messages, "calls": calls}
+    of_words = {"malformed_turns": malformed, "user_corrections": corrections, "give_ups": give_ups}
+    of_calls = {
+        "longest_failure_run": _longest_run(failed),
+        "repeated_failures": sum(failed) - broken,
+        "time_outs": time_outs,
+    }
+    return {
+        **{name: None if is_short else math.log1p(count) for name, count in of_length.items()},
+        **{name: math.log1p(count) if messages else None for name, count in of_words.items()},
+        **{name: math.log1p(count) if calls else None for name, count in of_calls.items()},
+        "last_call_failed": float(failed[-1]) if failed else None,
+        "late_failures": sum(late) / len(late) if late else None,
+        "last_tests_passed": None if last_tests_passed is None else float(last_tests_passed),
+        "submitted": float(is_submitted),
+        "handed_over": float(is_handed_over) if calls else None,
+    }
+
+
+def judge_calls(
+    calls: Sequence[Call], *, facts: Iterable[Mapping[str, Any]] | None = None
+) -> list[Verdict]:
+    """A verdict on each call, from its result and what else is known of it by its id.
+
+    Where ids were used twice, facts are given out in the order of the calls.
+    """
+    known: dict[str, list[Mapping[str, Any]]] = {}
+    for fact in facts or ():
+        if not isinstance(fact, Mapping):
+            raise RelightError("calls must be a list of objects, each with a call_id")
+        known.setdefault(str(fact.get("call_id") or ""), []).append(fact)
+    verdicts: list[Verdict] = []
+    for call in calls:
+        queue = known.get(call.key)
+        fact = queue.pop(0) if queue else {}
+        result = "" if call.has_result and call.result is None else call.result
+        verdicts.append(
+            judge_call(
+                call.tool,
+                call.arguments,
+                result,
+                is_error=fact.get("is_error"),
+                exit_code=fact.get("exit_code"),
+                timed_out=fact.get("timed_out"),
+            )
+        )
+    return verdicts
+
+
+def _count_malformed(entries: Sequence[Entry], verdicts: Sequence[Verdict]) -> int:
+    """Turns that could not be used: empty, not readable, of no tool, or told so afterwards."""
+    turns = [entry for entry in entries if entry.role == "assistant"]
+    empty = sum(not entry.calls and not entry.text.strip() for entry in turns)
+    unreadable = sum(
+        isinstance(call.arguments, str)
+        and call.arguments.lstrip()[:1] == "{"
+        and read_arguments(call.arguments) is None
+        for entry in turns
+        for call in entry.calls
+    )
+    unknown = sum(verdict.kind == "tool_not_available" for verdict in verdicts)
+    return empty + unreadable + unknown + _count_texts("malformed", entries, "user")
+
+
+def _count_texts(name: str, entries: Sequence[Entry], role: str) -> int:
+    """How many texts of a role match; the first user message is the task, and no remark on it."""
+    texts = [entry.text for entry in entries if entry.role == role]
+    return sum(_matches(name, text) for text in (texts[1:] if role == "user" else texts))
+
+
+def _longest_run(failed: Sequence[bool]) -> int:
+    longest = run = 0
+    for is_failed in failed:
+        run = run + 1 if is_failed else 0
+        longest = max(longest, run)
+    return longest
+
+
+def _find_last_tests(calls: Sequence[Call], verdicts: Sequence[Verdict]) -> bool | None:
+    for call, verdict in zip(reversed(calls), reversed(verdicts), strict=True):
+        result = read_text(call.result)
+        outcome = find_test_outcome(call.tool, call.arguments, result, verdict=verdict)
+        if call.has_result and outcome:
+            return outcome == "passed"
+    return None
+
+
+def _is_submitted(entries: Sequence[Entry], calls: Sequence[Call]) -> bool:
+    """Whether the session came to an end: it was handed in, or the last word is an answer."""
+    for call in calls[-2:]:
+        if is_submission(call.tool, understand_call(call.tool, call.arguments).command):
+            return True
+    if not entries or not entries[-1].is_last:
+        return False
+    answers = entries[-1:] if entries[-1].role == "assistant" else entries[-2:-1]
+    return any(one.role == "assistant" and one.text and not one.calls for one in answers)
+
+
+def is_submission(tool: str, command: str | list[str] | None) -> bool:
+    """Whether a call says that the work is done, by its tool's name or by its command."""
+    line = " ".join(command) if isinstance(command, list) else command or ""
+    if matches_tool("submitted", tool):
+        return True
+    is_near = "submit" in line or "SUBMIT" in line or "Submit" in line
+    return is_near and _matches("submitted", line)
+
+
+@lru_cache(maxsize=4096)
+def matches_tool(name: str, tool: str) -> bool:
+    return _matches(name, tool)
+
+
+def _matches(name: str, text: str) -> bool:
+    return bool(read_pattern(name).search(text, 0, _READ_CHARACTERS))
+
+
+@cache
+def read_pattern(name: str) -> re.Pattern[str]:
+    """All rows of one kind of pattern as one."""
+    return re.compile("|".join(read_table().patterns[name]), re.I | re.M)
+
+
+@cache
+def read_table() -> Table:
+    """What `scoring.toml` says, read at the first use."""
+    text = read_data("scoring.toml")
+    return msgspec.convert(tomllib.loads(text), Table)

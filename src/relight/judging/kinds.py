@@ -1,0 +1,86 @@
+"""What kind of work a session was, from what its tool calls mean."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypeVar, get_args
+
+from msgspec import Struct
+
+from relight.chat.messages import list_own, read_entries
+from relight.judging.meanings import Understood, read_table, understand_call
+
+TaskType = Literal["code", "file", "research", "mixed"]
+Category = Literal["coding", "research", "ops", "general"]
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+
+_Name = TypeVar("_Name", bound=str)
+
+
+class Kind(Struct, frozen=True):
+    """The kind of work a session was, in the two views people ask for."""
+
+    task_type: TaskType
+    category: Category
+
+
+class Sides(Struct, frozen=True):
+    """The side that a call takes in each view, None for none, and the kinds of files it names."""
+
+    task_type: str | None
+    category: str | None
+    files: frozenset[str] = frozenset()
+
+
+def classify_session(messages: Iterable[object]) -> Kind:
+    """The kind of work that OpenAI chat messages show.
+
+    >>> asked = {"id": "c1", "function": {"name": "Bash", "arguments": '{"command": "pytest -q"}'}}
+    >>> classify_session([{"role": "assistant", "tool_calls": [asked]}])
+    Kind(task_type='code', category='coding')
+    """
+    entries = read_entries(list_own(messages))
+    return classify_calls((call.tool, call.arguments) for one in entries for call in one.calls)
+
+
+def classify_calls(calls: Iterable[tuple[str, object]]) -> Kind:
+    """The kind of work that tool calls are, each a tool with its arguments.
+
+    A command is code whatever it does, and so is work on files where commands are run as well and
+    most of the files are source. Calls that take no side (a plan, a thought) are left out.
+    """
+    sides = (take_sides(understand_call(tool, arguments)) for tool, arguments in calls)
+    return judge_sides(Counter(sides))
+
+
+def take_sides(call: Understood) -> Sides:
+    """The side that a call takes in each view, and the kinds of files it names."""
+    view = read_table().views.get(call.meaning)
+    if view is None:
+        return Sides("mixed", "general", call.files)
+    is_command = view.task_type == "file" and call.command
+    return Sides("code" if is_command else view.task_type, view.category, call.files)
+
+
+def judge_sides(counts: Mapping[Sides, int]) -> Kind:
+    """The kind of work that so many calls of each side are."""
+    types: Counter[str] = Counter()
+    categories: Counter[str] = Counter()
+    files: Counter[str] = Counter()
+    for sides, count in counts.items():
+        if sides.task_type:
+            types[sides.task_type] += count
+        if sides.category:
+            categories[sides.category] += count
+        files.update(dict.fromkeys(sides.files, count))
+    if types["code"] and files["source"] > files["document"]:
+        types["code"] += types.pop("file", 0)
+    return Kind(
+        _find_dominant(types, ("code", "file", "research"), "task_type") or "mixed",
+        _find_dominant(categories, ("coding", "ops", "research"), "category") or "general",
+    )
+
+
+def _find_dominant(counts: Counter[str], names: tuple[_Name, ...], view: str) -> _Name | None:
+    best = max(names, key=lambda name: counts[name])
+    percent = read_table().dominance_percent[view]
+    return best if 100 * counts[best] > percent * counts.total() else None

@@ -1,0 +1,252 @@
+"""The rules that verdicts go by, read once from `data/verdicts.toml`."""
+
+import re
+import tomllib
+from collections.abc import Iterable
+from functools import cache
+from typing import Literal
+
+import msgspec
+
+from relight.data import read_data
+from relight.judging.shell import Stage
+
+Level = Literal["any", "sure", "zero"]
+
+_LINES_LIMIT = 1000  # sets of programs whose lines are remembered
+
+
+class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Programs, and the exit codes by which they say no."""
+
+    programs: tuple[str, ...]
+    codes: tuple[int, ...]
+    kind: str = "answer_no"
+    pattern: str = ""
+    findings: str = ""
+    may_complain: bool = False
+    none_codes: tuple[int, ...] = ()
+    scripts: str = ""
+    needs_findings: bool = False
+    is_quiet: bool = False
+
+
+class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A line by which a program shows that it failed."""
+
+    patterns: tuple[str, ...]
+    words: tuple[str, ...] = ()
+    programs: frozenset[str] = frozenset()
+    not_programs: frozenset[str] = frozenset()
+    is_sure: bool = False
+    is_zero: bool = False
+    is_first: bool = False
+    is_usage: bool = False
+
+
+class Wrapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a harness writes around a tool's output."""
+
+    exit_before: tuple[str, ...]
+    exit_after: tuple[str, ...]
+    exit_last: tuple[str, ...]
+    tags: tuple[str, ...]
+    no_output: tuple[str, ...]
+    prefixes: tuple[str, ...]
+    screens: tuple[str, ...]
+    after_screens: tuple[str, ...]
+    timeouts: tuple[str, ...]
+
+
+class Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Names and words in a JSON result that carry a verdict."""
+
+    exit_codes: tuple[str, ...]
+    texts: tuple[str, ...]
+    errors: tuple[str, ...]
+    successes: tuple[str, ...]
+    reports: frozenset[str]
+    statuses: tuple[str, ...]
+    error_words: frozenset[str]
+    lone_words: frozenset[str]
+    weak_error_words: frozenset[str]
+    timeout_flags: tuple[str, ...]
+    counts: tuple[str, ...]
+    matches: tuple[str, ...]
+
+
+class Tools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Tools by what they do, and how those that are no shell say that they failed."""
+
+    editors: frozenset[str]
+    commands: tuple[str, ...]
+    places: frozenset[str]
+    shells: frozenset[str]
+    shell_words: frozenset[str]
+    searchers: frozenset[str]
+    coders: frozenset[str]
+    nothing_found: tuple[str, ...]
+    refusals: tuple[str, ...]
+    first_lines: tuple[str, ...]
+    first_words: tuple[str, ...]
+    questions: frozenset[str]
+
+
+class Programs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Programs by what their exit code and output mean."""
+
+    readers: frozenset[str]
+    neutral: frozenset[str]
+    zero: frozenset[str]
+    zero_piped: frozenset[str]
+    wordless: frozenset[str]
+    checks: str
+    serving: tuple[str, ...]
+    shell_messages: str
+    missing_commands: str
+    missing_modules: str
+    speaks_as: dict[str, tuple[str, ...]]
+    harmless: tuple[str, ...]
+    complaints: str
+    passed_tests: tuple[str, ...]
+    failed_tests: tuple[str, ...]
+    broken_tests: tuple[str, ...]
+    no_tests: tuple[str, ...]
+    help_options: frozenset[str]
+
+
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole of `verdicts.toml`."""
+
+    wrapping: Wrapping
+    fields: Fields
+    tools: Tools
+    programs: Programs
+    answer: tuple[Answer, ...]
+    runner: tuple[Answer, ...]
+    linter: tuple[Answer, ...]
+    line: tuple[Line, ...]
+    codes_of: dict[str, dict[str, str]]
+
+
+class Rules:
+    """The table, compiled.
+
+    A pattern for lines is searched after a newline put before the text: `re` jumps from one
+    literal newline to the next, where `^` would be tried at every character. At each of them it
+    looks only at the alternatives that begin with the right letter.
+    """
+
+    def __init__(self, table: Table) -> None:
+        wrapping, tools, programs = table.wrapping, table.tools, table.programs
+        self.fields, self.tools, self.programs = table.fields, tools, programs
+        self.codes_of = table.codes_of
+        self.exit_before = re.compile(join(wrapping.exit_before))
+        self.exit_after = re.compile(join(wrapping.exit_after))
+        self.exit_last = re.compile(join(wrapping.exit_last))
+        self.tag = re.compile(rf"<({'|'.join(wrapping.tags)})(?: [^>\n]*)?>\n?")
+        self.no_output = re.compile(join(wrapping.no_output), re.IGNORECASE)
+        self.prefix = re.compile(join(wrapping.prefixes))
+        self.screen = re.compile(join(wrapping.screens))
+        self.after_screen = re.compile(join(wrapping.after_screens))
+        self.timeout = at_lines(wrapping.timeouts)
+        self.nothing_found = re.compile(join(tools.nothing_found))
+        self.refusal = re.compile(join(tools.refusals))
+        self.first_line = re.compile(join(tools.first_lines))
+        self.first_words = re.compile(join(tools.first_words))
+        self.check = re.compile(programs.checks)
+        self.serving = at_lines(programs.serving)
+        self.shell_message = at_lines([programs.shell_messages])
+        self.missing_command = at_lines([programs.missing_commands])
+        self.missing_module = at_lines([programs.missing_modules])
+        self.harmless = re.compile(join(programs.harmless))
+        self.complaint = re.compile(programs.complaints)
+        self.passed_tests = at_lines(programs.passed_tests)
+        self.failed_tests = at_lines(programs.failed_tests)
+        self.broken_tests = at_lines(programs.broken_tests)
+        self.no_tests = at_lines(programs.no_tests)
+        self.answers = by_program(table.answer)
+        self.runners = by_program(table.runner)
+        self.linters = by_program(table.linter)
+        self.findings = {row: at_lines([row.findings]) for row in table.linter}
+        self.scripts = {row: re.compile(row.scripts) for row in table.linter if row.scripts}
+        self.patterns = {row: re.compile(row.pattern, re.MULTILINE) for row in table.answer}
+        self.lines = [
+            (row, re.compile(join(row.patterns)) if row.is_first else at_lines(row.patterns))
+            for row in table.line
+        ]
+        self.zeroes = frozenset(name for row in table.line if row.is_zero for name in row.programs)
+        self._named = frozenset(
+            name for row in table.line for name in (*row.programs, *row.not_programs)
+        )
+        self._lines: dict[tuple[frozenset[str], Level], list[tuple[Line, re.Pattern[str]]]] = {}
+
+    def find_lines(
+        self, programs: frozenset[str], level: Level
+    ) -> list[tuple[Line, re.Pattern[str]]]:
+        """The rows of lines that hold where these programs are in a command.
+
+        `sure`: those that no exit code of another program speaks against, such as that of a
+        `| tail`; `zero`: those that not even their own does, since it is always 0.
+        """
+        programs &= self._named
+        known = self._lines.get((programs, level))
+        if known is None:
+            known = [
+                (row, pattern)
+                for row, pattern in self.lines
+                if (level == "any" or (row.is_sure if level == "sure" else row.is_zero))
+                and (not row.programs or not programs.isdisjoint(row.programs))
+                and programs.isdisjoint(row.not_programs)
+            ]
+            if len(self._lines) < _LINES_LIMIT:
+                self._lines[programs, level] = known
+        return known
+
+    def find_row(self, rows: dict[str, Answer], stage: Stage) -> Answer | None:
+        """The row of a stage: of its program with its action (`git grep`), else of the program."""
+        return rows.get(f"{stage.program} {stage.action}") or rows.get(stage.program)
+
+    def find_linter(self, stage: Stage) -> Answer | None:
+        """The row of a checker, or of what runs one by the name of a script: `npm run lint`."""
+        row = self.find_row(self.linters, stage)
+        if row is None or not row.scripts:
+            return row
+        script = self.scripts[row]
+        return row if any(script.fullmatch(word) for word in stage.words[1:]) else None
+
+    def is_reader(self, stage: Stage) -> bool:
+        """Whether a stage only shows what others wrote, so that its output proves nothing."""
+        readers = self.programs.readers
+        return stage.program in readers or f"{stage.program} {stage.action}" in readers
+
+    def is_wordless(self, stage: Stage) -> bool:
+        """Whether a stage is a reader that shows names and figures, no text."""
+        wordless = self.programs.wordless
+        return stage.program in wordless or f"{stage.program} {stage.action}" in wordless
+
+    def is_plain_reader(self, stage: Stage) -> bool:
+        """Whether a stage is a reader that ends in 0 unless it complains: cat, but not grep."""
+        return self.is_reader(stage) and self.find_row(self.answers, stage) is None
+
+
+def join(patterns: Iterable[str]) -> str:
+    """One pattern that matches what any of several does."""
+    return "|".join(f"(?:{pattern})" for pattern in patterns)
+
+
+def at_lines(patterns: Iterable[str]) -> re.Pattern[str]:
+    """A pattern to search in a text that begins with a newline, tried at each line's start."""
+    return re.compile(rf"\n(?:{join(patterns)})", re.MULTILINE)
+
+
+def by_program(rows: Iterable[Answer]) -> dict[str, Answer]:
+    """Rows by each program they name; the first row that names one counts."""
+    return {name: row for row in reversed(tuple(rows)) for name in row.programs}
+
+
+@cache
+def read_rules() -> Rules:
+    """The rules, read and compiled at the first use."""
+    text = read_data("verdicts.toml")
+    return Rules(msgspec.convert(tomllib.loads(text), Table))

@@ -1,0 +1,1 @@
+"""Every question to the record: totals, sessions, steps, failures, runs, skills."""

@@ -1,0 +1,1 @@
+"""Skills: their uses, averages by model, and whether a cheaper model is good enough."""

@@ -1,0 +1,243 @@
+"""Uses of skills: told by the programs that run them, and added up by day."""
+
+import sqlite3
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from msgspec import UNSET, Struct
+
+from relight.checks import (
+    LATEST_MS,
+    check_choice,
+    check_count,
+    check_number,
+    check_text,
+    describe,
+    refuse,
+)
+from relight.errors import ParameterError
+from relight.ids import row_id
+from relight.sources import SOURCES
+from relight.store import Store
+from relight.store.derive import invocations, told
+from relight.store.derive.invocations import KNOWN_NANOS
+from relight.store.derive.told import Told, Values
+from relight.times import take_time, write_time
+
+WAYS = ("cron", "tool", "slash", "preload", "auto")
+STATUSES = ("reported", "estimated", "included", "unknown")
+# no use comes near these, and no sum of uses near the 9.2 billion dollars that 64 bits hold
+MOST_USD, MOST_TOKENS = 10**6, 10**12
+# for `invoked_at`: as it is known already of a session's use, else now
+AS_KNOWN = UNSET
+
+
+def _check_success(name: str, value: object) -> int:
+    if not isinstance(value, bool):
+        raise refuse(name, f"must be True, False or None for unknown, not {describe(value)}")
+    return int(value)
+
+
+_check_tokens = partial(check_count, most=MOST_TOKENS)
+_check_share = partial(check_number, least=0, most=1)
+CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "job_id": check_text,
+    "skill_version": check_text,
+    "completed_at": take_time,
+    "model": check_text,
+    "provider": check_text,
+    "duration_seconds": partial(check_number, least=0, most=LATEST_MS // 1000),
+    "input_tokens": _check_tokens,
+    "output_tokens": _check_tokens,
+    "cache_read_tokens": _check_tokens,
+    "cache_write_tokens": _check_tokens,
+    "cost_usd": partial(check_number, least=0, most=MOST_USD),
+    "cost_status": partial(check_choice, choices=STATUSES),
+    "cost_source": check_text,
+    "success": _check_success,
+    "end_reason": check_text,
+    "quality_score": _check_share,
+    "share": _check_share,
+}
+DAILY = (
+    "skill_name, model, provider, day, invocation_count, success_count, failure_count,"
+    " unknown_count, avg_duration_s, total_cost_usd, avg_cost_usd, unpriced_count,"
+    " total_input_tokens, total_output_tokens, avg_quality_score, last_invoked_at"
+)
+CHOSEN = "day >= ? and day <= ? and (? is null or skill_name = ?)"
+TOTALS = f"""
+    select skill_name, model, count(*), count(success), coalesce(sum(success), 0),
+        sum(cost_nanos) / 1e9, count({KNOWN_NANOS}), avg(duration_seconds)
+    from skill_invocations where {CHOSEN}
+    group by skill_name, model order by skill_name, model
+"""
+
+
+def record_skill_invocation(
+    store: Store,
+    *,
+    skill_name: str,
+    invoked_at: object,
+    session_id: str | None = None,
+    job_id: str | None = None,
+    skill_version: str | None = None,
+    completed_at: object = None,
+    entry: str | None = None,
+    model: str | None = None,
+    provider: str | None = None,
+    duration_seconds: float | None = None,
+    input_tokens: int | None = None,
+    output_tokens: int | None = None,
+    cache_read_tokens: int | None = None,
+    cache_write_tokens: int | None = None,
+    cost_usd: float | None = None,
+    cost_status: str | None = None,
+    cost_source: str | None = None,
+    success: bool | None = None,
+    end_reason: str | None = None,
+    quality_score: float | None = None,
+    share: float | None = None,
+) -> int:
+    """Keep one use of a skill as it is told, and give its id.
+
+    With a `session_id` there is one row for the session, skill and `entry`: what is told again
+    replaces what was told before, and what is left out stays. What the session's own records give
+    fills in what was never told, whichever comes first; without an `entry` it is the use that they
+    show, if they show one. `share` is the use's part of its session, by itself the whole.
+    """
+    skill = check_text("skill_name", skill_name)
+    name = None if session_id is None else check_text("session_id", session_id)
+    way = None if entry is None else check_choice("entry", entry, WAYS)
+    given = {
+        "job_id": job_id,
+        "skill_version": skill_version,
+        "completed_at": completed_at,
+        "model": model,
+        "provider": provider,
+        "duration_seconds": duration_seconds,
+        "input_tokens": input_tokens,
+        "output_tokens": output_tokens,
+        "cache_read_tokens": cache_read_tokens,
+        "cache_write_tokens": cache_write_tokens,
+        "cost_usd": cost_usd,
+        "cost_status": cost_status,
+        "cost_source": cost_source,
+        "success": success,
+        "end_reason": end_reason,
+        "quality_score": quality_score,
+        "share": share,
+    }
+    values = {
+        field: CHECKS[field](field, value) for field, value in given.items() if value is not None
+    }
+    if invoked_at is not AS_KNOWN:
+        values["invoked_at"] = take_time("invoked_at", invoked_at)
+    cost = values.pop("cost_usd", None)
+    if cost is not None and cost_status != "unknown":
+        values["cost_nanos"] = round(cost * 1e9)
+    # of a use of which nobody says when it began this is the latest that it can have
+    begun_at = min(int(time.time() * 1000), values.get("completed_at", LATEST_MS))
+    with store.transaction() as database:
+        if name is None:
+            _check_together(values)
+            return invocations.record_alone(database, skill, way, values, begun_at=begun_at)
+        full_name, root_id = _find_session(database, name)
+        fact = Told(session_id=full_name, skill_name=skill, entry=way, values=values)
+        kept = told.keep(database, fact)
+        _check_together(kept.values)
+        return invocations.record(database, kept, root_id, begun_at=begun_at)
+
+
+def _find_session(database: sqlite3.Connection, name: str) -> tuple[str, int | None]:
+    """The session's full name and root, where it is recorded here; else it is kept as told."""
+    source, _, key = name.partition(":")
+    ids = {row_id("session", source, key), *(row_id("session", one, name) for one in SOURCES)}
+    rows = database.execute(
+        "select source || ':' || key, root_id from session"
+        f" where id in ({', '.join('?' * len(ids))})",
+        list(ids),
+    ).fetchall()
+    if len(rows) > 1:
+        names = ", ".join(found for found, _ in rows)
+        raise refuse("session_id", f"{name!r} is of several sessions", f"say one of {names}")
+    return rows[0] if rows else (name, None)
+
+
+def _check_together(values: Values) -> None:
+    """What was told at once, or before, must make sense together."""
+    if values.get("completed_at", LATEST_MS) < values.get("invoked_at", 0):
+        raise ParameterError(
+            "completed_at is before invoked_at",
+            "give both in the same time zone",
+            names=["completed_at", "invoked_at"],
+        )
+    status = values.get("cost_status")
+    if status in ("reported", "estimated") and "cost_nanos" not in values:
+        raise ParameterError(
+            f"cost_status is {status!r}, but there is no cost_usd",
+            names=["cost_status", "cost_usd"],
+        )
+
+
+class SkillTotal(Struct, frozen=True, kw_only=True):
+    """All uses of a skill on one model; costs add up what is known, means leave unknowns out."""
+
+    skill_name: str
+    model: str | None
+    uses: int
+    successes: int
+    failures: int
+    unknown: int
+    cost_usd: float | None
+    unpriced: int
+    mean_seconds: float | None
+
+
+def read_daily(
+    store: Store,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    skill: str | None = None,
+) -> list[dict[str, Any]]:
+    """`skill_stats_daily` between two days, newest first."""
+    rows = store.query(
+        f"select {DAILY} from skill_stats_daily where {CHOSEN}"
+        " order by day desc, skill_name, model, provider",
+        _choose(since, until, skill),
+    )
+    daily = [dict(zip(DAILY.split(", "), row, strict=True)) for row in rows]
+    return [one | {"last_invoked_at": write_time(one["last_invoked_at"])} for one in daily]
+
+
+def read_totals(
+    store: Store,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    skill: str | None = None,
+) -> list[SkillTotal]:
+    """What each skill came to on each model between two days."""
+    rows = store.query(TOTALS, _choose(since, until, skill))
+    return [
+        SkillTotal(
+            skill_name=name,
+            model=model,
+            uses=uses,
+            successes=successes,
+            failures=known - successes,
+            unknown=uses - known,
+            cost_usd=cost_usd,
+            unpriced=uses - priced,
+            mean_seconds=mean_seconds,
+        )
+        for name, model, uses, known, successes, cost_usd, priced, mean_seconds in rows
+    ]
+
+
+def _choose(since: str | None, until: str | None, skill: str | None) -> tuple[str | None, ...]:
+    if skill is not None:
+        check_text("skill", skill)
+    return since or "", until or "~", skill, skill

@@ -1,0 +1,1 @@
+"""Chat files: one session a line, as OpenAI chat messages."""

@@ -1,0 +1,180 @@
+"""The lines of a Claude Code transcript, and what each of them says by itself."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from relight.chat.broken_json import decode_mended
+from relight.model import Count, Ending, Usage
+from relight.sources.reading import INTERRUPTED, find_texts, first_line, last_words
+
+# what the client writes down of commands it runs by itself
+COMMANDS = ("<command-", "<local-command")
+
+
+class CacheCreation(Struct):
+    ephemeral_1h_input_tokens: Count = 0
+
+
+class OutputDetails(Struct):
+    thinking_tokens: Count | None = None
+
+
+class LineUsage(Struct):
+    input_tokens: Count = 0
+    cache_read_input_tokens: Count | None = 0
+    cache_creation_input_tokens: Count | None = 0
+    output_tokens: Count = 0
+    cache_creation: CacheCreation | None = None
+    output_tokens_details: OutputDetails | None = None
+
+
+class Block(Struct):
+    type: str = ""
+    id: str = ""
+    name: str = ""
+    input: Raw = Raw(b"")
+    text: str = ""
+    tool_use_id: str = ""
+    is_error: bool | None = None
+    content: Raw = Raw(b"")
+
+
+class Message(Struct):
+    id: str | None = None
+    model: str | None = None
+    content: str | list[Block] | None = None
+    stop_reason: str | None = None
+    usage: LineUsage | None = None
+
+    @property
+    def blocks(self) -> list[Block]:
+        return self.content if isinstance(self.content, list) else []
+
+    @property
+    def text(self) -> str | None:
+        """Its words, or the first of them where it has several blocks."""
+        if isinstance(self.content, list):
+            return next((block.text for block in self.content if block.text), None)
+        return self.content
+
+
+class ModelUsage(Struct):
+    inputTokens: Count = 0
+    outputTokens: Count = 0
+    thinkingTokens: Count | None = None
+    cacheReadInputTokens: Count = 0
+    cacheCreationInputTokens: Count = 0
+    cacheCreationEphemeral1hInputTokens: Count | None = None
+
+
+class Line(Struct):
+    type: str = ""
+    sessionId: str | None = None
+    timestamp: str | None = None
+    uuid: str | None = None
+    parentUuid: str | None = None
+    isSidechain: bool = False
+    agentId: str | None = None
+    isMeta: bool | None = None
+    isCompactSummary: bool | None = None
+    cwd: str | None = None
+    version: str | None = None
+    message: Message | None = None
+    requestId: str | None = None
+    isApiErrorMessage: bool | None = None
+    apiErrorStatus: int | None = None
+    attributionSkill: str | None = None
+    sourceToolUseID: str | None = None
+    modelUsage: dict[str, ModelUsage] | None = None
+
+
+_decode = msgspec.json.Decoder(Line).decode
+
+
+def decode_line(line: bytes) -> Line:
+    return decode_mended(_decode, line)
+
+
+def name_session(line: Line, chains: dict[str, str]) -> str:
+    """The key of the session that a line is of.
+
+    Sub-agents of old lie in their parent's file, named by where their chain of lines began;
+    `chains` remembers them.
+    """
+    parent = line.sessionId or ""
+    if line.agentId:
+        return f"{parent}/{line.agentId}"
+    if not line.isSidechain:
+        return parent
+    name = chains.get(line.parentUuid or "") or f"sidechain-{(line.uuid or '')[:8]}"
+    chains[line.uuid or ""] = name
+    return f"{parent}/{name}"
+
+
+def find_title(line: Line) -> str | None:
+    """A person's words: the first prompt that neither the client nor a command wrote."""
+    message = line.message
+    if line.type != "user" or line.isMeta or line.isCompactSummary or message is None:
+        return None
+    text = message.text
+    return None if text is None or text.startswith("<") else first_line(text)
+
+
+def tell_ending(line: Line) -> Ending | None:
+    """What this line would mean for the session if it were its last."""
+    message = line.message
+    if message is None or line.isMeta or line.isCompactSummary:
+        return None
+    kinds = {block.type for block in message.blocks}
+    if line.type == "assistant":
+        if line.isApiErrorMessage:
+            return "api_error"
+        return "call" if "tool_use" in kinds else "answer" if "text" in kinds else None
+    text = message.text or ""
+    if text.startswith(INTERRUPTED):
+        return "interrupted"
+    if "tool_result" in kinds:
+        return "result"
+    # a command that the client runs by itself gets no answer
+    return None if text.startswith(COMMANDS) else "prompt"
+
+
+def find_answer(line: Line) -> str | None:
+    """What a model said that did say something."""
+    if line.type != "assistant" or line.isApiErrorMessage or line.message is None:
+        return None
+    return last_words(line.message.text)
+
+
+def own_text(message: Message) -> str | None:
+    """A message's text, unless it brings results of calls."""
+    content = message.content
+    if isinstance(content, list):
+        return content[0].text if content and content[0].type == "text" else None
+    return content
+
+
+def result_text(raw: Raw) -> str | None:
+    """The text of a tool result, which is a string or a list of blocks."""
+    data = bytes(raw)
+    if not data:
+        return None
+    content: Any = msgspec.json.decode(data)
+    if isinstance(content, list):
+        return "\n".join(find_texts(content))
+    return content if isinstance(content, str) else None
+
+
+def read_usage(usage: LineUsage) -> Usage:
+    hour = usage.cache_creation.ephemeral_1h_input_tokens if usage.cache_creation else None
+    details = usage.output_tokens_details
+    return Usage(
+        input=usage.input_tokens,
+        cache_read=usage.cache_read_input_tokens or 0,
+        cache_write=usage.cache_creation_input_tokens or 0,
+        output=usage.output_tokens,
+        cache_write_1h=hour,
+        reasoning=details.thinking_tokens if details else None,
+    )

@@ -1,0 +1,161 @@
+"""How skills come into Claude Code's sessions: by the `Skill` tool, or typed as a slash command.
+
+Newer clients also write on each answer which skill it was spent on. The skill's text follows in a
+message that the client wrote; its front matter, and so a declared version, is left out of it.
+"""
+
+import re
+
+import msgspec
+from msgspec import Struct
+
+from relight.model import SkillEntry, SkillWay
+from relight.sources.reading import Reading
+from relight.sources.skill_documents import read_version
+
+KEPT = 8
+NAME = re.compile(r"<command-name>/([^<\s]+)</command-name>")
+ARGUMENTS = re.compile(r"<command-args>\s*\S")
+FOLDER = re.compile(r"\ABase directory for this skill: [^\n]*\n+")
+BEHIND = re.compile(r"\n+ARGUMENTS: .*\Z", re.DOTALL)
+# The client's own commands. New ones come each month: one that is not here is known by the answer
+# that the client writes behind it, unless that was lost.
+COMMANDS = """
+    add-dir agents background bashes branch btw bug chrome clear color compact config context
+    copy cost desktop diff doctor effort exit export extra-usage fast feedback files fork goal
+    heapdump help hooks ide init insights install-github-app install-slack-app keybindings login
+    logout mcp memory migrate-installer mobile model output-style passes permissions plan plugin
+    plugins powerup pr-comments pr_comments privacy-settings quit rate-limit-options recap
+    release-notes reload-plugins remote-control remote-env rename reset resume review rewind
+    sandbox security-review setup-token skills stats status statusline stickers tag tasks
+    team-onboarding teleport terminal-setup theme think-back todos tui ultraplan ultrareview
+    update upgrade usage usage-credits vim voice web-setup
+"""
+BUILT_IN = frozenset(COMMANDS.split())
+
+
+class Loading(Struct, frozen=True):
+    """A skill asked for, of which more may be told."""
+
+    key: str
+    session: str
+    name: str
+    entry: SkillWay
+    at: int | None
+    turn: str | None
+    has_arguments: bool
+
+
+class Watched(Struct):
+    """What later lines may say of: the command typed last, and skills whose text is to come."""
+
+    typed: Loading | None = None
+    loading: dict[str, Loading] = {}
+
+
+class _Asked(Struct):
+    skill: str = ""
+    args: str | None = None
+
+
+class SkillWatch:
+    """Watches the lines of a transcript for skills, and tells them to the reading."""
+
+    def __init__(self, reading: Reading, state: Watched) -> None:
+        self.reading = reading
+        self.state = state
+
+    def see_call(
+        self, key: str, arguments: bytes, *, session: str, turn: str, at: int | None
+    ) -> None:
+        """A call of the `Skill` tool; whether it loads one, its result will say."""
+        try:
+            asked = msgspec.json.decode(arguments, type=_Asked)
+        except msgspec.DecodeError:
+            return
+        if asked.skill:
+            loading = Loading(key, session, asked.skill, "tool", at, turn, bool(asked.args))
+            self._keep(loading)
+
+    def see_result(self, key: str, *, is_error: bool | None) -> None:
+        loading = self.state.loading.get(key)
+        if loading is not None and not is_error:
+            self._tell(loading)
+
+    def see_answer(self, skill: str | None, *, session: str, turn: str, at: int | None) -> None:
+        """An answer, and the skill that the client says it was spent on."""
+        if self.state.typed is not None:
+            self._settle(session, "")
+        if skill:
+            key = f"{turn}={skill}"
+            self.reading.see_skill(
+                SkillEntry(key=key, session=session, name=skill, at=at, turn=turn)
+            )
+
+    def see_text(
+        self,
+        text: str,
+        *,
+        session: str,
+        at: int | None,
+        uuid: str | None,
+        cause: str | None,
+        is_typed: bool,
+    ) -> None:
+        """A message's text; `cause` is the call or the line that it follows from."""
+        if self.state.typed is not None:
+            self._settle(session, text)
+        if loading := self.state.loading.get(cause or ""):
+            self._tell(loading, version=read_body(text, loading.has_arguments))
+        elif is_typed and uuid and text.startswith("<command-"):
+            found = NAME.search(text)
+            if found and found[1] not in BUILT_IN:
+                has_arguments = ARGUMENTS.search(text) is not None
+                self.state.typed = Loading(
+                    uuid, session, found[1], "slash", at, None, has_arguments
+                )
+
+    def _settle(self, session: str, text: str) -> None:
+        """A command that the client answered by itself was none of a skill."""
+        typed = self.state.typed
+        if typed is None or typed.session != session:
+            return
+        self.state.typed = None
+        if not text.startswith("<local-command-"):
+            self._keep(typed)
+            self._tell(typed)
+
+    def _keep(self, loading: Loading) -> None:
+        kept = {**self.state.loading, loading.key: loading}
+        self.state.loading = dict(list(kept.items())[-KEPT:])
+
+    def _tell(self, loading: Loading, *, version: str | None = None) -> None:
+        self.reading.see_skill(
+            SkillEntry(
+                key=loading.key,
+                session=loading.session,
+                name=loading.name,
+                entry=loading.entry,
+                at=loading.at,
+                version=version,
+                turn=loading.turn,
+            )
+        )
+
+
+def read_body(text: str, has_arguments: bool) -> str | None:
+    """The version of a skill's text, without where it lies and what was asked of it.
+
+    Arguments may stand inside of the text: then it is another one each time, and tells nothing.
+
+    >>> read_body("Base directory for this skill: /a/tidy\\n\\nTidy up.", False)
+    'sha256:b246a1d1e6bd'
+    >>> read_body("Tidy up.\\n\\nARGUMENTS: the kitchen", True)
+    'sha256:b246a1d1e6bd'
+    """
+    if text.startswith("<"):
+        return None
+    body = BEHIND.sub("", text)
+    if has_arguments and body == text:
+        return None
+    return read_version(FOLDER.sub("", body))

@@ -1,0 +1,1 @@
+"""Hermes Agent's database, logs, ledger and traces."""

@@ -1,0 +1,150 @@
+"""Hermes' logs and request dumps: API errors and latencies, which its database never holds."""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from relight.errors import RelightError
+from relight.judging.failures import classify_error
+from relight.model import Latency, Mark, Origin, Piece, Session, Turn, Usage
+from relight.sources.files import look_at, read_piece
+from relight.sources.reading import BAD_LINE, Reading, check
+from relight.times import read_time
+
+DUMP = "request_dump_"
+LINE = re.compile(
+    r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) \w+ \[(?P<session>[\w.-]+)\] \S+: (?P<text>.*)"
+)
+ANSWERED = re.compile(r"API call #\d+: model=(?P<model>\S+) .*latency=(?P<seconds>[\d.]+)s")
+FAILED = re.compile(
+    r"API call failed \(attempt \d+/\d+\) error_type=(?P<type>\S+)(?:.* model=(?P<model>\S+))?"
+    r"(?:.* summary=(?P<summary>.*))?"
+)
+ENDED = re.compile(r"Turn ended: reason=interrupted")
+
+
+def find_logs(root: Path) -> Iterator[Origin]:
+    paths = [*sorted(root.glob("logs/agent.log*")), *sorted(root.glob(f"sessions/{DUMP}*.json"))]
+    yield from (origin for path in paths if (origin := look_at(path)))
+
+
+def fetch_logs(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
+    """What is new, as a piece a session, so that each is on its session's tape."""
+    marks = dict(marks)
+    if DUMP in origin.path:
+        rows, whole = [_read_dump(origin)], marks.get("") or Mark(path=origin.path)
+        after = msgspec.structs.replace(
+            whole, size=origin.size, modified_ns=origin.modified_ns, inode=origin.inode
+        )
+        yield from split_by_session(source, rows, marks, after)
+        yield Piece(source=source, raw=b"", before=whole, after=after)
+        return
+    mark, more = marks.get(""), True
+    while more:
+        piece, more = read_piece(source, origin, mark)
+        rows = [row for line in piece.raw.splitlines() if (row := read_line(line))]
+        yield from split_by_session(source, rows, marks, piece.after)
+        mark = piece.after
+        yield msgspec.structs.replace(piece, raw=b"")
+
+
+def split_by_session(
+    source: str, rows: list[dict[str, Any]], marks: dict[str, Mark], whole: Mark
+) -> Iterator[Piece]:
+    """A piece for each session's rows; `marks` moves on with them, as a large file has several."""
+    by_session: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_session.setdefault(row["session_id"], []).append(row)
+    for session, some in by_session.items():
+        before = marks.get(session) or Mark(path=whole.path, part=session)
+        after = msgspec.structs.replace(
+            before, generation=before.generation + 1, modified_ns=whole.modified_ns
+        )
+        marks[session] = after
+        raw = b"".join(msgspec.json.encode(row) + b"\n" for row in some)
+        yield Piece(source=source, raw=raw, before=before, after=after)
+
+
+def _read_dump(origin: Origin) -> dict[str, Any]:
+    """The error of a request dump, without the request: that is the conversation once more."""
+    try:
+        dump = msgspec.json.decode(Path(origin.path).read_bytes())
+        request = dump.get("request", {}).get("body", {})
+        return {
+            "table": "request_dump",
+            "session_id": str(dump["session_id"]),
+            "at": _read_local(dump["timestamp"]),
+            "model": request.get("model") if isinstance(request, dict) else None,
+            "reason": dump.get("reason"),
+            "error": dump.get("error") or {},
+        }
+    except BAD_LINE as error:
+        raise RelightError(f"cannot read {origin.path}: {error}", "it is left out") from error
+
+
+def _read_local(text: str) -> int | None:
+    """A moment by the machine's own clock, where there is one."""
+    try:
+        return read_time(datetime.fromisoformat(text).timestamp())
+    except (ValueError, OverflowError):
+        return None
+
+
+def read_line(line: bytes) -> dict[str, Any] | None:
+    """What a log line tells that the database does not; times there are the machine's own."""
+    found = LINE.match(line.decode("utf-8", "replace"))
+    at = _read_local(found["time"].replace(",", ".")) if found else None
+    if found is None or at is None:
+        return None
+    row = {"table": "log", "session_id": found["session"], "at": at}
+    text = found["text"]
+    if told := ANSWERED.match(text):
+        return row | {"event": "answered", "model": told["model"], "seconds": told["seconds"]}
+    if told := FAILED.match(text):
+        text = told["summary"] or told["type"]
+        return row | {"event": "failed", "model": told["model"], "text": text}
+    if ENDED.match(text):
+        return row | {"event": "interrupted"}
+    return None
+
+
+def read_log_row(reading: Reading, row: dict[str, Any]) -> None:
+    """Add what a row of a log or a dump tells of its session."""
+    session, at = row["session_id"], row["at"]
+    reading.see_session(Session(key=session))
+    if row["table"] == "request_dump":
+        error = row["error"]
+        text = str(error.get("message") or row.get("reason"))
+        _see_failure(reading, row, text, status=error.get("status_code"))
+    elif row["event"] == "failed":
+        _see_failure(reading, row, row["text"], status=None)
+    elif row["event"] == "answered":
+        latency = Latency(
+            key=f"{session}@{at}",
+            session=session,
+            model=row["model"],
+            latency_ms=round(float(row["seconds"]) * 1000),
+        )
+        reading.latencies.append(check(latency))
+    elif row["event"] == "interrupted":
+        reading.see_session(Session(key=session, ended_at=at, ending="interrupted"))
+
+
+def _see_failure(reading: Reading, row: dict[str, Any], text: str, *, status: int | None) -> None:
+    """A failed call: log and dump witness one within a moment, retries are seconds apart."""
+    reading.see_turn(
+        Turn(
+            key=f"{row['session_id']}!{row['at'] // 1000}",
+            session=row["session_id"],
+            at=row["at"],
+            model=row.get("model"),
+            calls=0,
+            usage=Usage(0, 0, 0, 0),
+            failure=classify_error(text, status=status).kind,
+            failure_text=text[:500],
+        )
+    )

@@ -1,0 +1,92 @@
+"""Hermes' own traces of mixtures: the only place that tells what each adviser cost.
+
+`state.db` sums advisers and the acting model under the preset's name; the traces tell the
+advisers' calls one by one, and of the acting model no usage: that is what the sum leaves over.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from relight.chat.broken_json import decode_mended
+from relight.judging.failures import classify_error
+from relight.model import Cost, Mark, Origin, Piece, Session, Turn, Unreadable, Usage
+from relight.prices import reported_cost
+from relight.sources.files import look_at, read_piece
+from relight.sources.hermes.logs import split_by_session
+from relight.sources.hermes.totals import read_usage
+from relight.sources.reading import BAD_LINE, Reading
+from relight.times import read_time
+
+FOLDER = "moa-traces"
+FAILED = "[failed: "
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def find_moa(root: Path) -> Iterator[Origin]:
+    paths = sorted(root.glob(f"{FOLDER}/*.jsonl"))
+    yield from (origin for path in paths if (origin := look_at(path)))
+
+
+def fetch_moa(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
+    """What is new, by session: ids that Hermes writes alike share one file."""
+    marks, mark, more = dict(marks), marks.get(""), True
+    while more:
+        piece, more = read_piece(source, origin, mark)
+        rows, bad_lines = [], []
+        start = piece.before.offset
+        for line in piece.raw.split(b"\n"):
+            try:
+                row = decode_mended(_decode, line) if line.strip() else {}
+            except BAD_LINE as error:
+                row = {}
+                bad_lines.append(Unreadable(start, str(error)))
+            if row.get("session_id"):
+                rows.append({"table": "moa", **row, "session_id": str(row["session_id"])})
+            start += len(line) + 1
+        yield from split_by_session(source, rows, marks, piece.after)
+        mark = piece.after
+        yield msgspec.structs.replace(piece, raw=b"", unreadable=[*piece.unreadable, *bad_lines])
+
+
+def read_moa_row(reading: Reading, row: Mapping[str, Any]) -> None:
+    """Each adviser's call as a turn of its role."""
+    session, at = row["session_id"], read_time(row.get("ts"))
+    reading.see_session(Session(key=session))
+    references = row.get("references")
+    for number, one in enumerate(references if isinstance(references, list) else ()):
+        if isinstance(one, dict):
+            reading.see_turn(_read_adviser(one, f"{session}:moa:{row.get('ts')}:{number}", row, at))
+
+
+def _read_adviser(
+    told: Mapping[str, Any], key: str, row: Mapping[str, Any], at: int | None
+) -> Turn:
+    output = str(told.get("output") or "")
+    usage = told.get("usage")
+    has_failed = output.startswith(FAILED)
+    text = output.removeprefix(FAILED).rstrip("]")
+    return Turn(
+        key=key,
+        session=row["session_id"],
+        at=at,
+        model=told.get("model"),
+        provider=told.get("provider"),
+        role="reference",
+        calls=0 if has_failed else 1,
+        usage=Usage(0, 0, 0, 0) if has_failed else read_usage(usage),
+        usage_status="final" if usage or has_failed else "partial",
+        cost=_read_cost(told),
+        failure=classify_error(text).kind if has_failed else None,
+        failure_text=text[:500] if has_failed else None,
+    )
+
+
+def _read_cost(told: Mapping[str, Any]) -> Cost | None:
+    """What Hermes says it cost; a figure comes as text, and without a price as null."""
+    amount, status = told.get("cost_usd"), told.get("cost_status")
+    if amount is None or status not in ("estimated", "actual"):
+        return None
+    return reported_cost(str(amount), status="estimated" if status == "estimated" else "reported")

@@ -1,0 +1,100 @@
+"""How skills come into Hermes' sessions: by a tool call, or written out in a user's message.
+
+Scheduled jobs, slash commands and auto-loading put the whole document into the message, behind a
+line that names it. Preloaded skills stand only in the system prompt, which is not kept.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from relight.model import SkillEntry, SkillWay, ToolCall
+from relight.sources.skill_documents import read_version
+
+OPENING = "[IMPORTANT: The "
+LOADED = re.compile(
+    r"""^\[IMPORTANT:[ ]The[ ](?:
+        user[ ]has[ ]invoked[ ]the[ ]"(?P<invoked>[^"\n]+)"[ ]
+            (?P<bundle>(?:stacked[ ])?skill[ ]bundle,|skill,)
+        | "(?P<auto>[^"\n]+)"[ ]skill[ ]is[ ]auto-loaded\.
+    )[^\n]*$""",
+    re.MULTILINE | re.VERBOSE,
+)
+NAMES = re.compile(r"^Skills loaded: (.+)$", re.MULTILINE)
+BUNDLED = re.compile(r"^\[Loaded as part of the [^\n]*\]$", re.MULTILINE)
+# behind the documents stands what was asked, with what a job's script printed: anyone's words
+ASKED = "\n\nThe user has provided the following instruction alongside the skill invocation: "
+# what Hermes adds to a document: where it lies, and its settings
+BEHIND = re.compile(
+    r"\n\n\[(?:Skill (?:directory|config|setup note)|This skill has supporting files:\]"
+    r"|Runtime note: )"
+)
+
+
+def find_written(session: str, text: str, at: int | None) -> Iterator[SkillEntry]:
+    """The skills whose documents a user's message of this session holds."""
+    if not text.startswith(OPENING):
+        return
+    text = text.partition(ASKED)[0]
+    typed: Literal["cron", "slash"] = "cron" if session.startswith("cron_") else "slash"
+    marks = list(LOADED.finditer(text))
+    for number, mark in enumerate(marks):
+        end = marks[number + 1].start() if number + 1 < len(marks) else len(text)
+        block = text[mark.end() : end]
+        way: SkillWay = "auto" if mark["auto"] else typed
+        documents = [(mark["auto"] or mark["invoked"], block)]
+        if "bundle" in (mark["bundle"] or "") and (names := NAMES.search(block)):
+            parts = BUNDLED.split(block)[1:]
+            listed = [name.strip() for name in names[1].split(",") if name.strip()]
+            documents = [
+                (name, parts[place] if place < len(parts) else "")
+                for place, name in enumerate(listed)
+            ]
+        for name, document in documents:
+            version = read_version(BEHIND.split(document, maxsplit=1)[0])
+            yield SkillEntry(
+                key=f"{session}:{way}:{name}:{at}",
+                session=session,
+                name=name,
+                entry=way,
+                at=at,
+                version=version,
+            )
+
+
+def find_viewed(call: ToolCall | None, result: str | None) -> SkillEntry | None:
+    """The skill that a `skill_view` call loaded; one that failed loaded none."""
+    if call is None or call.tool != "skill_view":
+        return None
+    asked, told = _read_object(call.arguments), _read_object(result)
+    if told.get("success") is not True:
+        return None
+    name = told.get("name") or asked.get("name")
+    if not isinstance(name, str) or not name:
+        return None
+    # a supporting file is part of the skill, but its text is not the skill's version
+    document = told.get("content") if not asked.get("file_path") else None
+    return SkillEntry(
+        key=call.key,
+        session=call.session,
+        name=name,
+        entry="tool",
+        at=call.at,
+        version=read_version(document) if isinstance(document, str) else None,
+    )
+
+
+def _read_object(text: str | None) -> dict[str, Any]:
+    """The object at the start of a text, behind which Hermes may have written a warning."""
+    from json import JSONDecoder
+
+    try:
+        found = msgspec.json.decode(text or "{}")
+    except msgspec.DecodeError:
+        try:
+            found, _ = JSONDecoder().raw_decode((text or "").lstrip())
+        except ValueError:
+            return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,1 @@
+"""Relight's own events, as the recorder writes them."""

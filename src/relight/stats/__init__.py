@@ -1,0 +1,1 @@
+"""Rates, intervals and tests; pure functions."""

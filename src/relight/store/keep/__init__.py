@@ -1,0 +1,1 @@
+"""Migrations, retention and the write-ahead log."""

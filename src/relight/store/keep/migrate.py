@@ -1,0 +1,84 @@
+"""Bring a database to this version's schema, one numbered file at a time."""
+
+import os
+import re
+import secrets
+import sqlite3
+from functools import cache
+from pathlib import Path
+
+from relight.errors import RelightError
+
+FOLDER = Path(__file__).parents[1] / "migrations"
+
+
+@cache
+def find_migrations() -> dict[int, Path]:
+    found = {int(path.name[:4]): path for path in FOLDER.glob("[0-9]*.sql")}
+    return dict(sorted(found.items()))
+
+
+def migrate(connection: sqlite3.Connection, *, timezone: str | None) -> None:
+    """Run what is missing, each file in a transaction of its own.
+
+    A database written by a newer Relight is refused, untouched.
+    """
+    version = _version(connection)
+    newest = max(find_migrations())
+    if version > newest:
+        raise RelightError(
+            f"this database was written by a newer Relight (schema {version}, known {newest})",
+            "upgrade Relight; the database was not touched",
+        )
+    while version < newest:
+        connection.execute("begin immediate")
+        try:
+            # another process may have done it while this one waited
+            version = _version(connection)
+            if version < newest:
+                version += 1
+                for statement in split_statements(find_migrations()[version].read_text("utf-8")):
+                    connection.execute(statement)
+                if version == 1:
+                    _found_store(connection, timezone or local_timezone())
+                connection.execute(f"pragma user_version = {version}")
+        except BaseException:
+            connection.execute("rollback")
+            raise
+        connection.execute("commit")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("pragma user_version").fetchone()[0])
+
+
+def _found_store(connection: sqlite3.Connection, timezone: str) -> None:
+    facts = {"timezone": timezone, "redaction_key": secrets.token_hex(32)}
+    connection.executemany("insert into meta values (?, ?)", facts.items())
+
+
+def split_statements(script: str) -> list[str]:
+    """The statements of a script, since `executescript` would end the transaction."""
+    statements, pending = [], ""
+    for line in script.splitlines(keepends=True):
+        pending += line
+        if sqlite3.complete_statement(pending):
+            statements.append(pending)
+            pending = ""
+    return statements
+
+
+def local_timezone() -> str:
+    """The machine's zone by name: `TZ`, else what /etc/localtime points to, else UTC."""
+    from zoneinfo import ZoneInfo
+
+    candidates = [os.environ.get("TZ", "").removeprefix(":")]
+    target = re.search(r"zoneinfo/(.+)$", os.path.realpath("/etc/localtime"))
+    if target:
+        candidates.append(target[1])
+    for name in candidates:
+        try:
+            return ZoneInfo(name).key
+        except (ValueError, OSError, LookupError):
+            continue
+    return "UTC"

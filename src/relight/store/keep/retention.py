@@ -1,0 +1,237 @@
+"""Letting go: old tapes, old sessions, or one session for good."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from relight.errors import RelightError
+from relight.store import Store
+from relight.store.derive import invocations, rollup, told
+
+DAY_MS = 86_400_000
+# runs, each with the file below the home folder that its answer is kept in
+Answers: TypeAlias = list[tuple[int, str]]
+OWN = (
+    "turn",
+    "tool_call",
+    "control_total",
+    "shared_turn",
+    "session_day",
+    "call_day",
+    "skill_entry",
+    "run_attempt",
+    "call_latency",
+    "session_words",
+    "call_timing",
+    "score_due",
+    "candidate_due",
+    "label",
+)
+
+
+class Pruned(Struct, frozen=True):
+    """What a pruning took away, or would."""
+
+    tapes: int
+    tape_bytes: int
+    sessions: int
+    answers: int
+
+
+def prune(
+    store: Store,
+    *,
+    now: int,
+    tape_days: int | None,
+    index_days: int | None,
+    answer_days: int | None = None,
+    dry_run: bool,
+) -> Pruned:
+    """Drop tapes of sessions older than one limit, and whole sessions older than another.
+
+    The third limit is for the files that jobs' answers are kept in. A session whose tape went is
+    frozen: its figures stay, and no rebuild touches them.
+    """
+    old_tapes = _find_old(store, now, tape_days) | (gone := _find_old(store, now, index_days))
+    with store.transaction() as database:
+        count, size = _count_tapes(database, old_tapes)
+        answers = _find_answers(database, now, answer_days)
+        pruned = Pruned(count, size, len(gone), len(answers))
+        if not dry_run:
+            _delete_answers(store.config.home, database, answers)
+            for session_id in old_tapes:
+                database.execute("delete from tape_part where session_id = ?", (session_id,))
+            database.executemany(
+                "update session set is_frozen = 1 where id = ?", [(found,) for found in old_tapes]
+            )
+            _delete_index(database, gone)
+    if not dry_run and size:
+        store.run("vacuum")
+    return pruned
+
+
+def forget(store: Store, session_id: int) -> int:
+    """Take away one session with its sub-agents: tape, index and facts; gives how many.
+
+    What forks copied from it passes to them. It is not read again, even if its file grows. What
+    is deleted is overwritten, so that nothing of it is left in the file.
+    """
+    store.run("pragma secure_delete = on")
+    with store.transaction() as database:
+        _refuse_part(database, session_id)
+        rows = database.execute(
+            "select id from session where root_id = ?1 or id = ?1", (session_id,)
+        ).fetchall()
+        for (found,) in rows:
+            # a reader remembers calls that wait for their results
+            database.execute(
+                "update file_mark set state = x'' where (origin_id, part) in"
+                " (select origin_id, part from tape_part where session_id = ?)",
+                (found,),
+            )
+            database.execute("delete from tape_part where session_id = ?", (found,))
+            database.execute("insert or ignore into forgotten values (?)", (found,))
+            told.forget(database, found)
+            _forget_run(store.config.home, database, found)
+            _delete_templates(database, found)
+        _delete_index(database, {found for (found,) in rows})
+        # the search keeps what it has dropped until its parts are merged
+        database.execute("insert into listing_words (listing_words) values ('optimize')")
+    store.run("pragma wal_checkpoint(truncate)")
+    return len(rows)
+
+
+def _refuse_part(database: sqlite3.Connection, session_id: int) -> None:
+    """A sub-agent of old lies on its session's tape, which cannot forget it alone."""
+    row = database.execute(
+        "select session.source || ':' || session.key, root.source || ':' || root.key"
+        " from session join session as root on root.id = session.root_id"
+        " where session.id = ? and exists (select 1 from tape_part where session_id = root.id)"
+        " and not exists (select 1 from tape_part where session_id = session.id)",
+        (session_id,),
+    ).fetchone()
+    if row:
+        part, whole = row
+        raise RelightError(
+            f"the records of {part} are on the tape of {whole}",
+            f"forget that one: relight forget {whole}",
+        )
+
+
+def _find_answers(database: sqlite3.Connection, now: int, days: int | None) -> Answers:
+    """The runs that ended so long ago and whose answers are kept, with the files."""
+    if days is None:
+        return []
+    return database.execute(
+        "select id, answer_file from run where answer_file is not null"
+        " and coalesce(finished_at, started_at) < ?",
+        (now - days * DAY_MS,),
+    ).fetchall()
+
+
+def _delete_answers(home: Path, database: sqlite3.Connection, answers: Answers) -> None:
+    for run_id, name in answers:
+        (home / name).unlink(missing_ok=True)
+        database.execute("update run set answer_file = null where id = ?", (run_id,))
+
+
+def _forget_run(home: Path, database: sqlite3.Connection, session_id: int) -> None:
+    """Delete what a run of ours kept of its session's words, but not that it was."""
+    answers = database.execute(
+        "select id, answer_file from run where session_id = ? and answer_file is not null",
+        (session_id,),
+    ).fetchall()
+    _delete_answers(home, database, answers)
+    database.execute(
+        "update run set error = null, outcome_evidence = '[\"its session was forgotten\"]'"
+        " where session_id = ? and source = 'relight'",
+        (session_id,),
+    )
+
+
+def _delete_templates(database: sqlite3.Connection, session_id: int) -> None:
+    """Delete what was made of a session's words, and how it was decided to begin."""
+    source, key = database.execute(
+        "select source, key from session where id = ?", (session_id,)
+    ).fetchone()
+    database.execute(
+        "delete from provision where session_key = ? and (source is null or source = ?)",
+        (key, source),
+    )
+    database.execute(
+        "update experiment_run set session = null, evidence = null where session = ?",
+        (f"{source}:{key}",),
+    )
+    made = database.execute(
+        "delete from template_version where source_session in (?, ?)", (f"{source}:{key}", key)
+    )
+    if made.rowcount:
+        left = "(select template_id from template_version)"
+        database.execute(f"delete from template where id not in {left}")
+        # the catalogue holds the session's words; whoever asks next makes it anew without them
+        database.execute("delete from template_word")
+        database.execute("delete from template_rarity")
+        database.execute("delete from meta where key = 'template_catalogue'")
+
+
+def _find_old(store: Store, now: int, days: int | None) -> set[int]:
+    """Sessions that ended so long ago with all their sub-agents, and these."""
+    if days is None:
+        return set()
+    rows = store.query(
+        "select id from session where root_id in (select root_id from session"
+        " group by root_id having max(coalesce(ended_at, started_at)) < ?)",
+        (now - days * DAY_MS,),
+    )
+    return {found for (found,) in rows}
+
+
+def _count_tapes(database: sqlite3.Connection, sessions: set[int]) -> tuple[int, int]:
+    count = size = 0
+    for session_id in sessions:
+        row: tuple[Any, ...] = database.execute(
+            "select count(*), coalesce(sum(length(records)), 0) from tape_part"
+            " where session_id = ?",
+            (session_id,),
+        ).fetchone()
+        count, size = count + row[0], size + row[1]
+    return count, size
+
+
+def _delete_index(database: sqlite3.Connection, sessions: set[int]) -> None:
+    """Delete these sessions' rows, and sum anew those that they were a part of or shared with."""
+    near = {near for found in sessions for near in _delete_session(database, found)} - sessions
+    if near:
+        rollup.refresh(database, near)
+        invocations.refresh(database, near)
+
+
+def _delete_session(database: sqlite3.Connection, session_id: int) -> set[int]:
+    """Delete one; turns that others share pass to the first of them. Gives its root, and heirs."""
+    (root_id,) = database.execute(
+        "select root_id from session where id = ?", (session_id,)
+    ).fetchone()
+    heirs = database.execute(
+        "select turn_id, (select session.id from shared_turn join session"
+        "   on session.id = shared_turn.session_id where shared_turn.turn_id = shared.turn_id"
+        "   order by session.key limit 1)"
+        " from shared_turn as shared join turn on turn.id = turn_id"
+        " where turn.session_id = ? group by turn_id",
+        (session_id,),
+    ).fetchall()
+    for turn_id, heir in heirs:
+        database.execute("update turn set session_id = ? where id = ?", (heir, turn_id))
+        database.execute("update tool_call set session_id = ? where turn_id = ?", (heir, turn_id))
+        database.execute("update skill_entry set session_id = ? where turn_id = ?", (heir, turn_id))
+        database.execute(
+            "delete from shared_turn where turn_id = ? and session_id = ?", (turn_id, heir)
+        )
+    for table in OWN:
+        database.execute(f"delete from {table} where session_id = ?", (session_id,))
+    # what was told of its skills are facts, which its figures do not take along
+    invocations.detach(database, session_id)
+    database.execute("update run set session_id = null where session_id = ?", (session_id,))
+    database.execute("delete from session where id = ?", (session_id,))
+    return {root_id, *(heir for _, heir in heirs)}

@@ -1,0 +1,1 @@
+"""The door: seal and record, and the tables they write."""

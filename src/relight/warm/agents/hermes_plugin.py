@@ -1,0 +1,232 @@
+"""Inside Hermes: adds the seed on a session's first turn, and tells what Hermes never stores.
+
+Loaded by Hermes through the entry point group `hermes_agent.plugins`, and only if the user enabled
+it. Whatever goes wrong here is counted as a miss and leaves Hermes untouched. Hermes' own database
+is never opened: closing any second handle on it would drop the locks Hermes holds.
+"""
+
+import atexit
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from relight.store import Store
+from relight.store.misses import record_safely
+
+SOURCE = "hermes"
+WAIT_SECONDS = 2.0
+# Hermes spills what a hook adds beyond 10,000 characters to a file
+CONTEXT_CHARACTERS = 9_500
+KEPT_EVENTS = 40
+# sub-agents begin in the middle of a task that was provided for already
+LEFT_OUT = ("subagent",)
+
+
+def register(ctx: Any) -> None:
+    """Called by Hermes when it loads the plugin."""
+    plugin = Plugin()
+    for name in (
+        "pre_llm_call",
+        "pre_api_request",
+        "post_api_request",
+        "api_request_error",
+        "post_tool_call",
+        "post_llm_call",
+        "on_session_end",
+    ):
+        ctx.register_hook(name, guard(plugin, name))
+    atexit.register(guard(plugin, "flush"))
+
+
+def guard(plugin: "Plugin", name: str) -> Callable[..., Any]:
+    """A hook that never raises, and takes whatever a newer Hermes may pass."""
+
+    def hook(*_: object, **facts: Any) -> Any:
+        try:
+            return getattr(plugin, name)(facts)
+        except Exception as error:  # noqa: BLE001 - a recorder must never break what it records
+            _count_miss(error)
+            return None
+
+    return hook
+
+
+def _count_miss(error: Exception) -> None:
+    def fail(_: Store) -> None:
+        raise error
+
+    record_safely(None, fail, wait_seconds=0.5)
+
+
+class Plugin:
+    """Hooks by name; events wait here until the turn is over, then go through the door."""
+
+    def __init__(self, home: str | None = None) -> None:
+        self.home = home
+        self._lock = threading.Lock()
+        self._events: dict[str, list[dict[str, Any]]] = {}
+        self._known_skills: set[tuple[str, str]] = set()
+
+    def pre_llm_call(self, facts: dict[str, Any]) -> dict[str, str] | None:
+        """The seed for a session's first turn, as text behind the user's message."""
+        session, task = facts.get("session_id"), facts.get("user_message")
+        if not facts.get("is_first_turn") or not session or not isinstance(task, str):
+            return None
+        if facts.get("platform") in LEFT_OUT or not task.strip():
+            return None
+        from relight.warm.provision import is_switched_off, provision_session
+
+        if is_switched_off():
+            return None
+        given = record_safely(
+            self.home,
+            lambda store: provision_session(
+                store, task, session_id=str(session), project=_find_project(), source=SOURCE
+            ),
+            wait_seconds=WAIT_SECONDS,
+        )
+        if given is None or not given.text or len(given.text) > CONTEXT_CHARACTERS:
+            return None
+        return {"context": given.text}
+
+    def pre_api_request(self, facts: dict[str, Any]) -> None:
+        """Skills preloaded for this run stand only in the request's system prompt."""
+        from relight.sources.hermes.events import find_preloaded
+
+        session = facts.get("session_id")
+        messages = facts.get("request_messages") or ()
+        for message in messages if isinstance(messages, list | tuple) else ():
+            if not isinstance(message, dict) or message.get("role") != "system":
+                continue
+            for name, version in find_preloaded(str(message.get("content") or "")):
+                if (str(session), name) not in self._known_skills:
+                    self._known_skills.add((str(session), name))
+                    self._keep(facts, event="skill", name=name, version=version)
+
+    def post_api_request(self, facts: dict[str, Any]) -> None:
+        usage = facts.get("usage")
+        names = ("input", "output", "cache_read", "cache_write", "reasoning")
+        counts = {
+            f"{name}_tokens": usage.get(f"{name}_tokens")
+            for name in names
+            if isinstance(usage, dict)
+        }
+        self._keep(
+            facts,
+            event="answered",
+            id=str(facts.get("api_request_id")),
+            usage=counts,
+            duration_seconds=facts.get("api_duration"),
+        )
+
+    def api_request_error(self, facts: dict[str, Any]) -> None:
+        error = facts.get("error")
+        message = error.get("message") if isinstance(error, dict) else error
+        self._keep(
+            facts,
+            event="failed",
+            id=str(facts.get("api_request_id")),
+            message=str(message)[:2000] if message else None,
+            reason=_text(facts.get("reason")),
+            status=facts.get("status_code"),
+        )
+        self._flush_session(facts)  # a turn that fails for good ends without another hook
+
+    def post_tool_call(self, facts: dict[str, Any]) -> None:
+        self._keep(
+            facts,
+            event="called",
+            call_id=_text(facts.get("tool_call_id")),
+            tool=_text(facts.get("tool_name")),
+            duration_ms=facts.get("duration_ms"),
+        )
+
+    def post_llm_call(self, facts: dict[str, Any]) -> None:
+        self._flush_session(facts)
+
+    def on_session_end(self, facts: dict[str, Any]) -> None:
+        self._flush_session(facts)
+
+    def flush(self, _: dict[str, Any]) -> None:
+        for session in list(self._events):
+            self._record(session)
+
+    def _keep(self, facts: dict[str, Any], **event: Any) -> None:
+        session = facts.get("session_id")
+        if not session:
+            return
+        row = {
+            "table": "event",
+            "session_id": str(session),
+            "at": time.time(),
+            "model": _text(facts.get("response_model") or facts.get("model")),
+            "provider": _text(facts.get("provider")),
+            "started_at": _seconds(facts.get("started_at")),
+            "ended_at": _seconds(facts.get("ended_at")),
+            **event,
+        }
+        with self._lock:
+            events = self._events.setdefault(str(session), [])
+            events.append({name: value for name, value in row.items() if value is not None})
+            is_full = len(events) >= KEPT_EVENTS
+        if is_full:
+            self._record(str(session))
+
+    def _flush_session(self, facts: dict[str, Any]) -> None:
+        if session := facts.get("session_id"):
+            self._record(str(session))
+
+    def _record(self, session: str) -> None:
+        with self._lock:
+            events = self._events.pop(session, [])
+        if events:
+            record_safely(
+                self.home,
+                lambda store: record_events(store, session, events),
+                wait_seconds=WAIT_SECONDS,
+            )
+
+
+def record_events(store: Store, session: str, events: list[dict[str, Any]]) -> None:
+    """Put events on the session's tape through the one door."""
+    from relight.model import Mark, Piece
+    from relight.sources.hermes import reader
+    from relight.store.write.marks import read_marks
+    from relight.store.write.record import Recorder
+    from relight.store.write.seal import seal
+
+    path = f"relight-plugin:{os.environ.get('HERMES_HOME') or 'home'}"
+    raw = b"".join(msgspec.json.encode(event) + b"\n" for event in events)
+    for _ in range(3):  # another process of the same session may have been first
+        before = read_marks(store, SOURCE, path).get(session) or Mark(path=path, part=session)
+        after = msgspec.structs.replace(before, offset=before.offset + len(raw))
+        piece = Piece(source=SOURCE, raw=raw, before=before, after=after)
+        sealed = seal(piece, reader.read, key=store.redaction_key, timezone=store.timezone)
+        taken, _new = Recorder(store).record([sealed])
+        if taken:
+            return
+
+
+def _find_project() -> str | None:
+    try:
+        return str(Path.cwd())
+    except OSError:  # the folder is gone
+        return None
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(getattr(value, "value", value))[:500]
+
+
+def _seconds(value: object) -> float | None:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    from relight.times import read_time
+
+    at = read_time(value)
+    return None if at is None else at / 1000

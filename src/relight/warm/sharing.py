@@ -1,0 +1,175 @@
+"""Templates as files, with care: none leaves with a secret in it, and a foreign one is data."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from relight import __version__
+from relight.chat.shorten import strip_hidden
+from relight.chat.similarity import LIMIT
+from relight.chat.tokens import estimate_messages
+from relight.chat.validity import validate_messages
+from relight.errors import RelightError
+from relight.judging.kinds import Category, TaskType
+from relight.names import file_name
+from relight.redact import find_secrets
+from relight.store import Store
+from relight.times import write_time
+from relight.warm.capture import count_redactions, hash_seed, read_actions
+from relight.warm.curation import find_objections, retire_weakest
+from relight.warm.library import NAME_LIMIT, Template, add_version, check_name
+from relight.warm.material import redact_messages
+from relight.warm.seeds import extract_seed
+
+FORMAT = "relight-template/1"
+FILE_LIMIT_BYTES = 1_000_000
+TOKENS_LIMIT = 4000
+DESCRIPTION_CHARACTERS = 500
+ITEMS_LIMIT, ITEM_CHARACTERS = 20, 300
+
+Words = Annotated[str, Meta(max_length=ITEM_CHARACTERS)]
+Items = Annotated[list[Words], Meta(max_length=ITEMS_LIMIT)]
+
+
+class _File(Struct, forbid_unknown_fields=True, kw_only=True):
+    """What a template's file holds: data, and nothing that is ever run."""
+
+    format: str
+    name: str
+    version: int
+    description: str = ""
+    category: Category
+    task_type: TaskType
+    tags: Items = []
+    task: str
+    seed: list[dict[str, Any]]
+    score: Annotated[float, Meta(ge=0, le=1)] | None = None
+    outcome: Literal["success", "failure", "unknown"] = "unknown"
+    evidence: Items = []
+    overruled: Items = []
+    provenance: Annotated[dict[Words, Words | None], Meta(max_length=ITEMS_LIMIT)] = {}
+
+
+def export_template(template: Template, place: Path, *, now: int | None = None) -> Path:
+    """Write a template as a JSON file; refused if redaction still finds anything in it.
+
+    `place` is a folder, or a file that ends in `.json`; only another template is overwritten.
+    Where it was made is told without the session's id, which is nobody else's business.
+    """
+    at = int(time.time() * 1000) if now is None else now
+    provenance = template.provenance or {
+        "made_by": f"relight {__version__}",
+        "source": (template.source_session or "").partition(":")[0] or None,
+        "captured_at": write_time(template.created_at),
+    }
+    content = {
+        "format": FORMAT,
+        "name": template.name,
+        "version": template.version,
+        "description": template.description,
+        "category": template.category,
+        "task_type": template.task_type,
+        "tags": _limit(template.tags),
+        "task": template.task,
+        "seed": template.seed,
+        "score": template.score,
+        "outcome": template.outcome,
+        "evidence": _limit(template.evidence),
+        "overruled": _limit(template.overruled),
+        "provenance": {**provenance, "exported_at": write_time(at)},
+    }
+    msgspec.convert(content, _File)  # what could not be read again is not written
+    data = msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+    if secrets := find_secrets(data):
+        rules = ", ".join(sorted({secret.rule for secret in secrets}))
+        raise RelightError(
+            f"{template.name} is not written: redaction finds {rules} in it",
+            "capture it again: what is found today is taken out then",
+        )
+    is_file = place.suffix == ".json" and not place.is_dir()
+    path = place if is_file else place / file_name(template.name, ending=".json")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and FORMAT.encode() not in path.read_bytes()[:200]:
+            raise RelightError(f"{path} is there, and is no template", "name another place")
+        path.touch(mode=0o600)
+        path.write_bytes(data)
+    except OSError as error:
+        raise RelightError(f"cannot write {path}: {error.strerror}") from error
+    return path
+
+
+def _limit(items: list[str]) -> list[str]:
+    return [item[:ITEM_CHARACTERS] for item in items[:ITEMS_LIMIT]]
+
+
+def read_foreign(store: Store, path: Path, *, name: str | None = None) -> Template:
+    """The template that a file holds, checked and redacted, not yet kept."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(FILE_LIMIT_BYTES + 1)
+        if len(data) > FILE_LIMIT_BYTES:
+            raise RelightError(f"{path} is too large for a template")
+        content = msgspec.json.decode(data, type=_File)
+    except OSError as error:
+        raise RelightError(f"cannot read {path}: {error.strerror}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RelightError(f"{path} is no template: {error}") from error
+    if content.format != FORMAT:
+        raise RelightError(f"{path} is no template of this kind: {content.format[:40]!r}")
+    # made anew from its own messages: whatever else a message might hold is left behind
+    seed = redact_messages(store, extract_seed(content.seed, max_tokens=TOKENS_LIMIT))
+    if not seed or validate_messages(seed):
+        raise RelightError(f"{path} holds no messages that a session could begin with")
+    check_name(chosen := name or " ".join(content.name.split())[:NAME_LIMIT])
+    calls = [call for message in seed for call in message.get("tool_calls", ())]
+    told = {
+        "task": strip_hidden(content.task[:LIMIT]),
+        "description": strip_hidden(content.description[:DESCRIPTION_CHARACTERS]),
+        "tags": [*content.tags, "imported"],
+        "evidence": [f"as its file says: {one}" for one in content.evidence],
+        "overruled": content.overruled,
+        "provenance": content.provenance,
+    }
+    clean = redact_messages(store, [told])[0]
+    return Template(
+        id=0,
+        name=chosen,
+        version=0,
+        description=clean["description"],
+        project=None,
+        category=content.category,
+        task_type=content.task_type,
+        tags=sorted({*clean["tags"]}),
+        tools=sorted({call["function"]["name"] for call in calls}),
+        task=clean["task"],
+        actions=read_actions(calls),
+        seed=seed,
+        tokens=estimate_messages(seed),
+        score=content.score,
+        outcome=content.outcome,
+        evidence=clean["evidence"],
+        overruled=clean["overruled"],
+        redactions=count_redactions(msgspec.json.encode([seed, clean]).decode()),
+        source_session=None,
+        provenance={**clean["provenance"], "file": path.name, "name": content.name[:NAME_LIMIT]},
+        created_at=int(time.time() * 1000),
+        content_hash=hash_seed(seed),
+    )
+
+
+def import_template(store: Store, template: Template) -> Template:
+    """Keep a foreign template, once a person has seen it."""
+    for objection in find_objections(store, template):
+        raise objection
+    taken = store.query("select 1 from template where name = ?", (template.name,))
+    if taken:
+        raise RelightError(
+            f"there is a template {template.name!r} already", "give it another name with --name"
+        )
+    kept = add_version(store, template)
+    retire_weakest(store, kept)
+    return kept

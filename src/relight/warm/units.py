@@ -1,0 +1,197 @@
+"""Units of a session: one message of the assistant with all its calls and all their results.
+
+The APIs refuse a call without its result and a result without its call, so what goes to another
+conversation goes as a whole, and a call is left out together with its result.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
+from hashlib import blake2b
+from itertools import zip_longest
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from relight.chat.messages import Call, Entry, read_arguments, read_text
+from relight.chat.shorten import cut_text, shorten_arguments, shorten_text, strip_hidden
+from relight.judging.features import judge_calls
+from relight.judging.meanings import understand_call
+from relight.judging.shell import split_stages
+from relight.names import tool_name
+
+Message = dict[str, Any]
+
+_ARGUMENT_CHARACTERS = 1200
+_COMPARED_CHARACTERS = 400
+_ALIKE = 0.6
+_NO_OUTPUT = "(no output)"
+_FAILED = "[This call failed; the next one is how it was put right.]\n"
+_PATH = re.compile(r"[\w@~.-]*/[\w@./-]+|\b[\w-]+\.[A-Za-z]{1,5}\b")
+# Programs that are told what to do by their first word.
+_MASTERS = frozenset(("git", "npm", "pip", "cargo", "docker", "kubectl", "go", "uv", "apt-get"))
+# What an action is worth by its meaning: those that change something are what a task is about.
+_WORTH = {"write": 3.0, "update": 3.0, "comm": 3.0, "vcs": 2.0, "ops": 2.0, "run": 2.0, "plan": 0.2}
+_TOOL_WORTH, _VERB_WORTH, _PATH_WORTH = 1.0, 0.7, 0.3
+
+
+class Unit(Struct, frozen=True):
+    """One message of the assistant with its calls, and what it would teach.
+
+    `features` are what it shows, with their worth; `actions` are its calls, told apart by tool
+    and arguments. `cure` is the place of the unit that puts its failures right.
+    """
+
+    at: int
+    entry: Entry
+    failures: tuple[bool, ...]
+    features: tuple[tuple[str, float], ...]
+    actions: frozenset[str]
+    cure: int | None = None
+
+
+def read_units(
+    entries: Sequence[Entry], *, facts: Iterable[Mapping[str, Any]] | None = None
+) -> dict[int, Unit]:
+    """The units of a conversation that are whole, by their place in it.
+
+    A call that failed is left out with its result, unless the next unit shows how it is done:
+    that teaches. Of calls made at once the others stay.
+    """
+    made = [call for entry in entries for call in entry.calls]
+    verdicts = iter(judge_calls(made, facts=facts))
+    units: list[Unit] = []
+    for at, entry in enumerate(entries):
+        failures = tuple(next(verdicts).label == "error" or _is_marked(one) for one in entry.calls)
+        if failures and all(call.has_result for call in entry.calls):
+            units.append(_make_unit(at, entry, failures))
+    kept: dict[int, Unit] = {}
+    for unit, after in zip_longest(units, units[1:]):
+        if not any(unit.failures):
+            kept[unit.at] = unit
+        elif after and _cures(after, unit):
+            kept[unit.at] = replace(unit, cure=after.at)
+        elif not all(unit.failures):
+            kept[unit.at] = _drop_failed(unit)
+    return kept
+
+
+def _make_unit(at: int, entry: Entry, failures: tuple[bool, ...]) -> Unit:
+    features, actions = _read_features(entry.calls)
+    return Unit(at, entry, failures, features, actions)
+
+
+def _drop_failed(unit: Unit) -> Unit:
+    """A unit of those calls that worked."""
+    calls = zip(unit.entry.calls, unit.failures, strict=True)
+    worked = tuple(call for call, is_failed in calls if not is_failed)
+    return _make_unit(unit.at, replace(unit.entry, calls=worked), (False,) * len(worked))
+
+
+def _is_marked(call: Call) -> bool:
+    """Whether a call is known to have failed from the seed that it stands in."""
+    return isinstance(call.result, str) and call.result.startswith(_FAILED)
+
+
+def _cures(unit: Unit, failed: Unit) -> bool:
+    """Whether a unit does the same as a failed one in another way, and works."""
+    if any(unit.failures) or not unit.actions.isdisjoint(failed.actions):
+        return False
+    calls = zip(failed.entry.calls, failed.failures, strict=True)
+    return any(
+        is_failed and call.tool == other.tool and _is_alike(call, other)
+        for call, is_failed in calls
+        for other in unit.entry.calls
+    )
+
+
+def _is_alike(call: Call, other: Call) -> bool:
+    """Whether two calls of a tool try the same: the same program, or much the same arguments."""
+    commands = [understand_call(one.tool, one.arguments).command for one in (call, other)]
+    if commands[0] and commands[1]:
+        programs = [{stage.program for stage in split_stages(one)} for one in commands if one]
+        return not (programs[0] & programs[1]) <= {"cd", "echo"}
+    one, two = (str(each.arguments)[:_COMPARED_CHARACTERS] for each in (call, other))
+    return SequenceMatcher(None, one, two, autojunk=False).ratio() >= _ALIKE
+
+
+def _read_features(calls: Sequence[Call]) -> tuple[tuple[tuple[str, float], ...], frozenset[str]]:
+    features: dict[str, float] = {}
+    actions: set[str] = set()
+    for call in calls:
+        known = understand_call(call.tool, call.arguments)
+        action = f"{call.tool} {_write_json(read_arguments(call.arguments) or call.arguments)}"
+        actions.add(action)
+        features[f"action {action}"] = _WORTH.get(known.meaning, 1.0)
+        features[f"tool {call.tool}"] = _TOOL_WORTH
+        for stage in split_stages(known.command) if known.command else ():
+            verb = f"{stage.program} {stage.action}" if stage.program in _MASTERS else stage.program
+            features[f"verb {verb}"] = _VERB_WORTH
+        for path in _PATH.findall(action[:_ARGUMENT_CHARACTERS]):
+            features[f"path {path}"] = _PATH_WORTH
+    return tuple(features.items()), frozenset(actions)
+
+
+def show_unit(unit: Unit, *, result_limit: int, text_limit: int) -> tuple[Message, ...]:
+    """A unit as new messages that any API takes, its results and words shortened."""
+    asked: list[Message] = []
+    results: list[Message] = []
+    for at, (call, is_failed) in enumerate(zip(unit.entry.calls, unit.failures, strict=True)):
+        name = tool_name(call.tool)
+        arguments = strip_hidden(shorten_arguments(call.arguments, _ARGUMENT_CHARACTERS))
+        key = _make_id(f"{unit.at} {at} {name} {arguments}")
+        function = {"name": name, "arguments": arguments}
+        asked.append({"id": key, "type": "function", "function": function})
+        whole = _read_result(call.result).removeprefix(_FAILED)
+        text = strip_hidden(shorten_text(whole, result_limit))
+        text = text if text.strip() else _NO_OUTPUT
+        content = _FAILED + text if is_failed else text
+        results.append({"role": "tool", "tool_call_id": key, "content": content})
+    words = cut_text(unit.entry.text.strip(), text_limit) or None
+    return {"role": "assistant", "content": words, "tool_calls": asked}, *results
+
+
+def name_calls(messages: Iterable[Message]) -> list[Message]:
+    """Copies of units' messages in which no two calls have the same id.
+
+    Results stand right after their calls, in the same order. Ids are `c` and eight hexadecimal
+    digits, which every API takes; in the rare case that two are alike the later is drawn again.
+    """
+    taken: set[str] = set()
+    waiting: list[str] = []
+    named: list[Message] = []
+    for message in messages:
+        if message["role"] == "tool":
+            named.append(message | {"tool_call_id": waiting.pop(0)})
+            continue
+        calls: list[Message] = []
+        for call in message.get("tool_calls", ()):
+            key = call["id"]
+            while key in taken:
+                key = _make_id(f"{key} again")
+            taken.add(key)
+            waiting.append(key)
+            calls.append(call | {"id": key})
+        named.append(message | {"tool_calls": calls} if calls else dict(message))
+    return named
+
+
+def _make_id(content: str) -> str:
+    return "c" + blake2b(content.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+
+
+def _read_result(result: object) -> str:
+    if isinstance(result, Mapping) or (
+        isinstance(result, list) and not all(isinstance(one, Mapping) for one in result)
+    ):
+        return _write_json(result)
+    return read_text(result)
+
+
+def _write_json(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    except (ValueError, TypeError, RecursionError):
+        return str(value)

@@ -1,0 +1,1 @@
+"""Agents at work: the agent loop, mixtures of agents, jobs and experiments."""

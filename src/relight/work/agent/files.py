@@ -1,0 +1,147 @@
+"""Files of the working folder: read, written, patched and searched."""
+
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from relight.work.agent.processes import run_limited
+from relight.work.agent.results import Place, Result, ToolError, tell
+from relight.work.agent.search import LINES
+
+READ_BYTES = 2_000_000
+SEARCH_SECONDS = 30.0
+
+Name = Annotated[str, Meta(description="a path below the working folder")]
+
+
+class ReadFile(Struct, frozen=True):
+    """Read a text file, whole or some of its lines."""
+
+    path: Name
+    first_line: Annotated[int, Meta(description="the first line wanted, from 1")] = 1
+    lines: Annotated[int | None, Meta(description="how many lines")] = None
+
+
+class WriteFile(Struct, frozen=True):
+    """Write a file, new or in place of the old; folders are made as needed."""
+
+    path: Name
+    content: str
+
+
+class Patch(Struct, frozen=True):
+    """Replace a text in a file by another; the old text must be there exactly once."""
+
+    path: Name
+    old: Annotated[str, Meta(description="the text as it stands in the file")]
+    new: str
+    replace_all: Annotated[bool, Meta(description="replace it wherever it stands")] = False
+
+
+class SearchFiles(Struct, frozen=True):
+    """Search the lines of files for a regular expression, or file names with kind=name."""
+
+    pattern: Annotated[str, Meta(description="a Python regular expression")]
+    path: Name = "."
+    glob: Annotated[str, Meta(description="only files of such names, as *.py")] = "*"
+    kind: Annotated[Literal["content", "name"], Meta(description="what to search")] = "content"
+    limit: Annotated[int, Meta(description="how many matches at most")] = 100
+
+
+def read_file(arguments: ReadFile, place: Place) -> Result:
+    path = _find_file(arguments.path, place)
+    with path.open("rb") as file:
+        data = file.read(READ_BYTES + 1)
+    text = data[:READ_BYTES].decode("utf-8", "replace")
+    if b"\0" in data[:4096]:
+        raise ToolError(f"{arguments.path!r} is not a text file")
+    lines = LINES.findall(text)
+    first = max(arguments.first_line, 1)
+    last = len(lines) if arguments.lines is None else first - 1 + max(arguments.lines, 0)
+    fields = {
+        "content": "".join(lines[first - 1 : last]),
+        "total_lines": len(lines),
+        "truncated": len(data) > READ_BYTES,
+    }
+    return tell(fields)
+
+
+def write_file(arguments: WriteFile, place: Place) -> Result:
+    path = place.resolve(arguments.path)
+    if not path.is_file():
+        _refuse(path, arguments.path)
+    data = arguments.content.encode("utf-8", "replace")
+    _write(path, data)
+    return tell({"success": True, "bytes_written": len(data)})
+
+
+def patch(arguments: Patch, place: Place) -> Result:
+    path = _find_file(arguments.path, place)
+    text = path.read_bytes().decode("utf-8", "surrogateescape")
+    count = text.count(arguments.old) if arguments.old else 0
+    if not count:
+        raise ToolError(
+            f"the old text is not in {arguments.path!r}", "read the file and copy the text exactly"
+        )
+    if count > 1 and not arguments.replace_all:
+        raise ToolError(
+            f"the old text is {count} times in {arguments.path!r}",
+            "give more of the lines around it, or set replace_all",
+        )
+    _write(path, text.replace(arguments.old, arguments.new).encode("utf-8", "surrogateescape"))
+    return tell({"success": True, "replaced": count})
+
+
+def search_files(arguments: SearchFiles, place: Place) -> Result:
+    """Searched in a process of its own: a pattern may take forever, and only a process can end."""
+    folder = place.resolve(arguments.path)
+    if not folder.exists():
+        raise ToolError(f"there is no {arguments.path!r}")
+    script = Path(__file__).with_name("search.py")
+    words = [arguments.pattern, str(folder), arguments.glob, arguments.kind, str(arguments.limit)]
+    command = [sys.executable, "-I", str(script), str(place.folder), *words]
+    done = run_limited(command, place, min(SEARCH_SECONDS, place.timeout_seconds))
+    if done.timed_out:
+        raise ToolError("the search timed out", "use a simpler pattern or fewer files")
+    if done.exit_code:
+        raise ToolError(done.output.strip() or "the search failed")
+    return Result(text=done.output.strip())
+
+
+def _find_file(name: str, place: Place) -> Path:
+    path = place.resolve(name)
+    if not path.is_file():
+        _refuse(path, name)
+        raise ToolError(f"File not found: {name}")
+    return path
+
+
+def _refuse(path: Path, name: str) -> None:
+    """Refuse a folder, a pipe or a device where a file is meant."""
+    if path.exists():
+        raise ToolError(f"{name!r} is not a regular file")
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write beside and put in place, so that a crash leaves the old or the new."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        mode = path.stat().st_mode & 0o777 if path.exists() else None
+        beside = path.with_name(f".relight-{secrets.token_hex(8)}")
+        # the system itself takes off what the user's mask does: to ask for that is to change it
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            if mode is not None:
+                beside.chmod(mode)
+            beside.replace(path)
+        except BaseException:  # Ctrl-C among them: no half of a file is left behind
+            beside.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ToolError(f"cannot write {path.name!r}: {error.strerror or error}") from error

@@ -1,0 +1,110 @@
+"""What ends a run before its time: spirals of the same failing call, and budgets."""
+
+import threading
+
+import msgspec
+from msgspec import Struct
+
+from relight.checks import check_count, check_number
+from relight.intake.recorder import SessionTracker
+from relight.judging.meanings import tell_meaning
+
+TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
+REFUSED_AT = 3
+ENDED_AT = 5
+HINT = (
+    "This same call has failed {count} times. It was not run again: change the arguments, look at"
+    " what the earlier results say, or try another way."
+)
+OVER = "The run is over, since the same call kept failing: this one was not run."
+
+
+class Budget(Struct, frozen=True, kw_only=True):
+    """How much a run may use; None is no limit."""
+
+    turns: int | None = 50
+    tokens: int | None = None
+    cost_usd: float | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("turns", "tokens"):
+            if (count := getattr(self, name)) is not None:
+                check_count(name, count, least=1)
+        for name in ("cost_usd", "seconds"):
+            if (amount := getattr(self, name)) is not None:
+                check_number(name, amount, least=0)
+
+    def find_spent(self, rec: SessionTracker, *, turns: int, is_late: bool) -> str | None:
+        """Which budget is used up, in words; None while there is something left of each."""
+        if is_late:
+            return self.tell_late()
+        if self.turns is not None and turns >= self.turns:
+            return f"the budget of {self.turns} turns is used up"
+        if self.tokens is None and self.cost_usd is None:
+            return None
+        stats = rec.stats()
+        if stats["turns"] is None:
+            return "what is left of the budget cannot be told: the database cannot be read"
+        if self.tokens is not None and sum(stats[name] or 0 for name in TOKENS) >= self.tokens:
+            return f"the budget of {self.tokens:,} tokens is used up"
+        if self.cost_usd is not None and (stats["cost_usd"] or 0) >= self.cost_usd:
+            return f"the budget of ${self.cost_usd:g} is used up"
+        return None
+
+    def tell_late(self) -> str:
+        return f"the budget of {self.seconds:g} second{'' if self.seconds == 1 else 's'} is used up"
+
+
+class SpiralGuard:
+    """Counts how often the very same call failed, whatever else went well in between.
+
+    It begins anew when the call goes well, and when something was written that had not been
+    before: after an edit, the same tests may well turn out differently.
+    """
+
+    def __init__(self) -> None:
+        self._failed: dict[bytes, int] = {}
+        self._done: set[bytes] = set()
+        self._lock = threading.Lock()
+        self.ended_by: str | None = None
+
+    def refuse(self, tool: str, arguments: str) -> str | None:
+        """Why a call is not to be run, if so; `ended_by` is then set when it is once too often."""
+        key = name_call(tool, arguments)
+        with self._lock:
+            if self.ended_by is not None:
+                return OVER
+            count = self._failed.get(key, 0)
+            if count + 1 < REFUSED_AT:
+                return None
+            self._failed[key] = count + 1
+            if count + 1 >= ENDED_AT:
+                self.ended_by = f"the same failing call of {tool} was made {count + 1} times"
+            return HINT.format(count=count)
+
+    def see(self, tool: str, arguments: str, *, has_failed: bool) -> None:
+        """Note how a call that was run went."""
+        key = name_call(tool, arguments)
+        with self._lock:
+            if has_failed:
+                self._failed[key] = self._failed.get(key, 0) + 1
+                return
+            self._failed.pop(key, None)
+            is_new = key not in self._done
+            self._done.add(key)
+            if is_new and self._failed and tell_meaning(tool, arguments) == "write":
+                self._failed.clear()
+
+
+def name_call(tool: str, arguments: str) -> bytes:
+    """What makes two calls the same, however their JSON is written.
+
+    >>> name_call("f", '{"a": 1, "b": 2}') == name_call("f", '{"b":2,"a":1}')
+    True
+    """
+    try:
+        told = msgspec.json.encode(msgspec.json.decode(arguments), order="sorted")
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        told = arguments.encode("utf-8", "surrogatepass")
+    return tool.encode("utf-8", "surrogatepass") + b"\0" + told

@@ -1,0 +1,95 @@
+"""Where a run works: a fresh copy of the task's folder, so that no arm finds what the other did."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from relight.errors import RelightError
+from relight.locks import hold
+from relight.work.experiments.tasks import Task
+from relight.work.processes import Ended, run_process
+
+COMMAND_SECONDS = 1800.0
+PREFIX, LOCK = "relight-experiment-", "held"
+# how a shell says that a command may not be run, or is not there
+NOT_RUN = (126, 127)
+
+
+@contextmanager
+def open_scratch() -> Iterator[Path]:
+    """A folder for all that a run needs beside it, gone when it is left.
+
+    It is held locked as long as this process lives: what a killed one left is swept away.
+    """
+    for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError), (left / LOCK).open("rb+") as file:
+            if hold(file.fileno(), waits=False):
+                shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as name:
+        made, new = Path(name), Path(name, f"{LOCK}.new")
+        with new.open("wb") as file:
+            hold(file.fileno())
+            new.replace(made / LOCK)  # nobody sees the lock before it is held
+            yield made
+
+
+def make_workplace(task: Task, scratch: Path, *, in_place: bool) -> Path:
+    """The folder in which a run works: a copy of the task's, unless it is to be that one."""
+    if in_place:
+        return Path(task.workdir or ".").resolve()
+    folder = scratch / "copy" / (Path(task.workdir).name if task.workdir else "work")
+    if task.workdir is None:
+        folder.mkdir(parents=True)
+        return folder
+    try:
+        shutil.copytree(task.workdir, folder, symlinks=True, ignore=_ignore_special)
+    except (OSError, shutil.Error) as error:
+        raise RelightError(
+            f"{task.workdir} cannot be copied: {error}", "or use --in-place"
+        ) from error
+    return folder
+
+
+def _ignore_special(folder: str, names: list[str]) -> set[str]:
+    """Sockets, pipes and devices, which have no content to copy."""
+    return {
+        name
+        for name in names
+        if not (path := Path(folder, name)).is_symlink()
+        and not path.is_dir()
+        and not path.is_file()
+    }
+
+
+def run_line(
+    line: str | list[str], folder: Path, environment: Mapping[str, str] | None = None
+) -> Ended:
+    """Run a task's own command in the folder: a line for the shell, or a list of words.
+
+    One that could not be run to its end tells nothing, and is an error.
+    """
+    words = ["/bin/sh", "-c", line] if isinstance(line, str) else line
+    try:
+        ended = run_process(
+            words,
+            folder=folder,
+            seconds=COMMAND_SECONDS,
+            environment=os.environ if environment is None else environment,
+        )
+    except OSError as error:
+        raise RelightError(f"{words[0]} cannot be run: {error.strerror or error}") from error
+    if ended.timed_out:
+        raise RelightError(f"it took longer than {COMMAND_SECONDS:.0f} seconds")
+    if isinstance(line, str) and ended.exit_code in NOT_RUN:
+        raise RelightError(f"it cannot be run: {tell_ending(ended)}")
+    return ended
+
+
+def tell_ending(ended: Ended) -> str:
+    """How a command ended, with the last that it said."""
+    said = (ended.errors.strip() or ended.output.strip()).splitlines()
+    last = f": {said[-1].strip()[:300]}" if said else ""
+    return f"exit code {ended.exit_code}{last}"

@@ -1,0 +1,152 @@
+"""Agents' own programs as runners: the words that they need, from a table that people edit."""
+
+import re
+import shlex
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import PurePath
+
+import msgspec
+from msgspec import Struct
+
+from relight.data import read_data
+from relight.errors import RelightError
+
+PLACES = ("prompt", "prompt_file", "workdir", "usage_file", "session_id", "model")
+_PLACE = re.compile(r"\{(" + "|".join(PLACES) + r")\}")
+# the longest a single argument may be on Linux, with the byte that ends it
+ARGUMENT_BYTES = 128 << 10
+
+
+class Recipe(Struct, frozen=True, forbid_unknown_fields=True):
+    """One row of the table: how a program is asked once, and who reads its answer."""
+
+    name: str
+    programs: list[str]
+    source: str
+    reads: str
+    mode: list[str]
+    prompt: list[str] = []
+    model: list[str] = []
+    budget: list[str] = []
+    options: list[list[str]] = []
+    session: list[str] = []
+
+
+class _Table(Struct, frozen=True, forbid_unknown_fields=True):
+    wrappers: list[str]
+    recipe: list[Recipe]
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """A command ready to be run: its words, what it is told, and the recipe it goes by."""
+
+    words: list[str]
+    told: str | None
+    recipe: Recipe | None
+    # the session is called what the words say
+    names_session: bool
+
+
+@cache
+def read_recipes() -> _Table:
+    text = read_data("recipes.toml")
+    return msgspec.convert(tomllib.loads(text), _Table)
+
+
+def find_recipe(command: Sequence[str]) -> tuple[Recipe, int] | None:
+    """The recipe of a command and the place of its program, also behind `env A=1` and its like.
+
+    >>> found = find_recipe(["env", "A=1", "/opt/bin/hermes", "-z"])
+    >>> found[0].name, found[1]
+    ('hermes', 2)
+    """
+    table = read_recipes()
+    for place, word in enumerate(command):
+        name = PurePath(word).name
+        for recipe in table.recipe:
+            if name in recipe.programs:
+                return recipe, place
+        is_passed = place > 0 and (word.startswith("-") or "=" in word or word[:1].isdigit())
+        if name not in table.wrappers and not is_passed:
+            return None
+    return None
+
+
+def plan_command(
+    command: Sequence[str],
+    values: Mapping[str, str],
+    *,
+    use_shell: bool = False,
+    model: str | None = None,
+    budget_usd: float | None = None,
+) -> Plan:
+    """The words to run, with the recipe's own added and all places filled in.
+
+    Where the command has no place for the prompt it is told on standard input. A shell's line
+    gets every value quoted, so that no prompt can become a command.
+    """
+    words = list(command)
+    found = None if use_shell else find_recipe(words)
+    if found:
+        words = _complete(words, *found, model=model, budget_usd=budget_usd)
+    places = set(_find_places(words))
+    told = None if places & {"prompt", "prompt_file"} else values["prompt"]
+    if use_shell:
+        quoted = {name: shlex.quote(value) for name, value in values.items()}
+        words = ["/bin/sh", "-c", _fill(words[0], quoted)]
+    else:
+        words = [_fill(word, values) for word in words]
+    if max(len(word.encode("utf-8", "replace")) for word in words) >= ARGUMENT_BYTES:
+        raise RelightError(
+            f"the prompt is longer than the {ARGUMENT_BYTES >> 10} KB that an argument may have",
+            "give it with {prompt_file}, or leave {prompt} out to give it on standard input",
+        )
+    return Plan(
+        words=words,
+        told=told,
+        recipe=found[0] if found else None,
+        names_session="session_id" in places,
+    )
+
+
+def can_choose_model(command: Sequence[str], *, use_shell: bool = False) -> bool:
+    """Whether a model named for a command reaches the program that it runs."""
+    found = None if use_shell else find_recipe(command)
+    return "model" in _find_places(command) or bool(found and found[0].model)
+
+
+def _complete(
+    words: list[str], recipe: Recipe, place: int, *, model: str | None, budget_usd: float | None
+) -> list[str]:
+    """Add what a recipe needs and the command lacks, right behind the program or its mode."""
+    given = {word.partition("=")[0] for word in words[place + 1 :]}
+    if not given & set(recipe.mode):
+        words = [*words[: place + 1], recipe.mode[0], *words[place + 1 :]]
+    if recipe.prompt and not set(_find_places(words)) & {"prompt", "prompt_file"}:
+        behind = next(n for n, word in enumerate(words) if n > place and word in recipe.prompt)
+        words = [*words[: behind + 1], "{prompt}", *words[behind + 1 :]]
+    added: list[str] = []
+    has_model = given & set(recipe.model) or "model" in _find_places(words)
+    if model and recipe.model and not has_model:
+        added += [recipe.model[0], "{model}"]
+    if budget_usd is not None and recipe.budget and not given & set(recipe.budget):
+        added += [recipe.budget[0], f"{budget_usd:f}"]
+    for option in recipe.options:
+        is_chosen = "{session_id}" in option and given & set(recipe.session)
+        if option[0] not in given and not is_chosen:
+            added += option
+    # a mode that is a word of its own has its options behind it
+    own = next((n for n, word in enumerate(words) if n > place and word in recipe.mode), place)
+    behind = place if words[own].startswith("-") else own
+    return [*words[: behind + 1], *added, *words[behind + 1 :]]
+
+
+def _find_places(words: Sequence[str]) -> list[str]:
+    return [name for word in words for name in _PLACE.findall(word)]
+
+
+def _fill(word: str, values: Mapping[str, str]) -> str:
+    """Fill the places in one go: what is filled in is never looked at again."""
+    return _PLACE.sub(lambda found: values.get(found[1], found[0]), word)

@@ -1,0 +1,1 @@
+"""Mixtures of agents: several models advise, one acts."""

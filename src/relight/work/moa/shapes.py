@@ -1,0 +1,177 @@
+"""Answers in the shape of the OpenAI SDK's, so that programs written for it read them."""
+
+from collections.abc import Iterable, Mapping
+from types import UnionType
+from typing import Any, get_args, get_origin
+
+import msgspec
+from msgspec import Struct
+
+from relight.checks import describe
+from relight.errors import RelightError
+
+
+class Shape(Struct, kw_only=True):
+    """A value with attributes, that can be turned into plain data as the SDK's can."""
+
+    def model_dump(self, *, exclude_none: bool = False, exclude_unset: bool = False) -> Any:
+        plain = msgspec.to_builtins(self)
+        return _drop_none(plain) if exclude_none or exclude_unset else plain
+
+    def model_dump_json(self, *, exclude_none: bool = False) -> str:
+        return msgspec.json.encode(self.model_dump(exclude_none=exclude_none)).decode()
+
+    def to_dict(self) -> Any:
+        return self.model_dump(exclude_none=True)
+
+
+class Function(Shape):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class Call(Shape):
+    id: str | None = None
+    function: Function = msgspec.field(default_factory=Function)
+    type: str | None = "function"
+
+
+class CallPart(Call):
+    index: int = 0
+    type: str | None = None
+
+
+class Message(Shape):
+    role: str | None = "assistant"
+    content: Any = None  # text, or what the server sends in its place
+    refusal: str | None = None
+    tool_calls: list[Call] | None = None
+    reasoning_content: str | None = None
+
+
+class Delta(Shape):
+    role: str | None = None
+    content: Any = None
+    refusal: str | None = None
+    tool_calls: list[CallPart] | None = None
+    reasoning_content: str | None = None
+
+
+class Choice(Shape):
+    index: int = 0
+    message: Message = msgspec.field(default_factory=Message)
+    finish_reason: str | None = None
+    logprobs: Any = None
+
+
+class ChunkChoice(Shape):
+    index: int = 0
+    delta: Delta = msgspec.field(default_factory=Delta)
+    finish_reason: str | None = None
+    logprobs: Any = None
+
+
+class PromptDetails(Shape):
+    cached_tokens: int | None = None
+
+
+class CompletionDetails(Shape):
+    reasoning_tokens: int | None = None
+
+
+class CompletionUsage(Shape):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+    prompt_tokens_details: PromptDetails | None = None
+    completion_tokens_details: CompletionDetails | None = None
+
+
+class ChatCompletion(Shape):
+    id: str = ""
+    object: str = "chat.completion"
+    created: int = 0
+    model: str = ""
+    choices: list[Choice] = []
+    usage: CompletionUsage | None = None
+    # what is ours: the advisers, and the cost of the turn as a whole
+    moa: dict[str, Any] | None = None
+
+
+class ChatCompletionChunk(Shape):
+    id: str = ""
+    object: str = "chat.completion.chunk"
+    created: int = 0
+    model: str = ""
+    choices: list[ChunkChoice] = []
+    usage: CompletionUsage | None = None
+
+
+def shape_completion(fields: Mapping[str, Any]) -> ChatCompletion:
+    shaped: ChatCompletion = _fit(_drop_none(fields), ChatCompletion)
+    return shaped
+
+
+def shape_chunk(fields: Mapping[str, Any]) -> ChatCompletionChunk:
+    shaped: ChatCompletionChunk = _fit(_drop_none(fields), ChatCompletionChunk)
+    return shaped
+
+
+def _fit(value: Any, kind: Any) -> Any:
+    """The value as this type; what does not fit is left out.
+
+    A server that writes a time as a fraction must not cost anyone its answer.
+    """
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError:
+        pass
+    if get_origin(kind) is UnionType:  # something or None
+        return _fit(value, next(one for one in get_args(kind) if one is not type(None)))
+    if get_origin(kind) is list:
+        items = value if isinstance(value, list) else []
+        return [one for item in items if (one := _fit(item, get_args(kind)[0])) is not None]
+    if isinstance(value, Mapping) and isinstance(kind, type) and issubclass(kind, Struct):
+        types = {one.name: one.type for one in msgspec.structs.fields(kind)}
+        return kind(**_drop_none({k: _fit(v, types[k]) for k, v in value.items() if k in types}))
+    return None
+
+
+def plain_messages(messages: Iterable[Any]) -> list[dict[str, Any]]:
+    """Messages as plain data, our own and the SDK's objects among them: a copy of their own.
+
+    Programs put an answer's message back into the conversation as they got it, and its calls.
+    """
+    plain = []
+    for number, message in enumerate(messages):
+        try:
+            told = msgspec.to_builtins(message, enc_hook=_dump)
+        except (TypeError, RecursionError) as error:
+            raise RelightError(f"message {number} cannot be sent: {error}") from error
+        if not isinstance(told, dict):
+            raise RelightError(
+                f"message {number} must be a mapping, not {describe(message)}",
+                'as {"role": "user", "content": "…"}',
+            )
+        if not isinstance(message, Mapping):  # what an object leaves open was not said
+            told = {"content": None} | {k: v for k, v in told.items() if v is not None}
+            told.pop("reasoning_content", None)  # servers refuse their own thoughts
+        plain.append(told)
+    return plain
+
+
+def _dump(value: Any) -> Any:
+    """Data out of an object of the SDK."""
+    if callable(dump := getattr(value, "model_dump", None)):
+        return dump(exclude_none=True)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a {type(value).__name__} is no data")
+
+
+def _drop_none(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _drop_none(one) for name, one in value.items() if one is not None}
+    if isinstance(value, list):
+        return [_drop_none(one) for one in value]
+    return value

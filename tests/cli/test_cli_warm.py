@@ -1,0 +1,218 @@
+"""The commands of warm starts, as a person or a script runs them."""
+
+import json
+import os
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import build
+import build_warm
+from relight.chat.injected import TAG
+from terminal import run_relight
+
+TASK = "Fix the rounding in the invoices module"
+LIKE = "invoice totals are rounded wrongly"
+
+
+class Cli:
+    """The real command in a process of its own, with a home of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        store = home / "relight"
+        self.environment = {**os.environ, "HOME": str(home), "RELIGHT_HOME": str(store)}
+        for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "HERMES_HOME"):
+            self.environment.pop(name, None)
+
+    def run(self, *words: str, given: str | None = None, code: int = 0) -> str:
+        done = run_relight(self.environment, *words, given=given)
+        assert done.returncode == code, done.stderr
+        return done.stdout if code == 0 else done.stderr
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self.run(*words, "--json"))
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    lines = [
+        {"id": "good", "messages": build_warm.session(TASK), "outcome": "success"},
+        {"id": "short", "messages": build_warm.session(TASK)[:5], "outcome": "success"},
+    ]
+    (tmp_path / "chats.jsonl").write_bytes(build.as_lines(lines))
+    build_warm.open_warm(tmp_path, hold_out=0.0).close()
+    made = Cli(tmp_path)
+    made.run("import", "--source", "chat", "--from", str(tmp_path / "chats.jsonl"))
+    return made
+
+
+def test_from_a_session_to_a_template_to_a_warm_start_to_a_report(cli: Cli) -> None:
+    made = cli.json("template", "create", "chat:good", "--name", "rounding", "--tags", "money")
+    assert (made["name"], made["version"], made["outcome"]) == ("rounding", 1, "success")
+    listed = cli.json("template", "list")["templates"]
+    assert [one["name"] for one in listed] == ["rounding"]
+    given = cli.json("warm", LIKE, "--session", "next")
+    assert (given["arm"], given["template"]) == ("warm", "rounding")
+    assert given["text"].startswith(f'<{TAG} name="rounding"')
+    assert given["similarity"] > 0.1
+    for form in ("openai", "anthropic", "hermes"):
+        messages = cli.json("warm", LIKE, "--format", form)["messages"]
+        assert messages[0]["role"] == "user"
+        assert messages[-1]["role"] == "assistant"
+    report = cli.json("experiment", "report")
+    assert report["verdict"].startswith("not enough data")
+    assert report["provisions"] == {"warm": 4, "cold": 0, "abstained": 0}
+    (stats,) = cli.json("template", "stats")["templates"]
+    assert (stats["template"], stats["warm"], stats["unknown"]) == ("rounding", 4, 4)
+
+
+def test_a_task_like_nothing_prints_nothing_and_is_no_error(cli: Cli) -> None:
+    given = cli.json("warm", "write a poem about the sea")
+    assert (given["arm"], given["template"], given["text"]) == ("cold", None, None)
+    assert cli.run("warm", "write a poem about the sea") == ""
+
+
+def test_what_does_not_make_a_template_is_told_with_its_figure(cli: Cli) -> None:
+    told = cli.run("template", "create", "chat:short", code=1)
+    assert "too short: 5 messages and 2 calls, at least 20 and 5 are needed" in told
+    shown = cli.run("template", "create", "chat:short", "--force")
+    assert "overruled by --force: too short" in shown
+
+
+def test_a_template_of_a_failed_session_is_told_as_what_it_is(cli: Cli) -> None:
+    told = cli.run("template", "create", "chat:good", "--outcome", "failure", "--force")
+    (one,) = cli.json("template", "list")["templates"]
+    shown = cli.run("template", "show", one["name"])
+    for text in (told, shown):
+        assert "the session failed: what it shows did not lead to success" in text
+        assert "no outcome is known" not in text
+    assert one["warning"].startswith("the session failed")
+
+
+def test_a_gate_that_shuts_everything_out_is_told(cli: Cli) -> None:
+    cli.run("template", "create", "chat:good", "--name", "rounding")
+    given = cli.json("warm", LIKE, "--tools", "get_user_details")
+    why = "rounding is like this task, but it calls bash, which the session lacks"
+    assert (given["arm"], given["reason"]) == ("cold", why)
+
+
+def test_templates_are_found_exported_imported_retired_and_deleted(cli: Cli) -> None:
+    assert cli.json("template", "auto", "--dry-run")["candidates"][0]["session"] == "chat:good"
+    assert cli.json("template", "list")["templates"] == []
+    assert "1 template made" in cli.run("template", "auto")
+    (one,) = cli.json("template", "list")["templates"]
+    assert "made of chat:good" in cli.run("template", "show", one["name"])
+    cli.run("template", "export", one["name"], "--to", str(cli.home / "out"))
+    (path,) = (cli.home / "out").iterdir()
+    cli.run("template", "retire", one["name"], "--why", "old")
+    assert cli.json("warm", LIKE)["arm"] == "cold"
+    shown = cli.run("template", "import", str(path), "--name", "foreign", given="y\n")
+    assert f'<{TAG} name="foreign"' in shown
+    assert cli.json("warm", LIKE)["template"] == "foreign"
+    cli.run("template", "delete", "foreign", "--yes")
+    cli.run("template", "restore", one["name"])
+    assert cli.json("warm", LIKE)["template"] == one["name"]
+
+
+def test_a_foreign_template_that_is_declined_is_not_kept(cli: Cli) -> None:
+    cli.run("template", "auto")
+    (one,) = cli.json("template", "list")["templates"]
+    cli.run("template", "export", one["name"], "--to", str(cli.home / "out"))
+    (path,) = (cli.home / "out").iterdir()
+    cli.run("template", "import", str(path), "--name", "foreign", given="n\n", code=1)
+    assert [found["name"] for found in cli.json("template", "list")["templates"]] == [one["name"]]
+
+
+def test_installing_shows_the_change_asks_does_it_and_undoes_it(cli: Cli) -> None:
+    settings = cli.home / ".claude" / "settings.json"
+    cli.run("warm", "--install", "claude-code", given="n\n", code=1)
+    assert not settings.exists()
+    shown = cli.run("warm", "--install", "claude-code", given="y\n")
+    assert '+            "command":' in shown
+    hook = json.loads(settings.read_text())["hooks"]["UserPromptSubmit"][0]["hooks"][0]
+    cli.run("template", "create", "chat:good", "--name", "rounding")
+    prompt = json.dumps({"session_id": "s-1", "prompt": LIKE, "cwd": "/x"})
+    words = shlex.split(hook["command"])[1:]
+    answer = json.loads(cli.run(*words, given=prompt))
+    assert TAG in answer["hookSpecificOutput"]["additionalContext"]
+    assert cli.run(*words, given=prompt) == ""
+    assert cli.run(*words, given="nonsense") == ""
+    told = cli.json("warm", "--install", "claude-code", "--remove", "--yes")
+    assert (told["agent"], told["path"], told["changed"]) == ("claude-code", str(settings), True)
+    assert not cli.json("warm", "--install", "claude-code", "--remove", "--yes")["changed"]
+    assert json.loads(settings.read_text()) == {}
+    cli.run("warm", "--install", "hermes", "--yes")
+    config = cli.home / ".hermes" / "config.yaml"
+    assert config.read_text() == "plugins:\n  enabled:\n    - relight\n"
+    cli.run("warm", "--install", "hermes", "--remove", "--yes")
+    assert config.read_text() == ""
+
+
+def test_candidates_are_told_listed_and_accepted(cli: Cli) -> None:
+    listed = cli.json("template", "list")
+    assert (listed["templates"], listed["candidates"]) == ([], 1)
+    assert "1 candidate waits to be accepted" in cli.run("template", "list")
+    (one,) = cli.json("template", "list", "--candidates")["templates"]
+    assert one["state"] == "candidate"
+    assert one["name"] in cli.run("template", "list", "--candidates")
+    assert "not used until" in cli.run("template", "show", one["name"])
+    assert cli.json("warm", LIKE)["arm"] == "cold"
+    assert "is in use" in cli.run("template", "accept", one["name"])
+    assert cli.json("warm", LIKE)["template"] == one["name"]
+    assert cli.json("template", "list")["candidates"] == 0
+
+
+def test_an_import_tells_of_new_candidates(cli: Cli) -> None:
+    other = "Deploy the search cluster to the staging region"
+    line = {"id": "b", "messages": build_warm.session(other, ("a", "b")), "outcome": "success"}
+    (cli.home / "more.jsonl").write_bytes(build.as_lines([line]))
+    words = ("import", "--source", "chat", "--from", str(cli.home / "more.jsonl"))
+    assert "1 good session is now a candidate for a template" in cli.run(*words)
+    assert cli.json(*words)["candidates"] == 0
+
+
+def test_a_template_that_makes_way_is_told(cli: Cli) -> None:
+    build_warm.open_warm(cli.home, hold_out=0.0, live=1).close()
+    cli.run("template", "create", "chat:good", "--name", "first")
+    told = cli.json("template", "create", "chat:short", "--name", "second", "--force")
+    assert told["made_way"] == ["first"]
+    assert "second retired to make room" in cli.run("template", "restore", "first")
+    assert "first is in use" in cli.run("template", "restore", "first")
+
+
+def test_text_from_files_cannot_move_the_cursor(cli: Cli) -> None:
+    evil = cli.home / "evil.json"
+    evil.write_text(json.dumps({"format": "relight-template/1", "name": "\x1b[2J", "evil\x1b": 1}))
+    assert "\x1b" not in cli.run("template", "import", str(evil), code=1)
+    assert "\x1b" not in cli.run("template", "show", "\x1b[2J", code=1)
+
+
+def test_values_that_cannot_be_meant_are_told(cli: Cli) -> None:
+    for words in (
+        ("warm", LIKE, "--budget", "-1"),
+        ("warm", LIKE, "--category", "mischief"),
+        ("experiment", "report", "--effect", "5"),
+        ("template", "auto", "--limit", "0"),
+        ("template", "show", "x", "--version", "0"),
+    ):
+        assert "Invalid value" in cli.run(*words, code=2)
+    told = cli.run("experiment", "report", "--template", "none", code=1)
+    assert "there is no template 'none'" in told
+    assert "nothing has started warm yet" in cli.run("experiment", "report")
+
+
+def test_an_empty_home_says_what_to_do(tmp_path: Path) -> None:
+    cli = Cli(tmp_path)
+    assert "`relight template auto --dry-run`" in cli.run("template", "list")
+    assert "no success is known" in cli.run("template", "auto")
+    assert "no templates yet" in cli.run("template", "stats")
+    assert "no experiments yet" in cli.run("experiment", "list")
+
+
+def test_wrong_words_are_told(cli: Cli) -> None:
+    assert "say what the task is" in cli.run("warm", code=2)
+    assert "--remove goes with --install" in cli.run("warm", "x", "--remove", code=2)
+    assert "no template 'none'" in cli.run("template", "show", "none", code=1)

@@ -1,0 +1,215 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import build
+from relight.intake.importing import import_all
+from relight.intake.rebuild import rebuild
+from relight.judging.outcomes import Seen, judge_outcome
+from relight.reports.failures import count_days, read_failures
+from relight.reports.filters import Filter
+from relight.reports.labels import label_session
+from relight.reports.sessions import find_session, read_session
+from relight.reports.totals import report
+from relight.store import Store
+
+
+def outcome_of(store: Store, name: str) -> tuple[str, list[str]]:
+    found = read_session(store, find_session(store, name))
+    return found["outcome"], found["evidence"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "outcome"),
+    [
+        (Seen(ending="answer"), "unknown"),
+        (Seen(ending="prompt"), "failure"),
+        (Seen(ending="interrupted"), "unknown"),
+        (Seen(ending="result"), "unknown"),
+        (Seen(ending="result", last_call_label="ok"), "unknown"),
+        (Seen(ending="result", last_call_label="error"), "failure"),
+        (Seen(ending="interrupted", last_call_label="error"), "unknown"),
+        (Seen(ending="result", last_call_label="error", last_call_kind="rejected"), "unknown"),
+        (Seen(is_run=True, ledger_status="completed", last_tests="failed", answer="x"), "success"),
+        (Seen(is_run=True, ledger_status="unknown", last_tests="failed", answer="x"), "failure"),
+        (Seen(ending="api_error", api_failure="overloaded"), "failure"),
+        (Seen(ending="answer", api_failure="overloaded"), "unknown"),
+        (Seen(ending="answer", last_tests="passed"), "success"),
+        (Seen(ending="answer", last_tests="failed"), "failure"),
+        (Seen(ending="call", last_tests="passed"), "unknown"),
+        (Seen(ending="answer", last_call_label="error"), "unknown"),
+        (Seen(told="failure", ending="answer", last_tests="passed"), "failure"),
+        (Seen(is_run=True, ledger_status="completed", ending="answer", answer="Fine."), "success"),
+        (Seen(is_run=True, ledger_status="completed", script_error="exit 3"), "failure"),
+        (Seen(is_run=True, ledger_status="failed", ledger_error="HTTP 500"), "failure"),
+        (Seen(is_run=True, ledger_status="running", ending="prompt"), "unknown"),
+        (Seen(ending="empty"), "unknown"),
+        (Seen(is_run=True, ledger_status="completed", ending="empty", answer="x"), "failure"),
+        (Seen(is_run=True, ledger_status="completed", ending="answer", answer=""), "failure"),
+        (
+            Seen(is_run=True, ledger_status="completed", answer="[SCRIPT_FAILED]: no disk"),
+            "failure",
+        ),
+        (Seen(is_run=True, ledger_status="completed", answer="[SILENT]"), "success"),
+        (Seen(label="success", ledger_status="failed", ending="prompt"), "success"),
+        (Seen(label="unknown", ledger_status="failed"), "unknown"),
+    ],
+)
+def test_the_strongest_evidence_decides(seen: Seen, outcome: str) -> None:
+    assert judge_outcome(seen).outcome == outcome
+
+
+def test_all_evidence_is_kept_the_deciding_one_first() -> None:
+    seen = Seen(is_run=True, script_error="exit 3", ledger_status="completed", ending="answer")
+    judged = judge_outcome(seen)
+    assert judged.evidence[0] == "the job's script failed: exit 3"
+    assert "the scheduler's ledger says completed" in judged.evidence
+
+
+def test_a_persons_word_wins_and_survives_a_rebuild(tmp_path: Path) -> None:
+    build.write_claude(tmp_path, build.claude_session())
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        assert outcome_of(store, "1111")[0] == "success"  # its tests passed last
+        label_session(store, find_session(store, "1111"), "failure", why="wrong invoice")
+        assert outcome_of(store, "1111")[0] == "failure"
+        rebuild(store)
+        outcome, evidence = outcome_of(store, "1111")
+        assert (outcome, evidence[0]) == ("failure", "a person said failure: wrong invoice")
+
+
+def test_tests_behind_a_pipe_are_read_though_the_exit_code_is_fine(tmp_path: Path) -> None:
+    lines = [
+        build.claude_prompt("go"),
+        build.claude_answer("m1", build.tool_use("t1", command="pytest | tail -3"), at=1),
+        build.claude_result("t1", "FAILED a.py::b\n1 failed, 2 passed in 0.3s", at=2),
+        build.claude_answer("m2", at=3),
+    ]
+    build.write_claude(tmp_path, lines)
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        assert outcome_of(store, "1111") == (
+            "failure",
+            ["the last test run failed", "it ended with an answer"],
+        )
+
+
+@pytest.mark.parametrize(
+    ("last", "outcome"),
+    [
+        (build.claude_prompt("and then?", at=9), "failure"),
+        (build.claude_prompt("[Request interrupted by user]", at=9), "unknown"),
+        (build.claude_prompt("<command-name>/clear</command-name>", at=9), "success"),
+    ],
+)
+def test_how_a_claude_code_session_ended_tells(
+    tmp_path: Path, last: dict[str, Any], outcome: str
+) -> None:
+    build.write_claude(tmp_path, [*build.claude_session(), last])
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        assert outcome_of(store, "1111")[0] == outcome
+
+
+def test_an_aborted_codex_turn_is_an_interruption(tmp_path: Path) -> None:
+    lines = [
+        build.codex_meta(),
+        build.codex_line("turn_context", 1, model="gpt-5.2-codex"),
+        build.codex_line("event_msg", 2, type="turn_aborted", reason="interrupted"),
+    ]
+    build.write_codex(tmp_path, lines)
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        assert outcome_of(store, build.CODEX_SESSION) == ("unknown", ["it was interrupted"])
+
+
+def test_a_chat_file_may_say_the_outcome(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    path.write_text(json.dumps({"id": "a", "messages": [], "outcome": "failure"}) + "\n")
+    with build.open_home(tmp_path) as store:
+        import_all(store, sources=["chat"], folder=path)
+        assert outcome_of(store, "chat:a") == ("failure", ["the source says failure"])
+
+
+def test_failures_are_counted_by_kind_and_tool_with_an_example(tmp_path: Path) -> None:
+    build.write_claude(tmp_path, build.claude_session())
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        (failure,) = read_failures(store, Filter())["failures"]
+        assert (failure["kind"], failure["tool"], failure["count"]) == ("file_not_found", "Read", 1)
+        assert failure["example"] == "File does not exist."
+        assert [found[1:] for found in count_days(store, Filter())] == [("file_not_found", 1)]
+
+
+def test_a_spiral_is_found_with_what_it_burnt(tmp_path: Path) -> None:
+    lines: list[dict[str, Any]] = [build.claude_prompt("go")]
+    for number in range(4):
+        call = build.tool_use(f"t{number}", command="make deploy")
+        lines.append(build.claude_answer(f"m{number}", call, at=number * 2 + 1))
+        text = "Exit code 2\nmake: *** No rule to make target 'deploy'."
+        lines.append(build.claude_result(f"t{number}", text, at=number * 2 + 2, is_error=True))
+    build.write_claude(tmp_path, lines)
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        (spiral,) = read_failures(store, Filter())["spirals"]
+        assert (spiral["tool"], spiral["kind"], spiral["count"]) == ("Bash", "identical", 4)
+        assert spiral["tokens"] == 4 * (10 + 4000 + 300 + 50)
+        assert spiral["cost_usd"] == pytest.approx(report(store).total["cost_usd"])
+        assert read_session(store, find_session(store, "1111"))["spirals"][0]["count"] == 4
+
+
+def write_spiral(folder: Path, arguments: list[str], **told: Any) -> Path:
+    """A chat in which a tool failed so often, and the model then gave up."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
+    for number, text in enumerate(arguments):
+        call = {"id": f"c{number}", "function": {"name": "get", "arguments": text}}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": "Error: no"})
+    messages.append({"role": "assistant", "content": "It cannot be had."})
+    path = folder / "chat.jsonl"
+    path.write_text(json.dumps({"id": "a", "messages": messages, **told}) + "\n")
+    return path
+
+
+def test_the_same_call_in_other_spacing_and_order_is_the_same_call(tmp_path: Path) -> None:
+    path = write_spiral(tmp_path, ['{"a":1,"b":2}', '{"b": 2, "a": 1}'] * 2)
+    with build.open_home(tmp_path) as store:
+        import_all(store, sources=["chat"], folder=path)
+        (spiral,) = read_failures(store, Filter())["spirals"]
+        assert (spiral["kind"], spiral["count"]) == ("identical", 4)
+        assert (spiral["tokens"], spiral["is_estimated"]) == (None, False)
+
+
+def test_a_spiral_burnt_its_share_of_a_sum_and_no_more(tmp_path: Path) -> None:
+    usage = {"prompt_tokens": 4000, "completion_tokens": 400}
+    path = write_spiral(tmp_path, ["{}"] * 3, usage=usage, model="gpt-5.1")
+    with build.open_home(tmp_path) as store:
+        import_all(store, sources=["chat"], folder=path)
+        (spiral,) = read_failures(store, Filter())["spirals"]
+        assert (spiral["tokens"], spiral["is_estimated"]) == (3300, True)
+        whole = report(store).total["cost_usd"]
+        assert spiral["cost_usd"] == pytest.approx(whole * 3 / 4)
+
+
+def test_calls_of_a_client_that_keeps_only_sums_share_them(tmp_path: Path) -> None:
+    database, name = build.open_hermes(tmp_path), "20261115_000000_abc123"
+    build.insert(
+        database, "sessions", id=name, source="cli", model="m", started_at=build.START / 1000,
+        input_tokens=9000, output_tokens=1000, api_call_count=10,
+    )  # fmt: skip
+    for number in range(9):
+        asked = {"name": "terminal", "arguments": '{"command": "ls /nope"}'}
+        failed = {"output": "ls: cannot access '/nope': No such file", "exit_code": 2}
+        calls = json.dumps([{"id": f"c{number}", "function": asked}])
+        for row in (
+            {"role": "assistant", "tool_calls": calls},
+            {"role": "tool", "tool_call_id": f"c{number}", "content": json.dumps(failed)},
+        ):
+            at = build.START / 1000 + number
+            build.insert(database, "messages", session_id=name, timestamp=at, **row)
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        (spiral,) = read_failures(store, Filter())["spirals"]
+        assert (spiral["count"], spiral["tokens"], spiral["is_estimated"]) == (9, 9000, True)

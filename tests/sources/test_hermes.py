@@ -1,0 +1,216 @@
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import build
+from relight.reports.totals import report
+from relight.store import Store
+
+
+@pytest.fixture
+def hermes(tmp_path: Path) -> sqlite3.Connection:
+    return build.open_hermes(tmp_path)
+
+
+def totals(store: Store, home: Path) -> dict[str, Any]:
+    build.import_home(store, home)
+    return report(store, ("model",)).total
+
+
+def test_the_sums_of_a_session_become_one_turn_with_its_calls(
+    tmp_path: Path, hermes: sqlite3.Connection
+) -> None:
+    build.hermes_session(hermes)
+    with build.open_home(tmp_path) as store:
+        found = totals(store, tmp_path)
+    assert (found["turns"], found["input_tokens"], found["cache_read_tokens"]) == (2, 1000, 400)
+    assert (found["output_tokens"], found["tool_calls"], found["sessions"]) == (68, 1, 1)
+
+
+def test_what_stands_only_in_the_write_ahead_log_is_read(
+    tmp_path: Path, hermes: sqlite3.Connection
+) -> None:
+    hermes.execute("pragma wal_autocheckpoint = 0")
+    build.hermes_session(hermes)
+    with build.open_home(tmp_path) as store:
+        assert totals(store, tmp_path)["sessions"] == 1
+
+
+@pytest.mark.parametrize("column", ["active", "compacted"])
+def test_a_version_without_one_of_the_flags_is_read_on(
+    tmp_path: Path, hermes: sqlite3.Connection, column: str
+) -> None:
+    hermes.execute(f"alter table messages drop column {column}")
+    name = build.hermes_session(hermes)
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        row = {"role": "user", "content": "And now?", "timestamp": build.START / 1000 + 9}
+        build.insert(hermes, "messages", session_id=name, **row)
+        found = build.import_home(store, tmp_path)[2]
+    assert (found.sessions_grown, found.unreadable) == (1, 0)
+
+
+def test_calls_beside_the_conversation_are_counted_with_their_task(
+    tmp_path: Path, hermes: sqlite3.Connection
+) -> None:
+    name = build.hermes_session(hermes)
+    build.insert(
+        hermes,
+        "session_model_usage",
+        session_id=name,
+        model="gpt-5.1",
+        task="title_generation",
+        api_call_count=1,
+        input_tokens=200,
+        output_tokens=9,
+    )
+    with build.open_home(tmp_path) as store:
+        assert totals(store, tmp_path)["output_tokens"] == 77
+        assert store.query("select role from turn where role is not null") == [
+            ("title_generation",)
+        ]
+
+
+def test_a_growing_session_counts_its_newest_sums_once(
+    tmp_path: Path, hermes: sqlite3.Connection
+) -> None:
+    build.hermes_session(hermes)
+    with build.open_home(tmp_path) as store:
+        totals(store, tmp_path)
+        hermes.execute("update session_model_usage set output_tokens = 100, api_call_count = 3")
+        hermes.execute("update sessions set output_tokens = 100, api_call_count = 3")
+        found = totals(store, tmp_path)
+        assert (found["turns"], found["output_tokens"]) == (3, 100)
+
+
+def test_profiles_have_databases_of_their_own(tmp_path: Path, hermes: sqlite3.Connection) -> None:
+    build.hermes_session(hermes)
+    build.hermes_session(build.open_hermes(tmp_path, profile="work"), "20261115_000000_def456")
+    with build.open_home(tmp_path) as store:
+        assert totals(store, tmp_path)["sessions"] == 2
+
+
+def test_compacted_and_rewound_messages_keep_their_calls(
+    tmp_path: Path, hermes: sqlite3.Connection
+) -> None:
+    build.hermes_session(hermes)
+    with build.open_home(tmp_path) as store:
+        before = totals(store, tmp_path)
+        hermes.execute("update messages set active = 0, compacted = 1 where id < 4")
+        hermes.execute("update sessions set message_count = 1")
+        assert totals(store, tmp_path) == before
+
+
+def test_an_unknown_price_stored_as_zero_is_not_free(
+    tmp_path: Path, hermes: sqlite3.Connection
+) -> None:
+    build.hermes_session(hermes)
+    hermes.execute(
+        "update session_model_usage set model = 'my-own', cost_status = 'unknown',"
+        " estimated_cost_usd = 0.0"
+    )
+    with build.open_home(tmp_path) as store:
+        found = totals(store, tmp_path)
+    assert (found["cost_usd"], found["unpriced_turns"]) == (None, 2)
+
+
+def test_hermes_own_estimate_comes_before_the_price_lists(
+    tmp_path: Path, hermes: sqlite3.Connection
+) -> None:
+    build.hermes_session(hermes)
+    hermes.execute(
+        "update session_model_usage set cost_status = 'estimated', estimated_cost_usd = 0.00476"
+    )
+    with build.open_home(tmp_path) as store:
+        assert totals(store, tmp_path)["cost_usd"] == 0.00476
+
+
+def test_a_subscription_is_shown_at_list_price_and_never_as_spent(
+    tmp_path: Path, hermes: sqlite3.Connection
+) -> None:
+    build.hermes_session(hermes)
+    hermes.execute("update session_model_usage set cost_status = 'included'")
+    with build.open_home(tmp_path) as store:
+        found = totals(store, tmp_path)
+    assert found["cost_usd"] == 0
+    assert found["included_usd"] > 0
+
+
+def test_a_session_that_died_before_any_answer_is_still_a_session(
+    tmp_path: Path, hermes: sqlite3.Connection
+) -> None:
+    build.insert(
+        hermes,
+        "sessions",
+        id="cron_aaaaaaaaaaaa_20261115_000000",
+        source="cron",
+        model="m",
+        started_at=build.START / 1000,
+        end_reason="cron_complete",
+    )
+    with build.open_home(tmp_path) as store:
+        found = totals(store, tmp_path)
+    assert (found["sessions"], found["turns"]) == (1, 0)
+
+
+def test_a_delegated_session_counts_in_its_parents_sums_once(
+    tmp_path: Path, hermes: sqlite3.Connection
+) -> None:
+    parent = build.hermes_session(hermes)
+    child = build.hermes_session(hermes, "20261115_000001_child1")
+    hermes.execute(
+        "update sessions set parent_session_id = ?, source = 'subagent' where id = ?",
+        (parent, child),
+    )
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        (row,) = report(store, ("session",)).rows
+    assert (row["session"], row["turns"], row["output_tokens"]) == (f"hermes:{parent}", 4, 136)
+
+
+def test_an_older_schema_without_usage_rows_is_read_from_the_sessions_sums(
+    tmp_path: Path, hermes: sqlite3.Connection
+) -> None:
+    build.hermes_session(hermes)
+    hermes.execute("drop table session_model_usage")
+    hermes.execute("alter table sessions drop column cost_status")
+    hermes.execute("alter table messages drop column compacted")
+    with build.open_home(tmp_path) as store:
+        found = totals(store, tmp_path)
+    assert (found["turns"], found["output_tokens"]) == (2, 68)
+
+
+def test_a_database_being_written_to_is_read_as_of_one_moment(
+    tmp_path: Path, hermes: sqlite3.Connection
+) -> None:
+    build.hermes_session(hermes)
+    hermes.execute("begin immediate")
+    build.hermes_session(hermes, "20261115_000002_open01")
+    with build.open_home(tmp_path) as store:
+        assert totals(store, tmp_path)["sessions"] == 1
+        hermes.execute("commit")
+        assert totals(store, tmp_path)["sessions"] == 2
+
+
+def test_a_corrupt_database_is_told_and_nothing_else_suffers(tmp_path: Path) -> None:
+    folder = tmp_path / ".hermes"
+    folder.mkdir()
+    (folder / "state.db").write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
+    build.write_claude(tmp_path, build.claude_session())
+    with build.open_home(tmp_path) as store:
+        found = {one.source: one for one in build.import_home(store, tmp_path)}
+        assert found["hermes"].unreadable == 1
+        assert found["claude-code"].sessions_new == 1
+        assert build.import_home(store, tmp_path)[2].unreadable == 1  # tried again
+
+
+def test_nothing_new_is_found_without_opening_the_database(
+    tmp_path: Path, hermes: sqlite3.Connection
+) -> None:
+    build.hermes_session(hermes)
+    hermes.close()
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        assert not any(one.files for one in build.import_home(store, tmp_path))

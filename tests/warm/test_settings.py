@@ -1,0 +1,207 @@
+"""Adding Relight to an agent changes what is shown and nothing else, and can be undone."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+from venv import EnvBuilder
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relight.errors import RelightError
+from relight.warm.agents.hermes_package import find_python, plan_addition, plan_removal, run_step
+from relight.warm.agents.settings import apply_change, find_command, plan_change
+
+COMMAND = "/opt/relight/bin/relight warm --hook claude-code"
+
+
+def change(agent: str, home: Path, *, remove: bool = False) -> None:
+    environment = {"HOME": str(home)}
+    planned = plan_change(agent, remove=remove, environment=environment, command=COMMAND)
+    apply_change(planned)
+
+
+def settings_of(home: Path) -> Any:
+    return json.loads((home / ".claude" / "settings.json").read_text())
+
+
+def test_claude_codes_hook_is_added_once_and_removed_without_a_trace(tmp_path: Path) -> None:
+    path = tmp_path / ".claude" / "settings.json"
+    path.parent.mkdir()
+    theirs = {"type": "command", "command": "echo hi"}
+    before = {"model": "opus", "hooks": {"UserPromptSubmit": [{"hooks": [theirs]}]}}
+    path.write_text(json.dumps(before))
+    change("claude-code", tmp_path)
+    change("claude-code", tmp_path)
+    groups = settings_of(tmp_path)["hooks"]["UserPromptSubmit"]
+    assert [group["hooks"][0]["command"] for group in groups] == ["echo hi", COMMAND]
+    change("claude-code", tmp_path, remove=True)
+    assert settings_of(tmp_path) == before
+
+
+def test_a_home_without_settings_is_as_it_was_after_removal(tmp_path: Path) -> None:
+    change("claude-code", tmp_path)
+    change("claude-code", tmp_path, remove=True)
+    assert settings_of(tmp_path) == {}
+    assert not plan_change(
+        "claude-code", remove=True, environment={"HOME": str(tmp_path / "none")}
+    ).is_needed
+
+
+def test_settings_that_cannot_be_read_are_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text("{ broken")
+    with pytest.raises(RelightError, match="not as Claude Code writes it"):
+        change("claude-code", tmp_path)
+    assert path.read_text() == "{ broken"
+
+
+def test_a_hook_that_shares_its_group_is_taken_out_alone(tmp_path: Path) -> None:
+    path = tmp_path / ".claude" / "settings.json"
+    path.parent.mkdir()
+    ours, theirs = ({"type": "command", "command": one} for one in (COMMAND, "echo hi"))
+    group = {"matcher": "x", "hooks": [theirs, ours]}
+    path.write_text(json.dumps({"hooks": {"UserPromptSubmit": [group], "Stop": None}}))
+    change("claude-code", tmp_path, remove=True)
+    assert settings_of(tmp_path)["hooks"] == {
+        "UserPromptSubmit": [{"matcher": "x", "hooks": [theirs]}],
+        "Stop": None,
+    }
+
+
+@pytest.mark.parametrize("hooks", [None, {}, {"UserPromptSubmit": None}])
+def test_hooks_that_are_empty_in_any_way_are_no_trouble(tmp_path: Path, hooks: Any) -> None:
+    path = tmp_path / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"hooks": hooks}))
+    change("claude-code", tmp_path)
+    assert len(settings_of(tmp_path)["hooks"]["UserPromptSubmit"]) == 1
+
+
+def test_the_hook_is_told_a_home_that_is_not_the_usual(tmp_path: Path) -> None:
+    assert "--home" not in find_command(Path.home() / ".relight")
+    command = find_command(tmp_path / "my home")
+    assert shlex.split(command)[-2:] == ["--home", str(tmp_path / "my home")]
+    for home in (tmp_path / "a", tmp_path / "b"):
+        planned = plan_change("claude-code", environment={"HOME": str(tmp_path)}, home=home)
+        apply_change(planned)
+    (group,) = settings_of(tmp_path)["hooks"]["UserPromptSubmit"]
+    assert str(tmp_path / "b") in group["hooks"][0]["command"]
+
+
+def make_environment(folder: Path) -> Path:
+    """A Python of its own, with nothing in it."""
+    EnvBuilder(with_pip=False).create(folder)
+    return folder / "bin"
+
+
+def make_script(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["beside", "link", "wrapper", "shebang"])
+def test_hermes_python_is_found_from_its_command(tmp_path: Path, kind: str) -> None:
+    there = make_environment(tmp_path / "hermes")
+    own = make_script(there / "hermes", f"#!{there}/python\n")
+    found = tmp_path / "bin" / "hermes"
+    match kind:
+        case "beside":
+            found = own
+        case "link":
+            found.parent.mkdir()
+            found.symlink_to(own)
+        case "wrapper":
+            make_script(found, f'#!/usr/bin/env bash\nexec "{own}" "$@"\n')
+        case "shebang":
+            make_script(found, f"#!{there}/python\n")
+    python = find_python({"PATH": str(found.parent)})
+    assert python == there / "python"
+
+
+def test_where_hermes_is_not_found_it_is_said_what_is_missing(tmp_path: Path) -> None:
+    step = plan_addition({"PATH": str(tmp_path)})
+    assert step.command == []
+    assert "hermes is not on the PATH; its own Python needs relight" in str(step.why_not)
+    make_script(tmp_path / "hermes", "#!/bin/sh\nexec hermes-elsewhere\n")
+    assert find_python({"PATH": str(tmp_path)}) is None
+    assert plan_removal(["msgspec"], {"PATH": str(tmp_path / "none")}).command == []
+
+
+def test_a_hermes_that_has_relight_needs_nothing(tmp_path: Path) -> None:
+    """Both may live in one environment: then there is nothing to add, and nothing to take out."""
+    make_script(tmp_path / "hermes", f"#!{sys.executable}\n")
+    python = find_python({"PATH": str(tmp_path)})
+    assert python == Path(sys.executable)
+    assert plan_addition({"PATH": str(tmp_path)}).command == []
+    assert plan_removal([], {"PATH": str(tmp_path)}).command == []
+
+
+def test_an_install_that_fails_is_told_and_changes_nothing(tmp_path: Path) -> None:
+    there = make_environment(tmp_path / "hermes")
+    make_script(there / "hermes", "")
+    broken = make_script(tmp_path / "bin" / "uv", "#!/bin/sh\necho no such package >&2\nexit 2\n")
+    step = plan_addition({"PATH": f"{there}:{broken.parent}:/usr/bin:/bin"})
+    assert step.command[0] == str(broken)
+    with pytest.raises(RelightError, match="no such package"):
+        run_step(step)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "model: {provider: custom}\n",
+        "plugins:\n  enabled:\n    - other\n",
+        "plugins:\n  enabled: [other, third]\nmodel: x\n",
+        "plugins:\n  enabled: []\n",
+        "# mine\nplugins:  # these\n  disabled:\n    - old\n\nmodel: x\n",
+        "plugins:\n  enabled:\n  - other\n  - third\nmodel: x\n",
+        "model: x",
+    ],
+)
+def test_hermes_plugin_is_enabled_and_disabled_again(tmp_path: Path, before: str) -> None:
+    path = tmp_path / ".hermes" / "config.yaml"
+    path.parent.mkdir()
+    path.write_text(before)
+    change("hermes", tmp_path)
+    added = path.read_text()
+    assert added != before
+    assert "relight" in added
+    change("hermes", tmp_path)
+    assert path.read_text() == added
+    change("hermes", tmp_path, remove=True)
+    assert path.read_text() == before or path.read_text() == f"{before}\n"
+
+
+def test_an_agent_that_is_not_known_is_refused() -> None:
+    with pytest.raises(RelightError, match="cannot be added to 'vim'"):
+        plan_change("vim")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+
+
+@given(st.dictionaries(st.text(max_size=8).filter(lambda name: name != "hooks"), json_values))
+def test_whatever_else_is_set_stays(settings: dict[str, Any]) -> None:
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:
+        home = Path(folder)
+        (home / ".claude").mkdir()
+        (home / ".claude" / "settings.json").write_text(json.dumps(settings))
+        change("claude-code", home)
+        after = settings_of(home)
+        assert {name: value for name, value in after.items() if name != "hooks"} == settings
+        change("claude-code", home, remove=True)
+        assert settings_of(home) == settings

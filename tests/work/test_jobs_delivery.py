@@ -1,0 +1,115 @@
+"""Delivery: to a file, a program or a webhook, tried again, and told apart from the run."""
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relight.work.jobs.delivery import deliver
+from relight.work.jobs.job import Delivery
+
+FACTS = {"job": "house", "outcome": "success", "evidence": ["it ended"], "cost_usd": 0.25}
+
+
+class Hook:
+    """A webhook that answers with the statuses it is given, then 200, and keeps what it got."""
+
+    def __init__(self, *statuses: int) -> None:
+        self.got: list[dict[str, Any]] = []
+        left = list(statuses)
+        owner = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                size = int(self.headers["Content-Length"])
+                owner.got.append(json.loads(self.rfile.read(size)))
+                self.send_response(left.pop(0) if left else 200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Nothing: what came is kept."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+
+    @property
+    def to(self) -> str:
+        return f"webhook:http://127.0.0.1:{self.server.server_address[1]}/secret/path"
+
+
+@pytest.fixture
+def hooks() -> Iterator[list[Hook]]:
+    made: list[Hook] = []
+    yield made
+    for hook in made:
+        hook.server.shutdown()
+        hook.server.server_close()
+
+
+def send(to: str, folder: Path, text: str = "All is well.") -> tuple[Delivery, list[float]]:
+    waits: list[float] = []
+    done = deliver(to, text, facts=FACTS, folder=folder, sleep=waits.append)
+    return done, waits
+
+
+def test_a_program_reads_it_from_its_standard_input(tmp_path: Path) -> None:
+    script = tmp_path / "take it.py"
+    script.write_text(
+        "import os, sys\n"
+        "open('got', 'w').write(sys.argv[1] + os.environ['RELIGHT_JOB'] + sys.stdin.read())"
+    )
+    to = f"command:{sys.executable} '{script}' one,"
+    done, _ = send(to, tmp_path)
+    assert done.status == "delivered"
+    assert (tmp_path / "got").read_text() == "one,houseAll is well."
+    long = "x" * 300_000 + "\0"
+    facts = {**FACTS, "answer": long}
+    assert deliver(to, long, facts=facts, folder=tmp_path).status == "delivered"
+    assert (tmp_path / "got").read_text() == f"one,house{long}"
+
+
+def test_a_program_that_fails_is_told_with_what_it_said(tmp_path: Path) -> None:
+    done, waits = send("command:sh -c 'echo nobody home >&2; exit 7'", tmp_path)
+    assert (done.status, done.attempts, waits) == ("failed", 1, [])
+    assert "exit status 7" in (done.error or "")
+    gone, _ = send("command:/no/such/program", tmp_path)
+    assert gone.status == "failed"
+
+
+def test_a_webhook_gets_the_text_and_what_is_known_of_the_run(
+    tmp_path: Path, hooks: list[Hook]
+) -> None:
+    hooks.append(hook := Hook())
+    done, _ = send(hook.to, tmp_path)
+    assert hook.got == [{"text": "All is well.", **FACTS}]
+    assert (done.status, done.attempts) == ("delivered", 1)
+    assert done.to == f"{hook.to.removesuffix('/secret/path')}/…"
+
+
+def test_a_webhook_that_is_busy_is_tried_again(tmp_path: Path, hooks: list[Hook]) -> None:
+    hooks.append(hook := Hook(503, 503))
+    done, waits = send(hook.to, tmp_path)
+    assert (done.status, done.attempts, len(hook.got)) == ("delivered", 3, 3)
+    assert len(waits) == 2
+    assert waits[1] > waits[0] > 0
+
+
+def test_a_webhook_that_refuses_is_not_tried_again(tmp_path: Path, hooks: list[Hook]) -> None:
+    hooks.append(hook := Hook(404))
+    done, waits = send(hook.to, tmp_path)
+    assert (done.status, done.attempts, waits) == ("failed", 1, [])
+    assert "404" in (done.error or "")
+
+
+def test_a_webhook_that_stays_away_is_given_up_in_the_end(tmp_path: Path) -> None:
+    done, waits = send("webhook:http://127.0.0.1:9/x", tmp_path)
+    assert done.status == "failed"
+    assert done.attempts == len(waits) + 1 > 1
+    assert done.error

@@ -1,0 +1,101 @@
+"""What came of a run: every way to fail is a failure, and silence is a success."""
+
+import pytest
+
+from relight.work.jobs.outcome import is_silent, judge_run
+from relight.work.jobs.runners import Ran
+from relight.work.jobs.scripts import ScriptResult
+
+BROKEN = ScriptResult(name="look.sh", exit_code=3, errors="no disk")
+
+
+@pytest.mark.parametrize(
+    ("ran", "evidence"),
+    [
+        (Ran(ended_by="the agent failed: HTTP 500", answer="sorry"), "the agent failed: HTTP 500"),
+        (Ran(answer=""), "the answer is empty"),
+        (Ran(answer=None), "the answer is empty"),
+        (Ran(answer=" \n "), "the answer is empty"),
+        (
+            Ran(answer="I looked.\n[SCRIPT_FAILED]: the backup did not run\nElse all is well."),
+            "the answer says [SCRIPT_FAILED]: the backup did not run",
+        ),
+        (Ran(answer="[SCRIPT_FAILED]"), "the answer says [SCRIPT_FAILED]"),
+        (
+            Ran(answer="I was unable to complete the task: no network."),
+            "the answer says: I was unable to complete the",
+        ),
+        (Ran(answer="API call failed after 3 retries"), "the answer says: API call failed"),
+    ],
+)
+def test_every_way_to_fail_is_a_failure(ran: Ran, evidence: str) -> None:
+    judged = judge_run(ran)
+    assert (judged.outcome, judged.evidence[0]) == ("failure", evidence)
+
+
+@pytest.mark.parametrize(
+    "answer", ["All is well.", "[SILENT]", "The script failed, but never mind"]
+)
+def test_a_failed_script_fails_the_run_whatever_the_agent_says(answer: str) -> None:
+    judged = judge_run(Ran(answer=answer), BROKEN)
+    assert judged.outcome == "failure"
+    reason = "the job's script failed: look.sh ended with exit code 3: no disk"
+    assert reason in judged.evidence
+
+
+def test_a_failed_script_that_left_no_time_for_the_agent_fails_the_run() -> None:
+    slow = ScriptResult(name="slow.sh", timed_out=True, exit_code=-15)
+    judged = judge_run(None, slow)
+    assert judged.outcome == "failure"
+    assert judged.evidence == [
+        "the job's script failed: slow.sh took too long and was ended",
+        "its time was over before the agent could begin",
+    ]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "All is well.",
+        "Three tests failed last night; the error was fixed.",
+        "No failures. The word error is in the logs 3 times.",
+    ],
+)
+def test_a_report_that_speaks_of_failures_is_a_success(answer: str) -> None:
+    judged = judge_run(Ran(answer=answer, evidence=["it ended with an answer"]))
+    assert (judged.outcome, judged.evidence) == ("success", ["it ended with an answer"])
+
+
+def test_silence_is_a_success_that_says_so() -> None:
+    judged = judge_run(Ran(answer="[SILENT]", evidence=["the usage file says completed"]))
+    assert judged.outcome == "success"
+    assert judged.evidence == [
+        "the answer is [SILENT]: nothing to report",
+        "the usage file says completed",
+    ]
+
+
+def test_an_agent_that_was_not_woken_is_a_success_that_says_so() -> None:
+    quiet = ScriptResult(name="look.sh", wakes_agent=False)
+    judged = judge_run(None, quiet)
+    assert judged.outcome == "success"
+    assert judged.evidence == ["the job's script said that the agent need not be woken"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "silent"),
+    [
+        ("[SILENT]", True),
+        ("  [SILENT]\n", True),
+        ("`[SILENT]`", True),
+        ("**[SILENT]**.", True),
+        ("[SILENT] but one more thing", False),
+        ("Report: [SILENT]", False),
+        ("[SILENT]\n\nThe disk is full.", False),
+        ("[silent]", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_only_silence_alone_is_silence(answer: str | None, silent: bool) -> None:
+    assert is_silent(answer) is silent

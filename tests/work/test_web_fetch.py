@@ -1,0 +1,162 @@
+"""Pages as text, whatever they claim to be, and none from the user's own network."""
+
+import json
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relight.models import background
+from relight.models.connections import find_client
+from relight.work.agent.addresses import check_peer, is_public
+from relight.work.agent.results import Place, ToolError, make_place
+from relight.work.agent.tools import TOOLS, carry_out
+from relight.work.agent.web import REDIRECTS, decode, read_html
+from scripted import Reply, Server
+
+
+def fetch(url: str, place: Place) -> dict[str, Any]:
+    result = carry_out(TOOLS, "web_fetch", json.dumps({"url": url}), place=place)
+    told: dict[str, Any] = json.loads(result.text)
+    return told
+
+
+def open_place(folder: Path, *, allows_private: bool = True) -> Place:
+    return make_place(folder, timeout_seconds=20, allows_private=allows_private)
+
+
+def html(page: bytes, charset: str = "utf-8") -> Reply:
+    return Reply(body=page, headers={"Content-Type": f"text/html; charset={charset}"})
+
+
+def test_a_page_is_fetched_as_text(tmp_path: Path) -> None:
+    page = b"<html><script>x()</script><p>Hello <b>there</b></p></html>"
+    with Server([], pages={"/page": html(page), "/plain": Reply(body=b'{"a": 1}')}) as server:
+        told = fetch(server.page("/page"), open_place(tmp_path))
+        plain = fetch(server.page("/plain"), open_place(tmp_path))
+        gone = fetch(server.page("/gone"), open_place(tmp_path))
+    assert (told["text"], told["status_code"], told["truncated"]) == ("Hello there", 200, False)
+    assert plain["text"] == '{"a": 1}'
+    assert gone["status_code"] == 404
+
+
+@pytest.mark.parametrize(
+    "charset", ["klingon", "undefined", "hex", "punycode", "unicode_escape", "utf-7", "", "\x7f"]
+)
+def test_a_charset_that_is_none_does_not_stop_the_page(tmp_path: Path, charset: str) -> None:
+    with Server([], pages={"/page": html("<p>Grüße \\ud800".encode(), charset)}) as server:
+        told = fetch(server.page("/page"), open_place(tmp_path))
+    assert told["text"] == "Grüße \\ud800"
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("a <![foo[ b ]]> c", "a c"),
+        ("a <![ <![CDATA[ b ]]> c", "a c"),
+        ("a <![if IE]> b <![endif]> c", "a b c"),
+        ("<p>open <b>for ever", "open for ever"),
+        ("<svg><p>silent</svg>loud", "loud"),
+        ("no end <", "no end <"),
+    ],
+)
+def test_markup_of_any_kind_is_read(page: str, text: str) -> None:
+    assert read_html(page) == text
+
+
+def test_text_is_read_in_its_own_charset() -> None:
+    assert decode("Grüße".encode("latin-1"), "iso-8859-1") == "Grüße"
+    assert decode("雪".encode("shift_jis"), "Shift_JIS") == "雪"
+
+
+PRIVATE = [
+    "http://127.0.0.1:{port}/",
+    "http://localhost:{port}/",
+    "http://127.1:{port}/",
+    "http://2130706433:{port}/",
+    "http://0x7f000001:{port}/",
+    "http://0:{port}/",
+    "http://[::1]:{port}/",
+    "http://[::ffff:127.0.0.1]:{port}/",
+    "http://169.254.169.254/latest/meta-data/",
+    "http://10.0.0.1/",
+    "http://192.168.1.1/",
+]
+
+
+@pytest.mark.parametrize("url", PRIVATE)
+def test_pages_of_the_users_own_network_are_refused_by_any_name(tmp_path: Path, url: str) -> None:
+    with Server([], pages={"/": Reply(body=b"secret")}) as server:
+        port = server.page("").rpartition(":")[2]
+        told = fetch(url.format(port=port), open_place(tmp_path, allows_private=False))
+        assert server.requests == []
+    assert "not a public address" in told["error"]
+    assert "--allow-private-fetch" in told["hint"]
+
+
+def test_a_redirect_is_followed_where_it_may_lead_and_refused_where_not(tmp_path: Path) -> None:
+    pages = {
+        "/start": Reply(status=302, headers={"Location": "/end"}),
+        "/end": html(b"<p>arrived"),
+        "/round": Reply(status=302, headers={"Location": "/round"}),
+        "/file": Reply(status=302, headers={"Location": "file:///etc/passwd"}),
+    }
+    with Server([], pages=pages) as server:
+        place = open_place(tmp_path)
+        told = fetch(server.page("/start"), place)
+        assert (told["text"], told["url"]) == ("arrived", server.page("/end"))
+        assert "on and on" in fetch(server.page("/round"), place)["error"]
+        assert "cannot fetch" in fetch(server.page("/file"), place)["error"]
+        assert sum(one.path == "/round" for one in server.requests) == REDIRECTS
+
+
+def test_an_answer_is_not_passed_on_where_the_other_end_turns_out_to_be_private() -> None:
+    """As when a name means a public address at first, and another when it is asked."""
+
+    async def ask(url: str) -> None:
+        client = find_client()
+        response = await client.send(client.build_request("GET", url), stream=True)
+        try:
+            check_peer(response)
+        finally:
+            await response.aclose()
+
+    with (
+        Server([], pages={"/": Reply(body=b"secret")}) as server,
+        pytest.raises(ToolError, match="not a public address"),
+    ):
+        background.run(ask(server.page("/")))
+
+
+def test_a_name_that_is_not_found_is_told(tmp_path: Path) -> None:
+    place = open_place(tmp_path, allows_private=False)
+    assert "is not found" in fetch("http://nobody.invalid/", place)["error"]
+
+
+def test_a_server_that_says_nothing_is_left_when_time_is_over(tmp_path: Path) -> None:
+    place = make_place(tmp_path, allows_private=True, deadline=time.monotonic() + 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        started = time.monotonic()
+        told = fetch(f"http://127.0.0.1:{silent.getsockname()[1]}/", place)
+    assert "timed out" in told["error"]
+    assert time.monotonic() - started < 3
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("8.8.8.8", True),
+        ("2606:4700:4700::1111", True),
+        ("100.64.0.1", False),
+        ("224.0.0.1", False),
+        ("fe80::1%eth0", False),
+        ("fc00::1", False),
+        ("64:ff9b::a00:1", False),
+        ("2002:c0a8:101::", False),
+        ("255.255.255.255", False),
+    ],
+)
+def test_only_addresses_of_the_public_internet_are_public(address: str, expected: bool) -> None:
+    assert is_public(address) is expected
