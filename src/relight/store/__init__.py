@@ -15,6 +15,7 @@ from relight.errors import RelightError, StoreError
 from relight.locks import renew_in_forks
 from relight.store.keep.log import Log
 from relight.store.keep.migrate import migrate
+from relight.store.sql import S, read
 
 BUSY_SECONDS = 60
 FOUNDING_SECONDS = 0.01
@@ -53,6 +54,11 @@ class Store:
     def query(self, statement: str, values: Any = ()) -> list[tuple[Any, ...]]:
         with self._lock, told_errors(self.path):
             return self._connection.execute(statement, values).fetchall()
+
+    def read(self, shape: type[S], statement: str, values: Any = ()) -> list[S]:
+        """Return the rows of a query as Structs, whose fields are the names of its columns."""
+        with self._lock, told_errors(self.path):
+            return read(self._connection, shape, statement, values)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
