@@ -12,6 +12,7 @@ from build_runs import environment, write_agent, write_program
 from relight.store import Store
 from relight.work.agent.guard import Budget
 from relight.work.jobs.runners import Ran, run_chat, run_command
+from relight.work.run_spec import RunSpec
 from scripted import Reply, Server, call, has_results
 
 OUTAGE = b'{"error": {"message": "outage"}}'
@@ -31,7 +32,9 @@ def test_our_own_loop_works_on_a_prompt_and_its_session_is_told(tmp_path: Path) 
         return Reply("The house is clean.")
 
     with build.open_home(tmp_path) as store, Server(answer) as server:
-        ran = run_chat(store, "Look.", model="m", base_url=server.base_url, folder=tmp_path)
+        ran = run_chat(
+            store, "Look.", RunSpec(model="m", base_url=server.base_url, folder=tmp_path)
+        )
         assert (ran.answer, ran.ended_by, ran.failure) == ("The house is clean.", None, None)
         ((name, calls),) = store.query(
             "select source || ':' || key, (select count(*) from tool_call) from session"
@@ -44,7 +47,9 @@ def test_a_failure_of_the_model_is_told_with_its_kind(tmp_path: Path) -> None:
         build.open_home(tmp_path) as store,
         Server(lambda _: Reply(status=401, body=OUTAGE)) as server,
     ):
-        ran = run_chat(store, "Look.", model="m", base_url=server.base_url, folder=tmp_path)
+        ran = run_chat(
+            store, "Look.", RunSpec(model="m", base_url=server.base_url, folder=tmp_path)
+        )
         assert "the model call failed" in (ran.ended_by or "")
         assert ran.failure is not None
         assert (ran.failure.kind, ran.failure.category) == ("auth", "permanent")
@@ -59,10 +64,12 @@ def test_a_model_that_stays_away_until_the_time_is_over_is_not_asked_again(tmp_p
         ran = run_chat(
             store,
             "Look.",
-            model="m",
-            base_url=server.base_url,
-            folder=tmp_path,
-            budget=Budget(seconds=1.0),
+            RunSpec(
+                model="m",
+                base_url=server.base_url,
+                folder=tmp_path,
+                budget=Budget(seconds=1.0),
+            ),
         )
         assert ran.ended_by is not None
         assert ran.session is not None
@@ -70,7 +77,7 @@ def test_a_model_that_stays_away_until_the_time_is_over_is_not_asked_again(tmp_p
 
 def test_a_prompt_that_cannot_be_asked_is_told_and_not_raised(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
-        ran = run_chat(store, "Look.", model="moa:nobody", folder=tmp_path)
+        ran = run_chat(store, "Look.", RunSpec(model="moa:nobody", folder=tmp_path))
         assert "there is no preset 'nobody'" in (ran.ended_by or "")
         assert (ran.session, ran.failure) == (None, None)
 

@@ -27,6 +27,7 @@ from relight.work.jobs.figures import add_figures
 from relight.work.jobs.outcome import find_failures
 from relight.work.jobs.retry import try_run
 from relight.work.jobs.runners import Ran, run_chat, run_command
+from relight.work.run_spec import RunSpec
 
 Key = tuple[str, int, str]
 
@@ -123,9 +124,7 @@ def _attempt(
         )
     if is_chat:
         assert model is not None
-        return run_chat(
-            store,
-            prompt,
+        spec = RunSpec(
             model=model,
             base_url=plan.base_url,
             key_variable=plan.key_variable,
@@ -134,6 +133,7 @@ def _attempt(
             budget=budget,
             session_id=session_id,
         )
+        return run_chat(store, prompt, spec)
     ran = run_command(
         store,
         prompt,

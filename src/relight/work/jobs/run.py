@@ -21,6 +21,7 @@ from relight.work.jobs.prompt import build_prompt
 from relight.work.jobs.retry import try_run
 from relight.work.jobs.runners import Ran, run_chat, run_command
 from relight.work.jobs.scripts import ScriptResult, run_script
+from relight.work.run_spec import RunSpec
 
 logger = logging.getLogger("relight")
 
@@ -151,9 +152,7 @@ def attempt_run(
             scratch=find_folder(task.config.home, task.run.key) / secrets.token_hex(4),
         )
     assert route.model is not None
-    return run_chat(
-        task.store,
-        prompt,
+    spec = RunSpec(
         model=route.model,
         task=job.prompt,
         base_url=route.base_url,
@@ -165,3 +164,4 @@ def attempt_run(
         # if the run is cut short, its session is found by this name
         session_id=f"{task.run.key}-{secrets.token_hex(2)}",
     )
+    return run_chat(task.store, prompt, spec)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from relight.errors import RelightError
 from relight.ids import row_id
@@ -21,7 +21,6 @@ from relight.judging.failures import classify_error, read_kinds
 from relight.model import Failure, Usage
 from relight.prices import reported_cost
 from relight.store import Store
-from relight.work.agent.guard import Budget
 from relight.work.agent.loop import OnEvent
 from relight.work.agent.runs import run_prompt
 from relight.work.jobs.joining import Left, find_left
@@ -29,6 +28,7 @@ from relight.work.jobs.notes import PROMPT, Program, choose_places, note_program
 from relight.work.jobs.printouts import READERS, Told
 from relight.work.jobs.recipes import plan_command
 from relight.work.processes import Ended, run_process
+from relight.work.run_spec import RunSpec
 
 BLINK_SECONDS = 0.2
 LAST_FAILURE = """
@@ -58,48 +58,19 @@ class Ran(Struct, frozen=True, kw_only=True):
     evidence: list[str] = []
 
 
-def run_chat(
-    store: Store,
-    prompt: str,
-    *,
-    model: str,
-    task: str | None = None,
-    base_url: str | None = None,
-    key_variable: str | None = None,
-    template: str = "none",
-    tools: Sequence[str] | None = None,
-    folder: str | Path = ".",
-    budget: Budget | None = None,
-    session_id: str | None = None,
-    on_event: OnEvent | None = None,
-) -> Ran:
-    """Let our own loop work on a prompt, with one model or with `moa:<preset>`.
-
-    A template, if any, is chosen by the `task`: what a person wrote, with nothing put around it.
-    """
-    session_id = session_id or name_session(time.time())
+def run_chat(store: Store, prompt: str, spec: RunSpec, *, on_event: OnEvent | None = None) -> Ran:
+    """Run Relight's own agent on a prompt, with one model or with `moa:<preset>`."""
+    session_id = spec.session_id or name_session(time.time())
     session = f"relight:{session_id}"
     started = time.monotonic()
+    settings = asdict(replace(spec, session_id=session_id))
     try:
-        result, _ = run_prompt(
-            store,
-            prompt,
-            model=model,
-            task=task,
-            base_url=base_url,
-            key_variable=key_variable,
-            template=template,
-            tools=tools,
-            folder=folder,
-            budget=budget,
-            session_id=session_id,
-            on_event=on_event,
-        )
+        result, _ = run_prompt(store, prompt, on_event=on_event, **settings)
     except RelightError as error:
         found = row_id("session", "relight", session_id)
         is_kept = bool(store.query("select 1 from session where id = ?", (found,)))
-        return Ran(ended_by=_say(error), session=session if is_kept else None, model=model)
-    limit = budget.seconds if budget else None
+        return Ran(ended_by=_say(error), session=session if is_kept else None, model=spec.model)
+    limit = spec.budget.seconds if spec.budget else None
     timed_out = bool(result.ended_by) and limit is not None and time.monotonic() - started >= limit
     return Ran(
         answer=result.answer,
@@ -107,7 +78,7 @@ def run_chat(
         failure=_find_failure(store, session_id) if result.ended_by and not timed_out else None,
         timed_out=timed_out,
         session=session,
-        model=model,
+        model=spec.model,
         evidence=[] if result.ended_by else ["it ended with an answer"],
     )
 
