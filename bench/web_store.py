@@ -94,8 +94,11 @@ def fill(store: Store, sessions: int) -> None:
             made,
         )
         database.executemany(
-            "insert into turn values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-            " ?, ?, null)",
+            "insert into turn (id, session_id, at, day, model, provider, role, calls, input_tokens,"
+            " cache_read_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens,"
+            " reasoning_tokens, usage_status, cost_nanos, cost_status, cost_source, duration_ms,"
+            " first_token_ms, failure, failure_text)"
+            " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             make_turns(dice, made),
         )
         database.executemany(

@@ -58,7 +58,7 @@ def describe(command: click.Command, name: str) -> str:
 
 
 def database_page() -> str:
-    """The tables as a fresh store has them, with the reasons their migrations give."""
+    """The tables as a fresh store has them, in the order of the schema, with its comments."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     migrate(connection, timezone="UTC")
     (version,) = connection.execute("pragma user_version").fetchone()
@@ -66,7 +66,7 @@ def database_page() -> str:
         "select sql from sqlite_master where sql is not null and name not like 'sqlite_%'"
         # what a search index keeps below itself is its own business
         " and name not like 'listing_words_%'"
-        " order by type desc, name"
+        " order by rowid"
     ).fetchall()
     connection.close()
     statements = "\n\n".join(f"{sql};" for (sql,) in rows)

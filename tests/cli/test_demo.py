@@ -119,7 +119,7 @@ def test_exactly_one_line_cannot_be_read(demo: Demo) -> None:
 def test_the_session_that_is_going_on_waits_for_the_rest_of_its_line(demo: Demo) -> None:
     ((path,),) = demo.query(
         "select path from origin join file_mark on origin_id = id"
-        " where path like '%.jsonl' and offset < size"
+        " where path like '%.jsonl' and position < size"
     )
     last = Path(path).read_bytes().splitlines()[-1]
     with pytest.raises(json.JSONDecodeError):

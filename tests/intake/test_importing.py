@@ -64,7 +64,7 @@ def test_an_unreadable_line_is_told_with_its_place_and_the_rest_is_read(tmp_path
     with build.open_home(tmp_path) as store:
         assert build.import_home(store, tmp_path)[0].unreadable == 1
         assert report(store, ("day",)).total["turns"] == 3
-        ((offset, reason),) = store.query("select offset, reason from unreadable")
+        ((offset, reason),) = store.query("select position, reason from unreadable")
         assert path.read_bytes()[offset:].startswith(bad.encode())
         assert reason
 

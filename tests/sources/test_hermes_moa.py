@@ -169,7 +169,7 @@ def test_a_trace_that_cannot_be_read_is_told_with_its_place(tmp_path: Path) -> N
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
         ((place, reason),) = store.query(
-            "select offset, reason from unreadable join origin on origin.id = origin_id"
+            "select position, reason from unreadable join origin on origin.id = origin_id"
             " where path = ?",
             (str(path),),
         )

@@ -2,7 +2,6 @@
 
 import sqlite3
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,10 @@ from relight.reports.sessions import find_session
 from relight.reports.skills.uses import AS_KNOWN, read_daily, record_skill_invocation
 from relight.reports.totals import report
 from relight.store import Store
-from relight.store.keep.migrate import find_migrations, split_statements
 from relight.store.keep.retention import forget, prune
 
 CHAT = "20261115_000000_abc123"
 NAME = f"hermes:{CHAT}"
-META = {"timezone": "UTC", "redaction_key": "00" * 32}
 DERIVED = (
     "skill_version, model, provider, input_tokens, output_tokens, cache_read_tokens, cost_nanos,"
     " cost_status, cost_source, share, turns, duration_seconds, completed_at, quality_score"
@@ -338,38 +335,3 @@ def test_a_forgotten_session_takes_along_what_was_told(session: Store) -> None:
     forget(session, find_session(session, CHAT))
     for table in ("skill_invocations", "skill_told", "skill_charge"):
         assert session.query(f"select * from {table}") == []
-
-
-def test_what_was_told_before_facts_had_a_table_is_kept(tmp_path: Path) -> None:
-    build.open_home(tmp_path).close()
-    home = tmp_path / "relight"
-    (home / "relight.db").unlink()
-    with closing(sqlite3.connect(home / "relight.db", isolation_level=None)) as old:
-        for number, path in find_migrations().items():
-            if path.stem == "0011_told":
-                break
-            for statement in split_statements(path.read_text("utf-8")):
-                old.execute(statement)
-            old.execute(f"pragma user_version = {number}")
-        old.executemany("insert into meta values (?, ?)", META.items())
-        columns = "session_id, skill_name, entry, invoked_at, day, cost_nanos, cost_status, success"
-        old.executemany(
-            f"insert into skill_invocations ({columns}, is_told)"
-            " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                (CHAT, "tidy", None, build.START, "2026-11-15", 5, "reported", None, 1),
-                (None, "tidy", None, build.START, "2026-11-15", None, "unknown", 1, 1),
-                (NAME, "sweep", "tool", build.START, "2026-11-15", 7, "estimated", 0, 0),
-            ],
-        )
-    with build.open_home(tmp_path) as store:
-        assert store.query(
-            "select session_id, skill_name, entry, cost_nanos, cost_status, share, success"
-            " from skill_told"
-        ) == [(CHAT, "tidy", None, 5, "reported", None, None)]
-        tell(store, success=True)
-        assert read(store, "skill_name, session_id, cost_nanos, success") == [
-            ("sweep", NAME, 7, 0),
-            ("tidy", None, None, 1),
-            ("tidy", CHAT, 5, 1),
-        ]

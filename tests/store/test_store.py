@@ -63,8 +63,41 @@ def test_what_could_not_be_committed_is_undone_and_the_next_is_written(tmp_path:
         assert store.query("select (select count(*) from part), count(*) from whole") == [(0, 1)]
 
 
-def test_migrations_are_numbered_without_gaps() -> None:
-    assert list(find_migrations()) == list(range(1, len(find_migrations()) + 1))
+@pytest.mark.parametrize("version", [1, 16])
+def test_a_database_from_before_the_first_schema_is_refused_untouched(
+    tmp_path: Path, version: int
+) -> None:
+    path = tmp_path / "relight.db"
+    with closing(sqlite3.connect(path)) as raw:
+        raw.execute("create table session (id integer)")
+        raw.execute("pragma journal_mode = wal")
+        raw.execute(f"pragma user_version = {version}")
+    before = path.read_bytes()
+    with pytest.raises(RelightError, match="early Relight") as caught:
+        open_store(tmp_path)
+    assert "move it aside and import again" in str(caught.value.hint)
+    assert path.read_bytes() == before
+
+
+def test_migrations_are_numbered_without_gaps_from_the_schema_on() -> None:
+    numbers = list(find_migrations())
+    assert numbers == list(range(17, 17 + len(numbers)))
+
+
+def test_a_later_migration_is_run_on_a_store_that_lacks_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build.open_home(tmp_path).close()
+    later = max(find_migrations()) + 1
+    script = tmp_path / f"{later:04}_later.sql"
+    script.write_text("alter table session add column mood text;\n")
+    monkeypatch.setattr(
+        "relight.store.keep.migrate.find_migrations", lambda: find_migrations() | {later: script}
+    )
+    with build.open_home(tmp_path) as store:
+        assert store.query("select mood from session") == []
+        assert store.query("pragma user_version") == [(later,)]
+        assert len(store.query("select value from meta where key = 'redaction_key'")) == 1
 
 
 def test_statements_are_split_where_they_end() -> None:

@@ -171,8 +171,11 @@ def test_a_session_with_a_turn_of_no_price_has_no_cost(tmp_path: Path) -> None:
             build_warm.add_provision(store, key, "warm", made)
             with store.transaction() as database:
                 database.execute(
-                    "insert into session_day select id, id, '2026-11-15', source, null, 'm', null,"
-                    " 2, 0, ?, 100, 0, null, null, 20, null, 5000000, 0, 0, 0, 0"
+                    "insert into session_day (session_id, root_id, day, source, model, turns,"
+                    " partial_turns, unpriced_turns, input_tokens, cache_read_tokens,"
+                    " output_tokens, cost_nanos, included_nanos, tool_calls, tool_failures,"
+                    " wall_ms) select id, id, '2026-11-15', source, 'm', 2, 0, ?, 100, 0, 20,"
+                    " 5000000, 0, 0, 0, 0"
                     " from session where key = ?",
                     (unpriced, key),
                 )

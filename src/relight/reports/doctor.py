@@ -51,8 +51,8 @@ def _examine_source(store: Store, name: str, environment: Mapping[str, str]) -> 
 def _unreadable(store: Store) -> dict[str, Any]:
     (count,) = store.query("select count(*) from unreadable")[0]
     rows = store.query(
-        "select path, offset, reason from unreadable join origin on origin.id = origin_id"
-        f" order by seen_at desc, path, offset limit {RECENT}"
+        "select path, position, reason from unreadable join origin on origin.id = origin_id"
+        f" order by seen_at desc, path, position limit {RECENT}"
     )
     recent = [{"file": path, "offset": at, "reason": reason} for path, at, reason in rows]
     return {"count": count, "recent": recent}

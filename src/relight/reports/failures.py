@@ -37,7 +37,7 @@ CALLS = f"""
         tool_call.turn_id, tool_call.at, tool_call.work, turn.calls, {TOKENS}, turn.cost_nanos
     from tool_call left join turn on turn.id = tool_call.turn_id
     where tool_call.session_id {{among}}
-    order by tool_call.at is null, tool_call.at, tool_call.rowid
+    order by tool_call.at is null, tool_call.at, tool_call.place
 """
 # What was used by turns that no call is known to be of: some clients tell only sums.
 POOLS = f"""

@@ -23,9 +23,9 @@ LATEST = 2**63 - 1  # what has no time comes last
 # each way in has its own order and limit, so that an index gives no more than a page of it
 PART = """
     select * from (
-        select {step} as step, {place} as place, {table}.rowid as row from {table} {test}
-            and ({place}, {step}, {table}.rowid) > (:place, :step, :row)
-        order by {table}.at, {table}.rowid limit :limit
+        select {step} as step, {place} as place, {table}.place as row from {table} {test}
+            and ({place}, {step}, {table}.place) > (:place, :step, :row)
+        order by {table}.at, {table}.place limit :limit
     )
 """
 TIMED = "where session_id = :session and at >= :place"
@@ -37,7 +37,7 @@ COPIED = (
 BEFORE = f"""
     select sum(cost_nanos), count(*), sum(cost_nanos is null) from turn
     where {OWN_TURNS} and calls > 0
-        and (coalesce(at, {LATEST}), 0, rowid) <= (:place, :step, :row)
+        and (coalesce(at, {LATEST}), 0, place) <= (:place, :step, :row)
 """
 
 
@@ -99,8 +99,8 @@ def read_turns(
 ) -> dict[int, dict[str, Any]]:
     """A session's turns by their row in the table, all or these, in the order of their times."""
     found = store.query(
-        f"select rowid, session_id <> :session, {TURN} from turn where {_among(rows, OWN_TURNS)}"
-        " order by at is null, at, rowid",
+        f"select place, session_id <> :session, {TURN} from turn where {_among(rows, OWN_TURNS)}"
+        " order by at is null, at, place",
         {"session": session_id},
     )
     turns = {}
@@ -119,8 +119,8 @@ def read_calls(
 ) -> dict[int, dict[str, Any]]:
     """A session's tool calls by their row in the table, all or these, in their order."""
     found = store.query(
-        f"select rowid, {CALL} from tool_call where {_among(rows, OWN_CALLS)}"
-        " order by at is null, at, rowid",
+        f"select place, {CALL} from tool_call where {_among(rows, OWN_CALLS)}"
+        " order by at is null, at, place",
         {"session": session_id},
     )
     calls = {}
@@ -133,7 +133,7 @@ def read_calls(
 
 
 def _among(rows: Sequence[int] | None, otherwise: str) -> str:
-    return otherwise if rows is None else f"rowid in ({', '.join(map(str, rows))})"
+    return otherwise if rows is None else f"place in ({', '.join(map(str, rows))})"
 
 
 def _rows(places: Sequence[tuple[int, int, int]], step: int) -> list[int]:

@@ -14,15 +14,15 @@ from relight.store.derive.words import fingerprint_call, read_object
 # Rows in the order of their times, as `steps` gives them. A turn that stands for many calls, or
 # that was made beside the conversation, said nothing in it.
 CALLS = f"""
-    select tool_call.rowid, fingerprint, turn.rowid from tool_call
+    select tool_call.place, fingerprint, turn.place from tool_call
     left join turn on turn.id = turn_id
     where {OWN_CALLS.replace("session_id", "tool_call.session_id", 1)}
-    order by tool_call.at is null, tool_call.at, tool_call.rowid
+    order by tool_call.at is null, tool_call.at, tool_call.place
 """
 TURNS = f"""
-    select rowid, calls = 1 and usage_status <> 'reconciled'
+    select place, calls = 1 and usage_status <> 'reconciled'
         and coalesce(role, 'aggregator') = 'aggregator'
-    from turn where {OWN_TURNS} order by at is null, at, rowid
+    from turn where {OWN_TURNS} order by at is null, at, place
 """
 Place = tuple[str, int]  # "turn" or "call", and its row
 

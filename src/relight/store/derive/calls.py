@@ -20,6 +20,7 @@ TOLD = """
     where turn.failure is not null and turn.{test}
 """
 KEYS = "session_id, root_id, day, source, project, model, provider, tool, kind"
+COLUMNS = f"{KEYS}, tool_calls, tool_failures, failed_turns, last_at"
 SUMMED = f"""
     select {KEYS}, sum(tool_calls), sum(tool_failures), sum(failed_turns), max(at)
     from ({{told}}) group by {KEYS}
@@ -34,7 +35,9 @@ def refresh(database: sqlite3.Connection) -> None:
     """Sum the calls of the sessions in `touched` anew."""
     touched = "session_id in (select id from touched)"
     database.execute(f"delete from call_day where {touched}")
-    database.execute(f"insert into call_day {SUMMED.format(told=TOLD.format(test=touched))}")
+    database.execute(
+        f"insert into call_day ({COLUMNS}) {SUMMED.format(told=TOLD.format(test=touched))}"
+    )
 
 
 def shift(database: sqlite3.Connection, ids: Sequence[int], sign: int) -> None:
@@ -57,7 +60,7 @@ def shift(database: sqlite3.Connection, ids: Sequence[int], sign: int) -> None:
         if not changed.rowcount:
             values = (*key, calls, failures, failed_turns, last_at)
             marks = ", ".join("?" * len(values))
-            database.execute(f"insert into call_day values ({marks})", values)
+            database.execute(f"insert into call_day ({COLUMNS}) values ({marks})", values)
     if sign < 0 and rows:
         database.execute(
             "delete from call_day where session_id = ? and tool_calls = 0 and failed_turns = 0",

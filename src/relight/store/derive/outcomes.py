@@ -25,12 +25,12 @@ LAST_API_FAILURE = """
 """
 LAST_CALL = """
     select label, kind, tool, reason from tool_call where session_id = ?
-    order by at desc, rowid desc limit 1
+    order by at desc, place desc limit 1
 """
 HAS_TESTS = "select 1 from tool_call where session_id = ? and tests is not null limit 1"
 LAST_CALLS = """
     select tests, work, at from tool_call where session_id = ?
-    order by at desc, rowid desc limit 30
+    order by at desc, place desc limit 30
 """
 WRITE = """
     update session set outcome = ?1, outcome_evidence = ?2

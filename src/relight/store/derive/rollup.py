@@ -68,7 +68,10 @@ REFRESH = """
         left join first_acting on first_acting.session_id = tool_call.session_id
         where tool_call.session_id in (select id from touched)
     )
-    insert into session_day
+    insert into session_day (session_id, root_id, day, source, project, model, provider, turns,
+        partial_turns, unpriced_turns, input_tokens, cache_read_tokens, cache_write_tokens,
+        cache_write_1h_tokens, output_tokens, reasoning_tokens, cost_nanos, included_nanos,
+        tool_calls, tool_failures, wall_ms)
     select told.session_id, session.root_id, coalesce(day, 'unknown'), session.source,
         session.project, told.model, told.provider,
         sum(turns), sum(partial_turns), sum(unpriced_turns), sum(input_tokens),
@@ -84,7 +87,10 @@ REFRESH = """
 
 # A session in which no model ever answered is a session all the same.
 REFRESH_SILENT = """
-    insert into session_day
+    insert into session_day (session_id, root_id, day, source, project, model, provider, turns,
+        partial_turns, unpriced_turns, input_tokens, cache_read_tokens, cache_write_tokens,
+        cache_write_1h_tokens, output_tokens, reasoning_tokens, cost_nanos, included_nanos,
+        tool_calls, tool_failures, wall_ms)
     select id, root_id, coalesce(?2, 'unknown'), source, project, model, null,
         0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
         iif(id = root_id, coalesce(ended_at - started_at, 0), 0)

@@ -39,7 +39,7 @@ SHARED = """
 FIRST = """
     select session_id, is_first_correction from session_words
     where session_id in (select id from touched) and user_messages > 0
-    order by session_id, origin_id, part, offset
+    order by session_id, origin_id, part, position
 """
 WRITE = "update session set task_type = ?, category = ?, score = ? where id = ?"
 

@@ -14,33 +14,40 @@ FOLDER = Path(__file__).parents[1] / "migrations"
 
 @cache
 def find_migrations() -> dict[int, Path]:
+    """Return the migration files by number; the first one is the whole schema."""
     found = {int(path.name[:4]): path for path in FOLDER.glob("[0-9]*.sql")}
     return dict(sorted(found.items()))
 
 
 def migrate(connection: sqlite3.Connection, *, timezone: str | None) -> None:
-    """Run what is missing, each file in a transaction of its own.
+    """Run the missing files, each in one transaction.
 
-    A database written by a newer Relight is refused, untouched.
+    A database of an older layout or a newer Relight is refused and not changed.
     """
+    first, newest = min(find_migrations()), max(find_migrations())
     version = _version(connection)
-    newest = max(find_migrations())
     if version > newest:
         raise RelightError(
             f"this database was written by a newer Relight (schema {version}, known {newest})",
             "upgrade Relight; the database was not touched",
         )
+    if 0 < version < first:
+        raise RelightError(
+            f"this database was written by an early Relight (schema {version}, oldest known"
+            f" {first})",
+            "move it aside and import again; the database was not touched",
+        )
     while version < newest:
         connection.execute("begin immediate")
         try:
-            # another process may have done it while this one waited
+            # another process may have migrated it while this one waited
             version = _version(connection)
             if version < newest:
-                version += 1
+                is_new, version = version == 0, max(version + 1, first)
                 for statement in split_statements(find_migrations()[version].read_text("utf-8")):
                     connection.execute(statement)
-                if version == 1:
-                    _found_store(connection, timezone or local_timezone())
+                if is_new:
+                    _write_meta(connection, timezone or local_timezone())
                 connection.execute(f"pragma user_version = {version}")
         except BaseException:
             connection.execute("rollback")
@@ -52,13 +59,13 @@ def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("pragma user_version").fetchone()[0])
 
 
-def _found_store(connection: sqlite3.Connection, timezone: str) -> None:
+def _write_meta(connection: sqlite3.Connection, timezone: str) -> None:
     facts = {"timezone": timezone, "redaction_key": secrets.token_hex(32)}
-    connection.executemany("insert into meta values (?, ?)", facts.items())
+    connection.executemany("insert into meta (key, value) values (?, ?)", facts.items())
 
 
 def split_statements(script: str) -> list[str]:
-    """The statements of a script, since `executescript` would end the transaction."""
+    """Return the statements of a script: `executescript` would end the transaction."""
     statements, pending = [], ""
     for line in script.splitlines(keepends=True):
         pending += line
@@ -69,7 +76,7 @@ def split_statements(script: str) -> list[str]:
 
 
 def local_timezone() -> str:
-    """The machine's zone by name: `TZ`, else what /etc/localtime points to, else UTC."""
+    """Return the machine's zone by name: `TZ`, else the target of /etc/localtime, else UTC."""
     from zoneinfo import ZoneInfo
 
     candidates = [os.environ.get("TZ", "").removeprefix(":")]

@@ -34,7 +34,8 @@ ADD = f"""
 """
 WIDEN = f"update session_day set wall_ms = {WALL} where session_id = :session and wall_ms > 0"
 INSERT = f"""
-    insert into session_day
+    insert into session_day (session_id, root_id, day, source, project, model, provider,
+        {", ".join(AMOUNTS)}, wall_ms)
     select id, root_id, :day, source, project, :model, :provider,
         {", ".join(f":{name}" for name in AMOUNTS)}, 0
     from session where id = :session

@@ -18,7 +18,7 @@ def read_seen(store: Store, source: str) -> dict[str, Origin]:
 def read_marks(store: Store, source: str, path: str) -> dict[str, Mark]:
     """The marks of one file, by part: '' for the file, a session's id inside a database."""
     rows = store.query(
-        "select part, size, modified_ns, inode, offset, generation, head, state"
+        "select part, size, modified_ns, inode, position, generation, head, state"
         " from file_mark where origin_id = ?",
         (row_id("origin", source, path),),
     )

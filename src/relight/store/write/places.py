@@ -17,7 +17,7 @@ def find_current(database: sqlite3.Connection, pieces: Sequence[Sealed]) -> list
         place = (row_id("origin", piece.source, piece.before.path), piece.before.part)
         if place not in reached:
             row = database.execute(
-                "select offset, generation, head from file_mark where origin_id = ? and part = ?",
+                "select position, generation, head from file_mark where origin_id = ? and part = ?",
                 place,
             ).fetchone()
             reached[place] = row and Mark(path="", offset=row[0], generation=row[1], head=row[2])
@@ -49,7 +49,7 @@ def write_place(database: sqlite3.Connection, piece: Sealed) -> None:
     )
     if piece.records and piece.owner_id is not None:
         database.execute(
-            "insert or ignore into tape_part (session_id, origin_id, part, generation, offset,"
+            "insert or ignore into tape_part (session_id, origin_id, part, generation, position,"
             " modified_ns, recorded_at, state, raw_bytes, records)"
             " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
@@ -67,7 +67,7 @@ def write_place(database: sqlite3.Connection, piece: Sealed) -> None:
         )
     # what could not be read at this place before has been now
     database.execute(
-        "delete from unreadable where origin_id = ? and part = ? and offset = ?",
+        "delete from unreadable where origin_id = ? and part = ? and position = ?",
         (origin_id, after.part, piece.start),
     )
     database.executemany(

@@ -54,8 +54,11 @@ FIGURES = (
     "output_tokens",
 )
 WRITE_TURN = f"""
-    insert into turn values
-        (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, null)
+    insert into turn (id, session_id, at, day, model, provider, role, calls, input_tokens,
+        cache_read_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens,
+        reasoning_tokens, usage_status, cost_nanos, cost_status, cost_source, duration_ms,
+        first_token_ms, failure, failure_text)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     on conflict (id) do update set
         session_id = iif({IS_SMALLER}, excluded.session_id, session_id),
         day = iif(excluded.at < at, excluded.day, day),
@@ -65,7 +68,10 @@ WRITE_TURN = f"""
 """
 
 WRITE_CALL = f"""
-    insert into tool_call values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    insert into tool_call (id, session_id, turn_id, at, day, finished_at, tool, fingerprint,
+        arguments_bytes, result_bytes, exit_code, duration_ms, label, kind, reason, evidence,
+        tests, work, name)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     on conflict (id) do update set
         session_id = iif({IS_SMALLER}, excluded.session_id, session_id),
         turn_id = coalesce(turn_id, excluded.turn_id),
@@ -96,7 +102,8 @@ WRITE_TOTAL = """
 
 # A fork copies how a skill came in along with the turns: of the sessions that tell it, one has it.
 WRITE_SKILL = f"""
-    insert into skill_entry values (?, ?, ?, ?, ?, ?, ?)
+    insert into skill_entry (id, session_id, skill_name, entry, at, skill_version, turn_id)
+    values (?, ?, ?, ?, ?, ?, ?)
     on conflict (id) do update set
         session_id = iif({IS_SMALLER}, excluded.session_id, session_id),
         at = min(coalesce(at, excluded.at), coalesce(excluded.at, at)),

@@ -72,7 +72,7 @@ def join_parts(database: sqlite3.Connection, source: str, mark: Mark) -> None:
     place = (row_id("origin", source, mark.path), mark.part)
     parts = database.execute(
         "select id, records, raw_bytes from tape_part where origin_id = ? and part = ?"
-        " order by offset",
+        " order by position",
         place,
     ).fetchall()
     if len(parts) < 2:
@@ -97,12 +97,12 @@ def read_tape(store: "Store", session_id: int | None = None) -> Iterator[TapePar
     """The parts of one session's tape, or of all, in the order they were recorded."""
     where = "" if session_id is None else "where tape_part.session_id = ?"
     ids = store.query(
-        f"select id from tape_part {where} order by origin_id, part, generation, offset",
+        f"select id from tape_part {where} order by origin_id, part, generation, position",
         () if session_id is None else (session_id,),
     )
     statement = (
-        "select tape_part.session_id, source, path, part, offset, modified_ns, state, recorded_at,"
-        " records"
+        "select tape_part.session_id, source, path, part, position, modified_ns, state,"
+        " recorded_at, records"
         " from tape_part join origin on origin.id = origin_id where tape_part.id = ?"
     )
     for (part_id,) in ids:

@@ -34,7 +34,7 @@ BLINK_SECONDS = 0.2
 LAST_FAILURE = """
     select failure, failure_text from turn
     where session_id = ? and failure is not null and role is not 'reference'
-    order by at desc, rowid desc limit 1
+    order by at desc, place desc limit 1
 """
 
 
