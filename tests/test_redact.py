@@ -11,7 +11,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from relight.redact import Lookalike, Rule, find_secrets, read_table, redact, redact_text
+from relight.redact import (
+    Lookalike,
+    Rule,
+    build_scans,
+    find_secrets,
+    read_table,
+    redact,
+    redact_text,
+)
 
 KEY = b"a key of this store"
 RULES = read_table().rule
@@ -113,6 +121,18 @@ def test_a_row_of_the_table_leaves_alone_what_it_says_at_every_depth(rule: Rule)
         for depth in range(4):
             text = escape(miss, depth)
             assert redact_text(text, key=KEY) is text, (miss, depth)
+
+
+@given(
+    st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=1, max_size=6),
+    st.sampled_from(["_", "-", "A", ".", "k"]),
+)
+def test_a_new_row_needs_nothing_but_itself(prefix: str, literal: str) -> None:
+    row = Rule("new", [literal], "[A-Za-z0-9]{40,}", [], [], before=prefix)
+    scans = build_scans([*RULES, row])
+    secret = f"{prefix}{literal}{fill('{a48}')}"
+    found = find_secrets(f"key {secret} end".encode(), scans)
+    assert [(one.start, one.end) for one in found] == [(4, 4 + len(secret))]
 
 
 @pytest.mark.parametrize("row", read_table().lookalike, ids=lambda row: row.name)

@@ -1,15 +1,15 @@
 """Text with secrets taken out.
 
 Works on the raw bytes of records before they are parsed, so that import and rebuild see the same.
-What a secret looks like is told row by row in `data/redact.toml`. One expression for all rules
-would read 20 to 100 MB/s; so rules are grouped by a literal they share, the search leaps from one
-literal to the next at 3 GB/s, and only there tries the rules of the group.
+Each row of `data/redact.toml` describes one shape of secret. Rules are grouped by a literal that
+they share: the search jumps from one literal to the next and tries the rules of the group only
+there. At a frequent literal a guard comes first, a test of the two characters before it.
 """
 
 import hmac
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
 
 from msgspec import Struct, toml
@@ -34,6 +34,10 @@ _JOINT = re.compile(rb"\|[ ]|;[ ]|&&[ ]|\n(?<!\\\n)|\\(?<!\\\\)(?:n|\\n|\\{3}n|\
 _PROGRAM = re.compile(rb"(?<![A-Za-z0-9_.-])(?:(?<!/)|(?<=bin/))")
 _REACH = 400
 
+# One character of a prefix, and a prefix whose ending can be listed: `gl(?:pat|ptt)`, `gh[pousr]`.
+_UNIT = re.compile(r"\[[^\]]+\]|[A-Za-z0-9_]")
+_PREFIX = re.compile(rf"(?:{_UNIT.pattern})*(?:\(\?:((?:{_UNIT.pattern}|\|)+)\))?")
+
 _ESCAPE = re.compile(rb'((?:\\+u[0-9a-fA-F]{4})+|\\+["/bfnrt])|\\+')
 
 
@@ -56,6 +60,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True):
     before: str | None = None
     any_case: bool = False
     command: str = ""
+    guard: str = ""
     note: str = ""
 
     def write_pattern(self, literal: str) -> str:
@@ -79,12 +84,11 @@ class Lookalike(Struct, frozen=True, forbid_unknown_fields=True):
 class Table(Struct, frozen=True, forbid_unknown_fields=True):
     """All that `data/redact.toml` says."""
 
-    guard: dict[str, str]
     rule: list[Rule]
     lookalike: list[Lookalike]
 
 
-class _Scan(Struct, frozen=True, dict=True):
+class Scan(Struct, frozen=True, dict=True):
     """One search over the buffer, for all rules that share a literal."""
 
     pattern: re.Pattern[bytes]
@@ -106,18 +110,58 @@ def read_table() -> Table:
 
 
 @cache
-def _build_scans() -> list[_Scan]:
-    table = read_table()
+def _read_scans() -> list[Scan]:
+    return build_scans(read_table().rule)
+
+
+def build_scans(rules: Iterable[Rule]) -> list[Scan]:
+    """One search for each literal of the rules."""
     groups: dict[tuple[str, bool], list[Rule]] = {}
-    for rule in table.rule:
+    for rule in rules:
         for literal in rule.literals:
             groups.setdefault((literal, rule.any_case), []).append(rule)
     scans = []
-    for (literal, any_case), rules in groups.items():
-        parts = [rule.write_pattern(re.escape(literal)) for rule in rules]
-        whole = f"{re.escape(literal)}{table.guard.get(literal, '')}(?:{'|'.join(parts)})"
-        scans.append(_Scan(_compile(whole), rules, parts, any_case))
+    for (literal, any_case), group in groups.items():
+        escaped = re.escape(literal)
+        parts = [rule.write_pattern(escaped) for rule in group]
+        whole = f"{escaped}{_write_guard(escaped, group)}(?:{'|'.join(parts)})"
+        scans.append(Scan(_compile(whole), group, parts, any_case))
     return scans
+
+
+def _write_guard(literal: str, rules: Sequence[Rule]) -> str:
+    """A cheap test that holds wherever one of the rules matches; empty if a rule allows none.
+
+    A rule's own `guard` wins. Else it is the last two characters of `before`.
+    """
+    guards = {rule.guard for rule in rules if rule.guard}
+    endings: set[str] = set()
+    for rule in rules:
+        if not rule.guard:
+            found = _list_endings(rule.before or "")
+            if not found:
+                return ""
+            endings |= found
+    if endings:
+        units = [_UNIT.findall(ending) for ending in endings]
+        first, second = (
+            "".join(unit.strip("[]") for unit in place) for place in zip(*units, strict=True)
+        )
+        pairs = "|".join(sorted(endings))
+        guards.add(f"(?<=[{first}][{second}]{literal})(?<=(?:{pairs}){literal})")
+    return f"(?:{'|'.join(sorted(guards))})"
+
+
+def _list_endings(before: str) -> set[str]:
+    """The expressions of the last two characters of `before`; empty if it is not that plain.
+
+    >>> sorted(_list_endings("gl(?:pat|cbt)")), sorted(_list_endings("gh[pousr]"))
+    (['at', 'bt'], ['h[pousr]'])
+    """
+    if not (found := _PREFIX.fullmatch(before)):
+        return set()
+    branches = [_UNIT.findall(branch)[-2:] for branch in (found[1] or before).split("|")]
+    return {"".join(units) for units in branches} if min(map(len, branches)) == 2 else set()
 
 
 @cache
@@ -135,11 +179,11 @@ def _compile(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[bytes]
     return re.compile(pattern.encode(), flags | re.VERBOSE)
 
 
-def find_secrets(data: bytes) -> list[Secret]:
-    """The secrets in `data`, in the order they stand, none overlapping another."""
+def find_secrets(data: bytes, scans: Sequence[Scan] | None = None) -> list[Secret]:
+    """Return the secrets in `data` in order, none overlapping another."""
     lowered = data.lower()
     found = []
-    for scan in _build_scans():
+    for scan in _read_scans() if scans is None else scans:
         for match in scan.pattern.finditer(lowered if scan.any_case else data):
             group = match.lastindex or 0
             rule = scan.owners[group - 1]

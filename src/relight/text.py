@@ -1,27 +1,82 @@
-"""Numbers, money, times and foreign text as people read them, on any face."""
+"""Numbers, money, times and text from sessions, formatted for people."""
 
 import math
 import re
 
-# control characters, and marks that turn the direction of text: sessions hold hostile text
-UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+SHOWN_CHARACTERS = 4000
+# Sessions hold hostile text. These characters act unseen, in a terminal, on a page or in a prompt:
+# controls but tab and newline, marks that turn the direction of text, characters without a width,
+# variation selectors, tags, and code points that no document may hold. The two joiners and the
+# emoji selector stay: scripts and emoji need them.
+HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufe00-\ufe0e\ufeff\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e0fff]"
+)
 
 
 def clean(text: str) -> str:
-    """One line of text from a session that cannot move the cursor or turn the line around.
+    """Return the text on one line, each hidden character replaced: safe to print in a terminal.
 
     >>> clean("a\\x1b[31mred\\u202e")
     'a�[31mred�'
     """
-    return UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text).replace("\n", " ").replace("\t", " ")
+    return HIDDEN.sub("\N{REPLACEMENT CHARACTER}", text).replace("\n", " ").replace("\t", " ")
 
 
 def clean_lines(text: str) -> str:
+    """Return the text with its lines, each of them safe to print in a terminal."""
     return "\n".join(clean(line) for line in text.split("\n"))
 
 
+def strip_hidden(text: str) -> str:
+    """Return the text without hidden characters: a person cannot see them, but a model reads them.
+
+    >>> strip_hidden("Fix\\u200b this\\U000e0041\\U000e0042 now\\x1b[0m")
+    'Fix this now[0m'
+    """
+    return HIDDEN.sub("", text)
+
+
+def make_visible(text: object) -> str:
+    """Return the text with each hidden character shown as a picture or by its number.
+
+    Escaping for HTML comes after this; it leaves these characters as they are.
+
+    >>> make_visible("a\\x1b[31mred\\u202e")
+    'a␛[31mred‹202E›'
+    """
+    return HIDDEN.sub(_show_character, str(text).replace("\r\n", "\n"))
+
+
+def _show_character(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "␡"
+    if 0xD800 <= code <= 0xDFFF or code in (0xFFFE, 0xFFFF):
+        return "\N{REPLACEMENT CHARACTER}"
+    return f"‹{code:04X}›"
+
+
+def make_line(text: object, limit: int = 200) -> str:
+    """Return the visible text on one line of at most `limit` characters.
+
+    >>> make_line("one\\n  two", 5)
+    'one …'
+    """
+    # The text may be huge; only its beginning is needed.
+    words = " ".join(make_visible(str(text)[: limit * 8]).split())
+    return words if len(words) <= limit else words[: limit - 1] + "…"
+
+
+def cut_visible(text: str, limit: int = SHOWN_CHARACTERS) -> tuple[str, int]:
+    """Return the beginning of a text, made visible, and the number of characters left out."""
+    return make_visible(text[:limit]), max(len(text) - limit, 0)
+
+
 def count(value: float | None) -> str:
-    """A number of things, short enough for a column.
+    """Return a count, short enough for a column.
 
     >>> [count(n) for n in (None, 0, 999, 12_345, 1_234_567)]
     ['–', '0', '999', '12.3k', '1.23M']
@@ -36,7 +91,7 @@ def count(value: float | None) -> str:
 
 
 def dollars(value: float | None, *, unpriced: int = 0) -> str:
-    """An amount of money; what is not known is not zero, and what lacks some of it is a least.
+    """Return an amount of money. None is unknown, not zero; with unpriced parts it is a minimum.
 
     >>> [dollars(v) for v in (None, 0, 0.0000085, 0.0042, 12.5, 1234.5)]
     ['unknown', '$0.00', '$0.0000085', '$0.0042', '$12.50', '$1,234.50']
@@ -45,15 +100,15 @@ def dollars(value: float | None, *, unpriced: int = 0) -> str:
     """
     if value is None:
         return "unknown"
-    if 0 < value < 0.0001:  # so little is not nothing
-        told = f"${value:.{1 - math.floor(math.log10(value))}f}".rstrip("0")
+    if 0 < value < 0.0001:  # not zero: show the first two digits
+        amount = f"${value:.{1 - math.floor(math.log10(value))}f}".rstrip("0")
     else:
-        told = f"${value:.4f}" if 0 < value < 0.01 else f"${value:,.2f}"
-    return f"≥{told}" if unpriced else told
+        amount = f"${value:.4f}" if 0 < value < 0.01 else f"${value:,.2f}"
+    return f"≥{amount}" if unpriced else amount
 
 
 def seconds(value: float | None) -> str:
-    """A duration in its two largest units.
+    """Return a duration in its two largest units.
 
     >>> [seconds(v) for v in (None, 4.2, 59.97, 75, 179.8, 7322, 200_000)]
     ['–', '4.2s', '1m 00s', '1m 15s', '3m 00s', '2h 02m', '2d 07h']
@@ -70,7 +125,7 @@ def seconds(value: float | None) -> str:
 
 
 def size(value: float) -> str:
-    """Bytes in the unit that reads best.
+    """Return a number of bytes in the unit that reads best.
 
     >>> [size(v) for v in (900, 12_000, 3_400_000)]
     ['900 B', '12 KB', '3.4 MB']

@@ -1,28 +1,23 @@
-"""Long texts and arguments, shortened so that what is left still tells what was there."""
+"""Long texts and arguments, shortened to head and tail.
+
+The head says what a text is and the tail how it ended, so 65 % of the result is head.
+"""
 
 import json
-import re
 from typing import Any
 
 from relight.chat.messages import read_arguments, read_text
 
-# control characters, and those that have no width or turn the direction; not the two joiners that
-# scripts are written with
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e"
-    "\u2060-\u206f\ufe00-\ufe0e\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
-)
+MAX_TOOL_CHARS = 8000
 _HEAD_PERCENT = 65
 _KEY_LIMIT = 64
 _DEPTH_LIMIT = 8
-# How long a string inside arguments may be, and how many items of a list or object are kept.
+# The longest string inside arguments, and the most items of a list or object.
 _STEPS = ((400, 40), (200, 20), (100, 10), (50, 5), (40, 2), (40, 1))
 
 
 def shorten_text(text: str, limit: int) -> str:
-    """A text of about `limit` characters: its head, a note of what was cut, and its tail.
-
-    The head tells what a result is and the tail how it ended, so 65 % of what is kept is head.
+    """Return a text of about `limit` characters: head, a note of how much was cut, tail.
 
     >>> shorten_text("0123456789" * 10, 50)
     '012345678901234 … [76 characters cut] … 123456789'
@@ -33,12 +28,30 @@ def shorten_text(text: str, limit: int) -> str:
     room = limit - len(_note(len(text)))
     if room <= 0:
         return _note(len(text)).strip()
+    head, tail = _split_ends(text, room)
+    return head + _note(len(text) - room) + tail
+
+
+def trim_text(text: str, limit: int) -> str:
+    """Return a tool result as it is sent to a model: `limit` characters and a note of its length.
+
+    >>> trim_text("0123456789" * 10, 20)
+    '0123456789012\\n… [truncated, 100 chars total]\\n3456789'
+    """
+    if len(text) <= limit:
+        return text
+    head, tail = _split_ends(text, limit)
+    return f"{head}\n… [truncated, {len(text)} chars total]\n{tail}"
+
+
+def _split_ends(text: str, room: int) -> tuple[str, str]:
+    """The head and the tail of a text, together `room` characters."""
     head = room * _HEAD_PERCENT // 100
-    return text[:head] + _note(len(text) - room) + text[len(text) - room + head :]
+    return text[:head], text[len(text) - room + head :]
 
 
 def cut_text(text: str, limit: int) -> str:
-    """The beginning of a text; for limits at which a note of what was cut would be the most of it.
+    """Return the beginning of a text, for limits too small to hold a note of what was cut.
 
     >>> cut_text("Two heads: somebody merged on Tuesday.", 20)
     'Two heads: somebody …'
@@ -48,9 +61,9 @@ def cut_text(text: str, limit: int) -> str:
 
 
 def shorten_arguments(arguments: object, limit: int) -> str:
-    """A call's arguments as a JSON object of about `limit` characters, valid at any limit.
+    """Return a call's arguments as a JSON object of about `limit` characters, valid at any limit.
 
-    What is short enough stays as written. Arguments that are no object become the `input` of one.
+    Short arguments stay as written. Arguments that are not an object become its field `input`.
     """
     fields = read_arguments(arguments)
     if fields is not None and isinstance(arguments, str) and len(arguments) <= limit:
@@ -66,23 +79,12 @@ def shorten_arguments(arguments: object, limit: int) -> str:
 
 
 def clean_text(text: str) -> str:
-    """The text without lone surrogates, which no request can carry."""
+    """Return the text without lone surrogates, which no request can carry."""
     try:
         text.encode()
     except UnicodeEncodeError:
         return text.encode("utf-8", "replace").decode()
     return text
-
-
-def strip_hidden(text: str) -> str:
-    """The text without characters that a person cannot see, but a model may read.
-
-    Whole sentences can be written in them, and whoever looks at a template must see all of it.
-
-    >>> strip_hidden("Fix\u200b this\U000e0041\U000e0042 now\x1b[0m")
-    'Fix this now[0m'
-    """
-    return _HIDDEN.sub("", text)
 
 
 def _note(count: int) -> str:
@@ -115,5 +117,5 @@ def _shorten_value(value: Any, string_limit: int, item_limit: int, depth: int) -
 def _write(value: object) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except ValueError:  # a number without end
+    except ValueError:  # infinity or NaN
         return "{}"

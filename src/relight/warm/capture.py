@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from relight.chat.messages import read_entries
-from relight.chat.shorten import clean_text, strip_hidden
+from relight.chat.shorten import clean_text
 from relight.chat.similarity import LIMIT, Vector, read_words
 from relight.chat.tokens import estimate_messages
 from relight.chat.validity import validate_messages
@@ -20,6 +20,7 @@ from relight.errors import RelightError
 from relight.judging.scoring import Score, score_session
 from relight.reports.weights import read_weights
 from relight.store import Store
+from relight.text import strip_hidden
 from relight.warm.curation import drop_candidates, find_objections, retire_weakest
 from relight.warm.library import Template, add_version, check_name, check_words
 from relight.warm.material import Material as Material

@@ -17,9 +17,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.chat.messages import Entry, list_own, read_entries
-from relight.chat.shorten import shorten_text, strip_hidden
+from relight.chat.shorten import shorten_text
 from relight.chat.tokens import estimate_messages
 from relight.errors import RelightError
+from relight.text import strip_hidden
 from relight.warm.units import Message, Unit, name_calls, read_units, show_unit
 
 _TASK_CHARACTERS = 600

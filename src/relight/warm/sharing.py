@@ -8,7 +8,6 @@ import msgspec
 from msgspec import Meta, Struct
 
 from relight import __version__
-from relight.chat.shorten import strip_hidden
 from relight.chat.similarity import LIMIT
 from relight.chat.tokens import estimate_messages
 from relight.chat.validity import validate_messages
@@ -17,6 +16,7 @@ from relight.judging.kinds import Category, TaskType
 from relight.names import file_name
 from relight.redact import find_secrets
 from relight.store import Store
+from relight.text import strip_hidden
 from relight.times import write_time
 from relight.warm.capture import count_redactions, hash_seed, read_actions
 from relight.warm.curation import find_objections, retire_weakest

@@ -10,9 +10,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from relight.reports.filters import quote_name
-from relight.text import count, dollars, seconds, size
+from relight.text import count, dollars, make_line, make_visible, seconds, size
 from relight.times import read_time
-from relight.web.visible import make_line, make_visible
 
 FOLDER = Path(__file__).parent / "templates"
 UNKNOWN = "–"

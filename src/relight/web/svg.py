@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
-from relight.web.visible import make_visible
+from relight.text import make_visible
 
 NEWLINE = "&#10;"
 TINY = 1e-18  # less, or more than its inverse, is no figure of ours

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from relight.chat.trimming import MAX_TOOL_CHARS
+from relight.chat.shorten import MAX_TOOL_CHARS
 
 if TYPE_CHECKING:
     from relight.work.agent.guard import Budget

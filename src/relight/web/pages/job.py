@@ -6,12 +6,11 @@ from typing import Any
 from relight.errors import MissingError, RelightError
 from relight.reports.runs import LATELY, find_meant, find_run, read_jobs, read_runs
 from relight.reports.sessions import find_session, read_session
-from relight.text import dollars
+from relight.text import cut_visible, dollars
 from relight.web.bars import Column, draw_bars
 from relight.web.pages.jobs import tell_runs
 from relight.web.rendering import day
 from relight.web.view import View
-from relight.web.visible import cut_text
 
 SHOWN = 100
 LONGEST_ANSWER = 200_000
@@ -44,7 +43,7 @@ def show(view: View) -> dict[str, Any]:
         "chart": draw_costs(view, job, lately) if any(run["cost_usd"] for run in lately) else None,
         "mean_seconds": sum(done) / len(done) if done else None,
         "timed": len(done),
-        "cut": cut_text,
+        "cut": cut_visible,
     }
 
 

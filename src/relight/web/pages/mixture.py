@@ -5,10 +5,9 @@ from typing import Any
 
 from relight.chat.messages import read_calls, read_text
 from relight.errors import MissingError, RelightError
-from relight.text import seconds
+from relight.text import cut_visible, seconds
 from relight.web.sparks import draw_span
 from relight.web.view import View, read_number
-from relight.web.visible import cut_text
 from relight.work.moa.traces import (
     DISAGREEING,
     all_calls,
@@ -43,7 +42,7 @@ def show(view: View) -> dict[str, Any]:
         "cost_usd": cost,
         "unpriced": unpriced,
         "skipped": trace.skipped,
-        "cut": cut_text,
+        "cut": cut_visible,
     }
 
 

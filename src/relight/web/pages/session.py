@@ -12,13 +12,12 @@ from relight.reports.wording import Text, Wording, read_wording
 from relight.stats.rates import Estimate
 from relight.store import Store
 from relight.store.write.tape import count_bytes
-from relight.text import dollars, seconds
+from relight.text import cut_visible, dollars, seconds
 from relight.times import read_time
 from relight.web.charts import Chart
 from relight.web.lines import Line, draw_lines
 from relight.web.sparks import draw_span
 from relight.web.view import View
-from relight.web.visible import cut_text
 
 STEPS = 200
 POINTS = 60
@@ -47,7 +46,7 @@ def show(view: View) -> dict[str, Any]:
         "silence": silence,
         "next": page["next"],
         "curve": draw_curve(store, session_id) if found["figures"]["turns"] <= MOST_TURNS else None,
-        "cut": cut_text,
+        "cut": cut_visible,
     }
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from relight.chat.messages import read_calls, read_text
 from relight.errors import MissingError, RelightError
 from relight.stats.rates import Estimate, wilson
+from relight.text import cut_visible
 from relight.warm.injection import render_template
 from relight.warm.library import find_template, read_versions
 from relight.warm.results import count_outcomes, read_stats
@@ -12,7 +13,6 @@ from relight.web.intervals import Interval, draw_intervals
 from relight.web.measuring import ARM_COLOURS
 from relight.web.rendering import share
 from relight.web.view import View, read_number
-from relight.web.visible import cut_text
 
 
 def show(view: View) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def show(view: View) -> dict[str, Any]:
         "has_outcomes": any(arm.estimate for arm in arms),
         "seed": [tell_message(message) for message in found.seed],
         "text": render_template(found),
-        "cut": cut_text,
+        "cut": cut_visible,
     }
 
 

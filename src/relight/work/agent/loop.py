@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from relight.chat.messages import Call, read_calls
+from relight.chat.shorten import MAX_TOOL_CHARS, trim_text
 from relight.chat.streams import drop_thoughts
-from relight.chat.trimming import MAX_TOOL_CHARS, trim_text
 from relight.errors import MissingError, StoreError
 from relight.intake.recorder import SessionTracker
 from relight.judging.verdicts import judge_call

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from relight.chat.trimming import MAX_TOOL_CHARS
+from relight.chat.shorten import MAX_TOOL_CHARS
 from relight.errors import RelightError
 from relight.intake.recorder import name_session, record
 from relight.models.connections import read_key

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from relight.chat.messages import read_calls, read_text
-from relight.chat.trimming import trim_text
+from relight.chat.shorten import trim_text
 
 RESULT_CHARS = 4000
 ARGUMENT_CHARS = 2000
