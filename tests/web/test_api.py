@@ -96,7 +96,7 @@ def test_a_search_finds_beginnings_of_words(client: TestClient) -> None:
     ("path", "error"),
     [
         ("/api/report?bye=day", "there is no parameter 'bye'"),
-        ("/api/report?by=day&by=model", "by is told twice"),
+        ("/api/report?by=day&by=model", "by is given twice"),
         ("/api/report?by=moon", "cannot report by 'moon'"),
         ("/api/report?since=yesterday", "'yesterday' is not a day"),
         ("/api/report?source=vim", "there is no source 'vim'"),
@@ -180,7 +180,7 @@ def test_a_template_that_is_restored_takes_the_place_of_the_weakest(tmp_path: Pa
 def test_a_body_may_not_say_what_is_not_asked(client: TestClient) -> None:
     secret = {"X-Relight-Secret": serving.read_secret(client)}
     told = client.post("/api/templates/x/retire", json={"when": "now"}, headers=secret)
-    assert (told.status_code, told.json()["hint"]) == (400, "there are why")
+    assert (told.status_code, told.json()["hint"]) == (400, "known: why")
 
 
 def test_an_answer_that_is_kept_is_made_anew_when_the_store_changes(client: TestClient) -> None:

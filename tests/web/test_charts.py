@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from relight.stats.rates import Estimate
-from relight.web.bars import Column, draw_bars
-from relight.web.charts import Chart, colour_of
-from relight.web.intervals import Interval, draw_intervals
-from relight.web.lines import Line, draw_lines
-from relight.web.sparks import Block, draw_share, draw_span, draw_sparkline, draw_strip
-from relight.web.svg import find_ticks
+from relight.web.charts.bars import Bar, draw_bars
+from relight.web.charts.chart import Chart, colour_of
+from relight.web.charts.intervals import IntervalRow, draw_intervals
+from relight.web.charts.lines import Series, draw_lines
+from relight.web.charts.sparks import RunBlock, draw_share, draw_span, draw_sparkline, draw_strip
+from relight.web.charts.svg import find_ticks
 
 SHAPES = {"svg", "g", "a", "rect", "line", "circle", "polyline", "polygon", "text"}
 HOSTILE = (
@@ -53,8 +53,8 @@ def attributes_of(root: ElementTree.Element, name: str) -> list[str]:
 def test_bars_are_well_formed_whatever_they_are_called(
     told: list[tuple[str, list[float | None]]], name: str
 ) -> None:
-    columns = [Column(label=label, parts=parts, link=f"/s?m={label}") for label, parts in told]
-    chart = draw_bars(name, columns, names=[name, "other"], tell=tell)
+    columns = [Bar(label=label, parts=parts, link=f"/s?m={label}") for label, parts in told]
+    chart = draw_bars(name, columns, names=[name, "other"], formatter=tell)
     root = check(chart.svg)
     assert len(chart.rows) == len(columns)
     for place in ("x", "y", "width", "height"):
@@ -67,13 +67,13 @@ def test_lines_are_well_formed_whatever_they_are_called(
     told: list[list[float | None]], labels: list[str], name: str
 ) -> None:
     lines = [
-        Line(
+        Series(
             name=name,
             points=[None if one is None else Estimate(one, one * 0.9, one * 1.1) for one in line],
         )
         for line in told
     ]
-    chart = draw_lines(name, lines, labels=labels, tell=tell)
+    chart = draw_lines(name, lines, labels=labels, formatter=tell)
     root = check(chart.svg)
     assert len(chart.rows) == 3
     drawn = sum(one.tag == "polyline" for one in root.iter())
@@ -88,7 +88,7 @@ def count_runs(line: Sequence[float | None]) -> int:
 def test_strips_are_well_formed_whatever_they_are_called(
     told: list[tuple[str, str]], name: str
 ) -> None:
-    blocks = [Block(outcome=outcome, tip=tip, link=f"/jobs/{tip}") for outcome, tip in told]
+    blocks = [RunBlock(outcome=outcome, tip=tip, link=f"/jobs/{tip}") for outcome, tip in told]
     root = check(draw_strip(name, blocks))
     assert sum(one.tag == "a" for one in root.iter()) == min(len(blocks), 30)
 
@@ -98,21 +98,21 @@ def test_intervals_are_well_formed_whatever_they_are_called(
     told: list[tuple[str, float | None, str]], top: float
 ) -> None:
     rows = [
-        Interval(
+        IntervalRow(
             name=name,
             estimate=None if value is None else Estimate(value, -value, value),
             note=note,
         )
         for name, value, note in told
     ]
-    check(draw_intervals("arms", rows, tell=tell, bounds=(0.0, top)).svg)
+    check(draw_intervals("arms", rows, formatter=tell, bounds=(0.0, top)).svg)
 
 
 @given(st.lists(maybe, max_size=40), texts, values, values)
 def test_small_drawings_are_well_formed(
     told: list[float | None], name: str, one: float, other: float
 ) -> None:
-    drawn = draw_sparkline(name, told, tell=tell)
+    drawn = draw_sparkline(name, told, formatter=tell)
     assert drawn.startswith("<svg" if set(told) - {None} else "<span")
     if drawn.startswith("<svg"):
         check(drawn)
@@ -122,10 +122,12 @@ def test_small_drawings_are_well_formed(
 
 def test_a_bar_is_as_tall_as_its_value() -> None:
     columns = [
-        Column(label="Mon", parts=[30.0, 10.0], link="/sessions?since=mon"),
-        Column(label="Tue", parts=[None, 20.0]),
+        Bar(label="Mon", parts=[30.0, 10.0], link="/sessions?since=mon"),
+        Bar(label="Tue", parts=[None, 20.0]),
     ]
-    chart = draw_bars("Cost", columns, names=["opus", "haiku"], tell="${:.0f}".format, height=100)
+    chart = draw_bars(
+        "Cost", columns, names=["opus", "haiku"], formatter="${:.0f}".format, height=100
+    )
     root = check(chart.svg)
     tall = {
         (one.attrib["class"], one.attrib["x"]): float(one.attrib["height"])
@@ -141,8 +143,8 @@ def test_a_bar_is_as_tall_as_its_value() -> None:
 
 
 def test_every_figure_of_a_chart_is_in_its_table_too() -> None:
-    columns = [Column(label="Mon", parts=[3.0, None], link="/monday")]
-    chart = draw_bars("Cost", columns, names=["opus", "haiku"], tell="${:.0f}".format)
+    columns = [Bar(label="Mon", parts=[3.0, None], link="/monday")]
+    chart = draw_bars("Cost", columns, names=["opus", "haiku"], formatter="${:.0f}".format)
     assert chart.head == ["", "opus", "haiku", "total"]
     assert [(cell.text, cell.link) for cell in chart.rows[0]] == [
         ("Mon", "/monday"),
@@ -156,7 +158,11 @@ def test_every_figure_of_a_chart_is_in_its_table_too() -> None:
 def test_a_gap_in_a_line_is_not_bridged() -> None:
     found = [Estimate(0.5, 0.4, 0.6), None, Estimate(0.9, 0.8, 1.0)]
     chart = draw_lines(
-        "Success", [Line(name="opus", points=found)], labels=["a", "b", "c"], tell=str, top=1.0
+        "Success",
+        [Series(name="opus", points=found)],
+        labels=["a", "b", "c"],
+        formatter=str,
+        top=1.0,
     )
     root = check(chart.svg)
     assert sum(one.tag == "polyline" for one in root.iter()) == 2
@@ -165,7 +171,7 @@ def test_a_gap_in_a_line_is_not_bridged() -> None:
 
 
 def test_outcomes_are_told_by_height_and_not_by_colour_alone() -> None:
-    told = [Block(outcome=name, tip=name) for name in ("success", "failure", "unknown")]
+    told = [RunBlock(outcome=name, tip=name) for name in ("success", "failure", "unknown")]
     root = check(draw_strip("Runs", told))
     tall = {
         one.attrib["class"]: float(one.attrib["height"])
@@ -194,4 +200,4 @@ def test_there_are_as_many_colours_as_classes() -> None:
 
 
 def test_a_chart_of_nothing_is_a_chart() -> None:
-    assert isinstance(draw_bars("t", [], names=["a"], tell=str), Chart)
+    assert isinstance(draw_bars("t", [], names=["a"], formatter=str), Chart)

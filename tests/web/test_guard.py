@@ -100,7 +100,7 @@ def test_whatever_changes_something_needs_the_secret(client: TestClient, action:
         told = client.post(path, json={}, headers=headers)
         assert (told.status_code, told.json()["error"]) == (
             403,
-            "the secret is missing or an old one",
+            "the secret is missing or outdated",
         )
     assert client.post(path, data={"secret": "guessed"}).status_code == 403
 

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 import build
 import serving
-from relight.web.live import LOOK_SECONDS, Watcher
+from relight.store.changes import LOOK_SECONDS, ChangeWatcher
 
 OTHER = "22222222-aaaa-4aaa-8aaa-222222222222"
 
@@ -70,7 +70,7 @@ def test_a_page_says_which_version_it_was_made_of(home: Path) -> None:
 
 
 def test_however_many_ask_the_database_is_looked_at_ten_times_a_second(home: Path) -> None:
-    with closing(Watcher(serving.read_config(home))) as watcher:
+    with closing(ChangeWatcher(serving.read_config(home).database)) as watcher:
         watcher.version()
         looks: list[str] = []
         assert watcher.connection is not None
@@ -119,7 +119,7 @@ def test_a_store_that_went_away_is_told_and_not_made_anew(home: Path) -> None:
         home.rename(away)
         time.sleep(LOOK_SECONDS * 1.2)
         page = client.get("/sessions?since=all")
-        assert (page.status_code, "is not there any more" in page.text) == (503, True)
+        assert (page.status_code, "is gone" in page.text) == (503, True)
         assert client.get("/api/live").status_code == 503
         act = client.post("/api/jobs/a/pause", headers={"X-Relight-Secret": secret}, json={})
         assert act.status_code == 503
@@ -150,4 +150,4 @@ def test_a_store_that_a_newer_relight_has_changed_is_refused_and_says_what_to_do
         page = client.get("/")
         assert page.status_code == 503
         assert "schema 9999" in page.text
-        assert "start it anew" in page.text
+        assert "restart `relight serve`" in page.text

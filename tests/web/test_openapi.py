@@ -15,9 +15,9 @@ from starlette.testclient import TestClient
 
 from relight.reports.totals import KEYS
 from relight.web.actions import ACTIONS
-from relight.web.api import READINGS
+from relight.web.api import QUERIES
 from relight.web.app import create_app
-from relight.web.questions import Nothing
+from relight.web.parameters import NoParameters
 from relight.web.routes import DOCUMENT
 
 EXAMPLES = 20
@@ -80,13 +80,13 @@ def test_the_api_keeps_to_its_document(
 
 
 def test_every_address_of_the_api_is_in_the_document_and_no_other() -> None:
-    served = {(plain(one.path), "get") for one in READINGS}
+    served = {(plain(one.path), "get") for one in QUERIES}
     served |= {(plain(one.path), "post") for one in ACTIONS}
     served |= {(path, "get") for path in ALONE}
     assert set(OPERATIONS) == served
 
 
-@pytest.mark.parametrize("reading", READINGS, ids=lambda one: one.path)
+@pytest.mark.parametrize("reading", QUERIES, ids=lambda one: one.path)
 def test_the_document_has_the_parameters_that_are_read(client: TestClient, reading: Any) -> None:
     document = client.get("/api/openapi.json").json()
     told = [
@@ -96,7 +96,7 @@ def test_the_document_has_the_parameters_that_are_read(client: TestClient, readi
         for one in PATHS[plain(reading.path)]["get"].get("parameters", ())
     ]
     asked = {one["name"] for one in told if one["in"] == "query"}
-    assert asked == set(reading.question.__struct_fields__)
+    assert asked == set(reading.parameters.__struct_fields__)
     named = {one["name"] for one in told if one["in"] == "path"}
     assert named == set(re.findall(r"{(\w+)}", plain(reading.path)))
 
@@ -106,7 +106,7 @@ def test_the_document_has_the_fields_that_are_sent(client: TestClient, action: A
     document = client.get("/api/openapi.json").json()
     body = PATHS[plain(action.path)]["post"].get("requestBody")
     if body is None:
-        assert action.body is Nothing
+        assert action.body is NoParameters
         return
     name = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
     fields = document["components"]["schemas"][name]

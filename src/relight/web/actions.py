@@ -1,4 +1,4 @@
-"""What the API changes: each by a store of its own, never by the ones that pages read from."""
+"""Changes made through the API, each with its own writable store."""
 
 import subprocess
 import sys
@@ -9,93 +9,91 @@ from typing import Any
 
 from msgspec import Struct
 
+from relight.reports.labels import label_session as write_label
+from relight.reports.sessions import find_session, name_session
 from relight.store import Store
-from relight.web import questions as ask
+from relight.times import write_time
+from relight.warm import library
+from relight.warm.capture import capture_template
+from relight.warm.curation import take_into_use
+from relight.warm.telling import show_template
+from relight.web import parameters as given
+from relight.work.jobs import registry
 
 Path = Mapping[str, str]
 
 
 class Action(Struct, frozen=True):
-    """An address that something is sent to, what may be sent, and what does it."""
+    """An address that takes a POST: its body and the function that acts on it."""
 
     path: str
     body: type[Any]
     act: Callable[[Store, Any, Path], Any]
 
 
-def label(store: Store, sent: ask.Label, path: Path) -> Any:
-    from relight.reports.labels import label_session
-    from relight.reports.sessions import find_session, name_session
-
+def label_session(store: Store, body: given.LabelBody, path: Path) -> Any:
+    """Label a session's outcome; a label overrides all other evidence."""
     found = find_session(store, path["session"])
-    label_session(store, found, sent.outcome, why=sent.why or None)
-    return {"session": name_session(store, found), "outcome": sent.outcome, "why": sent.why or None}
+    write_label(store, found, body.outcome, why=body.why or None)
+    return {"session": name_session(store, found), "outcome": body.outcome, "why": body.why or None}
 
 
-def capture(store: Store, sent: ask.Capture, path: Path) -> Any:
-    from relight.warm.capture import capture_template
-    from relight.warm.telling import show_template
-
-    made = capture_template(
+def capture_session(store: Store, body: given.CaptureBody, path: Path) -> Any:
+    """Capture a template from a session."""
+    captured = capture_template(
         store,
         path["session"],
-        name=sent.name or None,
-        description=sent.description,
-        tags=[tag.strip() for tag in sent.tags.split(",") if tag.strip()],
-        project=sent.project or None,
-        outcome=sent.outcome or None,
-        force=sent.force,
+        name=body.name or None,
+        description=body.description,
+        tags=[tag.strip() for tag in body.tags.split(",") if tag.strip()],
+        project=body.project or None,
+        outcome=body.outcome or None,
+        force=body.force,
     )
-    return show_template(made)
+    return show_template(captured)
 
 
-def capture_of(store: Store, sent: ask.CaptureOf, _: Path) -> Any:
-    return capture(store, sent, {"session": sent.session})
+def create_template(store: Store, body: given.CaptureSessionBody, _: Path) -> Any:
+    """Capture a template from the session named in the body."""
+    return capture_session(store, body, {"session": body.session})
 
 
-def retire(store: Store, sent: ask.Retire, path: Path) -> Any:
-    from relight.warm.library import retire_template
+def retire_template(store: Store, body: given.RetireBody, path: Path) -> Any:
+    """Retire a template: no session starts with it any more."""
+    library.retire_template(store, path["template"], why=body.why)
+    return _show_template(store, path["template"])
 
-    retire_template(store, path["template"], why=sent.why)
-    return _tell_template(store, path["template"])
 
-
-def restore(store: Store, _: ask.Nothing, path: Path) -> Any:
-    from relight.warm.curation import take_into_use
-    from relight.warm.library import find_template
-
-    found = find_template(store, path["template"])
+def restore_template(store: Store, _: given.NoParameters, path: Path) -> Any:
+    """Put a retired or proposed template into use."""
+    found = library.find_template(store, path["template"])
     if found.state != "live":
         take_into_use(store, found)
-    return _tell_template(store, path["template"])
+    return _show_template(store, path["template"])
 
 
-def _tell_template(store: Store, name: str) -> Any:
-    from relight.warm.library import find_template
-    from relight.warm.telling import show_template
-
-    return show_template(find_template(store, name), with_seed=False)
+def _show_template(store: Store, name: str) -> Any:
+    return show_template(library.find_template(store, name), with_seed=False)
 
 
-def pause(store: Store, _: ask.Nothing, path: Path) -> Any:
-    from relight.work.jobs.registry import pause_job
-
-    pause_job(store, path["job"])
-    return _tell_job(store, path["job"])
-
-
-def resume(store: Store, _: ask.Nothing, path: Path) -> Any:
-    from relight.work.jobs.registry import resume_job
-
-    resume_job(store, path["job"], now=round(time.time() * 1000))
-    return _tell_job(store, path["job"])
+def pause_job(store: Store, _: given.NoParameters, path: Path) -> Any:
+    """Start no run of a job until it is resumed."""
+    registry.pause_job(store, path["job"])
+    return _show_job(store, path["job"])
 
 
-def run(store: Store, _: ask.Nothing, path: Path) -> Any:
-    """Begin a run in a process of its own: it may last for hours, and must outlive this one."""
-    from relight.work.jobs.registry import find_job
+def resume_job(store: Store, _: given.NoParameters, path: Path) -> Any:
+    """Let runs of a paused job start again."""
+    registry.resume_job(store, path["job"], now=round(time.time() * 1000))
+    return _show_job(store, path["job"])
 
-    name = find_job(store, path["job"]).name
+
+def run_job(store: Store, _: given.NoParameters, path: Path) -> Any:
+    """Start a run of a job now.
+
+    The run has its own process: it may last for hours and outlive the server.
+    """
+    name = registry.find_job(store, path["job"]).name
     child = subprocess.Popen(
         [sys.executable, "-m", "relight", "--home", str(store.config.home), "job", "run", name],
         stdin=subprocess.DEVNULL,
@@ -103,26 +101,23 @@ def run(store: Store, _: ask.Nothing, path: Path) -> Any:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    # its end is taken note of, or it would stay in the system's table
+    # reap the child, or it would stay in the process table
     threading.Thread(target=child.wait, daemon=True).start()
     return {"job": name, "is_begun": True}
 
 
-def _tell_job(store: Store, name: str) -> Any:
-    from relight.times import write_time
-    from relight.work.jobs.registry import find_state
-
-    state, due = find_state(store, name)
+def _show_job(store: Store, name: str) -> Any:
+    state, due = registry.find_state(store, name)
     return {"job": name, "state": state, "next_run_at": write_time(due)}
 
 
 ACTIONS = (
-    Action("/api/sessions/{session:path}/label", ask.Label, label),
-    Action("/api/sessions/{session:path}/template", ask.Capture, capture),
-    Action("/api/templates", ask.CaptureOf, capture_of),
-    Action("/api/templates/{template:path}/retire", ask.Retire, retire),
-    Action("/api/templates/{template:path}/restore", ask.Nothing, restore),
-    Action("/api/jobs/{job:path}/run", ask.Nothing, run),
-    Action("/api/jobs/{job:path}/pause", ask.Nothing, pause),
-    Action("/api/jobs/{job:path}/resume", ask.Nothing, resume),
+    Action("/api/sessions/{session:path}/label", given.LabelBody, label_session),
+    Action("/api/sessions/{session:path}/template", given.CaptureBody, capture_session),
+    Action("/api/templates", given.CaptureSessionBody, create_template),
+    Action("/api/templates/{template:path}/retire", given.RetireBody, retire_template),
+    Action("/api/templates/{template:path}/restore", given.NoParameters, restore_template),
+    Action("/api/jobs/{job:path}/run", given.NoParameters, run_job),
+    Action("/api/jobs/{job:path}/pause", given.NoParameters, pause_job),
+    Action("/api/jobs/{job:path}/resume", given.NoParameters, resume_job),
 )

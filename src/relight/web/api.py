@@ -1,4 +1,7 @@
-"""What the API tells: one function for each address, with the shapes of the command line's JSON."""
+"""Queries of the API: one function per address, with the shapes of the command line's JSON.
+
+A function's docstring and types are its entry in the API's document.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -6,38 +9,46 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from relight.errors import MissingError, RelightError
+from relight.reports import doctor, failures, runs, sessions, steps
 from relight.reports.filters import Filter
-from relight.reports.listing import Listing, list_sessions
+from relight.reports.listing import Listing
+from relight.reports.listing import list_sessions as list_page
+from relight.reports.skills.averages import query_skill_ema, read_half_life
+from relight.reports.skills.comparison import compare_models
+from relight.reports.skills.uses import read_daily
 from relight.reports.totals import KEYS, report
 from relight.store import Store
-from relight.web import questions as ask
+from relight.warm import library
+from relight.warm.results import read_stats
+from relight.warm.telling import show_template
+from relight.web import parameters as given
+from relight.web.arms import read_arms
 from relight.web.filters import Filters, choose
+from relight.work.experiments import as_json, pairs
+from relight.work.experiments.overview import read_overview as read_started
+from relight.work.experiments.register import find_experiment
+from relight.work.moa import traces
 
 Path = Mapping[str, str]
 
 
-class Reading(Struct, frozen=True):
-    """An address of the API: what may be asked there, and the function that answers."""
+class Query(Struct, frozen=True):
+    """An address of the API: its parameters and the function that reads the response.
+
+    `may_miss` is set if a parameter names something that may not exist.
+    """
 
     path: str
-    question: type[Any]
-    answer: Callable[[Store, Any, Path], Any]
+    parameters: type[Any]
+    read: Callable[[Store, Any, Path], Any]
+    may_miss: bool = False
 
 
-def read_report(store: Store, asked: ask.Report, _: Path) -> Any:
-    keys = [key.strip() for key in asked.by.split(",") if key.strip()]
-    if not keys:
-        raise RelightError("`by` names no key", f"there are {', '.join(KEYS)}")
-    return report(store, keys, _choose(store, asked))
-
-
-def read_overview(store: Store, asked: ask.Chosen, _: Path) -> Any:
-    from relight.reports.failures import read_failures
-    from relight.reports.runs import read_jobs
-
+def read_overview(store: Store, asked: given.FilterParameters, _: Path) -> Any:
+    """The period at a glance: totals, models, projects, failures and jobs."""
     chosen = _choose(store, asked)
     days = report(store, ("day",), chosen)
-    found = read_failures(store, chosen)
+    found = failures.read_failures(store, chosen)
     return {
         "total": days.total,
         "days": days.rows,
@@ -45,11 +56,20 @@ def read_overview(store: Store, asked: ask.Chosen, _: Path) -> Any:
         "projects": report(store, ("project",), chosen).rows,
         "failures": found["failures"],
         "spirals": found["spirals"],
-        "jobs": read_jobs(store),
+        "jobs": runs.read_jobs(store),
     }
 
 
-def read_sessions(store: Store, asked: ask.Sessions, _: Path) -> Any:
+def read_report(store: Store, asked: given.ReportParameters, _: Path) -> Any:
+    """Totals by day, model, project and more."""
+    keys = [key.strip() for key in asked.by.split(",") if key.strip()]
+    if not keys:
+        raise RelightError("`by` names no key", f"known: {', '.join(KEYS)}")
+    return report(store, keys, _choose(store, asked))
+
+
+def list_sessions(store: Store, asked: given.SessionListParameters, _: Path) -> Any:
+    """Sessions, one page at a time."""
     wanted = Listing(
         search=asked.search,
         outcome=asked.outcome or None,
@@ -67,32 +87,30 @@ def read_sessions(store: Store, asked: ask.Sessions, _: Path) -> Any:
         after=asked.after or None,
         limit=asked.limit,
     )
-    return list_sessions(store, _choose(store, asked), wanted)
+    return list_page(store, _choose(store, asked), wanted)
 
 
-def read_session(store: Store, _: ask.Nothing, path: Path) -> Any:
-    from relight.reports import sessions
+def read_session(store: Store, _: given.NoParameters, path: Path) -> Any:
+    """One session with all its turns and tool calls.
 
+    A very long session is better read by its steps: this response has them all.
+    """
     return sessions.read_session(store, sessions.find_session(store, path["session"]))
 
 
-def read_steps(store: Store, asked: ask.Steps, path: Path) -> Any:
-    from relight.reports import steps
-    from relight.reports.sessions import find_session
-
-    found = find_session(store, path["session"])
+def list_steps(store: Store, asked: given.StepListParameters, path: Path) -> Any:
+    """A session's turns and tool calls in order, one page at a time."""
+    found = sessions.find_session(store, path["session"])
     return steps.read_steps(store, found, after=asked.after or None, limit=asked.limit)
 
 
-def read_failures(store: Store, asked: ask.Chosen, _: Path) -> Any:
-    from relight.reports import failures
-
+def read_failures(store: Store, asked: given.FilterParameters, _: Path) -> Any:
+    """Failures by kind and tool, and spirals."""
     return {"since": asked.since, **failures.read_failures(store, _choose(store, asked))}
 
 
-def read_skill_stats(store: Store, asked: ask.SkillStats, _: Path) -> Any:
-    from relight.reports.skills.uses import read_daily
-
+def read_skill_stats(store: Store, asked: given.SkillDayParameters, _: Path) -> Any:
+    """Uses, outcomes, costs and times of skills by day and model."""
     chosen = _choose(store, asked)
     if asked.skill:
         _check_skill(asked.skill)
@@ -100,37 +118,32 @@ def read_skill_stats(store: Store, asked: ask.SkillStats, _: Path) -> Any:
     return {"since": chosen.since, "until": chosen.until, "rows": rows}
 
 
-def read_skill_ema(store: Store, asked: ask.SkillEma, _: Path) -> Any:
-    from relight.reports.skills.averages import query_skill_ema, read_half_life
-
+def read_skill_averages(store: Store, asked: given.SkillAverageParameters, _: Path) -> Any:
+    """Moving averages of each skill: the newest days count most."""
     half_life = read_half_life(asked.alpha or None, asked.half_life_days or None)
     rows = query_skill_ema(store, window_days=asked.window_days, half_life_days=half_life)
     return {"window_days": asked.window_days, "half_life_days": half_life, "rows": rows}
 
 
-def compare_skill(store: Store, asked: ask.SkillCompare, _: Path) -> Any:
-    from relight.reports.skills.comparison import compare_models
-
+def compare_skill(store: Store, asked: given.SkillComparisonParameters, _: Path) -> Any:
+    """Whether a cheaper model is good enough for a skill."""
     _check_skill(asked.skill)
     names = [name.strip() for name in (asked.models or "").split(",") if name.strip()]
     return compare_models(store, asked.skill, models=names or None, margin=asked.margin)
 
 
-def read_jobs(store: Store, _: ask.Nothing, __: Path) -> Any:
-    from relight.reports import runs
-
+def list_jobs(store: Store, _: given.NoParameters, __: Path) -> Any:
+    """Scheduled jobs, also those of other schedulers, with the results of their runs."""
     return {"jobs": runs.read_jobs(store)}
 
 
-def read_runs(store: Store, asked: ask.Runs, _: Path) -> Any:
-    from relight.reports import runs
-
+def list_runs(store: Store, asked: given.RunListParameters, _: Path) -> Any:
+    """Runs of jobs, newest first."""
     return {"runs": runs.read_runs(store, asked.job or None, limit=asked.limit)}
 
 
-def read_job(store: Store, _: ask.Nothing, path: Path) -> Any:
-    from relight.reports import runs
-
+def read_job(store: Store, _: given.NoParameters, path: Path) -> Any:
+    """One job and its runs, newest first."""
     name = path["job"]
     meant = runs.find_meant(store, name)
     for job in runs.read_jobs(store):
@@ -139,100 +152,92 @@ def read_job(store: Store, _: ask.Nothing, path: Path) -> Any:
     raise MissingError(f"there is no job {name!r}", "`relight job list` shows them")
 
 
-def read_templates(store: Store, asked: ask.Templates, _: Path) -> Any:
-    from relight.warm import library
-    from relight.warm.telling import show_template
-
+def list_templates(store: Store, asked: given.TemplateListParameters, _: Path) -> Any:
+    """Templates, each in its newest version."""
     every = [*library.read_templates(store), *library.read_candidates(store)]
     shown = [one for one in every if asked.state in (UNSET, one.state)]
     return {"templates": [show_template(one, with_seed=False) for one in shown]}
 
 
-def read_template_stats(store: Store, _: ask.Nothing, __: Path) -> Any:
-    from relight.warm.results import read_stats
-
+def read_template_stats(store: Store, _: given.NoParameters, __: Path) -> Any:
+    """Results of every version of every template."""
     return {"templates": read_stats(store)}
 
 
-def read_template(store: Store, asked: ask.Template, path: Path) -> Any:
-    from relight.warm import library
-    from relight.warm.telling import show_template
-
+def read_template(store: Store, asked: given.TemplateParameters, path: Path) -> Any:
+    """One template with its seed."""
     found = library.find_template(store, path["template"], version=asked.version or None)
     versions = [one.version for one in library.read_versions(store, found.name)]
     return show_template(found) | {"versions": versions}
 
 
-def read_experiment(store: Store, asked: ask.Experiment, _: Path) -> Any:
-    from relight.web.arms import read_arms
-    from relight.work.experiments import as_json
-
+def read_experiment(store: Store, asked: given.HoldoutParameters, _: Path) -> Any:
+    """Warm starts compared with those held out cold, with a verdict."""
     return as_json(read_arms(store, asked.template or None, effect=asked.effect))
 
 
-def list_experiments(store: Store, _: ask.Nothing, __: Path) -> Any:
-    from relight.work.experiments.overview import read_overview as read_started
-
+def list_experiments(store: Store, _: given.NoParameters, __: Path) -> Any:
+    """Experiments that were run task by task, newest first."""
     return {"experiments": read_started(store)}
 
 
-def read_pairs(store: Store, _: ask.Nothing, path: Path) -> Any:
-    from relight.work.experiments.pairs import as_json, read_paired_report
-    from relight.work.experiments.register import find_experiment
-
-    return as_json(read_paired_report(store, find_experiment(store, path["experiment"])))
-
-
-def read_traces(store: Store, _: ask.Nothing, __: Path) -> Any:
-    from relight.work.moa.traces import list_traces
-
-    return {"traces": list_traces(store.config.trace_folder)}
+def read_pairs(store: Store, _: given.NoParameters, path: Path) -> Any:
+    """One experiment: the same tasks in both arms, with a verdict."""
+    experiment = find_experiment(store, path["experiment"])
+    return pairs.as_json(pairs.read_paired_report(store, experiment))
 
 
-def read_trace(store: Store, asked: ask.Trace, path: Path) -> Any:
-    from relight.work.moa.traces import find_trace, tell_trace
+def list_traces(store: Store, _: given.NoParameters, __: Path) -> Any:
+    """Traced sessions of mixtures, newest first."""
+    return {"traces": traces.list_traces(store.config.trace_folder)}
 
-    return tell_trace(find_trace(store.config.trace_folder, path["session"]), asked.turn or None)
+
+def read_trace(store: Store, asked: given.TraceParameters, path: Path) -> Any:
+    """A mixture's trace: each model's input, output and cost."""
+    found = traces.find_trace(store.config.trace_folder, path["session"])
+    return traces.tell_trace(found, asked.turn or None)
 
 
-def examine(store: Store, _: ask.Nothing, __: Path) -> Any:
-    from relight.reports import doctor
+def examine(store: Store, _: given.NoParameters, __: Path) -> Any:
+    """Agents found, files read and unreadable, models without a price, the database's health.
 
+    Reads the whole database, so it takes as long as that.
+    """
     return doctor.examine(store)
 
 
 def _check_skill(name: str) -> None:
     if not name.strip() or "\0" in name:
-        raise MissingError("no skill has such a name", "`/api/skills/stats` has those there are")
+        raise MissingError("no skill has such a name", "`/api/skills/stats` lists them")
 
 
 def _choose(store: Store, asked: Any) -> Filter:
-    """The filter in a question, read as the pages read theirs."""
+    """Return the filter in the parameters, read as the pages read theirs."""
     names = [name for name in Filters.__struct_fields__ if getattr(asked, name, UNSET)]
     return choose(store, Filters(**{name: getattr(asked, name) for name in names}))
 
 
-# what is named in a path may hold a slash, so the longer paths come first
-READINGS = (
-    Reading("/api/overview", ask.Chosen, read_overview),
-    Reading("/api/report", ask.Report, read_report),
-    Reading("/api/sessions", ask.Sessions, read_sessions),
-    Reading("/api/sessions/{session:path}/steps", ask.Steps, read_steps),
-    Reading("/api/sessions/{session:path}", ask.Nothing, read_session),
-    Reading("/api/failures", ask.Chosen, read_failures),
-    Reading("/api/skills/stats", ask.SkillStats, read_skill_stats),
-    Reading("/api/skills/ema", ask.SkillEma, read_skill_ema),
-    Reading("/api/skills/compare", ask.SkillCompare, compare_skill),
-    Reading("/api/jobs", ask.Nothing, read_jobs),
-    Reading("/api/jobs/history", ask.Runs, read_runs),
-    Reading("/api/jobs/{job:path}", ask.Nothing, read_job),
-    Reading("/api/templates", ask.Templates, read_templates),
-    Reading("/api/templates/stats", ask.Nothing, read_template_stats),
-    Reading("/api/templates/{template:path}", ask.Template, read_template),
-    Reading("/api/experiments", ask.Experiment, read_experiment),
-    Reading("/api/experiments/list", ask.Nothing, list_experiments),
-    Reading("/api/experiments/{experiment:path}", ask.Nothing, read_pairs),
-    Reading("/api/moa/traces", ask.Nothing, read_traces),
-    Reading("/api/moa/traces/{session:path}", ask.Trace, read_trace),
-    Reading("/api/doctor", ask.Nothing, examine),
+# a name in a path may contain a slash, so the longer paths come first
+QUERIES = (
+    Query("/api/overview", given.FilterParameters, read_overview),
+    Query("/api/report", given.ReportParameters, read_report),
+    Query("/api/sessions", given.SessionListParameters, list_sessions),
+    Query("/api/sessions/{session:path}/steps", given.StepListParameters, list_steps),
+    Query("/api/sessions/{session:path}", given.NoParameters, read_session),
+    Query("/api/failures", given.FilterParameters, read_failures),
+    Query("/api/skills/stats", given.SkillDayParameters, read_skill_stats, may_miss=True),
+    Query("/api/skills/ema", given.SkillAverageParameters, read_skill_averages),
+    Query("/api/skills/compare", given.SkillComparisonParameters, compare_skill, may_miss=True),
+    Query("/api/jobs", given.NoParameters, list_jobs),
+    Query("/api/jobs/history", given.RunListParameters, list_runs, may_miss=True),
+    Query("/api/jobs/{job:path}", given.NoParameters, read_job),
+    Query("/api/templates", given.TemplateListParameters, list_templates),
+    Query("/api/templates/stats", given.NoParameters, read_template_stats),
+    Query("/api/templates/{template:path}", given.TemplateParameters, read_template),
+    Query("/api/experiments", given.HoldoutParameters, read_experiment, may_miss=True),
+    Query("/api/experiments/list", given.NoParameters, list_experiments),
+    Query("/api/experiments/{experiment:path}", given.NoParameters, read_pairs),
+    Query("/api/moa/traces", given.NoParameters, list_traces),
+    Query("/api/moa/traces/{session:path}", given.TraceParameters, read_trace),
+    Query("/api/doctor", given.NoParameters, examine),
 )

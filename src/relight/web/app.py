@@ -15,11 +15,10 @@ from starlette.types import ASGIApp
 from relight.errors import MissingError, RelightError, StoreError
 from relight.web.filters import Filters
 from relight.web.guard import Guard
-from relight.web.login import login_route
 from relight.web.page import page_route
 from relight.web.pages import PAGES, Page
 from relight.web.request import RefusedError
-from relight.web.routes import JSON, api_routes, check_local
+from relight.web.routes import JSON, api_routes, check_local, login_route
 from relight.web.site import Site
 
 
@@ -30,12 +29,12 @@ def create_app(
     hosts: Iterable[str] = (),
     is_loopback: bool = True,
 ) -> ASGIApp:
-    """The dashboard of a home folder.
+    """Return the dashboard of a home folder as an ASGI application.
 
-    With a token nothing is told without it; `hosts` are further names it is reached by.
+    With a token, every request must carry it. `hosts` are further names of this server.
     """
     site = Site(home, token=token)
-    tell = tell_error(site)
+    respond = error_responder(site)
 
     @asynccontextmanager
     async def close_at_end(_: Starlette) -> AsyncIterator[None]:
@@ -48,20 +47,20 @@ def create_app(
             *(page_route(site, page) for page in PAGES),
             *api_routes(site),
             login_route(site),
-            Route("/static/{name}", site.statics.answer, methods=["GET"]),
+            Route("/static/{name}", site.static_files.respond, methods=["GET"]),
         ],
-        exception_handlers={RelightError: tell, HTTPException: tell, Exception: tell},
+        exception_handlers={RelightError: respond, HTTPException: respond, Exception: respond},
     )
-    # outermost, so that not even an error is told without its headers
+    # outermost, so that error responses get its headers too
     return Guard(app, token=token, hosts=hosts, is_loopback=is_loopback)
 
 
-def tell_error(site: Site) -> Callable[[Request, Exception], Response]:
-    """What went wrong, told in the manner it was asked: JSON for programs, a page for people."""
+def error_responder(site: Site) -> Callable[[Request, Exception], Response]:
+    """Return a handler that responds to errors with JSON for programs and a page for people."""
 
-    def tell(request: Request, error: Exception) -> Response:
+    def respond(request: Request, error: Exception) -> Response:
         is_program = request.url.path.startswith("/api/")
-        status, message, hint = judge_error(error, is_program=is_program)
+        status, message, hint = describe_error(error, is_program=is_program)
         headers = error.headers if isinstance(error, HTTPException) else None
         is_form = request.headers.get("content-type", "").startswith("application/x-www-form")
         if is_program and not is_form:
@@ -78,17 +77,18 @@ def tell_error(site: Site) -> Callable[[Request, Exception], Response]:
         )
         return HTMLResponse(text, status_code=status, headers=headers)
 
-    return tell
+    return respond
 
 
 def find_back(request: Request) -> str:
-    """The page of ours that a form was sent from, else the overview."""
-    came = urlsplit(request.headers.get("referer", ""))
-    is_ours = came.netloc == request.headers.get("host")
-    return check_local(urlunsplit(("", "", came.path, came.query, ""))) if is_ours else "/"
+    """Return the page that sent a form, else the overview."""
+    referer = urlsplit(request.headers.get("referer", ""))
+    is_ours = referer.netloc == request.headers.get("host")
+    return check_local(urlunsplit(("", "", referer.path, referer.query, ""))) if is_ours else "/"
 
 
-def judge_error(error: Exception, *, is_program: bool) -> tuple[int, str, str | None]:
+def describe_error(error: Exception, *, is_program: bool) -> tuple[int, str, str | None]:
+    """Return the status, message and hint of an error."""
     addresses = "/api/openapi.json" if is_program else "the navigation"
     match error:
         case RefusedError():
@@ -101,10 +101,10 @@ def judge_error(error: Exception, *, is_program: bool) -> tuple[int, str, str | 
             return 400, error.message, error.hint
         case HTTPException(status_code=404):
             thing = "address" if is_program else "page"
-            return 404, f"there is no such {thing}", f"{addresses} shows those there are"
+            return 404, f"there is no such {thing}", f"{addresses} lists them"
         case HTTPException(status_code=405):
-            return 405, "that cannot be done here", f"{addresses} shows what can"
+            return 405, "this method is not allowed here", f"{addresses} lists what is"
         case HTTPException():
             return error.status_code, error.detail, None
         case _:
-            return 500, "Relight failed to make this page", "its terminal shows what happened"
+            return 500, "Relight could not build this page", "its terminal shows the error"

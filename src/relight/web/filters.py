@@ -1,4 +1,4 @@
-"""The filters that every page and every list has in its address."""
+"""The filters in the address of every page and list."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ PLAIN = re.compile(r"[\w.~-]*", re.ASCII)
 
 
 class Filters(Struct, frozen=True, kw_only=True):
-    """The filters as they stand in the address; an empty text is a filter not set.
+    """The filters as written in the address; an empty text is a filter that is not set.
 
     >>> Filters(model="opus").link("/sessions", source="codex")
     '/sessions?source=codex&model=opus'
@@ -31,7 +31,7 @@ class Filters(Struct, frozen=True, kw_only=True):
     search: str = ""
 
     def link(self, path: str, /, **changes: object) -> str:
-        """An address with these filters but for the changes; None takes a parameter out."""
+        """Return an address with these filters and the changes; None removes a parameter."""
         values = {name: getattr(self, name) for name in NAMES} | changes
         kept = [
             f"{_quote(name)}={_quote(str(value))}"
@@ -46,12 +46,12 @@ NAMES = Filters.__struct_fields__
 
 
 def _quote(text: str) -> str:
-    # a page has a thousand links, and what most of them say needs no quoting
+    # a page has a thousand links, and most values need no quoting
     return text if PLAIN.fullmatch(text) else quote_plus(text)
 
 
 def read_filters(query: Mapping[str, str]) -> Filters:
-    """The filters of an address; what is too long to be one is an error."""
+    """Return the filters of an address; raise if one is too long."""
     found = {name: query[name].strip() for name in NAMES if query.get(name, "").strip()}
     for name, value in found.items():
         if len(value) > LONGEST:
@@ -62,7 +62,7 @@ def read_filters(query: Mapping[str, str]) -> Filters:
 
 
 def choose(store: Store, filters: Filters, *, now: datetime | None = None) -> Filter:
-    """The filters as reports understand them: days for words such as `7d`."""
+    """Return the filters as reports take them, with days for words such as `7d`."""
     given: dict[str, Any] = {
         name: getattr(filters, name) or None for name in ("until", "source", "model", "project")
     }

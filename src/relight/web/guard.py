@@ -1,4 +1,4 @@
-"""Who may ask: the browser of this machine, or whoever has the token; never another web site."""
+"""Access control: this machine's browser or a holder of the token, never another web site."""
 
 import hmac
 import re
@@ -14,11 +14,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 COOKIE = "relight_token"
-# what is served to those who have not shown the token yet
+# served without the token
 OPEN = re.compile(r"/login|/static/[^/]+")
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?", re.IGNORECASE)
 LONGEST_QUERY = 8192
-# nothing from elsewhere, nothing written into a page, no page inside another
+# no outside content, no inline scripts or styles, no framing
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
     " connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -27,7 +27,7 @@ HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # `no-referrer` would take the Origin out of our own forms
+    # `no-referrer` would remove the Origin from our own forms
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -36,10 +36,10 @@ HEADERS = {
 
 
 class Guard:
-    """Turns away what is not for us, and tells browsers what our pages may do.
+    """Refuses foreign requests, and adds security headers to every response.
 
-    A web site can make its own name point to 127.0.0.1 and then ask as if it were us; it cannot
-    choose the Host that the browser writes. So only names that are ours are served.
+    A web site can make its own name point to 127.0.0.1 and send requests that look like ours. It
+    cannot choose the Host that the browser sends, so only this server's names are accepted.
     """
 
     def __init__(
@@ -61,21 +61,21 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        is_kept = scope["path"].startswith("/static/")
+        is_static = scope["path"].startswith("/static/")
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
-                if not is_kept:
+                if not is_static:
                     headers["Cache-Control"] = "no-store"
             await send(message)
 
-        refusal = self._judge(scope, Headers(scope=scope))
+        refusal = self._check(scope, Headers(scope=scope))
         await (refusal or self.app)(scope, receive, send_guarded)
 
-    def _judge(self, scope: Scope, headers: Headers) -> Response | None:
-        """Why a request is turned away; None if it may pass."""
+    def _check(self, scope: Scope, headers: Headers) -> Response | None:
+        """Return the response to a refused request; None if it may pass."""
         host = headers.get("host", "")
         if not self._is_ours(host):
             return _refuse(
@@ -83,35 +83,47 @@ class Guard:
             )
         origin = headers.get("origin")
         if origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}"):
-            return _refuse(scope, 403, "asked from another site", "ask from Relight's own pages")
+            return _refuse(
+                scope,
+                403,
+                "the request comes from another site",
+                "send it from Relight's own pages",
+            )
         is_foreign = headers.get("sec-fetch-site", "none") in ("cross-site", "same-site")
         is_opening = headers.get("sec-fetch-mode") == "navigate" and scope["method"] == "GET"
         if is_foreign and not is_opening:
-            return _refuse(scope, 403, "asked from another site", "ask from Relight's own pages")
+            return _refuse(
+                scope,
+                403,
+                "the request comes from another site",
+                "send it from Relight's own pages",
+            )
         if len(scope["query_string"]) > LONGEST_QUERY:
-            return _refuse(scope, 414, "the address is too long", "ask for less at once")
+            return _refuse(scope, 414, "the address is too long", "request less at once")
         if self.token is None or OPEN.fullmatch(scope["path"]) or self._has_token(headers):
             return None
         if scope["path"].startswith("/api/"):
-            refusal = _refuse(scope, 401, "a token is needed", "send `Authorization: Bearer TOKEN`")
+            refusal = _refuse(
+                scope, 401, "a token is required", "send `Authorization: Bearer TOKEN`"
+            )
             refusal.headers["WWW-Authenticate"] = "Bearer"
             return refusal
-        asked = scope["path"] + ("?" if scope["query_string"] else "")
-        asked += scope["query_string"].decode("latin-1")
-        return RedirectResponse(f"/login?next={quote(asked, safe='/')}", status_code=303)
+        address = scope["path"] + ("?" if scope["query_string"] else "")
+        address += scope["query_string"].decode("latin-1")
+        return RedirectResponse(f"/login?next={quote(address, safe='/')}", status_code=303)
 
     def _is_ours(self, host: str) -> bool:
         found = HOST.fullmatch(host)
         if found is None:
             return False
         name = found[1].lower()
-        # no name leads to an address that stands there itself
+        # a numeric address cannot be pointed here by another site
         return name in self.hosts or (not self.is_loopback and _is_address(name.strip("[]")))
 
     def _has_token(self, headers: Headers) -> bool:
         assert self.token is not None
-        kind, _, told = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and is_same(told.strip(), self.token):
+        kind, _, sent = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and is_same(sent.strip(), self.token):
             return True
         cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
         return is_same(cookie, make_cookie(self.token))
@@ -132,10 +144,10 @@ def _refuse(scope: Scope, status: int, message: str, hint: str) -> Response:
 
 
 def make_cookie(token: str) -> str:
-    """What a browser keeps in place of the token itself."""
+    """Return the cookie's value: a proof of the token, not the token."""
     return hmac.new(token.encode(), b"relight cookie", "sha256").hexdigest()
 
 
-def is_same(told: str, expected: str) -> bool:
-    """Compared in a time that does not tell how much of it is right."""
-    return hmac.compare_digest(told.encode(), expected.encode())
+def is_same(sent: str, expected: str) -> bool:
+    """True if both are equal, compared in constant time."""
+    return hmac.compare_digest(sent.encode(), expected.encode())

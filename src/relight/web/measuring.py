@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from relight.stats.rates import Estimate
 from relight.text import count, dollars, seconds
-from relight.web.intervals import Interval, draw_intervals
+from relight.web.charts.intervals import IntervalRow, draw_intervals
+from relight.web.charts.svg import find_ticks
 from relight.web.rendering import share
-from relight.web.svg import find_ticks
 
 Tell = Callable[[float], str]
 
@@ -48,7 +48,7 @@ def find_words(name: str) -> Words:
 
 
 def tell_measure(
-    name: str, arms: Sequence[Interval], difference: Estimate | None, p_value: float | None
+    name: str, arms: Sequence[IntervalRow], difference: Estimate | None, p_value: float | None
 ) -> dict[str, Any] | None:
     """A measure with its arms drawn and how far they are apart; None of nothing to see."""
     words, estimates = find_words(name), [arm.estimate for arm in arms]
@@ -58,7 +58,7 @@ def tell_measure(
     return {
         "name": name,
         "title": words.title,
-        "chart": draw_intervals(words.title, arms, tell=words.tell, bounds=bounds),
+        "chart": draw_intervals(words.title, arms, formatter=words.tell, bounds=bounds),
         "difference": tell_difference(difference, words, p_value),
     }
 

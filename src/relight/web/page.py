@@ -1,35 +1,84 @@
-"""Pages: from an address to what its module finds and its template shows."""
+"""Pages: the request for a page, its module's `show` and its template."""
 
+import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import import_module
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from relight.errors import RelightError
+from relight.reports.filters import Filter
+from relight.sources import SOURCES
 from relight.store import Store
 from relight.web.filters import NAMES, Filters, choose, read_filters
 from relight.web.pages import Page
 from relight.web.site import Site
-from relight.web.view import View
+
+# the position in a list, and the message after an action
+TRANSIENT = ("after", "done")
+
+
+class View(Struct, frozen=True, kw_only=True):
+    """A request for a page: the store to read and the parsed address.
+
+    `problems` are errors in the filters; the page shows them and ignores those filters.
+    """
+
+    page: Page
+    store: Store
+    filters: Filters
+    chosen: Filter
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    now: datetime
+    problems: tuple[str, ...] = ()
+
+    @property
+    def address(self) -> str:
+        """The path of this page, without its filters."""
+        return re.sub(r"{(\w+)(:\w+)?}", lambda name: self.path[name[1]], self.page.path)
+
+    def here(self, /, **changes: object) -> str:
+        """Return this page's address with changed parameters; None removes one."""
+        return self.filters.link(self.address, **(self.kept | changes))
+
+    @property
+    def kept(self) -> dict[str, str]:
+        """The page's own parameters that stay when filters change."""
+        return {name: value for name, value in self.query.items() if name not in TRANSIENT}
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return tuple(SOURCES)
+
+
+def read_number(view: View, name: str) -> int | None:
+    """Return a parameter that counts from 1; None if it is absent or not such a number."""
+    text = view.query.get(name, "")
+    return int(text) or None if text.isdecimal() and len(text) < 9 else None
 
 
 def page_route(site: Site, page: Page) -> Route:
-    async def answer(request: Request) -> Response:
-        # before the store is read: a page may be newer than it says, but never older
+    async def respond(request: Request) -> Response:
+        # read before the store: a page may be newer than its version, but never older
         version = site.watcher.version()
 
-        async def make() -> Response:
-            return await site.readers.read(lambda store: show(site, page, store, request, version))
+        async def build() -> Response:
+            return await site.readers.read(
+                lambda store: render_page(site, page, store, request, version)
+            )
 
-        return await site.kept.answer(request, version, make, is_page=True)
+        return await site.cache.respond(request, version, build, is_page=True)
 
-    return Route(page.path, answer, name=page.name)
+    return Route(page.path, respond, name=page.name)
 
 
-def show(site: Site, page: Page, store: Store, request: Request, version: str) -> Response:
-    """A page as its module and template make it; filters that are none are told and left out."""
+def render_page(site: Site, page: Page, store: Store, request: Request, version: str) -> Response:
+    """Return the page; invalid filters are reported on it and ignored."""
     query = dict(request.query_params)
     now = datetime.now(UTC)
     problems: tuple[str, ...] = ()

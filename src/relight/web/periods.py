@@ -1,4 +1,4 @@
-"""The days that a page is about: in what steps they are shown, and those before them."""
+"""The period of a page: its days, the steps that show them, and the period before."""
 
 from bisect import bisect
 from collections.abc import Iterator, Sequence
@@ -9,27 +9,27 @@ from msgspec.structs import replace
 
 from relight.reports.filters import Filter
 from relight.reports.totals import find_first_day
-from relight.web.rendering import day as write_day
-from relight.web.view import View
+from relight.web.page import View
+from relight.web.rendering import day as format_day
 
-FIRST = date(1970, 1, 1)  # no record is older
+FIRST = date(1970, 1, 1)  # earlier than any record
 MOST_DAYS = 92
 MOST_WEEKS = 110
 
 
 def today_of(view: View) -> date:
-    """The calendar day it is in the store's time zone."""
+    """Return today in the store's time zone."""
     return view.now.astimezone(ZoneInfo(view.store.timezone)).date()
 
 
 def last_of(view: View) -> date:
-    """The last of the chosen days that has come."""
+    """Return the last chosen day that is not in the future."""
     until, today = view.chosen.until, today_of(view)
     return min(max(date.fromisoformat(until), FIRST), today) if until else today
 
 
 def find_days(view: View) -> int:
-    """How many days up to the last are chosen, at most as many as can be told apart."""
+    """Return the number of chosen days up to the last, at most `MOST_DAYS`."""
     if view.chosen.since is None:
         return MOST_DAYS
     first = date.fromisoformat(view.chosen.since)
@@ -37,9 +37,9 @@ def find_days(view: View) -> int:
 
 
 def walk_days(view: View) -> tuple[str, list[tuple[str, str, str, str]]]:
-    """How the chosen days are stepped through, and each step with its ends and its label.
+    """Return the step's kind, and for each step its name, first and last day and label.
 
-    Without a first day it is the first there is.
+    Without a chosen first day, the first recorded day is used.
     """
     chosen, last = view.chosen, last_of(view)
     if chosen.since is None:
@@ -50,13 +50,13 @@ def walk_days(view: View) -> tuple[str, list[tuple[str, str, str, str]]]:
     step = choose_step(first, last)
     days = []
     for name, begin, end in walk(first, last, step):
-        label = name if step == "month" else write_day(begin)
+        label = name if step == "month" else format_day(begin)
         days.append((name, begin, end, label))
     return step, days
 
 
 def find_step(days: Sequence[tuple[str, str, str, str]], day: str) -> int | None:
-    """The place of a day among the steps; None of what has no day.
+    """Return the index of the step that contains a day; None if none does.
 
     >>> days = [("2026-11-14", "2026-11-14", "2026-11-14", "14 Nov")]
     >>> find_step(days, "2026-11-14"), find_step(days, "unknown")
@@ -68,7 +68,7 @@ def find_step(days: Sequence[tuple[str, str, str, str]], day: str) -> int | None
 
 
 def choose_step(first: date, last: date) -> str:
-    """Days while they can be told apart, then weeks, then months.
+    """Return the smallest step that stays readable: day, week or month.
 
     >>> choose_step(date(2026, 1, 1), date(2026, 12, 31))
     'week'
@@ -80,7 +80,7 @@ def choose_step(first: date, last: date) -> str:
 
 
 def walk(first: date, last: date, step: str) -> Iterator[tuple[str, str, str]]:
-    """Every step between two days: its name in a report, its first and its last day.
+    """Yield every step between two days: its name in reports, its first and last day.
 
     >>> list(walk(date(2026, 11, 14), date(2026, 11, 16), "week"))
     [('2026-W46', '2026-11-09', '2026-11-15'), ('2026-W47', '2026-11-16', '2026-11-22')]
@@ -104,7 +104,7 @@ def walk(first: date, last: date, step: str) -> Iterator[tuple[str, str, str]]:
 
 
 def find_before(chosen: Filter, today: date) -> Filter | None:
-    """As many days just before the chosen ones; None where those have no beginning."""
+    """Return the equally long period before the chosen one; None if that has no first day."""
     if chosen.since is None:
         return None
     first = date.fromisoformat(chosen.since)

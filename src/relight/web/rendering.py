@@ -1,4 +1,4 @@
-"""Pages from templates: what is printed is escaped, tamed, and a dash where it is unknown."""
+"""Templates: output is escaped, made visible, and a dash if unknown."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -18,14 +18,14 @@ UNKNOWN = "–"
 
 
 def make_environment(timezone: str) -> Environment:
-    """The templates, with figures in people's words and times in the store's zone."""
+    """Return the template environment, with times in the store's zone."""
     environment = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
-        # an upgrade beneath a running server must not mix its templates with the old program
+        # an upgrade must not mix new templates with the running old program
         auto_reload=False,
         undefined=StrictUndefined,
-        finalize=tame,
+        finalize=make_printable,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -44,8 +44,8 @@ def make_environment(timezone: str) -> Environment:
     return environment
 
 
-def tame(value: Any) -> Any:
-    """What a template prints: nothing that acts unseen or turns text, and a dash for unknown.
+def make_printable(value: Any) -> Any:
+    """Return what a template prints: control characters shown, a dash for None.
 
     Tabs and line ends stay: they are harmless in a page.
     """
@@ -57,7 +57,7 @@ def tame(value: Any) -> Any:
 
 
 def money(value: float | None, unpriced: int | None = 0) -> str:
-    """An amount; with turns that have no price it is a lower bound.
+    """Return an amount; if some turns have no price, it is a lower bound.
 
     >>> [money(None), money(12.5), money(12.5, 3)]
     ['–', '$12.50', '≥$12.50']
@@ -66,7 +66,7 @@ def money(value: float | None, unpriced: int | None = 0) -> str:
 
 
 def share(value: float | None) -> str:
-    """A part of a whole.
+    """Return a percentage.
 
     >>> [share(None), share(0.0), share(0.0004), share(0.125), share(0.5), share(1.0)]
     ['–', '0%', '<0.1%', '12.5%', '50%', '100%']
@@ -79,7 +79,7 @@ def share(value: float | None) -> str:
 
 
 def offset(value: float | None) -> str:
-    """How long after the beginning something was.
+    """Return the time since the beginning.
 
     >>> [offset(v) for v in (None, 4.2, 75, 7322)]
     ['', '+0:04', '+1:15', '+2:02:02']
@@ -92,7 +92,7 @@ def offset(value: float | None) -> str:
 
 
 def day(value: str | None) -> str:
-    """A calendar day in few characters.
+    """Return a short calendar day.
 
     >>> day("2026-11-05")
     '5 Nov'
@@ -107,7 +107,7 @@ def day(value: str | None) -> str:
 
 
 def moment_writer(timezone: str) -> Callable[[str | int | None], str]:
-    """A filter that shows a time, ISO-8601 or Unix milliseconds, in this zone."""
+    """Return a filter that shows a time, ISO-8601 or Unix milliseconds, in this zone."""
     zone = ZoneInfo(timezone)
 
     def moment(value: str | int | None) -> str:

@@ -1,4 +1,4 @@
-"""What a request asks for: its parameters and its body, checked before anything is done."""
+"""Requests: parameters and bodies, validated before anything is done."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class RefusedError(RelightError):
-    """A request that is turned down with a status of its own."""
+    """A request that is refused with a given status."""
 
     def __init__(self, status: int, message: str, hint: str | None = None) -> None:
         super().__init__(message, hint)
@@ -23,20 +23,21 @@ class RefusedError(RelightError):
 
 
 def read_query(request: Request, kind: type[T]) -> T:
-    """The parameters of an address as a Struct; one that is unknown or told twice is an error."""
+    """Return the query parameters as a Struct; raise if one is unknown or repeated."""
     values: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name in values:
-            raise RelightError(f"{name} is told twice", "say it once")
+            raise RelightError(f"{name} is given twice", "give it once")
         values[name] = value
     return convert(values, kind)
 
 
 def convert(values: Mapping[str, Any], kind: type[T]) -> T:
+    """Return the values as a Struct; raise if one is unknown or invalid."""
     names: tuple[str, ...] = getattr(kind, "__struct_fields__", ())
     for name in values:
         if name not in names:
-            known = f"there are {', '.join(names)}" if names else "there are none here"
+            known = f"known: {', '.join(names)}" if names else "there are none here"
             raise RelightError(f"there is no parameter {name!r}", known)
     try:
         return msgspec.convert(values, kind, strict=False)
@@ -48,21 +49,23 @@ def convert(values: Mapping[str, Any], kind: type[T]) -> T:
 
 
 async def read_body(request: Request) -> tuple[dict[str, Any], bool]:
-    """What a body tells, and whether a form sent it; nothing is as good as no fields."""
+    """Return a body's fields, and True if a form sent it; an empty body has no fields."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     body = bytearray()
     async for piece in request.stream():
         body += piece
         if len(body) > LARGEST_BODY:
             raise RefusedError(
-                413, "the request is too large", f"{LARGEST_BODY:,} bytes at most are read"
+                413, "the request is too large", f"at most {LARGEST_BODY:,} bytes are accepted"
             )
     if kind == FORM:
         return _read_form(bytes(body)), True
     if not body:
         return {}, False
     if kind != JSON:
-        raise RefusedError(415, f"{kind or 'a body of no kind'} is not read here", f"send {JSON}")
+        raise RefusedError(
+            415, f"{kind or 'a body without a content type'} is not supported", f"send {JSON}"
+        )
     try:
         found = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -74,7 +77,7 @@ async def read_body(request: Request) -> tuple[dict[str, Any], bool]:
 
 def _read_form(body: bytes) -> dict[str, Any]:
     try:
-        # a form sends the fields that nobody filled in: they are as good as not there
+        # `parse_qsl` drops fields that were left empty
         return dict(parse_qsl(body.decode(), max_num_fields=50))
     except ValueError as error:
         raise RelightError(f"the form cannot be read: {error}") from error

@@ -1,28 +1,34 @@
-"""The API's addresses: what is asked is checked, what is sent must come from our own pages."""
+"""Routes of the API and the sign-in page: parse the request, check it, respond."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from relight.store import open_store
 from relight.web.actions import ACTIONS, Action
-from relight.web.api import READINGS, Reading
-from relight.web.guard import is_same
-from relight.web.questions import Nothing
+from relight.web.api import QUERIES, Query
+from relight.web.filters import Filters
+from relight.web.guard import COOKIE, is_same, make_cookie
+from relight.web.pages import Page
+from relight.web.parameters import NoParameters
 from relight.web.request import RefusedError, convert, read_body, read_query
 from relight.web.site import Site
 
 DOCUMENT = Path(__file__).parent / "openapi.json"
 WRITE_SECONDS = 10.0
+LOGIN = Page("login", "/login", "Sign in", is_in_navigation=False)
+WRONG_TOKEN_SECONDS = 0.5
+COOKIE_SECONDS = 30 * 86_400
 
 
 class JSON(Response):
-    """JSON as the command line prints it, but for the spaces."""
+    """JSON as the command line prints it, without the spaces."""
 
     media_type = "application/json"
 
@@ -36,85 +42,121 @@ def api_routes(site: Site) -> list[Route]:
         Route("/api/secret", secret(site), methods=["GET"]),
         Route("/api/openapi.json", document, methods=["GET"]),
         *(action_route(site, action) for action in ACTIONS),
-        *(reading_route(site, reading) for reading in READINGS),
+        *(query_route(site, query) for query in QUERIES),
     ]
 
 
 def live(site: Site) -> Any:
-    async def answer(request: Request) -> Response:
-        read_query(request, Nothing)
+    async def respond(request: Request) -> Response:
+        read_query(request, NoParameters)
         return JSON({"version": site.watcher.version()})
 
-    return answer
+    return respond
 
 
 def secret(site: Site) -> Any:
-    """For programs; a web site may ask too, but its browser does not let it see the answer."""
+    """For programs; a browser does not let another web site read the response."""
 
-    async def answer(request: Request) -> Response:
-        read_query(request, Nothing)
+    async def respond(request: Request) -> Response:
+        read_query(request, NoParameters)
         return JSON({"secret": site.secret})
 
-    return answer
+    return respond
 
 
 async def document(request: Request) -> Response:
-    read_query(request, Nothing)
+    read_query(request, NoParameters)
     return Response(DOCUMENT.read_bytes(), media_type="application/json")
 
 
-def reading_route(site: Site, reading: Reading) -> Route:
-    async def answer(request: Request) -> Response:
-        asked = read_query(request, reading.question)
+def query_route(site: Site, query: Query) -> Route:
+    async def respond(request: Request) -> Response:
+        parameters = read_query(request, query.parameters)
         path = request.path_params
 
-        async def make() -> Response:
-            return await site.readers.read(lambda store: JSON(reading.answer(store, asked, path)))
+        async def build() -> Response:
+            return await site.readers.read(lambda store: JSON(query.read(store, parameters, path)))
 
-        return await site.kept.answer(request, site.watcher.version(), make)
+        return await site.cache.respond(request, site.watcher.version(), build)
 
-    return Route(reading.path, answer, methods=["GET"])
+    return Route(query.path, respond, methods=["GET"])
 
 
 def action_route(site: Site, action: Action) -> Route:
-    async def answer(request: Request) -> Response:
-        read_query(request, Nothing)
+    async def respond(request: Request) -> Response:
+        read_query(request, NoParameters)
         fields, is_form = await read_body(request)
         check_secret(site, request, fields, is_form=is_form)
         following = fields.pop("next", "") if is_form else ""
-        sent = convert(fields, action.body)
+        body = convert(fields, action.body)
 
-        # a store that went away must not be made anew, empty
+        # raises if the database is gone: opening the store would create an empty one
         site.watcher.version()
 
         def act() -> Any:
             with open_store(site.config.home, wait_seconds=WRITE_SECONDS) as store:
-                return action.act(store, sent, request.path_params)
+                return action.act(store, body, request.path_params)
 
-        # not in a reader's thread: pages go on while this one waits for an import
+        # not in a reader's thread: pages are served while this waits for an import
         done = await run_in_threadpool(act)
         site.watcher.look_again()
-        site.kept.forget()
+        site.cache.clear()
         if is_form:
             return RedirectResponse(check_local(following), status_code=303)
         return JSON(done)
 
-    return Route(action.path, answer, methods=["POST"])
+    return Route(action.path, respond, methods=["POST"])
+
+
+def login_route(site: Site) -> Route:
+    """The sign-in page: it takes the token and sets a cookie that proves it."""
+
+    def show(following: str, problem: str | None, status: int) -> Response:
+        page = site.render(
+            "login.html",
+            version="",
+            filters=Filters(),
+            page=LOGIN,
+            following=check_local(following),
+            problem=problem,
+        )
+        return HTMLResponse(page, status_code=status)
+
+    async def respond(request: Request) -> Response:
+        if site.token is None:
+            return RedirectResponse("/", status_code=303)
+        if request.method != "POST":
+            return show(request.query_params.get("next", "/"), None, 200)
+        fields, _ = await read_body(request)
+        following = str(fields.get("next", "/"))
+        if not is_same(str(fields.get("token", "")), site.token):
+            await asyncio.sleep(WRONG_TOKEN_SECONDS)
+            return show(following, "That is not the token.", 403)
+        response = RedirectResponse(check_local(following), status_code=303)
+        response.set_cookie(
+            COOKIE,
+            make_cookie(site.token),
+            max_age=COOKIE_SECONDS,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+        return response
+
+    return Route(LOGIN.path, respond, methods=["GET", "POST"])
 
 
 def check_secret(site: Site, request: Request, fields: dict[str, Any], *, is_form: bool) -> None:
-    """Whoever changes something shows that it could read one of our pages, or has the token."""
+    """Raise unless the client has the token, or the secret that only our pages contain."""
     if site.token and request.headers.get("authorization"):
-        return  # the guard has looked at it; no other site can send it
-    told = fields.pop("secret", "") if is_form else request.headers.get("x-relight-secret", "")
-    if not is_same(str(told), site.secret):
-        raise RefusedError(
-            403, "the secret is missing or an old one", "load the page anew and try once more"
-        )
+        return  # the guard has checked it; another site cannot send it
+    sent = fields.pop("secret", "") if is_form else request.headers.get("x-relight-secret", "")
+    if not is_same(str(sent), site.secret):
+        raise RefusedError(403, "the secret is missing or outdated", "reload the page and retry")
 
 
 def check_local(address: str) -> str:
-    """Where a form leads afterwards: a page of ours, whatever it says.
+    """Return the address a form leads to if it is one of our pages, else `/`.
 
     >>> [check_local(one) for one in ("/jobs?a=b", "//evil.example", "https://evil.example", "")]
     ['/jobs?a=b', '/', '/', '/']

@@ -1,36 +1,49 @@
-"""What all requests share: the store's readers, the templates, what is kept and what is secret."""
+"""What all requests share: store readers, templates, response cache and the secret."""
 
+import asyncio
 import secrets
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
+from mimetypes import guess_type
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from relight.config import find_home, read_config
-from relight.store import open_store
-from relight.web.cache import Kept
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from relight.config import Config, find_home, read_config
+from relight.store import Store, open_reader, open_store
+from relight.store.changes import ChangeWatcher, identify
+from relight.web.cache import ResponseCache
 from relight.web.filters import Filters
-from relight.web.live import Watcher
 from relight.web.pages import PAGES
-from relight.web.readers import Readers
 from relight.web.rendering import make_environment
-from relight.web.static import Statics
+
+T = TypeVar("T")
+THREADS = 4
+STATIC = Path(__file__).parent / "static"
+FOREVER = "public, max-age=31536000, immutable"
 
 
 class Site:
     """The dashboard of one home folder."""
 
     def __init__(self, home: str | Path | None, *, token: str | None = None) -> None:
-        # made or brought to this version's schema first: readers can do neither
+        # creates or migrates the database, which readers cannot do
         with open_store(home) as store:
             timezone = store.timezone
         self.config = read_config(find_home(home))
         self.token = token
         self.readers = Readers(self.config)
-        self.watcher = Watcher(self.config)
-        self.kept = Kept()
-        self.statics = Statics()
+        self.watcher = ChangeWatcher(self.config.database)
+        self.cache = ResponseCache()
+        self.static_files = StaticFiles()
         self.templates = make_environment(timezone)
-        self.templates.globals |= {"pages": PAGES, "static": self.statics.address}
-        # pages know it and other sites do not: it must come with whatever changes something
+        self.templates.globals |= {"pages": PAGES, "static": self.static_files.address}
+        # only our own pages contain it, and every change requires it
         self.secret = secrets.token_urlsafe(24)
 
     def close(self) -> None:
@@ -38,7 +51,86 @@ class Site:
         self.watcher.close()
 
     def render(self, template: str, *, version: str, filters: Filters, **context: Any) -> str:
-        """A page; `context` is what its template names beside the words common to all."""
+        """Return a page rendered from its template, `context` and the common names."""
         return self.templates.get_template(template).render(
             link=filters.link, filters=filters, secret=self.secret, version=version, **context
         )
+
+
+class Readers:
+    """Threads that read the store, each with its own read-only connection.
+
+    There are only a few: more would wait for each other.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self._start()
+
+    def _start(self) -> None:
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="relight-reader")
+        self._own = threading.local()
+        self._opened: list[Store] = []
+
+    def close(self) -> None:
+        """Finish the reads in progress and close all connections.
+
+        Later reads open new ones: an application may be started more than once.
+        """
+        self._threads.shutdown()
+        for store in self._opened:
+            store.close()
+        self._start()
+
+    async def read(self, query: Callable[[Store], T]) -> T:
+        """Return the query's result as of one moment."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, query)
+
+    def _run(self, query: Callable[[Store], T]) -> T:
+        file = identify(self.config.database)
+        store: Store | None = getattr(self._own, "store", None)
+        if store is None or self._own.file != file:
+            if store is not None:
+                self._opened.remove(store)
+                store.close()
+            store = self._own.store = open_reader(self.config)
+            self._opened.append(store)
+            self._own.file = file
+        with store.snapshot():
+            return query(store)
+
+
+class StaticFiles:
+    """Scripts, styles and images, cached by browsers until they change."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, tuple[int, bytes, str]] = {}
+
+    def address(self, name: str) -> str:
+        """Return a file's address with a hash of its content."""
+        return f"/static/{name}?v={self._read(name)[1]}"
+
+    async def respond(self, request: Request) -> Response:
+        try:
+            content, digest = self._read(request.path_params["name"])
+        except FileNotFoundError:
+            raise HTTPException(404) from None
+        has_digest = request.query_params.get("v") == digest
+        headers = {"ETag": f'"{digest}"', "Cache-Control": FOREVER if has_digest else "no-cache"}
+        if request.headers.get("if-none-match") == headers["ETag"]:
+            return Response(status_code=304, headers=headers)
+        kind, _ = guess_type(request.path_params["name"])
+        return Response(content, headers=headers, media_type=kind or "application/octet-stream")
+
+    def _read(self, name: str) -> tuple[bytes, str]:
+        # a requested name is any text; only names listed in the folder are opened
+        if name not in self._files and STATIC / name not in STATIC.iterdir():
+            raise FileNotFoundError(name)
+        path = STATIC / name
+        modified = path.stat().st_mtime_ns
+        file = self._files.get(name)
+        if file is None or file[0] != modified:
+            content = path.read_bytes()
+            file = (modified, content, blake2b(content, digest_size=8).hexdigest())
+            self._files[name] = file
+        return file[1:]

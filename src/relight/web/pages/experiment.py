@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from relight.web.charts import colour_of
-from relight.web.intervals import Interval
+from relight.web.charts.chart import colour_of
+from relight.web.charts.intervals import IntervalRow
 from relight.web.measuring import ARM_COLOURS, find_words, tell_measure
-from relight.web.view import View
+from relight.web.page import View
 from relight.work.experiments.pairs import PairedMeasure, read_paired_report
 from relight.work.experiments.register import find_experiment
 
@@ -29,9 +29,9 @@ def show(view: View) -> dict[str, Any]:
     }
 
 
-def make_arms(arms: list[str], measure: PairedMeasure) -> list[Interval]:
+def make_arms(arms: list[str], measure: PairedMeasure) -> list[IntervalRow]:
     return [
-        Interval(
+        IntervalRow(
             name=arm,
             estimate=measure.arms[arm],
             note=f"{measure.pairs} pairs",

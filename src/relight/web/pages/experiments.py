@@ -4,9 +4,9 @@ from typing import Any
 
 from relight.warm.library import read_templates
 from relight.web.arms import read_arms
-from relight.web.intervals import Interval
+from relight.web.charts.intervals import IntervalRow
 from relight.web.measuring import ARM_COLOURS, find_words, tell_measure
-from relight.web.view import View
+from relight.web.page import View
 from relight.work.experiments.comparison import Measure, Report
 from relight.work.experiments.overview import read_overview
 
@@ -32,13 +32,13 @@ def show(view: View) -> dict[str, Any]:
     }
 
 
-def make_arms(measure: Measure) -> list[Interval]:
+def make_arms(measure: Measure) -> list[IntervalRow]:
     arms = (
         ("cold", measure.cold, measure.cold_sessions),
         ("warm", measure.warm, measure.warm_sessions),
     )
     return [
-        Interval(
+        IntervalRow(
             name=name, estimate=estimate, note=f"{sessions} sessions", colour=ARM_COLOURS[name]
         )
         for name, estimate, sessions in arms

@@ -6,8 +6,8 @@ from typing import Any
 from relight.reports.filters import is_named
 from relight.reports.runs import LATELY, read_jobs, read_recent
 from relight.text import dollars, seconds
-from relight.web.sparks import Block, draw_sparkline, draw_strip
-from relight.web.view import View
+from relight.web.charts.sparks import RunBlock, draw_sparkline, draw_strip
+from relight.web.page import View
 from relight.work.jobs.job import Job as JobDefinition
 from relight.work.jobs.spending import read_spent
 
@@ -47,7 +47,7 @@ def tell_runs(view: View, job: Job, runs: Sequence[Run]) -> dict[str, Any]:
     return {
         "strip": draw_strip(job["name"], [_block(view, job, run) for run in reversed(runs)]),
         # jobs take turns with models that have no price: the line goes on past them
-        "trend": draw_sparkline("cost of a run", known[::-1], tell=dollars),
+        "trend": draw_sparkline("cost of a run", known[::-1], formatter=dollars),
         # of those whose cost is known: of the others it may be less as well as more
         "mean_cost": sum(known) / len(known) if known else None,
         "priced": f"of {len(known)} of the last {len(runs)} runs" if runs else "",
@@ -56,12 +56,12 @@ def tell_runs(view: View, job: Job, runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def _block(view: View, job: Job, run: Run) -> Block:
+def _block(view: View, job: Job, run: Run) -> RunBlock:
     when = (run["started_at"] or run["scheduled_for"] or "")[:16].replace("T", " ")
     cost = dollars(run["cost_usd"], unpriced=run["unpriced_turns"] or 0)
     facts = [seconds(run["duration_seconds"]), cost]
     why = run["evidence"][0] if run["evidence"] else ""
-    return Block(
+    return RunBlock(
         outcome=run["outcome"],
         tip=f"{when} UTC: {run['outcome']}\n{', '.join(facts)}\n{why[:160]}".strip(),
         link=view.filters.link(f"/jobs/{job['job']}", run=run["run_id"]),

@@ -6,8 +6,8 @@ from typing import Any
 from relight.chat.messages import read_calls, read_text
 from relight.errors import MissingError, RelightError
 from relight.text import cut_visible, seconds
-from relight.web.sparks import draw_span
-from relight.web.view import View, read_number
+from relight.web.charts.sparks import draw_span
+from relight.web.page import View, read_number
 from relight.work.moa.traces import (
     DISAGREEING,
     all_calls,

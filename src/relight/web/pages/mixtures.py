@@ -6,8 +6,8 @@ from typing import Any
 
 from relight.reports.filters import is_named
 from relight.times import day_reader, read_time
+from relight.web.page import View
 from relight.web.pages.mixture import find_task
-from relight.web.view import View
 from relight.work.moa.traces import Trace, all_calls, find_traces, sum_costs
 
 SHOWN = 50

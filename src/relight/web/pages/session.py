@@ -14,10 +14,10 @@ from relight.store import Store
 from relight.store.write.tape import count_bytes
 from relight.text import cut_visible, dollars, seconds
 from relight.times import read_time
-from relight.web.charts import Chart
-from relight.web.lines import Line, draw_lines
-from relight.web.sparks import draw_span
-from relight.web.view import View
+from relight.web.charts.chart import Chart
+from relight.web.charts.lines import Series, draw_lines
+from relight.web.charts.sparks import draw_span
+from relight.web.page import View
 
 STEPS = 200
 POINTS = 60
@@ -204,8 +204,8 @@ def draw_curve(store: Store, session_id: int) -> Chart | None:
     chosen = sorted({*range(0, len(sums), every), len(sums) - 1})
     return draw_lines(
         "Cost running up",
-        [Line(name="so far", points=[Estimate(sums[n], None, None) for n in chosen])],
+        [Series(name="so far", points=[Estimate(sums[n], None, None) for n in chosen])],
         labels=[f"turn {n + 1}" for n in chosen],
-        tell=dollars,
+        formatter=dollars,
         height=110,
     )

@@ -3,7 +3,7 @@
 from typing import Any
 
 from relight.reports.listing import SORTS, Listing, list_sessions
-from relight.web.view import View, read_number
+from relight.web.page import View, read_number
 
 SHOWN = 50
 WITHIN = (

@@ -10,12 +10,12 @@ from relight.reports.skills.curves import read_curves
 from relight.reports.skills.uses import read_daily
 from relight.stats.rates import Estimate
 from relight.text import dollars
-from relight.web.charts import Chart, colour_of
-from relight.web.intervals import Interval, draw_intervals
-from relight.web.lines import Line, draw_lines
+from relight.web.charts.chart import Chart, colour_of
+from relight.web.charts.intervals import IntervalRow, draw_intervals
+from relight.web.charts.lines import Series, draw_lines
+from relight.web.page import View
 from relight.web.periods import find_days, last_of
 from relight.web.rendering import day, share
-from relight.web.view import View
 
 # how many days until a use counts half; "" is the usual weight of 0.3 for the newest day
 HALF_LIVES = {"": None, "5": 5.0, "14": 14.0}
@@ -66,7 +66,7 @@ def draw_curves(
     nothing: list[Estimate | None] = [None] * days
     success, cost = (
         [
-            Line(
+            Series(
                 name=model or "unknown model",
                 points=getattr(curves[model], part) if model in curves else nothing,
                 link=view.filters.link("/sessions", skill=name, model=quote_name(model)),
@@ -83,17 +83,17 @@ def draw_curves(
     ]
     return {
         "success_chart": draw_lines(
-            "Success lately", success, labels=labels, tell=share, top=1.0, notes=notes
+            "Success lately", success, labels=labels, formatter=share, top=1.0, notes=notes
         ),
         "cost_chart": draw_lines(
-            "Cost per use lately", cost, labels=labels, tell=dollars, notes=notes
+            "Cost per use lately", cost, labels=labels, formatter=dollars, notes=notes
         ),
     }
 
 
 def draw_arms(found: Comparison) -> Chart:
     rows = [
-        Interval(
+        IntervalRow(
             name=arm.model or "unknown model",
             estimate=None
             if arm.success_rate is None
@@ -103,4 +103,4 @@ def draw_arms(found: Comparison) -> Chart:
         )
         for number, arm in enumerate(found.models)
     ]
-    return draw_intervals("Success of each model", rows, tell=share, bounds=(0.0, 1.0))
+    return draw_intervals("Success of each model", rows, formatter=share, bounds=(0.0, 1.0))

@@ -9,10 +9,10 @@ from relight.reports.skills.averages import query_skill_ema
 from relight.reports.skills.curves import SkillCurve, read_curves
 from relight.stats.rates import Estimate
 from relight.text import dollars
+from relight.web.charts.sparks import draw_sparkline
+from relight.web.page import View
 from relight.web.periods import find_days, last_of
 from relight.web.rendering import share
-from relight.web.sparks import draw_sparkline
-from relight.web.view import View
 
 SHOWN = 80
 
@@ -43,12 +43,12 @@ def show(view: View) -> dict[str, Any]:
 
 def draw_trend(curve: SkillCurve | None) -> Any:
     points = curve.success if curve else []
-    return draw_sparkline("success", [_value(one) for one in points], tell=share)
+    return draw_sparkline("success", [_value(one) for one in points], formatter=share)
 
 
 def draw_costs(curve: SkillCurve | None) -> Any:
     points = curve.cost_usd if curve else []
-    return draw_sparkline("cost per use", [_value(one) for one in points], tell=dollars)
+    return draw_sparkline("cost per use", [_value(one) for one in points], formatter=dollars)
 
 
 def _value(point: Estimate | None) -> float | None:

@@ -9,10 +9,10 @@ from relight.text import cut_visible
 from relight.warm.injection import render_template
 from relight.warm.library import find_template, read_versions
 from relight.warm.results import count_outcomes, read_stats
-from relight.web.intervals import Interval, draw_intervals
+from relight.web.charts.intervals import IntervalRow, draw_intervals
 from relight.web.measuring import ARM_COLOURS
+from relight.web.page import View, read_number
 from relight.web.rendering import share
-from relight.web.view import View, read_number
 
 
 def show(view: View) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def show(view: View) -> dict[str, Any]:
         known = sum(counts)
         interval = wilson(counts[0], known) if known else None
         arms.append(
-            Interval(
+            IntervalRow(
                 name=title,
                 estimate=Estimate(counts[0] / known, interval.low, interval.high)
                 if interval
@@ -42,7 +42,9 @@ def show(view: View) -> dict[str, Any]:
         "versions": read_versions(store, name),
         "nothing": dict.fromkeys(("warm", "cold", "success", "failure", "unknown"), 0),
         "stats": {row["version"]: row for row in read_stats(store) if row["template"] == name},
-        "arms": draw_intervals("Success with and without it", arms, tell=share, bounds=(0.0, 1.0)),
+        "arms": draw_intervals(
+            "Success with and without it", arms, formatter=share, bounds=(0.0, 1.0)
+        ),
         "has_outcomes": any(arm.estimate for arm in arms),
         "seed": [tell_message(message) for message in found.seed],
         "text": render_template(found),

@@ -7,8 +7,8 @@ from relight.reports.filters import is_named
 from relight.store import Store
 from relight.warm.library import read_candidates, read_templates
 from relight.warm.results import read_posteriors, read_stats
-from relight.web.sparks import draw_share
-from relight.web.view import View
+from relight.web.charts.sparks import draw_share
+from relight.web.page import View
 
 COUNTED = ("warm", "cold", "success", "failure", "unknown")
 

@@ -5,7 +5,7 @@ from starlette.responses import PlainTextResponse
 from relight.names import file_name
 from relight.reports.sessions import find_session
 from relight.reports.wording import read_words
-from relight.web.view import View
+from relight.web.page import View
 
 
 def show(view: View) -> PlainTextResponse:

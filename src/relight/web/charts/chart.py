@@ -1,10 +1,4 @@
-"""What a chart is, and what all drawings share.
-
-Charts are drawn here as SVG, and not in the browser. A chart is as wide as its place, so places
-along the width are percentages and heights are pixels: letters keep their size on a telephone.
-Colours are classes (`s0` … `s7`), which the style sheet fills in for light and dark. No chart is
-the only place of a figure: each comes with its table.
-"""
+"""The parts that all charts share: grid, labels, legend and frame."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -14,18 +8,18 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from relight.stats.rates import Estimate
-from relight.web.svg import element, percent, write_text
+from relight.web.charts.svg import element, percent, text_element
 
 COLOURS = 8
 HEIGHT = 180.0
-FOOT = 20.0  # for the labels below
-LABELS = 7  # as many fit below a chart on a desk; on a telephone every other one is hidden
+FOOT = 20.0  # height of the labels below
+LABELS = 7  # at most; every other one is hidden on a phone
 UNKNOWN = "–"
-Tell = Callable[[float], str]
+Formatter = Callable[[float], str]
 
 
 class Cell(Struct, frozen=True):
-    """A figure in words, and the list behind it."""
+    """A formatted figure, and a link to the list behind it."""
 
     text: str
     link: str | None = None
@@ -38,7 +32,7 @@ class Legend(Struct, frozen=True):
 
 
 class Chart(Struct, frozen=True, kw_only=True):
-    """A drawing, what its colours mean, and all its figures again as a table."""
+    """A drawing, its legend, and its figures as a table."""
 
     title: str
     svg: Markup
@@ -48,7 +42,7 @@ class Chart(Struct, frozen=True, kw_only=True):
 
 
 def colour_of(place: int) -> str:
-    """The class of a series; those beyond the last colour share it.
+    """Return the class of a series; those beyond the last colour share it.
 
     >>> colour_of(2), colour_of(99)
     ('s2', 's7')
@@ -59,14 +53,14 @@ def colour_of(place: int) -> str:
 def find_runs(
     found: Sequence[Estimate | None],
 ) -> Iterator[list[tuple[int, Estimate]]]:
-    """Stretches without a gap."""
+    """Yield the stretches without a gap, as indexed points."""
     for is_known, run in groupby(enumerate(found), key=lambda one: one[1] is not None):
         if is_known:
             yield [(at, point) for at, point in run if point is not None]
 
 
 def find_ends(point: Estimate) -> tuple[float, float]:
-    """How far an estimate may be off; where nobody knows, it is where it is."""
+    """The error bar; unknown bounds collapse to the point."""
     value = point.value or 0.0
     return (
         value if point.low is None else point.low,
@@ -74,35 +68,37 @@ def find_ends(point: Estimate) -> tuple[float, float]:
     )
 
 
-def tell_estimate(point: Estimate, tell: Tell) -> str:
-    """A figure in words, with its interval where that is known."""
+def format_estimate(point: Estimate, formatter: Formatter) -> str:
+    """Return a formatted figure, with its interval if known."""
     if point.value is None:
         return UNKNOWN
     low, high = find_ends(point)
-    return tell(point.value) + (f" ({tell(low)} to {tell(high)})" if low < high else "")
+    return formatter(point.value) + (
+        f" ({formatter(low)} to {formatter(high)})" if low < high else ""
+    )
 
 
-def draw_grid(ticks: Sequence[float], tell: Tell, height: float) -> list[Markup]:
-    """Lines across at round figures, from 0 at the foot to the last at the top."""
+def draw_grid(ticks: Sequence[float], formatter: Formatter, height: float) -> list[Markup]:
+    """Return horizontal lines at round figures, from 0 at the bottom to the last at the top."""
     drawn = []
     for tick in ticks:
         y = height - tick / ticks[-1] * height
         drawn.append(element("line", class_="grid" if tick else "grid base", x2="100%", y1=y, y2=y))
-        drawn.append(write_text(tell(tick), class_="tick", x=-8.0, y=y + 4))
+        drawn.append(text_element(formatter(tick), class_="tick", x=-8.0, y=y + 4))
     return drawn
 
 
 def draw_labels(labels: Sequence[str], height: float) -> list[Markup]:
-    """As many labels below as fit; of those every other one only where there is room."""
+    """Return as many labels as fit; every other one is shown only on a wide screen."""
     every = max(math.ceil(len(labels) / LABELS), 1)
     chosen = list(range(len(labels) - 1, -1, -every))
     drawn = []
     for number, at in enumerate(chosen):
         kind = "label minor" if number % 2 else "label"
-        is_last = at == len(labels) - 1 and len(labels) > 1  # it must not stand out at the side
+        is_last = at == len(labels) - 1 and len(labels) > 1  # keep it inside the frame
         place = "100%" if is_last else percent((at + 0.5) / len(labels))
         drawn.append(
-            write_text(
+            text_element(
                 labels[at], class_="label end" if is_last else kind, x=place, y=height + FOOT - 5
             )
         )
@@ -110,13 +106,13 @@ def draw_labels(labels: Sequence[str], height: float) -> list[Markup]:
 
 
 def make_legend(names: Sequence[str], links: Sequence[str | None]) -> list[Legend]:
-    """What the colours mean, in their order; the links are those of the first names."""
+    """Return the legend in colour order; `links` belong to the first names."""
     wanted = [*links, *[None] * len(names)]
     return [Legend(name, colour_of(at), wanted[at]) for at, name in enumerate(names)]
 
 
-def frame(drawn: Sequence[Markup], told: str, height: float, *, kind: str = "chart") -> Markup:
-    """The drawing as a whole, as wide as its place, with what it tells in words."""
+def frame(drawn: Sequence[Markup], summary: str, height: float, *, kind: str = "chart") -> Markup:
+    """Return the whole drawing with its summary for screen readers."""
     return element(
         "svg",
         *drawn,
@@ -124,5 +120,5 @@ def frame(drawn: Sequence[Markup], told: str, height: float, *, kind: str = "cha
         width="100%",
         height=height + FOOT,
         role="group",
-        aria_label=told,
+        aria_label=summary,
     )

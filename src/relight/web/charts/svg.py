@@ -1,4 +1,4 @@
-"""The few words of SVG that charts are written in, with everything in them escaped."""
+"""SVG elements with every value escaped."""
 
 import math
 import re
@@ -9,32 +9,33 @@ from markupsafe import Markup, escape
 from relight.text import make_visible
 
 NEWLINE = "&#10;"
-TINY = 1e-18  # less, or more than its inverse, is no figure of ours
-# most values: nothing in them is to be escaped or made visible
+# values outside this range and its inverse are not drawn to scale
+TINY = 1e-18
+# most values need no escaping
 PLAIN = re.compile(r"[\w .,:;%/=+?#()$·-]*", re.ASCII)
 NAMES = {"class_": "class", "aria_label": "aria-label", "data_tip": "data-tip"}
 
 
 def element(name: str, *children: str, **attributes: object) -> Markup:
-    """An element; attributes that are None are left out, `class_` and `aria_label` named rightly.
+    """Return an element; attributes that are None are left out.
 
     >>> element("rect", class_="s0", x="10%", data_tip="a & b")
     Markup('<rect class="s0" x="10%" data-tip="a &amp; b"/>')
     """
-    told = "".join(
+    written = "".join(
         [
-            f' {NAMES.get(key) or key.replace("_", "-")}="{write_value(value)}"'
+            f' {NAMES.get(key) or key.replace("_", "-")}="{format_value(value)}"'
             for key, value in attributes.items()
             if value is not None
         ]
     )
     if not children:
-        return Markup(f"<{name}{told}/>")
-    return Markup(f"<{name}{told}>{''.join(children)}</{name}>")
+        return Markup(f"<{name}{written}/>")
+    return Markup(f"<{name}{written}>{''.join(children)}</{name}>")
 
 
-def write_value(value: object) -> str:
-    """An attribute's value: short numbers, and text that keeps its lines."""
+def format_value(value: object) -> str:
+    """Return an attribute's value: short numbers, and text with its line breaks."""
     if isinstance(value, float):
         return short(value)
     text = str(value)
@@ -43,12 +44,12 @@ def write_value(value: object) -> str:
     return str(escape(make_visible(text))).replace("\n", NEWLINE).replace("\t", " ")
 
 
-def write_text(content: object, **attributes: object) -> Markup:
+def text_element(content: object, **attributes: object) -> Markup:
     return element("text", escape(make_visible(content)), **attributes)
 
 
 def short(value: float) -> str:
-    """A coordinate without needless digits.
+    """Return a coordinate with at most three decimals.
 
     >>> [short(v) for v in (12.0, 0.1234567, -3.5)]
     ['12', '0.123', '-3.5']
@@ -57,7 +58,7 @@ def short(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of the width: charts are as wide as their place, with letters of one size.
+    """Return a share of the width as a percentage.
 
     >>> percent(1 / 3)
     '33.333%'
@@ -70,7 +71,7 @@ def points(pairs: Iterable[tuple[float, float]]) -> str:
 
 
 def find_ticks(top: float, *, most: int = 4) -> list[float]:
-    """Round values from 0 up to the first that is not below `top`, for the lines of a grid.
+    """Return round values from 0 up to the first that is at least `top`.
 
     >>> find_ticks(37.2)
     [0.0, 10.0, 20.0, 30.0, 40.0]
@@ -85,11 +86,11 @@ def find_ticks(top: float, *, most: int = 4) -> list[float]:
 
 
 def link_shapes(shapes: Sequence[Markup], tip: str, link: str | None) -> Markup:
-    """Shapes that tell about themselves, and lead to what is behind them.
+    """Return shapes with a tooltip, linked to the list behind them.
 
-    The chart's table has the same links: they would only be in the way of the keyboard here.
+    The keyboard skips these links: the chart's table has the same ones.
     """
     if link is None:
         return element("g", *shapes, data_tip=tip)
-    # what it is called is what it tells
+    # the accessible name is the tooltip
     return element("a", *shapes, href=link, tabindex="-1", aria_label=tip, data_tip="")

@@ -1,4 +1,4 @@
-"""Lines with bands around them: figures day by day, each with how far it may be off."""
+"""Line charts with error bands: one point per day."""
 
 from collections.abc import Sequence
 
@@ -6,28 +6,28 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from relight.stats.rates import Estimate
-from relight.web.charts import (
+from relight.web.charts.chart import (
     HEIGHT,
     UNKNOWN,
     Cell,
     Chart,
-    Tell,
+    Formatter,
     colour_of,
     draw_grid,
     draw_labels,
     find_ends,
     find_runs,
+    format_estimate,
     frame,
     make_legend,
-    tell_estimate,
 )
-from relight.web.svg import element, find_ticks, link_shapes, percent, points
+from relight.web.charts.svg import element, find_ticks, link_shapes, percent, points
 
-WIDTH = 1000.0  # of the part that is stretched to its place
+WIDTH = 1000.0  # of the part that is stretched to the container
 
 
-class Line(Struct, frozen=True, kw_only=True):
-    """A value for each place along the width, with how far it may be off; None leaves a gap."""
+class Series(Struct, frozen=True, kw_only=True):
+    """An estimate for each label; None leaves a gap."""
 
     name: str
     points: Sequence[Estimate | None]
@@ -36,35 +36,37 @@ class Line(Struct, frozen=True, kw_only=True):
 
 def draw_lines(
     title: str,
-    lines: Sequence[Line],
+    lines: Sequence[Series],
     *,
     labels: Sequence[str],
-    tell: Tell,
+    formatter: Formatter,
     top: float | None = None,
     notes: Sequence[str] = (),
     height: float = HEIGHT,
 ) -> Chart:
-    """Lines over the same places along the width, with a note for each place."""
+    """Return a line chart over common labels, with an optional note per label."""
     known = [point for line in lines for point in line.points if point is not None]
     highest = max((max(find_ends(point)) for point in known), default=0.0)
     ticks = find_ticks(highest if top is None else top)
     step = 1 / max(len(labels), 1)
-    drawn = draw_grid(ticks, tell, height)
+    drawn = draw_grid(ticks, formatter, height)
     drawn += _draw_strokes(lines, step=step, scale=height / ticks[-1], height=height)
     rows = []
     for at, label in enumerate(labels):
         here = [line.points[at] if at < len(line.points) else None for line in lines]
-        cells = [UNKNOWN if one is None else tell_estimate(one, tell) for one in here]
-        told = [f"{line.name}: {cell}" for line, cell in zip(lines, cells, strict=True)]
+        cells = [UNKNOWN if one is None else format_estimate(one, formatter) for one in here]
+        facts = [f"{line.name}: {cell}" for line, cell in zip(lines, cells, strict=True)]
         note = [notes[at]] if at < len(notes) and notes[at] else []
         hit = element(
             "rect", class_="hit", x=percent(at * step), y=0.0, width=percent(step), height=height
         )
-        drawn.append(link_shapes([hit], "\n".join([label, *told, *note]), None))
+        drawn.append(link_shapes([hit], "\n".join([label, *facts, *note]), None))
         rows.append([Cell(label), *map(Cell, cells)])
     drawn += draw_labels(labels, height)
     last = [
-        f"{line.name} {tell(value)}" for line in lines if (value := _last_value(line)) is not None
+        f"{line.name} {formatter(value)}"
+        for line in lines
+        if (value := _last_value(line)) is not None
     ]
     return Chart(
         title=title,
@@ -76,9 +78,9 @@ def draw_lines(
 
 
 def _draw_strokes(
-    lines: Sequence[Line], *, step: float, scale: float, height: float
+    lines: Sequence[Series], *, step: float, scale: float, height: float
 ) -> list[Markup]:
-    """The lines in their bands, and a dot at both ends of each stretch without a gap."""
+    """Return the lines with their bands, and a dot at both ends of each stretch."""
     bands, strokes, dots = [], [], []
     for number, line in enumerate(lines):
         colour = colour_of(number)
@@ -97,7 +99,7 @@ def _draw_strokes(
             ]
     if not strokes:
         return []
-    # a drawing inside, which alone is stretched; its lines stay as thin as they are
+    # only this inner drawing is stretched; its strokes keep their width
     stretched = element(
         "svg",
         *bands,
@@ -110,5 +112,5 @@ def _draw_strokes(
     return [stretched, *dots]
 
 
-def _last_value(line: Line) -> float | None:
+def _last_value(line: Series) -> float | None:
     return next((one.value for one in reversed(line.points) if one is not None), None)

@@ -1,33 +1,32 @@
-"""Whether the store has changed, for any number of open pages."""
+"""Whether the database has changed, at a cost that does not grow with the number of callers."""
 
 import secrets
 import sqlite3
 import threading
 import time
+from pathlib import Path
 
-from relight.config import Config
 from relight.errors import StoreError
 from relight.store import told_errors
 from relight.store.keep.migrate import find_migrations
-from relight.web.readers import identify
 
 LOOK_SECONDS = 0.1
 
 
-class Watcher:
-    """Looks at the database at most ten times a second, however many ask.
+class ChangeWatcher:
+    """Looks at the database at most ten times a second, however many callers there are.
 
-    SQLite tells a connection whether others have written since it last asked: that costs
+    SQLite reports whether another connection has written since the last look. That takes
     microseconds and no lock that a writer would notice.
     """
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
+    def __init__(self, database: Path) -> None:
+        self._database = database
         self.connection: sqlite3.Connection | None = None
         self._lock = threading.Lock()
-        # another process's count must not look like one of ours
+        # makes the counts of two processes different
         self._start = secrets.token_hex(4)
-        self._which: tuple[int, int] | None = None
+        self._file: tuple[int, int] | None = None
         self._seen: int | None = None
         self._changes = 0
         self._looked_at = float("-inf")
@@ -39,7 +38,7 @@ class Watcher:
                 self.connection = None
 
     def version(self) -> str:
-        """A text that is another one after each change; an error where there is no such store."""
+        """Return a text that differs after every change; raise if the database is gone."""
         with self._lock:
             now = time.monotonic()
             if now - self._looked_at >= LOOK_SECONDS:
@@ -48,22 +47,22 @@ class Watcher:
             return f"{self._start}-{self._changes}"
 
     def look_again(self) -> None:
-        """Look at the next question, however soon: this process has written itself."""
+        """Look at the next call, however soon: this process has written itself."""
         with self._lock:
             self._looked_at = float("-inf")
 
     def _look(self) -> None:
-        which = identify(self._config.database)
-        with told_errors(self._config.database):
-            if self.connection is None or which != self._which:
+        file = identify(self._database)
+        with told_errors(self._database):
+            if self.connection is None or file != self._file:
                 if self.connection is not None:
                     self.connection.close()
                 self.connection = sqlite3.connect(
-                    f"{self._config.database.absolute().as_uri()}?mode=ro",
+                    f"{self._database.absolute().as_uri()}?mode=ro",
                     uri=True,
                     check_same_thread=False,
                 )
-                self._which, self._seen = which, None
+                self._file, self._seen = file, None
             (seen,) = self.connection.execute("pragma data_version").fetchone()
             if seen != self._seen:
                 check_schema(self.connection)
@@ -72,11 +71,23 @@ class Watcher:
 
 
 def check_schema(connection: sqlite3.Connection) -> None:
-    """Refuse a database of another version: Relight may be upgraded beneath a running server."""
+    """Raise if Relight was upgraded while this server runs."""
     (version,) = connection.execute("pragma user_version").fetchone()
     known = max(find_migrations())
     if version != known:
         raise StoreError(
-            f"this database is of another version of Relight (schema {version}, known {known})",
-            "end `relight serve` and start it anew",
+            f"the database belongs to another version of Relight (schema {version}, known {known})",
+            "restart `relight serve`",
         )
+
+
+def identify(database: Path) -> tuple[int, int]:
+    """Return the file's device and inode: a file that was moved away still answers reads."""
+    try:
+        found = database.stat()
+    except OSError as error:
+        raise StoreError(
+            f"the database {database} is gone: {error.strerror}",
+            "put it back, or restart `relight serve`",
+        ) from error
+    return found.st_dev, found.st_ino

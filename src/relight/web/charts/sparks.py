@@ -1,20 +1,19 @@
-"""Drawings the size of a word, for tables: a line, a strip of runs, a span of time, a share."""
+"""Word-sized drawings for tables: sparkline, strip of runs, time span, share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 from markupsafe import Markup
 from msgspec import Struct
 
 from relight.stats.rates import Estimate
-from relight.web.charts import find_runs
-from relight.web.svg import element, link_shapes, percent, points
+from relight.web.charts.chart import Formatter, find_runs
+from relight.web.charts.svg import element, link_shapes, percent, points
 
-Tell = Callable[[float], str]
 TALL = {"success": 14, "failure": 22}
 
 
-class Block(Struct, frozen=True, kw_only=True):
+class RunBlock(Struct, frozen=True, kw_only=True):
     """One run in a strip: `success`, `failure` or `unknown`."""
 
     outcome: str
@@ -22,8 +21,8 @@ class Block(Struct, frozen=True, kw_only=True):
     link: str | None = None
 
 
-def draw_sparkline(title: str, values: Sequence[float | None], *, tell: Tell) -> Markup:
-    """A line the size of a word; a gap where nothing is known."""
+def draw_sparkline(title: str, values: Sequence[float | None], *, formatter: Formatter) -> Markup:
+    """Return a word-sized line; None leaves a gap."""
     known = [value for value in values if value is not None]
     if not known:
         return Markup('<span class="muted">–</span>')
@@ -37,22 +36,23 @@ def draw_sparkline(title: str, values: Sequence[float | None], *, tell: Tell) ->
             if len(middle) > 1
             else element("circle", class_="s0", cx=middle[0][0], cy=middle[0][1], r=1.5)
         )
-    told = f"{title}: from {tell(min(known))} to {tell(max(known))}, last {tell(known[-1])}"
+    low, high, last = map(formatter, (min(known), max(known), known[-1]))
+    summary = f"{title}: from {low} to {high}, last {last}"
     return element(
         "svg",
         *drawn,
         class_="spark",
         viewBox="0 0 100 22",
         role="img",
-        aria_label=told,
-        data_tip=told,
+        aria_label=summary,
+        data_tip=summary,
     )
 
 
-def draw_strip(title: str, blocks: Sequence[Block], *, places: int = 30) -> Markup:
-    """The last runs as blocks, the newest at the right.
+def draw_strip(title: str, blocks: Sequence[RunBlock], *, places: int = 30) -> Markup:
+    """Return the last runs as blocks, the newest on the right.
 
-    A failure stands tallest and an unknown one is a stump, so that colour is not needed to tell.
+    Height shows the outcome as well as colour: failures are tallest, unknown ones shortest.
     """
     shown = blocks[-places:]
     drawn = [
@@ -64,7 +64,7 @@ def draw_strip(title: str, blocks: Sequence[Block], *, places: int = 30) -> Mark
         for number in range(places - len(shown))
     ]
     counts = {name: sum(one.outcome == name for one in shown) for name in ("success", "failure")}
-    told = (
+    summary = (
         f"{title}: of the last {len(shown)} runs {counts['success']} succeeded and"
         f" {counts['failure']} failed"
     )
@@ -74,13 +74,13 @@ def draw_strip(title: str, blocks: Sequence[Block], *, places: int = 30) -> Mark
         class_="strip",
         viewBox=f"0 0 {places * 8} 22",
         role="group",
-        aria_label=told,
+        aria_label=summary,
     )
 
 
 @lru_cache(maxsize=256)
 def _draw_block(left: int, outcome: str) -> tuple[Markup, Markup]:
-    """A run at its place; there are few of them, and a list of jobs has hundreds."""
+    """Return the shapes of one run; cached because a list of jobs draws hundreds."""
     kind, tall = (outcome, TALL[outcome]) if outcome in TALL else ("unknown", 7)
     return (
         element("rect", class_="hit", x=left, y=0, width=8, height=22),
@@ -89,10 +89,10 @@ def _draw_block(left: int, outcome: str) -> tuple[Markup, Markup]:
 
 
 def draw_span(begin: float, end: float, *, kind: str, tip: str) -> Markup:
-    """When something went on within the whole: both ends are shares of it."""
+    """Return a bar from `begin` to `end`, both shares of the whole."""
     begin = min(max(begin, 0.0), 1.0)
     width = max(min(end, 1.0) - begin, 0.0)
-    # what took no time is still to be seen
+    # keep a span of no length visible
     shape = element(
         "rect",
         class_=kind,
@@ -106,7 +106,7 @@ def draw_span(begin: float, end: float, *, kind: str, tip: str) -> Markup:
 
 
 def draw_share(value: float | None, largest: float, *, kind: str = "s0") -> Markup:
-    """A bar beside a figure in a table: the figure itself says it in words."""
+    """Return a bar beside a figure in a table, hidden from screen readers."""
     share = (value or 0.0) / largest if largest > 0 else 0.0
     bar = element("rect", class_=kind, width=percent(min(max(share, 0.0), 1.0)), height=6.0, rx=1.0)
     return element("svg", bar, class_="share", height=6.0, aria_hidden="true")

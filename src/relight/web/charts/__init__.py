@@ -1,0 +1,6 @@
+"""Charts as SVG, drawn on the server.
+
+A chart fills the width of its container: horizontal positions are percentages and heights are
+pixels, so text keeps its size on a phone. Colours are classes (`s0` … `s7`) that the style sheet
+defines for light and dark. Every chart comes with a table of its figures.
+"""

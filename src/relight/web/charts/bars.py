@@ -1,0 +1,95 @@
+"""Stacked bar charts: one bar per day, week or run."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from markupsafe import Markup
+from msgspec import Struct
+
+from relight.web.charts.chart import (
+    HEIGHT,
+    UNKNOWN,
+    Cell,
+    Chart,
+    Formatter,
+    colour_of,
+    draw_grid,
+    draw_labels,
+    frame,
+    make_legend,
+)
+from relight.web.charts.svg import element, find_ticks, link_shapes, percent
+
+
+class Bar(Struct, frozen=True, kw_only=True):
+    """A bar of several parts; None is an unknown part, which is not drawn."""
+
+    label: str
+    parts: Sequence[float | None]
+    link: str | None = None
+    note: str = ""
+
+
+def draw_bars(
+    title: str,
+    bars: Sequence[Bar],
+    *,
+    names: Sequence[str],
+    formatter: Formatter,
+    links: Sequence[str | None] = (),
+    height: float = HEIGHT,
+) -> Chart:
+    """Return a chart of stacked bars, each linked to its list."""
+    sums = [math.fsum(part or 0.0 for part in bar.parts) for bar in bars]
+    ticks = find_ticks(max(sums, default=0.0))
+    drawn = draw_grid(ticks, formatter, height)
+    for place, (bar, total) in enumerate(zip(bars, sums, strict=True)):
+        tip = "\n".join(_write_tip(bar, names, total, formatter))
+        box = (place / len(bars), 1 / len(bars))
+        drawn.append(_draw_bar(bar, tip, box, scale=height / ticks[-1], height=height))
+    drawn += draw_labels([bar.label for bar in bars], height)
+    rows = []
+    for bar, total in zip(bars, sums, strict=True):
+        parts = [Cell(UNKNOWN if part is None else formatter(part)) for part in bar.parts]
+        whole = [Cell(formatter(total))] if len(names) > 1 else []
+        rows.append([Cell(bar.label, bar.link), *parts, *whole])
+    peak = max(range(len(sums)), key=sums.__getitem__, default=None)
+    summary = f"{title}: together {formatter(math.fsum(sums))}"
+    if peak is not None:
+        summary += f", most at {bars[peak].label} with {formatter(sums[peak])}"
+    return Chart(
+        title=title,
+        svg=frame(drawn, summary, height),
+        head=["", *names, *(["total"] if len(names) > 1 else [])],
+        rows=rows,
+        legend=make_legend(names, links),
+    )
+
+
+def _write_tip(bar: Bar, names: Sequence[str], total: float, formatter: Formatter) -> Iterator[str]:
+    yield f"{bar.label}: {formatter(total)}"
+    if len(names) > 1:
+        parts = zip(names, bar.parts, strict=True)
+        yield from (f"{name}: {formatter(part)}" for name, part in parts if part)
+    if bar.note:
+        yield bar.note
+
+
+def _draw_bar(
+    bar: Bar, tip: str, box: tuple[float, float], *, scale: float, height: float
+) -> Markup:
+    left, width = box
+    place: dict[str, str] = {
+        "x": percent(left + width * 0.14),
+        "width": percent(width * 0.72),
+    }
+    shapes = [
+        element("rect", class_="hit", x=percent(left), y=0.0, width=percent(width), height=height)
+    ]
+    floor = height
+    for number, part in enumerate(bar.parts):
+        if part:
+            tall = max(part * scale, 0.5)
+            floor -= tall
+            shapes.append(element("rect", class_=colour_of(number), y=floor, height=tall, **place))
+    return link_shapes(shapes, tip, bar.link)

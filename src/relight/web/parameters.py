@@ -1,0 +1,233 @@
+"""Query parameters and request bodies of the API, with their bounds and descriptions.
+
+`UNSET` is an absent parameter, which differs from an empty one.
+"""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from relight.reports.filters import DEFAULT_SINCE
+from relight.reports.totals import KEYS
+from relight.sources import SOURCES
+
+Outcome = Literal["success", "failure", "unknown"]
+Text = Annotated[str, Meta(max_length=200)]
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Version = Annotated[int, Meta(ge=1, le=1_000_000)]
+PageSize = Annotated[int, Meta(ge=1, le=500)]
+DAY_FORMS = [{"type": "string", "pattern": "^[0-9]{1,4}d$"}, {"type": "string", "format": "date"}]
+# reports count skills apart from single calls
+KEY_LISTS = [
+    [key for key in KEYS if key not in ("tool", "failure")],
+    [key for key in KEYS if key != "skill"],
+]
+
+
+def described(text: str, **schema: Any) -> Meta:
+    """A description for the document, and what its schema says beyond the bounds checked here."""
+    return Meta(description=text, extra_json_schema=schema or None)
+
+
+Since = Annotated[
+    Name,
+    described(
+        "The first day: 2026-05-01, 7d for the last seven days, or all.",
+        anyOf=[{"const": "all"}, *DAY_FORMS],
+    ),
+]
+Until = Annotated[Name, described("The last day.", anyOf=DAY_FORMS)]
+
+
+class NoParameters(Struct, frozen=True):
+    """No parameters."""
+
+
+class FilterParameters(Struct, frozen=True, kw_only=True):
+    """Which part of the record; the names are those of `relight.web.filters`."""
+
+    since: Since = DEFAULT_SINCE
+    until: Until | UnsetType = UNSET
+    source: (
+        Annotated[Name, described("Only sessions of this agent.", enum=list(SOURCES))] | UnsetType
+    ) = UNSET
+    model: Annotated[
+        Text,
+        described('Only models with this in their name; in quotes the whole name, `""` for none.'),
+    ] = ""
+    project: Annotated[
+        Text,
+        described(
+            'Only projects with this in their folder; in quotes the whole folder, `""` for none.'
+        ),
+    ] = ""
+
+
+class ReportParameters(FilterParameters, frozen=True, kw_only=True):
+    by: Annotated[
+        str,
+        Meta(max_length=200),
+        described(
+            "Comma-separated keys; skill cannot be combined with tool or failure.",
+            style="form",
+            anyOf=[
+                {"type": "array", "items": {"enum": keys}, "minItems": 1, "maxItems": 12}
+                for keys in KEY_LISTS
+            ],
+        ),
+    ] = "day"
+
+
+class SessionListParameters(FilterParameters, frozen=True, kw_only=True):
+    search: Annotated[
+        Text, described("Beginnings of words in title, project or id; all of them must match.")
+    ] = ""
+    outcome: Outcome | UnsetType = UNSET
+    category: Text | UnsetType = UNSET
+    failure: Annotated[Text, described("With a failure of this kind.")] | UnsetType = UNSET
+    tool: (
+        Annotated[
+            Text,
+            described('Which called this tool; with `failure`, failed: `""` for the model itself.'),
+        ]
+        | UnsetType
+    ) = UNSET
+    skill: Annotated[Text, described("Which used this skill.")] | UnsetType = UNSET
+    job: Annotated[Text, described("Runs of this job.")] | UnsetType = UNSET
+    template: Annotated[Text, described("For which this template was chosen.")] | UnsetType = UNSET
+    version: (
+        Annotated[Version, described("For which this version of a template was chosen.")]
+        | UnsetType
+    ) = UNSET
+    arm: (
+        Annotated[
+            Literal["warm", "cold"],
+            described("Which began with a template, or were held out from one."),
+        ]
+        | UnsetType
+    ) = UNSET
+    experiment: (
+        Annotated[Text, described('Runs of this experiment; `""` for sessions of none.')]
+        | UnsetType
+    ) = UNSET
+    sort: Literal["started", "cost", "duration", "turns", "tokens", "failures"] = "started"
+    order: Literal["asc", "desc"] = "desc"
+    after: (
+        Annotated[
+            Text, described("`next` of the page before.", pattern="^[0-9]{1,19}_-?[0-9]{1,19}$")
+        ]
+        | UnsetType
+    ) = UNSET
+    limit: PageSize = 50
+
+
+class StepListParameters(Struct, frozen=True, kw_only=True):
+    after: (
+        Annotated[
+            Text,
+            described("`next` of the page before.", pattern="^-?[0-9]{1,19}_[01]_[0-9]{1,19}$"),
+        ]
+        | UnsetType
+    ) = UNSET
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 200
+
+
+class SkillDayParameters(Struct, frozen=True, kw_only=True):
+    since: Since = DEFAULT_SINCE
+    until: Until | UnsetType = UNSET
+    skill: Text | UnsetType = UNSET
+
+
+class SkillAverageParameters(Struct, frozen=True, kw_only=True):
+    window_days: Annotated[int, Meta(ge=1, le=3650)] = 14
+    alpha: (
+        Annotated[
+            float,
+            Meta(ge=0.001, le=0.999),
+            described("The newest day's weight, 0.3 by default; not with half_life_days."),
+        ]
+        | UnsetType
+    ) = UNSET
+    half_life_days: (
+        Annotated[
+            float, Meta(ge=0.01, le=3650), described("After how many days a use counts half.")
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class SkillComparisonParameters(Struct, frozen=True, kw_only=True):
+    skill: Name
+    models: (
+        Annotated[
+            str,
+            Meta(max_length=2000),
+            described(
+                "Only these models, comma-separated.",
+                style="form",
+                items={"type": "string", "minLength": 1, "pattern": "^[^,]*$"},
+                minItems=2,
+                maxItems=20,
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    margin: Annotated[float, Meta(gt=0, lt=1), described("The loss that is acceptable.")] = 0.05
+
+
+class RunListParameters(Struct, frozen=True, kw_only=True):
+    job: Annotated[Text, described("Only runs of this job.")] | UnsetType = UNSET
+    limit: PageSize = 100
+
+
+class TemplateListParameters(Struct, frozen=True, kw_only=True):
+    state: Literal["live", "candidate", "retired"] | UnsetType = UNSET
+
+
+class TemplateParameters(Struct, frozen=True, kw_only=True):
+    version: Annotated[Version, described("By default the newest.")] | UnsetType = UNSET
+
+
+class HoldoutParameters(Struct, frozen=True, kw_only=True):
+    template: (
+        Annotated[Text, described("Only sessions for which this template was chosen.")] | UnsetType
+    ) = UNSET
+    effect: Annotated[
+        float, Meta(ge=0.01, le=0.99), described("The gain that the experiment should detect.")
+    ] = 0.1
+
+
+class TraceParameters(Struct, frozen=True, kw_only=True):
+    turn: Annotated[Version, described("Only this turn, from 1.")] | UnsetType = UNSET
+
+
+class LabelBody(Struct, frozen=True, kw_only=True):
+    """A person's label for a session."""
+
+    outcome: Outcome
+    why: Annotated[str, Meta(max_length=500)] | UnsetType = UNSET
+
+
+class CaptureBody(Struct, frozen=True, kw_only=True):
+    """A template to be captured from a session that passes the quality gate."""
+
+    name: Annotated[str, Meta(max_length=80)] | UnsetType = UNSET
+    description: Annotated[str, Meta(max_length=2000)] = ""
+    tags: Annotated[str, Meta(max_length=2000), described("Comma-separated words.")] = ""
+    project: Text | UnsetType = UNSET
+    outcome: Outcome | UnsetType = UNSET
+    force: Annotated[bool, described("Capture it whatever the gate says; this is recorded.")] = (
+        False
+    )
+
+
+class CaptureSessionBody(CaptureBody, frozen=True, kw_only=True):
+    """A template to be captured from the session named."""
+
+    session: Name
+
+
+class RetireBody(Struct, frozen=True, kw_only=True):
+    """Why a template is retired."""
+
+    why: Annotated[str, Meta(max_length=300)] = "a person said so"
