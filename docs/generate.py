@@ -20,18 +20,21 @@ from relight.cli.demo import write_demo
 from relight.intake.importing import import_all
 from relight.store import open_store
 from relight.store.keep.migrate import migrate
+from relight.web.openapi import build_document, format_document
+from relight.web.routes import DOCUMENT
 
 FOLDER = Path(__file__).parent / "reference"
 PICTURED = datetime(2026, 11, 15, 18, tzinfo=UTC)
 HEAD = "<!-- Written by `./dev docs`; do not edit. -->\n"
 
 
-def pages() -> dict[str, str]:
-    """Every generated page by its name."""
+def files() -> dict[Path, str]:
+    """Every generated file by its path."""
     return {
-        "commands.md": commands_page(),
-        "database.md": database_page(),
-        "api.md": api_page(),
+        FOLDER / "commands.md": commands_page(),
+        FOLDER / "database.md": database_page(),
+        FOLDER / "api.md": api_page(),
+        DOCUMENT: format_document(),
     }
 
 
@@ -79,24 +82,16 @@ def database_page() -> str:
 
 
 def api_page() -> str:
-    """The addresses of the dashboard's API, from the document that it serves itself."""
-    import json
-
-    from relight.web.routes import DOCUMENT
-
-    document = json.loads(DOCUMENT.read_bytes())
-    named = document["components"]["parameters"]
+    """The addresses of the dashboard's API, from its OpenAPI document."""
+    document = build_document()
     parts = [HEAD, "# API\n", document["info"]["description"] + "\n"]
     for path, methods in document["paths"].items():
         for method, one in methods.items():
             parts.append(f"## `{method.upper()} {path}`\n\n{one['summary']}")
             if "description" in one:
                 parts[-1] += f" {one['description']}"
-            asked = [
-                named[told["$ref"].rpartition("/")[2]] if "$ref" in told else told
-                for told in one.get("parameters", ())
-            ]
-            rows = [tell_parameter(told) for told in asked if told["in"] == "query"]
+            given = one.get("parameters", ())
+            rows = [describe_parameter(each) for each in given if each["in"] == "query"]
             if sent := one.get("requestBody"):
                 name = sent["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
                 fields = document["components"]["schemas"][name]["properties"]
@@ -105,17 +100,17 @@ def api_page() -> str:
     return "\n".join(parts)
 
 
-def tell_parameter(told: dict[str, Any]) -> str:
-    schema = told["schema"]
-    words = [told["description"]] if "description" in told else []
+def describe_parameter(parameter: dict[str, Any]) -> str:
+    schema = parameter["schema"]
+    words = [parameter["description"]] if "description" in parameter else []
     if "enum" in schema:
         words.append(f"One of {', '.join(schema['enum'])}.")
     if "maximum" in schema:
         words.append(f"At most {schema['maximum']:,}.")
     if "default" in schema:
         default = schema["default"]
-        words.append(f"Else {','.join(default) if isinstance(default, list) else default}.")
-    return f"- `{told['name']}` {' '.join(words)}".rstrip()
+        words.append(f"Default: {','.join(default) if isinstance(default, list) else default}.")
+    return f"- `{parameter['name']}` {' '.join(words)}".rstrip()
 
 
 def write_picture() -> None:
@@ -149,10 +144,9 @@ def main() -> int:
     if "--picture" in sys.argv:
         write_picture()
     stale = []
-    for name, text in pages().items():
-        path = FOLDER / name
+    for path, text in files().items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
-            stale.append(name)
+            stale.append(path.name)
             if "--check" not in sys.argv:
                 path.write_text(text, encoding="utf-8")
     if stale and "--check" in sys.argv:

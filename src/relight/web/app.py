@@ -18,7 +18,7 @@ from relight.web.guard import Guard
 from relight.web.page import page_route
 from relight.web.pages import PAGES, Page
 from relight.web.request import RefusedError
-from relight.web.routes import JSON, api_routes, check_local, login_route
+from relight.web.routes import JSON, ErrorResponse, api_routes, check_local, login_route
 from relight.web.site import Site
 
 
@@ -64,7 +64,7 @@ def error_responder(site: Site) -> Callable[[Request, Exception], Response]:
         headers = error.headers if isinstance(error, HTTPException) else None
         is_form = request.headers.get("content-type", "").startswith("application/x-www-form")
         if is_program and not is_form:
-            return JSON({"error": message, "hint": hint}, status_code=status, headers=headers)
+            return JSON(ErrorResponse(message, hint), status_code=status, headers=headers)
         page = Page("error", "", str(status), is_in_navigation=False)
         text = site.render(
             "error.html",

@@ -1,10 +1,12 @@
 """Routes of the API and the sign-in page: parse the request, check it, respond."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -36,37 +38,69 @@ class JSON(Response):
         return msgspec.json.encode(content)
 
 
+class ErrorResponse(Struct, frozen=True):
+    """What went wrong, and what to do about it."""
+
+    error: str
+    hint: str | None
+
+
+class StoreVersion(Struct, frozen=True):
+    """The store's version: a text that changes with the store."""
+
+    version: str
+
+
+class PageSecret(Struct, frozen=True):
+    """The secret to send as X-Relight-Secret with every change."""
+
+    secret: str
+
+
 def api_routes(site: Site) -> list[Route]:
     return [
-        Route("/api/live", live(site), methods=["GET"]),
-        Route("/api/secret", secret(site), methods=["GET"]),
-        Route("/api/openapi.json", document, methods=["GET"]),
+        *(server_route(site, path, read) for path, read in SERVER_QUERIES.items()),
         *(action_route(site, action) for action in ACTIONS),
         *(query_route(site, query) for query in QUERIES),
     ]
 
 
-def live(site: Site) -> Any:
+def read_version(site: Site) -> StoreVersion:
+    """Whether the store has changed.
+
+    Cheap however many clients poll it: visible pages do so every two seconds.
+    """
+    return StoreVersion(site.watcher.version())
+
+
+def read_secret(site: Site) -> PageSecret:
+    """The secret that every change requires.
+
+    A new one whenever the server starts. A browser does not let another web site read it.
+    """
+    return PageSecret(site.secret)
+
+
+def read_document(_: Site) -> dict[str, Any]:
+    """This document."""
+    document: dict[str, Any] = msgspec.json.decode(DOCUMENT.read_bytes())
+    return document
+
+
+# addresses that describe the server, not the record
+SERVER_QUERIES: dict[str, Callable[[Site], Any]] = {
+    "/api/live": read_version,
+    "/api/secret": read_secret,
+    "/api/openapi.json": read_document,
+}
+
+
+def server_route(site: Site, path: str, read: Callable[[Site], Any]) -> Route:
     async def respond(request: Request) -> Response:
         read_query(request, NoParameters)
-        return JSON({"version": site.watcher.version()})
+        return JSON(read(site))
 
-    return respond
-
-
-def secret(site: Site) -> Any:
-    """For programs; a browser does not let another web site read the response."""
-
-    async def respond(request: Request) -> Response:
-        read_query(request, NoParameters)
-        return JSON({"secret": site.secret})
-
-    return respond
-
-
-async def document(request: Request) -> Response:
-    read_query(request, NoParameters)
-    return Response(DOCUMENT.read_bytes(), media_type="application/json")
+    return Route(path, respond, methods=["GET"])
 
 
 def query_route(site: Site, query: Query) -> Route:
