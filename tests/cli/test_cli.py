@@ -9,7 +9,7 @@ import pytest
 import build
 from relight.cli import COMMANDS
 from relight.cli.config import SETTINGS
-from relight.config import JOBS
+from relight.config import JobSettings
 from terminal import Cli
 
 
@@ -257,7 +257,7 @@ def test_the_settings_that_help_names_are_all_there_are(cli: Cli) -> None:
     assert {*named["templates"]} == {*told["templates"]}
     assert {*named["moa"]} == {*told["moa"]}
     apart = {"base_url", "key_variable", "provider"}
-    assert {*named["jobs"]} == {*told["jobs"]} - apart == {*JOBS} - apart
+    assert {*named["jobs"]} == {*told["jobs"]} - apart == {*JobSettings.__struct_fields__} - apart
     assert max(map(len, cli.run("config", "--help").stdout.splitlines())) <= 80
 
 
@@ -348,7 +348,7 @@ def test_a_home_that_cannot_be_made_is_told(cli: Cli) -> None:
     assert done.returncode == 1
     assert "hint: " in done.stderr
     done = cli.run("report", "--home", str(cli.home / "file"))
-    assert done.stderr.startswith(f"error: {cli.home / 'file'} is no folder\nhint: ")
+    assert done.stderr.startswith(f"error: {cli.home / 'file'} is not a folder\nhint: ")
 
 
 def test_watch_reads_on_until_interrupted(cli: Cli) -> None:

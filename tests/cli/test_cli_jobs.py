@@ -490,5 +490,5 @@ def test_a_bad_setting_for_jobs_is_told(cli: Cli, text: str) -> None:
 
 
 def test_settings_for_jobs_have_defaults(tmp_path: Path) -> None:
-    config = Config(tmp_path, {})
-    assert (config.max_parallel, config.job_model, config.warn_at) == (4, None, 0.8)
+    config = Config(home=tmp_path)
+    assert (config.jobs.max_parallel, config.jobs.model, config.jobs.warn_at) == (4, None, 0.8)

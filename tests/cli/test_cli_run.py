@@ -207,6 +207,6 @@ def test_a_bad_setting_in_a_preset_is_told(tmp_path: Path) -> None:
     folder = tmp_path / "relight"
     folder.mkdir()
     (folder / "config.toml").write_text("[moa.presets.x]\nsurprise = 1\n")
-    assert "unknown setting: surprise" in relight(tmp_path, "moa", "presets").stderr
+    assert 'unknown setting: moa.presets."x".surprise' in relight(tmp_path, "moa", "presets").stderr
     (folder / "config.toml").write_text("[moa]\nsurprise = 1\n")
-    assert "bad entry: surprise" in relight(tmp_path, "moa", "presets").stderr
+    assert "unknown setting: moa.surprise" in relight(tmp_path, "moa", "presets").stderr

@@ -97,14 +97,14 @@ def test_the_settings_say_what_an_import_does_with_good_sessions(tmp_path: Path)
         assert {one.state for one in live} == {"live"}
         assert max(Counter(one.category for one in live).values()) == 2
         assert read_candidates(store) == []
-    with pytest.raises(relight.RelightError, match="bad entry: auto = 'always'"):
+    with pytest.raises(relight.RelightError, match=r"templates\.auto = 'always' is not valid"):
         open_home(tmp_path / "bad", auto="always")
 
 
 def test_a_session_that_may_go_on_is_looked_at_again_later(tmp_path: Path) -> None:
     with open_home(tmp_path, auto="off") as store:
         sessions = import_sessions(store, tmp_path, [TASK])
-        store.config.auto_templates = "candidates"
+        store.config.templates.auto = "candidates"
         with store.transaction() as database:  # as an agent's own file would leave it
             database.execute("update session set source = 'codex', told_outcome = null")
             database.execute("update session set ended_at = 1000000")
@@ -123,7 +123,7 @@ def test_an_import_gives_candidates_little_time(tmp_path: Path) -> None:
     ticks = iter(range(100))
     with open_home(tmp_path, auto="off") as store:
         sessions = import_sessions(store, tmp_path, list(TASKS))
-        store.config.auto_templates = "candidates"
+        store.config.templates.auto = "candidates"
         made = propose_candidates(store, sessions, clock=lambda: next(ticks) * 0.3)
     assert len(made) == 1
 
@@ -131,7 +131,7 @@ def test_an_import_gives_candidates_little_time(tmp_path: Path) -> None:
 def test_of_too_many_candidates_the_oldest_go(tmp_path: Path) -> None:
     with open_home(tmp_path, auto="off", max_live_per_category=2) as store:
         sessions = import_sessions(store, tmp_path, list(TASKS))
-        store.config.auto_templates = "candidates"
+        store.config.templates.auto = "candidates"
         made = [
             propose_candidates(store, [one], now=QUIET_MS + n) for n, one in enumerate(sessions)
         ]

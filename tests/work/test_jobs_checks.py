@@ -1,13 +1,15 @@
 """What is looked at before a run spends anything: model, window, tools by place, budgets."""
 
+import re
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import build
 from build_runs import execute, make_job, run_job
-from relight.config import Config, read_config
+from relight.config import Config, JobSettings, MoaSettings, read_config
 from relight.errors import ModelContextError, RefusedError, RelightError
 from relight.intake.recorder import record
 from relight.reports.runs import read_runs
@@ -34,7 +36,7 @@ ALL = [
 
 
 def make_config(home: Path, **jobs: object) -> Config:
-    return Config(home, {"jobs": jobs})
+    return Config(home=home, jobs=msgspec.convert(jobs, JobSettings))
 
 
 def route(job: Job, config: Config, **environment: str) -> Route:
@@ -111,7 +113,7 @@ def test_a_mixture_is_local_only_if_all_its_models_are(tmp_path: Path) -> None:
         "near": {"references": [near], "aggregator": near},
         "far": {"references": [far], "aggregator": near},
     }
-    config = Config(tmp_path, {"moa": {"presets": presets}})
+    config = Config(home=tmp_path, moa=msgspec.convert({"presets": presets}, MoaSettings))
     assert route(make_job(model="moa:near"), config).is_local
     assert not route(make_job(model="moa:far"), config).is_local
 
@@ -299,16 +301,19 @@ def test_a_model_that_is_too_small_is_refused_before_it_is_asked(tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("warn_at = 0", "bad entry: warn_at"),
-        ("context_tokens = true", "bad entry: context_tokens"),
-        ("surprise = 1", "bad entry: surprise"),
-        ('routes = [{pattern = "("}]', "bad entry"),
-        ('routes = [{pattern = "(", model = "m"}]', "is not one"),
-        ('routes = [{pattern = "a", model = "m", budget = 1}]', "bad entry"),
-        ('routes = ["a"]', "bad entry"),
+        ("warn_at = 0", "jobs.warn_at = 0 is not valid: Expected `int` >= 1"),
+        ("context_tokens = true", "jobs.context_tokens = True is not valid"),
+        ("surprise = 1", "unknown setting: jobs.surprise"),
+        ('routes = [{pattern = "("}]', "missing required field `model`"),
+        ('routes = [{pattern = "(", model = "m"}]', "is not a regular expression"),
+        (
+            'routes = [{pattern = "a", model = "m", budget = 1}]',
+            "unknown setting: jobs.routes[0].budget",
+        ),
+        ('routes = ["a"]', "Expected `object`, got `str`"),
     ],
 )
 def test_settings_that_do_not_fit_are_errors(tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "config.toml").write_text(f"[jobs]\n{text}\n")
-    with pytest.raises(RelightError, match=told.replace("(", r"\(")):
+    with pytest.raises(RelightError, match=re.escape(told)):
         read_config(tmp_path)

@@ -497,7 +497,7 @@ def test_a_changed_default_refuses_the_run_until_a_person_agrees(tmp_path: Path)
         build.open_home(tmp_path) as store,
         Server(lambda _: Reply("Done."), models=[MODEL]) as server,
     ):
-        store.config.job_model, store.config.job_base_url = "m", server.base_url
+        store.config.jobs.model, store.config.jobs.base_url = "m", server.base_url
         assert run_job(store, make_job(default_model="m"), home=tmp_path).status == "completed"
         changed = run_job(store, make_job(default_model="cheaper"), home=tmp_path)
         assert (changed.status, changed.attempts, len(server.chats)) == ("refused", 0, 1)

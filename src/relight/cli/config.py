@@ -1,4 +1,5 @@
 import click
+import msgspec
 
 from relight.cli.options import current_home, json_option, print_json, relight_command
 from relight.config import find_home, read_config
@@ -47,28 +48,28 @@ def command(as_json: bool) -> None:
         "timezone": config.timezone,
         "prices": config.prices,
         "templates": {
-            "max_live_per_category": config.max_live_per_category,
-            "hold_out": config.hold_out,
-            "auto": config.auto_templates,
+            "max_live_per_category": config.templates.max_live_per_category,
+            "hold_out": config.templates.hold_out,
+            "auto": config.templates.auto,
         },
         "moa": {
-            "save_traces": config.save_traces,
+            "save_traces": config.moa.save_traces,
             "trace_dir": str(config.trace_folder),
-            "presets": config.presets,
+            "presets": config.moa.presets,
         },
         "jobs": {
-            "model": config.job_model,
-            "provider": config.job_provider,
-            "base_url": config.job_base_url,
-            "key_variable": config.job_key_variable,
-            "budget_usd_per_day": config.budget_usd_per_day,
-            "warn_at": config.warn_at,
-            "context_tokens": config.job_context_tokens,
-            "max_parallel": config.max_parallel,
-            "routes": config.job_routes,
+            "model": config.jobs.model,
+            "provider": config.jobs.provider,
+            "base_url": config.jobs.base_url,
+            "key_variable": config.jobs.key_variable,
+            "budget_usd_per_day": config.jobs.budget_usd_per_day,
+            "warn_at": config.jobs.warn_at,
+            "context_tokens": config.jobs.context_tokens,
+            "max_parallel": config.jobs.max_parallel,
+            "routes": msgspec.to_builtins(config.jobs.routes),
         },
         # the token is a secret, so only whether there is one
-        "serve": {"has_token": bool(config.serve_token), "hosts": config.serve_hosts},
+        "serve": {"has_token": bool(config.serve.token), "hosts": config.serve.hosts},
     }
     if as_json:
         print_json(known)
@@ -76,13 +77,15 @@ def command(as_json: bool) -> None:
     click.echo(f"home: {home}")
     click.echo(f"settings: {path if path.exists() else f'none ({path} is not there)'}")
     click.echo(f"timezone: {config.timezone or 'that of this machine when the store was made'}")
-    live = config.max_live_per_category or "any number of"
-    click.echo(f"templates: {live} live per project and category, {config.hold_out:.0%} held out")
-    kept = f"kept in {config.trace_folder}" if config.save_traces else "not kept"
-    click.echo(f"moa: {', '.join(config.presets) or 'no presets'}, traces {kept}")
-    limit = config.budget_usd_per_day
+    live = config.templates.max_live_per_category or "any number of"
     click.echo(
-        f"jobs: {config.job_model or 'each names its model'},"
+        f"templates: {live} live per project and category, {config.templates.hold_out:.0%} held out"
+    )
+    kept = f"kept in {config.trace_folder}" if config.moa.save_traces else "not kept"
+    click.echo(f"moa: {', '.join(config.moa.presets) or 'no presets'}, traces {kept}")
+    limit = config.jobs.budget_usd_per_day
+    click.echo(
+        f"jobs: {config.jobs.model or 'each names its model'},"
         f" {'any cost' if limit is None else f'${limit:g}'} a day"
     )
     for model, rates in config.prices.items():

@@ -34,7 +34,7 @@ def presets(as_json: bool) -> None:
     from relight.work.moa.mixture import find_preset
 
     config = read_config(find_home(current_home()))
-    found = [find_preset(config, name) for name in config.presets]
+    found = [find_preset(config, name) for name in config.moa.presets]
     rows: list[dict[str, Any]] = [
         {
             "preset": one.name,
@@ -45,7 +45,7 @@ def presets(as_json: bool) -> None:
         for one in found
     ]
     if as_json:
-        print_json({"presets": rows, "save_traces": config.save_traces})
+        print_json({"presets": rows, "save_traces": config.moa.save_traces})
         return
     if not rows:
         click.echo(f"no presets; write [moa.presets.NAME] in {config.home / 'config.toml'}")

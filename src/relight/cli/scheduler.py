@@ -49,7 +49,7 @@ def command(
     from relight.work.jobs.scheduler import Scheduler
 
     with current_store() as store:
-        size = max_parallel or store.config.max_parallel
+        size = max_parallel or store.config.jobs.max_parallel
 
         def tell(kind: str, told: Any) -> None:
             # whoever listens may be gone, or the disk that it is written to be full: jobs go on

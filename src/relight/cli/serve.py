@@ -31,7 +31,7 @@ def serve(home: str | Path | None, *, host: str, port: int, token: str | None = 
     from relight.config import find_home, read_config
 
     config = read_config(find_home(home))
-    token = token or os.environ.get("RELIGHT_TOKEN") or config.serve_token
+    token = token or os.environ.get("RELIGHT_TOKEN") or config.serve.token
     is_loopback = host in LOOPBACK
     if not is_loopback:
         check_token(host, token)
@@ -43,7 +43,7 @@ def serve(home: str | Path | None, *, host: str, port: int, token: str | None = 
 
         from relight.web.app import create_app
 
-        app = create_app(home, token=token, hosts=config.serve_hosts, is_loopback=is_loopback)
+        app = create_app(home, token=token, hosts=config.serve.hosts, is_loopback=is_loopback)
         settings = uvicorn.Config(
             app,
             http="h11",

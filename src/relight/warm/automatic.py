@@ -116,7 +116,7 @@ def propose_candidates(
     It is bounded in number and time, since an import must not be slower for it; sessions that
     may still be going on are looked at again by a later one.
     """
-    mode = store.config.auto_templates
+    mode = store.config.templates.auto
     if mode == "off":
         return []
     at = int(time.time() * 1000) if now is None else now
@@ -163,7 +163,7 @@ def _find_quiet(store: Store, touched: Collection[int], now: int) -> list[int]:
 def _propose(store: Store, template: Template, now: int) -> Template:
     """Keep a candidate; the oldest of its kind goes where too many wait."""
     kept = add_version(store, replace(template, proposed_at=now), is_new=True)
-    most = store.config.max_live_per_category
+    most = store.config.templates.max_live_per_category
     waiting = find_neighbours(read_candidates(store), kept)
     waiting.sort(key=lambda one: (one.proposed_at or 0, one.id))
     with store.transaction() as database:

@@ -139,7 +139,7 @@ def find_neighbours(templates: Sequence[Template], template: Template) -> list[T
 
 def refuse_crowding(store: Store, template: Template, planned: Sequence[Template] = ()) -> None:
     """Refuse a template for which another would have to go, beside those only planned yet."""
-    most = store.config.max_live_per_category
+    most = store.config.templates.max_live_per_category
     there = len(read_neighbours(store, template)) + len(find_neighbours(planned, template))
     if most and there >= most:
         raise RelightError(
@@ -159,7 +159,7 @@ def find_weakness(store: Store, template: Template) -> RelightError | None:
     own = _OUTCOMES.index(template.outcome)
     for one in find_weakest(store, template):
         if _OUTCOMES.index(one.outcome) > own:
-            most = store.config.max_live_per_category
+            most = store.config.templates.max_live_per_category
             return RelightError(
                 f"{template.category} has its {most} templates in use, and it is the weakest:"
                 f" its outcome is {template.outcome}, that of {one.name} is {one.outcome}",
@@ -174,7 +174,7 @@ def find_weakest(store: Store, template: Template, *, now: int | None = None) ->
     What their sessions came to goes before what each achieved since, which all begin with alike;
     a score says the least. Among its equals a newcomer is never the weakest: it is of today.
     """
-    if not (most := store.config.max_live_per_category):
+    if not (most := store.config.templates.max_live_per_category):
         return []
     others = [one for one in read_neighbours(store, template) if one.name != template.name]
     if len(others) < most:
@@ -195,7 +195,7 @@ def find_weakest(store: Store, template: Template, *, now: int | None = None) ->
 def retire_weakest(store: Store, added: Template, *, now: int | None = None) -> list[Template]:
     """Keep to the number of live templates that a project's category may have."""
     gone = find_weakest(store, added, now=now)
-    most = store.config.max_live_per_category
+    most = store.config.templates.max_live_per_category
     for one in gone:
         why = f"the weakest of more than {most} in {added.category} when {added.name} came"
         retire_template(store, one.name, why=why, now=now)

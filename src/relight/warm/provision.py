@@ -142,7 +142,7 @@ def _deal(
     if find_secrets(msgspec.json.encode(seed)):
         return None, "cold", f"{choice.template.name} holds a secret"
     fitted = msgspec.structs.replace(choice.template, seed=seed)
-    share = store.config.hold_out
+    share = store.config.templates.hold_out
     if is_held_out(session_key, share):
         return fitted, "cold", f"held out, as {share:.0%} of sessions are"
     return fitted, "warm", "; ".join(choice.reasons)

@@ -27,7 +27,7 @@ def show(view: View) -> dict[str, Any]:
     jobs.sort(key=lambda job: (not job["trouble"], job["next_run_at"] or "~", job["name"]))
     return {
         "jobs": jobs,
-        "budget": view.store.config.budget_usd_per_day,
+        "budget": view.store.config.jobs.budget_usd_per_day,
         "spent": count_spent(view),
         "runs": sum(job["runs"] for job in jobs),
         "successes": sum(job["successes"] for job in jobs),

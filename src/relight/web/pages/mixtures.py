@@ -39,8 +39,8 @@ def show(view: View) -> dict[str, Any]:
         )
     return {
         "traces": rows,
-        "presets": config.presets,
-        "is_saving": config.save_traces,
+        "presets": config.moa.presets,
+        "is_saving": config.moa.save_traces,
         "folder": str(config.trace_folder),
     }
 

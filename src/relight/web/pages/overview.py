@@ -51,8 +51,8 @@ def show(view: View) -> dict[str, Any]:
         "has_jobs": bool(jobs),
         "latest": list_sessions(store, chosen, Listing(limit=LATEST))["sessions"],
         "outcomes": count_outcomes(store, chosen),
-        "budget": store.config.budget_usd_per_day,
-        "spent": count_spent(view) if store.config.budget_usd_per_day else 0.0,
+        "budget": store.config.jobs.budget_usd_per_day,
+        "spent": count_spent(view) if store.config.jobs.budget_usd_per_day else 0.0,
     }
 
 

@@ -24,7 +24,7 @@ def show(view: View) -> dict[str, Any]:
         "candidates": [
             one for one in read_candidates(store) if is_named(one.project, view.filters.project)
         ],
-        "hold_out": store.config.hold_out,
+        "hold_out": store.config.templates.hold_out,
     }
 
 

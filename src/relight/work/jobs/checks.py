@@ -73,7 +73,7 @@ def check_drift(job: Job, route: Route) -> None:
 
 def check_context(job: Job, *, route: Route, config: Config) -> None:
     """Refuse a model whose window is known to be too small for a job's work."""
-    if job.context_tokens is not None or config.job_context_tokens is not None:
+    if job.context_tokens is not None or config.jobs.context_tokens is not None:
         return
     unasked = [Endpoint(model=route.model)] if route.model else []
     for endpoint in route.endpoints or unasked:

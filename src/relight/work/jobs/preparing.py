@@ -61,7 +61,7 @@ def prepare_run(task: Task) -> Prepared:
     job, home = task.job, task.config.home
     route = choose_route(job, config=task.config, environment=task.environment)
     spent = Spent()
-    if job.budget_usd_per_day is not None or task.config.budget_usd_per_day is not None:
+    if job.budget_usd_per_day is not None or task.config.jobs.budget_usd_per_day is not None:
         spent = read_spent(task.store, job, run_id=task.run.id, now=task.clock())
     allowance = check_run(job, route=route, config=task.config, spent=spent)
     if job.script is not None:

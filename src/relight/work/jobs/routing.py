@@ -7,6 +7,7 @@ import socket
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+import msgspec
 from msgspec import Struct
 
 from relight.config import Config
@@ -61,9 +62,9 @@ def choose_route(
         return Route(model=model, provider="moa", endpoints=endpoints)
     # a key, and who is paid, belong to the address that they are named with
     place: Mapping[str, str | None] = {
-        "base_url": config.job_base_url,
-        "key_variable": config.job_key_variable,
-        "provider": config.job_provider,
+        "base_url": config.jobs.base_url,
+        "key_variable": config.jobs.key_variable,
+        "provider": config.jobs.provider,
     }
     if job.base_url is not None:
         place = {"base_url": job.base_url}
@@ -89,11 +90,11 @@ def find_default(
     prompt: str, *, config: Config, environment: Mapping[str, str] | None = None
 ) -> Mapping[str, str | None]:
     """What a job without a model of its own gets now: `model`, and where it is asked."""
-    for route in config.job_routes:
-        if re.search(route["pattern"], prompt):
-            return dict(route)
+    for route in config.jobs.routes:
+        if re.search(route.pattern, prompt):
+            return msgspec.structs.asdict(route)
     environment = os.environ if environment is None else environment
-    return {"model": config.job_model or environment.get("RELIGHT_MODEL")}
+    return {"model": config.jobs.model or environment.get("RELIGHT_MODEL")}
 
 
 def is_local(address: str) -> bool:

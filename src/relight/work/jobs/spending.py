@@ -78,7 +78,7 @@ def count_left(job: Job, *, config: Config, spent: Spent) -> tuple[float | None,
     limits = [
         (job.budget_usd, 0.0, "a run", ""),
         (job.budget_usd_per_day, spent.by_job, f"{job.name} a day", ""),
-        (config.budget_usd_per_day, every, "all jobs a day", _tell_set_aside(spent)),
+        (config.jobs.budget_usd_per_day, every, "all jobs a day", _tell_set_aside(spent)),
     ]
     left: list[float] = []
     warnings = []
@@ -90,7 +90,7 @@ def count_left(job: Job, *, config: Config, spent: Spent) -> tuple[float | None,
                 f"the budget of ${limit:g} for {whose} is used up: ${used:.4f} spent today{note}",
                 "raise it, or wait for tomorrow",
             )
-        if used >= limit * config.warn_at:
+        if used >= limit * config.jobs.warn_at:
             warnings.append(f"${used:.4f} of the budget of ${limit:g} for {whose} is spent{note}")
         left.append(limit - used)
     if spent.unpriced and len(left) > (job.budget_usd is not None):

@@ -91,13 +91,13 @@ class MoaTurn(Struct, kw_only=True):
 def find_preset(config: Config, preset: str | Mapping[str, Any]) -> Preset:
     """The preset of that name in the config, or the one given as the same fields."""
     if isinstance(preset, str):
-        if preset not in config.presets:
-            known = ", ".join(config.presets) or "none yet"
+        if preset not in config.moa.presets:
+            known = ", ".join(config.moa.presets) or "none yet"
             raise RelightError(
                 f"there is no preset {preset!r}",
                 f"write [moa.presets.{preset}] in {config.home / 'config.toml'}; known: {known}",
             )
-        fields: Mapping[str, Any] = {"name": preset, **config.presets[preset]}
+        fields: Mapping[str, Any] = {"name": preset} | dict(config.moa.presets[preset].items())
     else:
         fields = preset
     try:

@@ -24,7 +24,7 @@ class Tracer:
     """Writes each turn of a session to its file; without `save_traces` it does nothing at all."""
 
     def __init__(self, config: Config, session_id: str, store: Store | None = None) -> None:
-        self.folder: Path | None = config.trace_folder if config.save_traces else None
+        self.folder: Path | None = config.trace_folder if config.moa.save_traces else None
         self.session_id = session_id
         self._config, self._store = config, store
         self._pricing = Pricing(store) if store is not None and self.folder is not None else None
