@@ -20,7 +20,7 @@ from relight.intake.rebuild import rebuild
 from relight.intake.recorder import record
 from relight.reports.sessions import find_session, read_session
 from relight.reports.transcript import read_transcript
-from relight.sources import read_talk
+from relight.sources import find_source
 from relight.store import Store
 from relight.store.misses import count_missed
 from relight.store.write.tape import read_tape
@@ -233,9 +233,8 @@ def test_what_was_told_can_be_read_again_as_a_conversation(tmp_path: Path) -> No
 
 
 def test_lines_that_are_none_are_passed_over_when_read_as_a_conversation() -> None:
-    assert (
-        read_talk("relight", [b"{", b'{"type":"end","session":"x","at":1}'], "mine").messages == []
-    )
+    lines = [b"{", b'{"type":"end","session":"x","at":1}']
+    assert find_source("relight").read_messages(lines, "mine").messages == []
 
 
 def test_secrets_are_taken_out_of_what_is_told(tmp_path: Path) -> None:

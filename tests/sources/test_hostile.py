@@ -14,7 +14,7 @@ from relight.intake.importing import import_all
 from relight.reports.sessions import find_session, read_session
 from relight.reports.totals import report
 from relight.reports.transcript import read_transcript
-from relight.sources.claude_code import reader
+from relight.sources.claude_code.reader import ClaudeCodeReader
 from relight.sources.files import look_at, read_piece
 from relight.store import Store
 from relight.store.keep.retention import forget
@@ -41,7 +41,7 @@ def test_an_import_that_ends_between_two_pieces_of_a_file_is_gone_on_with(tmp_pa
         piece, has_more = read_piece("claude-code", origin, None, chunk_bytes=1 << 10)
         assert has_more
         key = store.redaction_key
-        Recorder(store).record([seal(piece, reader.read, key=key, timezone="UTC")])
+        Recorder(store).record([seal(piece, ClaudeCodeReader.read, key=key, timezone="UTC")])
         build.import_home(store, tmp_path)
         assert report(store).total["turns"] == 3
 

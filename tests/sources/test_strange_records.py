@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import build
 from relight.model import Mark, Piece
-from relight.sources import find_source, read_talk
+from relight.sources import find_source
 from relight.sources.files import look_at
-from relight.sources.hermes import reader
+from relight.sources.hermes.reader import HermesReader
 from relight.store.write.record import Recorder
 from relight.store.write.seal import Sealed, seal
 
@@ -86,7 +86,7 @@ def database_rows(tmp_path: Path) -> list[dict[str, Any]]:
     build.hermes_session(build.open_hermes(tmp_path))
     origin = look_at(tmp_path / ".hermes" / "state.db")
     assert origin is not None
-    pieces = list(reader.fetch(origin, {}))
+    pieces = list(HermesReader.fetch(origin, {}))
     return [json.loads(line) for piece in pieces for line in piece.raw.splitlines()]
 
 
@@ -141,6 +141,6 @@ def test_a_strange_value_in_any_place_costs_its_record_at_most(
     lines, sealed = seal_records(source, told, name=ascii((number, place, value)))
     assert len(sealed.unreadable) <= 1
     for _, session in sealed.sessions:
-        read_talk(source, lines, session.key)
+        find_source(source).read_messages(lines, session.key)
     with build.open_home(tmp_path) as store:
         Recorder(store).record([sealed])

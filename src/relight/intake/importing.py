@@ -8,7 +8,7 @@ from pathlib import Path
 from relight.intake.backlog import find_backlogs
 from relight.locks import hold
 from relight.model import Imported, ImportResult, Work
-from relight.sources import SOURCES, find_fetch, find_source
+from relight.sources import find_source, list_sources
 from relight.store import Store
 from relight.store.derive.due import settle
 from relight.store.write.marks import read_marks, read_seen
@@ -31,7 +31,7 @@ def import_all(
 ) -> ImportResult:
     """Read whatever is new in the sources' folders, or in the one given, into the store."""
     environment = os.environ if environment is None else environment
-    counts = {name: Imported(name) for name in sources or SOURCES}
+    counts = {name: Imported(name) for name in sources or list_sources()}
     touched: set[int] = set()
     with hold_import(store, on_wait):
         if find_backlogs(store.config.home):
@@ -50,7 +50,7 @@ def _take(
     store: Store, work: list[Work], progress: Progress | None, workers: int
 ) -> tuple[list[Imported], set[int]]:
     """Read and record; what that takes is loaded only when there is something to read."""
-    size = sum(one.new_bytes for one in work if not find_fetch(one.source))
+    size = sum(one.new_bytes for one in work if not find_source(one.source).fetch)
     pool = None
     if workers > 1 and size > POOL_BYTES:
         from relight.intake.workers import Workers

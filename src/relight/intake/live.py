@@ -17,7 +17,7 @@ from relight.intake.backlog import Backlog, find_backlogs, taking
 from relight.locks import renew_in_forks
 from relight.model import Mark, Origin, Piece
 from relight.redact import redact
-from relight.sources.relight import reader as events
+from relight.sources import relight as events
 from relight.store import Store
 from relight.store.derive import scores
 from relight.store.derive.due import settle
@@ -84,7 +84,9 @@ class LiveTape:
         """What the turns come to that are not in the database yet."""
         with self._lock:
             lines = list(self.waiting)
-        turns = events.read(lines, Origin(self._mark.path), b"").turns if lines else ()
+        turns = (
+            events.RecorderReader.read(lines, Origin(self._mark.path), b"").turns if lines else ()
+        )
         price = self._recorder.pricing.price
         rows = [turn_row(events.NAME, 0, None, turn, cost=price(0, turn)) for turn in turns]
         return sum_turns(rows).values()
@@ -166,7 +168,9 @@ class LiveTape:
         after = msgspec.structs.replace(before, offset=before.offset + len(raw))
         piece = Piece(source=events.NAME, raw=raw, before=before, after=after)
         key, timezone = self.store.redaction_key, self.store.timezone
-        taken, _ = self._recorder.record([seal(piece, events.read, key=key, timezone=timezone)])
+        taken, _ = self._recorder.record(
+            [seal(piece, events.RecorderReader.read, key=key, timezone=timezone)]
+        )
         known = None if taken else self._find_written()
         if known is None:
             self._mark = after

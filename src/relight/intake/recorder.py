@@ -37,7 +37,7 @@ from relight.intake.live import LiveTape, take_backlogs
 from relight.locks import renew_in_forks
 from relight.model import Cost, Failure, OutcomeName, Usage
 from relight.reports.families import FIGURES, sum_family
-from relight.sources.relight import reader as events
+from relight.sources import relight as events
 from relight.store import Store
 from relight.times import take_time
 
@@ -102,7 +102,7 @@ class SessionTracker:
         self._asked: dict[str, list[str]] = {}
         self._is_finished = False
         parent = None if parent is None else take_id(parent.removeprefix("relight:"))
-        opened = events.Opened(
+        opened = events.OpenedEvent(
             session=self.session_id,
             at=self._now(),
             model=self.model,
@@ -132,7 +132,7 @@ class SessionTracker:
         message = take_message("message", {"role": take_text("role", role), "content": content})
         assert message is not None
         with self._lock:
-            event = events.Said(session=self.session_id, at=self._now(), message=message)
+            event = events.MessageEvent(session=self.session_id, at=self._now(), message=message)
             number = self._tape.line_up(event)
         self._tape.write(number)
 
@@ -177,7 +177,7 @@ class SessionTracker:
         with self._lock:
             self._count += 1
             turn_id = f"{self.session_id}#{self._tape.name}.{self._count}"
-            event = events.Answered(
+            event = events.TurnEvent(
                 key=turn_id,
                 session=self.session_id,
                 at=self._now(at),
@@ -225,7 +225,7 @@ class SessionTracker:
         call_id = None if call_id is None else str(call_id)
         with self._lock:
             turn = turn or self._last_turn
-            event = events.Called(
+            event = events.CallEvent(
                 key=f"{turn}:{place}" if place is not None else self._name_call(call_id),
                 session=self.session_id,
                 at=self._now(at),
@@ -281,7 +281,7 @@ class SessionTracker:
 
     def _end(self, *, how: How, outcome: OutcomeName | None, why: str | None) -> None:
         at = self._now()
-        event = events.Ended(session=self.session_id, at=at, how=how, outcome=outcome, why=why)
+        event = events.EndEvent(session=self.session_id, at=at, how=how, outcome=outcome, why=why)
         with self._lock:
             if self._is_finished:
                 return

@@ -7,7 +7,7 @@ import msgspec
 
 from relight.intake.sealing import Answer, Task, seal_task, seal_unreadable, tell_trouble
 from relight.model import Imported, Work
-from relight.sources import find_fetch, find_source
+from relight.sources import find_source
 from relight.sources.files import CHUNK_BYTES
 from relight.store import Store
 from relight.store.write.marks import read_marks
@@ -42,8 +42,8 @@ class Intake:
         self.total = sum(one.new_bytes for one in work)
         for one in work:
             self.counts.setdefault(one.source, Imported(one.source)).files += 1
-        databases = [one for one in work if find_fetch(one.source)]
-        files = [one for one in work if not find_fetch(one.source)]
+        databases = [one for one in work if find_source(one.source).fetch]
+        files = [one for one in work if not find_source(one.source).fetch]
         for one in databases:
             self._import_database(one)
         # the largest first: their pieces follow one another, and should not be what is left
@@ -83,7 +83,8 @@ class Intake:
         self._record(pending)
 
     def _import_database(self, work: Work) -> None:
-        source, fetch = find_source(work.source), find_fetch(work.source)
+        source = find_source(work.source)
+        fetch = source.fetch
         assert fetch is not None
         marks = read_marks(self.store, work.source, work.origin.path)
         key, timezone = self.store.redaction_key, self.store.timezone

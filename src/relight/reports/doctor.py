@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from relight.sources import SOURCES, find_source
+from relight.sources import find_source, list_sources
 from relight.store import Store
 from relight.store.misses import count_missed
 
@@ -14,7 +14,7 @@ RECENT = 10
 def examine(store: Store, *, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
     """A full examination; `ok` unless the database itself is broken."""
     environment = os.environ if environment is None else environment
-    sources = [_examine_source(store, name, environment) for name in SOURCES]
+    sources = [_examine_source(store, name, environment) for name in list_sources()]
     unreadable = _unreadable(store)
     unpriced = _unpriced(store)
     database = _examine_database(store)
@@ -34,7 +34,7 @@ def examine(store: Store, *, environment: Mapping[str, str] | None = None) -> di
 
 def _examine_source(store: Store, name: str, environment: Mapping[str, str]) -> dict[str, Any]:
     source = find_source(name)
-    folders = source.folders(environment)
+    folders = source.find_folders(environment)
     files = sum(1 for _ in source.find(environment, None))
     (sessions,) = store.query("select count(*) from session where source = ?", (name,))[0]
     found = [folder for folder in folders if folder.exists()]

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.sources import SOURCES
+from relight.sources import is_source, list_sources
 from relight.store import Store
 
 DEFAULT_SINCE = "30d"
@@ -38,8 +38,9 @@ def read_filter(
     """
     from zoneinfo import ZoneInfo
 
-    if source is not None and source not in SOURCES:
-        raise RelightError(f"there is no source {source!r}", f"there are {', '.join(SOURCES)}")
+    if source is not None and not is_source(source):
+        names = ", ".join(list_sources())
+        raise RelightError(f"there is no source {source!r}", f"there are {names}")
     today = (now or datetime.now(UTC)).astimezone(ZoneInfo(store.timezone)).date()
     return Filter(
         since=read_day(since, today=today),

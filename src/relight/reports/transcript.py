@@ -1,13 +1,13 @@
 """A recorded session as chat messages, read from its tape."""
 
 from relight.errors import RelightError
-from relight.sources import TALKS, read_talk
-from relight.sources.talk import Talk
+from relight.sources import find_source, is_source
+from relight.sources.messages import Conversation
 from relight.store import Store
 from relight.store.write.tape import read_tape
 
 
-def read_transcript(store: Store, session_id: int) -> Talk:
+def read_transcript(store: Store, session_id: int) -> Conversation:
     """What was said in a session, without what Relight itself put into it.
 
     Redacted, as all that is on tape. A sub-agent of old lies on its parent's tape.
@@ -16,7 +16,7 @@ def read_transcript(store: Store, session_id: int) -> Talk:
     if not rows:
         raise RelightError("that session is not in the store", "`relight report --by session`")
     source, key, root_id = rows[0]
-    if source not in TALKS:
+    if not is_source(source):
         raise RelightError(f"sessions of {source} cannot be read as messages")
     lines = [line for part in read_tape(store, session_id) for line in part.lines()]
     if not lines and root_id != session_id:
@@ -25,4 +25,4 @@ def read_transcript(store: Store, session_id: int) -> Talk:
         raise RelightError(
             f"the records of {source}:{key} are gone", "its tape was pruned: only figures are left"
         )
-    return read_talk(source, lines, key)
+    return find_source(source).read_messages(lines, key)

@@ -1,67 +1,217 @@
-"""What agents left on disk, read into Relight's own nouns.
+"""Sources: what agents leave on disk, read into Relight's own nouns.
 
-To add a source: a module with `NAME`, `find` and `read`, a folder of fixtures, and a row here.
+To add a source:
+
+1. Write a subclass of `reading.Reader` in a module or package of this room. Its `read_line` yields
+   the events of one record: nouns of `relight.model` and the events of `events`. Index rows and
+   chat messages both come from them. A source with a database, or with many sessions in one file,
+   also has `fetch`; one whose files are not all `.jsonl` files below its folders has `find`.
+2. Add a row to `SOURCES`, and tests with real files to `tests/sources/`.
+
+A package outside Relight adds a source with an entry point of the group `relight.sources` that
+names a `Source`. `docs/adding.md` has a complete example.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, cast
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from relight.errors import RelightError
 from relight.model import Mark, Origin, Parsed, Piece
-from relight.sources.talk import Talk
+
+if TYPE_CHECKING:
+    from relight.sources.messages import Conversation
+    from relight.sources.reading import Reader
+
+    Fetch = Callable[[Origin, Mapping[str, Mark]], Iterator[Piece]]
+
+GROUP = "relight.sources"
 
 
-class Source(Protocol):
-    """`find` looks for files; `read` understands their records, and is pure.
+class Source(Struct, frozen=True, kw_only=True):
+    """One row of the table: the facts about an agent, and the name of its reader.
 
-    A source that keeps a database, or many sessions in one file, also has `fetch`, which gives
-    what is new in an origin as pieces of one record a line.
+    The reader is imported when records are first looked for or read.
     """
 
-    NAME: str
+    name: str
+    title: str
+    # `module:Class`, a subclass of `reading.Reader`
+    reader: str
+    # the environment variable that names the agent's home folder
+    variable: str | None = None
+    # True if that variable may name several, separated by commas
+    has_many_homes: bool = False
+    # the usual homes, below the user's home
+    homes: tuple[str, ...] = ()
+    # the folders in a home that sessions are in; without them, the home itself
+    folders: tuple[str, ...] = ()
+    # the folder of skills in a home, and in a project
+    skills: str | None = None
+    project_skills: str | None = None
+    # the file in a home that hooks and plugins are set in
+    settings: str | None = None
+    # True if a file has no usual place and must be named
+    needs_path: bool = False
+    # True if a recorded session is complete and does not grow
+    is_complete: bool = False
 
-    def find(self, environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin]: ...
+    def find_homes(self, environment: Mapping[str, str]) -> list[Path]:
+        """The agent's home folders: those that its variable names, else the usual ones."""
+        named = environment.get(self.variable, "") if self.variable else ""
+        names = named.split(",") if self.has_many_homes else [named]
+        found = [Path(name.strip()).expanduser() for name in names if name.strip()]
+        user = Path(environment.get("HOME") or Path.home())
+        return found or [user / home for home in self.homes]
 
-    def folders(self, environment: Mapping[str, str]) -> list[Path]: ...
+    def find_folders(self, environment: Mapping[str, str]) -> list[Path]:
+        """The folders that sessions are in; a home that is such a folder is taken as it is."""
+        return [
+            home / folder if folder and home.name != folder else home
+            for home in self.find_homes(environment)
+            for folder in self.folders or ("",)
+        ]
 
-    def read(self, lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed: ...
+    def find(self, environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin]:
+        """The files in the folder given, else in the agent's own folders."""
+        reader = find_reader(self)
+        for root in [folder] if folder else self.find_folders(environment):
+            yield from reader.find(root)
 
+    def read(self, lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
+        """The index rows of a stretch of records, going on from `state`."""
+        return find_reader(self).read(lines, origin, state)
 
-Fetch = Callable[[Origin, Mapping[str, Mark]], Iterator[Piece]]
+    def read_messages(self, lines: Iterable[bytes], session: str) -> "Conversation":
+        """A session as OpenAI chat messages, from all of its records."""
+        return find_reader(self).read_messages(lines, session)
+
+    @property
+    def fetch(self) -> "Fetch | None":
+        """How new records are read, if origins are not plain files of one record a line."""
+        reader = find_reader(self)
+        return reader.fetch if reader.has_fetch else None
+
 
 SOURCES = {
-    "claude-code": "relight.sources.claude_code.reader",
-    "codex": "relight.sources.codex.reader",
-    "hermes": "relight.sources.hermes.reader",
-    "chat": "relight.sources.chat.reader",
-    "relight": "relight.sources.relight.reader",
-}
-
-# how each source's records are read as chat messages
-TALKS = {
-    "claude-code": "relight.sources.claude_code.talk",
-    "codex": "relight.sources.codex.talk",
-    "hermes": "relight.sources.hermes.talk",
-    "chat": "relight.sources.chat.talk",
-    "relight": "relight.sources.relight.talk",
+    source.name: source
+    for source in (
+        Source(
+            name="claude-code",
+            title="Claude Code",
+            reader="relight.sources.claude_code.reader:ClaudeCodeReader",
+            variable="CLAUDE_CONFIG_DIR",
+            has_many_homes=True,
+            homes=(".claude", ".config/claude"),
+            folders=("projects",),
+            skills="skills",
+            project_skills=".claude/skills",
+            settings="settings.json",
+        ),
+        Source(
+            name="codex",
+            title="Codex",
+            reader="relight.sources.codex.reader:CodexReader",
+            variable="CODEX_HOME",
+            homes=(".codex",),
+            folders=("sessions", "archived_sessions"),
+            skills="skills",
+        ),
+        Source(
+            name="hermes",
+            title="Hermes Agent",
+            reader="relight.sources.hermes.reader:HermesReader",
+            variable="HERMES_HOME",
+            homes=(".hermes",),
+            skills="skills",
+            settings="config.yaml",
+        ),
+        Source(
+            name="chat",
+            title="chat files",
+            reader="relight.sources.chat:ChatReader",
+            needs_path=True,
+            is_complete=True,
+        ),
+        Source(
+            name="relight",
+            title="Relight",
+            reader="relight.sources.relight:RecorderReader",
+        ),
+    )
 }
 
 
 def find_source(name: str) -> Source:
-    """The source of that name, imported when first asked for."""
-    if name not in SOURCES:
-        raise RelightError(f"there is no source {name!r}", f"the sources are {', '.join(SOURCES)}")
-    return cast(Source, import_module(SOURCES[name]))
+    """The source of that name; other packages are searched for a name that is not built in."""
+    found = SOURCES.get(name) or find_added().sources.get(name)
+    if found is None:
+        names = ", ".join(list_sources())
+        raise RelightError(f"there is no source {name!r}", f"the sources are {names}")
+    return found
 
 
-def find_fetch(name: str) -> Fetch | None:
-    """How a source's new records are fetched, where its origins are not plain files of lines."""
-    return getattr(find_source(name), "fetch", None)
+def is_source(name: str) -> bool:
+    """True if there is a source of that name."""
+    return name in SOURCES or name in find_added().sources
 
 
-def read_talk(name: str, lines: Iterable[bytes], key: str) -> Talk:
-    """What a source's records say was said in one session, as OpenAI chat messages."""
-    talk: Talk = import_module(TALKS[name]).read_talk(lines, key)
-    return talk
+def list_sources() -> dict[str, Source]:
+    """All sources by name: built-in ones first, then those of other packages."""
+    return SOURCES | find_added().sources
+
+
+@cache
+def find_reader(source: Source) -> "type[Reader]":
+    """A source's reader, imported when it is first needed."""
+    module, _, name = source.reader.partition(":")
+    reader: type[Reader] = getattr(import_module(module), name)
+    return reader
+
+
+class AddedSources(Struct, frozen=True):
+    """The sources of other packages, and why some of them cannot be used."""
+
+    sources: dict[str, Source]
+    warnings: list[str]
+
+
+@cache
+def find_added() -> AddedSources:
+    """The sources that other packages add; a broken one costs itself alone."""
+    from importlib.metadata import entry_points
+
+    added: dict[str, Source] = {}
+    warnings = []
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        owner = entry.dist.name if entry.dist else "a package"
+        try:
+            source = entry.load()
+            _check_added(source, added)
+            added[source.name] = source
+        except Exception as error:  # noqa: BLE001 - another package's code may raise anything
+            why = error.message if isinstance(error, RelightError) else _describe(error)
+            warnings.append(f"the source {entry.name!r} of {owner} is not used: {why}")
+    return AddedSources(added, warnings)
+
+
+def _check_added(source: object, added: Mapping[str, Source]) -> None:
+    """Raise unless this is a source with a new name, and its reader can be imported."""
+    from relight.sources.reading import Reader
+
+    if not isinstance(source, Source):
+        raise RelightError(f"it is {type(source).__name__}, not relight.sources.Source")
+    if source.name in SOURCES or source.name in added:
+        raise RelightError(f"there is already a source {source.name!r}")
+    if not source.name.replace("-", "").replace("_", "").isalnum():
+        raise RelightError(f"{source.name!r} is not a name of letters, digits, - and _")
+    if not issubclass(find_reader(source), Reader):
+        raise RelightError(f"{source.reader} is not a subclass of relight.sources.reading.Reader")
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:300]

@@ -1,15 +1,21 @@
-"""What every reader gathers while it walks through the records of a source."""
+"""What every source's reader has in common, and how its events become index rows."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from relight.chat.injected import strip_block
 from relight.model import (
     Job,
     Latency,
+    Mark,
+    Origin,
     Parsed,
+    Piece,
     Run,
     Session,
     SkillEntry,
@@ -19,6 +25,9 @@ from relight.model import (
     Total,
     Turn,
 )
+from relight.sources.events import Attributed, Called, Event, Measured, Returned, Said
+from relight.sources.files import find_files
+from relight.sources.messages import Conversation, MessageWriter
 
 # whatever a strange record may raise: it costs that record and no more
 BAD_LINE = (
@@ -35,18 +44,86 @@ INTERRUPTED = "[Request interrupted by user"
 TITLE_CHARACTERS = 200
 ANSWER_CHARACTERS = 500
 
-T = TypeVar("T")
 S = TypeVar("S", bound=Struct)
 
 
-class Reading:
-    """The sessions, turns and calls told so far in one stretch of records.
+class Reader:
+    """Reads a stretch of a source's records, one line after another, into events.
 
-    A call whose result has not come yet is kept in `open_calls`, which the reader stores in
-    its state: a file may be cut between a request and its result.
+    A subclass is what a source needs: `read_line`, and for records that depend on earlier ones
+    `save`. `open_calls` are the calls whose results have not been read, also in earlier stretches:
+    a file may be cut between a call and its result.
     """
 
-    def __init__(self, open_calls: Sequence[ToolCall] = ()) -> None:
+    # True if origins are not plain files of one record a line: they are read by `fetch`
+    has_fetch: ClassVar[bool] = False
+    # True for records without types: events that do not fit the model are refused
+    is_untyped: ClassVar[bool] = False
+
+    def __init__(self, origin: Origin, state: bytes = b"") -> None:
+        self.origin = origin
+        # the session whose tape the records belong to
+        self.owner: str | None = None
+        self.open_calls: dict[str, ToolCall] = {}
+
+    @staticmethod
+    def find(folder: Path) -> Iterator[Origin]:
+        """The files below one of the source's folders."""
+        return find_files(folder)
+
+    @staticmethod
+    def fetch(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
+        """What is new in an origin since these marks, as pieces of one record a line."""
+        raise NotImplementedError
+
+    def read_line(self, line: bytes) -> Iterable[Event]:
+        """The events of one record; an exception of `BAD_LINE` makes it an unreadable one."""
+        raise NotImplementedError
+
+    def finish(self) -> Iterable[Event]:
+        """Events that are known only after the last record."""
+        return ()
+
+    def save(self) -> bytes:
+        """What the reader of the next stretch must know."""
+        return b""
+
+    @classmethod
+    def read(cls, lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
+        """The index rows of a stretch of records, going on from `state`."""
+        reader = cls(origin, state)
+        collector = (CheckedCollector if cls.is_untyped else Collector)(reader.open_calls)
+        collector.read_lines(lines, reader.read_line)
+        for event in reader.finish():
+            collector.take(event)
+        return collector.finish(reader.owner, reader.save())
+
+    @classmethod
+    def read_messages(cls, lines: Iterable[bytes], session: str) -> Conversation:
+        """The chat messages of one session, from all of its records."""
+        reader, writer = cls.begin(session), MessageWriter(session)
+        for line in cls.arrange(lines):
+            # an unreadable record was counted when it was recorded
+            with suppress(*BAD_LINE):
+                for event in reader.read_line(line):
+                    writer.take(event)
+        return writer.finish()
+
+    @classmethod
+    def begin(cls, session: str) -> Self:
+        """A reader for the messages of one session."""
+        return cls(Origin(""))
+
+    @staticmethod
+    def arrange(lines: Iterable[bytes]) -> Iterable[bytes]:
+        """A session's records in the order of its messages."""
+        return lines
+
+
+class Collector:
+    """Collects the events of a stretch of records as index rows."""
+
+    def __init__(self, open_calls: dict[str, ToolCall]) -> None:
         self.sessions: dict[str, Session] = {}
         self.turns: dict[str, Turn] = {}
         self.calls: dict[str, ToolCall] = {}
@@ -59,64 +136,119 @@ class Reading:
         self.messages: dict[str, int] = {}
         self.timings: list[Timing] = []
         self.bad_lines: dict[int, str] = {}
-        self.open_calls = {call.name or call.key: call for call in open_calls}
+        self.open_calls = open_calls
         self._early_results: dict[str, dict[str, object]] = {}
+        self._takers: dict[type, Callable[[Any], None]] = {
+            Session: self._take_session,
+            Said: self._take_said,
+            Turn: self._take_turn,
+            Called: self._take_called,
+            Returned: self._take_returned,
+            Measured: self._take_measured,
+            Attributed: self._take_attributed,
+            ToolCall: self._take_call,
+            Total: self._take_total,
+            SkillEntry: self._take_skill,
+            Job: self.jobs.append,
+            Run: self.runs.append,
+            Latency: self.latencies.append,
+            Timing: self.timings.append,
+        }
 
-    def read_lines(self, lines: Sequence[bytes], read_line: Callable[[bytes], None]) -> None:
-        """Read record by record; one that cannot be read is told, and costs no other."""
+    def read_lines(
+        self, lines: Sequence[bytes], read_line: Callable[[bytes], Iterable[Event]]
+    ) -> None:
+        """Take the events of each record; a bad record is reported and costs no other."""
+        takers = self._takers
         for number, line in enumerate(lines):
             if not line or line.isspace():
                 continue
             try:
-                read_line(line)
+                for event in read_line(line):
+                    takers[type(event)](event)
             except BAD_LINE as error:
                 self.bad_lines[number] = str(error) or type(error).__name__
 
-    def see_session(self, session: Session) -> None:
-        """Add what a record says of its session: first facts stay, times widen."""
+    def take(self, event: Event) -> None:
+        self._takers[type(event)](event)
+
+    def _take_session(self, session: Session) -> None:
+        """Add facts about a session: first facts stay, times widen."""
         known = self.sessions.get(session.key)
         self.sessions[session.key] = merge_sessions(known, session) if known else session
 
-    def see_turn(self, turn: Turn) -> None:
-        """Add a turn, or another witness of one: the fullest usage and the earliest time hold."""
+    def _take_turn(self, turn: Turn) -> None:
+        """Add a turn, or another record of one: the fullest usage and the earliest time hold."""
         known = self.turns.get(turn.key)
         self.turns[turn.key] = merge_turns(known, turn) if known else turn
 
-    def open_call(self, call: ToolCall) -> None:
-        """Add a call that waits for its result, under the name the result will bear."""
+    def _take_said(self, said: Said) -> None:
+        if said.is_new:
+            self.messages[said.session] = self.messages.get(said.session, 0) + 1
+        if text := said.text:
+            text = strip_block(text) if said.role == "user" else text
+            if text:
+                self.spoken.append(Spoken(said.session, said.role, text))
+
+    def _take_called(self, called: Called) -> None:
+        """Add a call; an unfinished one waits for its result, under the name the result has."""
+        call = called.call
         if call.key in self.calls:
             return
         name = call.name or call.key
-        self.calls[call.key] = self.open_calls[name] = call
+        self.calls[call.key] = call
+        if call.finished_at is not None:
+            return
+        self.open_calls[name] = call
         if early := self._early_results.pop(name, None):
-            self.close_call(name, **early)
+            self._close_call(name, early)
 
-    def close_call(self, name: str, **found: object) -> None:
-        """Give an open call its result; one that nobody has asked for yet is kept."""
+    def _take_returned(self, result: Returned) -> None:
+        self.messages[result.session] = self.messages.get(result.session, 0) + 1
+        if result.name is not None:
+            found: dict[str, object] = {
+                "finished_at": result.at,
+                "result": result.text,
+                "is_error": result.is_error,
+                "timed_out": result.timed_out,
+            }
+            if result.exit_code is not None:
+                found["exit_code"] = result.exit_code
+            self._close_call(result.name, found)
+
+    def _close_call(self, name: str, found: dict[str, object]) -> None:
+        """Give an open call its result; a result that comes before its call waits for it."""
         if call := self.open_calls.pop(name, None):
             self.calls[call.key] = msgspec.structs.replace(call, **found)
         else:
             self._early_results[name] = found
 
-    def see_skill(self, entry: SkillEntry) -> None:
-        """Add a skill's way in, or its version where that is told after it."""
+    def _take_measured(self, measured: Measured) -> None:
+        if call := self.open_calls.get(measured.name):
+            self.open_calls[measured.name] = msgspec.structs.replace(
+                call, exit_code=measured.exit_code, duration_ms=measured.duration_ms
+            )
+
+    def _take_attributed(self, attributed: Attributed) -> None:
+        for name in attributed.names:
+            if call := self.calls.get(name) or self.open_calls.get(name):
+                self.calls[name] = msgspec.structs.replace(call, turn=attributed.turn)
+                if name in self.open_calls:
+                    self.open_calls[name] = self.calls[name]
+
+    def _take_call(self, call: ToolCall) -> None:
+        """Add a call recorded with its result: it replaces the one the model asked for."""
+        asked = self.calls.get(call.key)
+        self.calls[call.key] = msgspec.structs.replace(call, at=asked.at) if asked else call
+
+    def _take_total(self, total: Total) -> None:
+        self.totals[total.key] = total
+
+    def _take_skill(self, entry: SkillEntry) -> None:
+        """Add a skill's entry, or its version where a later record has it."""
         known = self.skills.get(entry.key, entry)
         version = known.version or entry.version
         self.skills[entry.key] = msgspec.structs.replace(known, version=version)
-
-    def hear(
-        self,
-        session: str,
-        role: Literal["user", "assistant", "tool"],
-        text: str | None = None,
-        *,
-        is_new: bool = True,
-    ) -> None:
-        """Add a message of the conversation, or more words of one."""
-        if is_new:
-            self.messages[session] = self.messages.get(session, 0) + 1
-        if text and role != "tool":
-            self.spoken.append(Spoken(session, role, text))
 
     def finish(self, owner: str | None, state: bytes) -> Parsed:
         return Parsed(
@@ -137,20 +269,18 @@ class Reading:
         )
 
 
-class CheckedReading(Reading):
-    """A reading of records without types: one that does not fit the nouns is not taken."""
+class CheckedCollector(Collector):
+    """A collector for records without types: a noun that does not fit the model is refused."""
 
-    def see_session(self, session: Session) -> None:
-        super().see_session(check(session))
+    def __init__(self, open_calls: dict[str, ToolCall]) -> None:
+        super().__init__(open_calls)
+        for noun in (Session, Turn, SkillEntry, Job, Run, Latency, Timing):
+            self._takers[noun] = self._check_first(self._takers[noun])
+        take_called = self._take_called
+        self._takers[Called] = lambda called: take_called(Called(check(called.call)))
 
-    def see_turn(self, turn: Turn) -> None:
-        super().see_turn(check(turn))
-
-    def open_call(self, call: ToolCall) -> None:
-        super().open_call(check(call))
-
-    def see_skill(self, entry: SkillEntry) -> None:
-        super().see_skill(check(entry))
+    def _check_first(self, take: Callable[[Any], None]) -> Callable[[Any], None]:
+        return lambda noun: take(check(noun))
 
 
 def check(value: S) -> S:

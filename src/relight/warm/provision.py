@@ -162,10 +162,10 @@ def is_held_out(session_key: str, share: float) -> bool:
 
 def _split_name(name: str) -> tuple[str | None, str]:
     """A session's source and id from `source:id`; ids of some agents have colons themselves."""
-    from relight.sources import SOURCES
+    from relight.sources import is_source
 
     source, _, key = name.partition(":")
-    return (source, key) if source in SOURCES else (None, name)
+    return (source, key) if key and is_source(source) else (None, name)
 
 
 def _record(store: Store, decision: _Decision, *, experiment_id: int | None = None) -> None:

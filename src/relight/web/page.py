@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from relight.errors import RelightError
 from relight.reports.filters import Filter
-from relight.sources import SOURCES
+from relight.sources import list_sources
 from relight.store import Store
 from relight.web.filters import NAMES, Filters, choose, read_filters
 from relight.web.pages import Page
@@ -53,7 +53,7 @@ class View(Struct, frozen=True, kw_only=True):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        return tuple(SOURCES)
+        return tuple(list_sources())
 
 
 def read_number(view: View, name: str) -> int | None:

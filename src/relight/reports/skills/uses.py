@@ -19,7 +19,7 @@ from relight.checks import (
 )
 from relight.errors import ParameterError
 from relight.ids import row_id
-from relight.sources import SOURCES
+from relight.sources import list_sources
 from relight.store import Store
 from relight.store.derive import invocations, told
 from relight.store.derive.invocations import KNOWN_NANOS
@@ -153,7 +153,10 @@ def record_skill_invocation(
 def _find_session(database: sqlite3.Connection, name: str) -> tuple[str, int | None]:
     """The session's full name and root, where it is recorded here; else it is kept as told."""
     source, _, key = name.partition(":")
-    ids = {row_id("session", source, key), *(row_id("session", one, name) for one in SOURCES)}
+    ids = {
+        row_id("session", source, key),
+        *(row_id("session", one, name) for one in list_sources()),
+    }
     rows = database.execute(
         "select source || ':' || key, root_id from session"
         f" where id in ({', '.join('?' * len(ids))})",

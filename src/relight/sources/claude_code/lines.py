@@ -21,7 +21,7 @@ class OutputDetails(Struct):
     thinking_tokens: Count | None = None
 
 
-class LineUsage(Struct):
+class BlockUsage(Struct):
     input_tokens: Count = 0
     cache_read_input_tokens: Count | None = 0
     cache_creation_input_tokens: Count | None = 0
@@ -46,7 +46,7 @@ class Message(Struct):
     model: str | None = None
     content: str | list[Block] | None = None
     stop_reason: str | None = None
-    usage: LineUsage | None = None
+    usage: BlockUsage | None = None
 
     @property
     def blocks(self) -> list[Block]:
@@ -69,7 +69,7 @@ class ModelUsage(Struct):
     cacheCreationEphemeral1hInputTokens: Count | None = None
 
 
-class Line(Struct):
+class TranscriptLine(Struct):
     type: str = ""
     sessionId: str | None = None
     timestamp: str | None = None
@@ -90,14 +90,14 @@ class Line(Struct):
     modelUsage: dict[str, ModelUsage] | None = None
 
 
-_decode = msgspec.json.Decoder(Line).decode
+_decode = msgspec.json.Decoder(TranscriptLine).decode
 
 
-def decode_line(line: bytes) -> Line:
+def decode_line(line: bytes) -> TranscriptLine:
     return decode_mended(_decode, line)
 
 
-def name_session(line: Line, chains: dict[str, str]) -> str:
+def name_session(line: TranscriptLine, chains: dict[str, str]) -> str:
     """The key of the session that a line is of.
 
     Sub-agents of old lie in their parent's file, named by where their chain of lines began;
@@ -113,7 +113,7 @@ def name_session(line: Line, chains: dict[str, str]) -> str:
     return f"{parent}/{name}"
 
 
-def find_title(line: Line) -> str | None:
+def find_title(line: TranscriptLine) -> str | None:
     """A person's words: the first prompt that neither the client nor a command wrote."""
     message = line.message
     if line.type != "user" or line.isMeta or line.isCompactSummary or message is None:
@@ -122,7 +122,7 @@ def find_title(line: Line) -> str | None:
     return None if text is None or text.startswith("<") else first_line(text)
 
 
-def tell_ending(line: Line) -> Ending | None:
+def find_ending(line: TranscriptLine) -> Ending | None:
     """What this line would mean for the session if it were its last."""
     message = line.message
     if message is None or line.isMeta or line.isCompactSummary:
@@ -141,7 +141,7 @@ def tell_ending(line: Line) -> Ending | None:
     return None if text.startswith(COMMANDS) else "prompt"
 
 
-def find_answer(line: Line) -> str | None:
+def find_answer(line: TranscriptLine) -> str | None:
     """What a model said that did say something."""
     if line.type != "assistant" or line.isApiErrorMessage or line.message is None:
         return None
@@ -167,7 +167,7 @@ def result_text(raw: Raw) -> str | None:
     return content if isinstance(content, str) else None
 
 
-def read_usage(usage: LineUsage) -> Usage:
+def read_usage(usage: BlockUsage) -> Usage:
     hour = usage.cache_creation.ephemeral_1h_input_tokens if usage.cache_creation else None
     details = usage.output_tokens_details
     return Usage(

@@ -4,102 +4,86 @@ One response is written as one line for each of its blocks, all with the same me
 fork copies earlier lines with their ids. `input_tokens` counts only what was not cached.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
 import msgspec
 from msgspec import Struct
 
-from relight.chat.injected import strip_block
-from relight.model import Origin, Parsed, Session, ToolCall, Total, Turn, Usage
+from relight.model import Origin, Session, ToolCall, Total, Turn, Usage
 from relight.sources.claude_code.lines import (
     COMMANDS,
-    Line,
     Message,
     ModelUsage,
+    TranscriptLine,
     decode_line,
     find_answer,
+    find_ending,
     find_title,
     name_session,
     own_text,
     read_usage,
     result_text,
-    tell_ending,
 )
-from relight.sources.claude_code.skills import SkillWatch, Watched
-from relight.sources.files import find_files
-from relight.sources.reading import Reading
+from relight.sources.claude_code.skills import SkillWatch, WatchedSkills
+from relight.sources.events import Called, Event, Returned, Said
+from relight.sources.reading import Reader
 from relight.times import read_time
 
-NAME = "claude-code"
-SIDECHAINS_KEPT = 32
+SIDECHAINS_REMEMBERED = 32
 
 
-class _State(Struct):
+class TranscriptState(Struct):
+    """What a transcript's later lines depend on."""
+
     session: str | None = None
     model: str | None = None
     last_at: int | None = None
     last_answer: str | None = None
     sidechains: dict[str, str] = {}
     open_calls: list[ToolCall] = []
-    skills: Watched = msgspec.field(default_factory=Watched)
+    skills: WatchedSkills = msgspec.field(default_factory=WatchedSkills)
 
 
-def find(environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin]:
-    """Transcripts in the folder given, else in Claude Code's own folders."""
-    for root in [folder] if folder else folders(environment):
-        yield from find_files(root)
+class ClaudeCodeReader(Reader):
+    """Reads the lines of one transcript."""
 
+    def __init__(self, origin: Origin, state: bytes = b"") -> None:
+        super().__init__(origin, state)
+        known = msgspec.json.decode(state, type=TranscriptState) if state else TranscriptState()
+        self.state = known
+        self.owner = known.session
+        self.open_calls = {call.name or call.key: call for call in known.open_calls}
+        self.skills = SkillWatch(known.skills)
 
-def folders(environment: Mapping[str, str]) -> list[Path]:
-    """`CLAUDE_CONFIG_DIR` (several may be named, with commas), else the two usual places."""
-    home = Path(environment.get("HOME") or Path.home())
-    named = [name.strip() for name in environment.get("CLAUDE_CONFIG_DIR", "").split(",")]
-    roots = [Path(name).expanduser() for name in named if name]
-    roots = roots or [home / ".claude", home / ".config" / "claude"]
-    return [root / "projects" if root.name != "projects" else root for root in roots]
+    def save(self) -> bytes:
+        state = self.state
+        state.session = self.owner
+        state.open_calls = list(self.open_calls.values())
+        state.sidechains = dict(list(state.sidechains.items())[-SIDECHAINS_REMEMBERED:])
+        return msgspec.json.encode(state)
 
-
-def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
-    """What these lines of one transcript say, going on from `state`."""
-    reader = _Reader(origin, msgspec.json.decode(state, type=_State) if state else _State())
-    reader.reading.read_lines(lines, reader.read_line)
-    return reader.finish()
-
-
-class _Reader:
-    def __init__(self, origin: Origin, state: _State) -> None:
-        self.origin = origin
-        self.state = state
-        self.reading = Reading(state.open_calls)
-        self.skills = SkillWatch(self.reading, state.skills)
-
-    def finish(self) -> Parsed:
-        state, reading = self.state, self.reading
-        state.open_calls = list(reading.open_calls.values())
-        state.sidechains = dict(list(state.sidechains.items())[-SIDECHAINS_KEPT:])
-        return reading.finish(state.session, msgspec.json.encode(state))
-
-    def read_line(self, data: bytes) -> None:
+    def read_line(self, data: bytes) -> Iterator[Event]:
         line = decode_line(data)
         if line.sessionId == "":
             raise ValueError("the session has no id")
         if line.modelUsage is not None and line.sessionId:
-            self._read_totals(line.sessionId, line.modelUsage)
+            yield from self._read_totals(line.sessionId, line.modelUsage)
         message = line.message
         if message is None or not line.sessionId:
             return
         at = read_time(line.timestamp)
         self.state.last_at = at or self.state.last_at
-        session = self._read_session(line, at)
+        seen = self._read_session(line, message, at)
+        yield seen
+        session = seen.key
         if line.type == "assistant":
-            self._read_response(line, message, session, at)
+            yield from self._read_response(line, message, session, at)
         elif line.type == "user":
-            self._read_results(message, session, at)
+            yield from self._read_results(message, session, at)
             if not line.isMeta and not line.isCompactSummary:
-                self._hear_person(message, session)
+                yield from self._read_prompt(message, session)
             if (text := own_text(message)) is not None:
-                self.skills.see_text(
+                yield from self.skills.see_text(
                     text,
                     session=session,
                     at=at,
@@ -108,128 +92,119 @@ class _Reader:
                     is_typed=not line.isMeta and line.sourceToolUseID is None,
                 )
 
-    def _read_session(self, line: Line, at: int | None) -> str:
-        """The session a line belongs to: a sub-agent's lines bear its parent's id."""
+    def _read_session(self, line: TranscriptLine, message: Message, at: int | None) -> Session:
+        """The session of a line; a sub-agent's lines have its parent's id."""
         parent = line.sessionId or ""
         key = name_session(line, self.state.sidechains)
-        if self.state.session is None:
-            self.state.session = key
+        if self.owner is None:
+            self.owner = key
         is_child = key != parent
-        message = line.message
-        model = message.model if message and message.model != "<synthetic>" else None
-        self.reading.see_session(
-            Session(
-                key=key,
-                parent=parent if is_child else None,
-                parent_kind="subagent" if is_child else None,
-                project=line.cwd,
-                title=find_title(line),
-                model=model,
-                version=line.version,
-                started_at=at,
-                ended_at=at,
-                ending=(ending := tell_ending(line)),
-                prompted_at=at if ending == "prompt" else None,
-                answer=find_answer(line),
-            )
+        ending = find_ending(line)
+        return Session(
+            key=key,
+            parent=parent if is_child else None,
+            parent_kind="subagent" if is_child else None,
+            project=line.cwd,
+            title=find_title(line),
+            model=message.model if message.model != "<synthetic>" else None,
+            version=line.version,
+            started_at=at,
+            ended_at=at,
+            ending=ending,
+            prompted_at=at if ending == "prompt" else None,
+            answer=find_answer(line),
         )
-        return key
 
-    def _read_response(self, line: Line, message: Message, session: str, at: int | None) -> None:
+    def _read_response(
+        self, line: TranscriptLine, message: Message, session: str, at: int | None
+    ) -> Iterator[Event]:
         if message.model == "<synthetic>":
             if line.isApiErrorMessage:
-                self._read_api_error(line, message, session, at)
+                yield self._read_api_error(line, message, session, at)
             return
         self.state.model = message.model
         name = message.id or line.uuid or ""
         key = f"{name}:{line.requestId}" if line.requestId else name
         if isinstance(message.content, str):
-            self._hear_model(session, name, message.content)
+            yield self._say(session, name, message.content)
         if (usage := message.usage) is not None:
-            self.reading.see_turn(
-                Turn(
-                    key=key,
-                    session=session,
-                    at=at,
-                    model=message.model,
-                    provider=_provider(name, message.model),
-                    usage=read_usage(usage),
-                    # the placeholder of a stream's start: only its end tells the output
-                    usage_status="final" if message.stop_reason else "partial",
-                )
+            yield Turn(
+                key=key,
+                session=session,
+                at=at,
+                model=message.model,
+                provider=_provider(name, message.model),
+                usage=read_usage(usage),
+                # a stream's start holds a placeholder: only its end has the output
+                usage_status="final" if message.stop_reason else "partial",
             )
         if line.attributionSkill or self.state.skills.typed is not None:
-            self.skills.see_answer(line.attributionSkill, session=session, turn=key, at=at)
+            skill = line.attributionSkill
+            yield from self.skills.see_answer(skill, session=session, turn=key, at=at)
         for block in message.blocks:
             if block.type == "text":
-                self._hear_model(session, name, block.text)
+                yield self._say(session, name, block.text)
             elif block.type == "tool_use":
-                self._hear_model(session, name, None)
+                if self.state.last_answer != name:
+                    yield self._say(session, name, None)
                 if block.name == "Skill":
                     arguments = bytes(block.input)
                     self.skills.see_call(block.id, arguments, session=session, turn=key, at=at)
-                self.reading.open_call(
-                    ToolCall(
-                        key=block.id,
-                        session=session,
-                        turn=key,
-                        tool=block.name,
-                        at=at,
-                        arguments=bytes(block.input).decode("utf-8", "replace") or None,
-                    )
+                call = ToolCall(
+                    key=block.id,
+                    session=session,
+                    turn=key,
+                    tool=block.name,
+                    at=at,
+                    arguments=bytes(block.input).decode("utf-8", "replace") or None,
                 )
+                yield Called(call, None, name or None)
 
-    def _read_api_error(self, line: Line, message: Message, session: str, at: int | None) -> None:
+    def _read_api_error(
+        self, line: TranscriptLine, message: Message, session: str, at: int | None
+    ) -> Turn:
         from relight.judging.failures import classify_error
 
         text = message.text or "API error"
-        self.reading.see_turn(
-            Turn(
-                key=message.id or line.uuid or "",
-                session=session,
-                at=at,
-                model=self.state.model,
-                calls=0,
-                usage=Usage(0, 0, 0, 0),
-                failure=classify_error(text, status=line.apiErrorStatus).kind,
-                failure_text=text[:500],
-            )
+        return Turn(
+            key=message.id or line.uuid or "",
+            session=session,
+            at=at,
+            model=self.state.model,
+            calls=0,
+            usage=Usage(0, 0, 0, 0),
+            failure=classify_error(text, status=line.apiErrorStatus).kind,
+            failure_text=text[:500],
         )
 
-    def _hear_person(self, message: Message, session: str) -> None:
+    def _read_prompt(self, message: Message, session: str) -> Iterator[Said]:
         text = message.content
         if isinstance(text, list):
-            if all(block.type == "tool_result" for block in text):
-                return
-            text = "\n".join(block.text for block in text if block.type == "text")
+            text = "\n".join(block.text for block in text if block.type == "text" and block.text)
         if text and not text.startswith(COMMANDS):
-            self.reading.hear(session, "user", strip_block(text))
+            yield Said(session, "user", text)
 
-    def _hear_model(self, session: str, name: str, text: str | None) -> None:
-        """Count an answer once, though each of its blocks has a line of its own."""
-        self.reading.hear(session, "assistant", text, is_new=self.state.last_answer != name)
+    def _say(self, session: str, name: str, text: str | None) -> Said:
+        """Words of a response, counted once though each of its blocks has a line."""
+        is_new = self.state.last_answer != name
         self.state.last_answer = name
+        return Said(session, "assistant", text, name or None, is_new)
 
-    def _read_results(self, message: Message, session: str, at: int | None) -> None:
+    def _read_results(self, message: Message, session: str, at: int | None) -> Iterator[Event]:
         for block in message.blocks:
             if block.type == "tool_result":
-                self.reading.hear(session, "tool")
-                self.reading.close_call(
-                    block.tool_use_id,
-                    finished_at=at,
-                    result=result_text(block.content),
-                    is_error=block.is_error,
-                )
+                name = block.tool_use_id
+                yield Returned(session, name, at, result_text(block.content), block.is_error)
                 if self.state.skills.loading:
-                    self.skills.see_result(block.tool_use_id, is_error=block.is_error)
+                    yield from self.skills.see_result(name, is_error=block.is_error)
 
-    def _read_totals(self, session: str, usage: dict[str, ModelUsage]) -> None:
+    def _read_totals(self, session: str, usage: dict[str, ModelUsage]) -> Iterator[Event]:
         """`cost-state`: cumulative for the session with its sub-agents, and inherited by forks."""
         # it may be all that is new of a session
-        self.reading.see_session(Session(key=session))
+        yield Session(key=session)
         for name, used in usage.items():
             model = name.removesuffix("[1m]")
-            self.reading.totals[f"{session}:{model}"] = Total(
+            yield Total(
                 key=f"{session}:{model}",
                 session=session,
                 model=model,

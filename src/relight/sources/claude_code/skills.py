@@ -5,15 +5,15 @@ message that the client wrote; its front matter, and so a declared version, is l
 """
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 from msgspec import Struct
 
 from relight.model import SkillEntry, SkillWay
-from relight.sources.reading import Reading
 from relight.sources.skill_documents import read_version
 
-KEPT = 8
+REMEMBERED = 8
 NAME = re.compile(r"<command-name>/([^<\s]+)</command-name>")
 ARGUMENTS = re.compile(r"<command-args>\s*\S")
 FOLDER = re.compile(r"\ABase directory for this skill: [^\n]*\n+")
@@ -34,8 +34,8 @@ COMMANDS = """
 BUILT_IN = frozenset(COMMANDS.split())
 
 
-class Loading(Struct, frozen=True):
-    """A skill asked for, of which more may be told."""
+class LoadingSkill(Struct, frozen=True):
+    """A skill asked for, of which later lines may say more."""
 
     key: str
     session: str
@@ -46,51 +46,51 @@ class Loading(Struct, frozen=True):
     has_arguments: bool
 
 
-class Watched(Struct):
-    """What later lines may say of: the command typed last, and skills whose text is to come."""
+class WatchedSkills(Struct):
+    """The command typed last, and the skills whose text may still come."""
 
-    typed: Loading | None = None
-    loading: dict[str, Loading] = {}
+    typed: LoadingSkill | None = None
+    loading: dict[str, LoadingSkill] = {}
 
 
-class _Asked(Struct):
+class SkillArguments(Struct):
     skill: str = ""
     args: str | None = None
 
 
 class SkillWatch:
-    """Watches the lines of a transcript for skills, and tells them to the reading."""
+    """Finds the skills in the lines of a transcript."""
 
-    def __init__(self, reading: Reading, state: Watched) -> None:
-        self.reading = reading
+    def __init__(self, state: WatchedSkills) -> None:
         self.state = state
 
     def see_call(
         self, key: str, arguments: bytes, *, session: str, turn: str, at: int | None
     ) -> None:
-        """A call of the `Skill` tool; whether it loads one, its result will say."""
+        """Note a call of the `Skill` tool; its result says whether a skill was loaded."""
         try:
-            asked = msgspec.json.decode(arguments, type=_Asked)
+            asked = msgspec.json.decode(arguments, type=SkillArguments)
         except msgspec.DecodeError:
             return
         if asked.skill:
-            loading = Loading(key, session, asked.skill, "tool", at, turn, bool(asked.args))
-            self._keep(loading)
+            loading = LoadingSkill(key, session, asked.skill, "tool", at, turn, bool(asked.args))
+            self._remember(loading)
 
-    def see_result(self, key: str, *, is_error: bool | None) -> None:
+    def see_result(self, key: str, *, is_error: bool | None) -> Iterator[SkillEntry]:
+        """The skill that a call loaded, unless the call failed."""
         loading = self.state.loading.get(key)
         if loading is not None and not is_error:
-            self._tell(loading)
+            yield _enter(loading)
 
-    def see_answer(self, skill: str | None, *, session: str, turn: str, at: int | None) -> None:
-        """An answer, and the skill that the client says it was spent on."""
+    def see_answer(
+        self, skill: str | None, *, session: str, turn: str, at: int | None
+    ) -> Iterator[SkillEntry]:
+        """The skill that the client says an answer was spent on."""
         if self.state.typed is not None:
-            self._settle(session, "")
+            yield from self._settle(session, "")
         if skill:
             key = f"{turn}={skill}"
-            self.reading.see_skill(
-                SkillEntry(key=key, session=session, name=skill, at=at, turn=turn)
-            )
+            yield SkillEntry(key=key, session=session, name=skill, at=at, turn=turn)
 
     def see_text(
         self,
@@ -101,52 +101,51 @@ class SkillWatch:
         uuid: str | None,
         cause: str | None,
         is_typed: bool,
-    ) -> None:
-        """A message's text; `cause` is the call or the line that it follows from."""
+    ) -> Iterator[SkillEntry]:
+        """The skills in a message's text; `cause` is the call or the line that it follows from."""
         if self.state.typed is not None:
-            self._settle(session, text)
+            yield from self._settle(session, text)
         if loading := self.state.loading.get(cause or ""):
-            self._tell(loading, version=read_body(text, loading.has_arguments))
+            yield _enter(loading, version=read_body(text, loading.has_arguments))
         elif is_typed and uuid and text.startswith("<command-"):
             found = NAME.search(text)
             if found and found[1] not in BUILT_IN:
                 has_arguments = ARGUMENTS.search(text) is not None
-                self.state.typed = Loading(
+                self.state.typed = LoadingSkill(
                     uuid, session, found[1], "slash", at, None, has_arguments
                 )
 
-    def _settle(self, session: str, text: str) -> None:
-        """A command that the client answered by itself was none of a skill."""
+    def _settle(self, session: str, text: str) -> Iterator[SkillEntry]:
+        """The skill of the command typed last, unless the client answered it by itself."""
         typed = self.state.typed
         if typed is None or typed.session != session:
             return
         self.state.typed = None
         if not text.startswith("<local-command-"):
-            self._keep(typed)
-            self._tell(typed)
+            self._remember(typed)
+            yield _enter(typed)
 
-    def _keep(self, loading: Loading) -> None:
-        kept = {**self.state.loading, loading.key: loading}
-        self.state.loading = dict(list(kept.items())[-KEPT:])
+    def _remember(self, loading: LoadingSkill) -> None:
+        known = {**self.state.loading, loading.key: loading}
+        self.state.loading = dict(list(known.items())[-REMEMBERED:])
 
-    def _tell(self, loading: Loading, *, version: str | None = None) -> None:
-        self.reading.see_skill(
-            SkillEntry(
-                key=loading.key,
-                session=loading.session,
-                name=loading.name,
-                entry=loading.entry,
-                at=loading.at,
-                version=version,
-                turn=loading.turn,
-            )
-        )
+
+def _enter(loading: LoadingSkill, *, version: str | None = None) -> SkillEntry:
+    return SkillEntry(
+        key=loading.key,
+        session=loading.session,
+        name=loading.name,
+        entry=loading.entry,
+        at=loading.at,
+        version=version,
+        turn=loading.turn,
+    )
 
 
 def read_body(text: str, has_arguments: bool) -> str | None:
-    """The version of a skill's text, without where it lies and what was asked of it.
+    """The version of a skill's text, without its folder and its arguments.
 
-    Arguments may stand inside of the text: then it is another one each time, and tells nothing.
+    With arguments inside the text, each use has another text: the version is unknown.
 
     >>> read_body("Base directory for this skill: /a/tidy\\n\\nTidy up.", False)
     'sha256:b246a1d1e6bd'

@@ -15,7 +15,7 @@ HARNESS = ("<", "# AGENTS.md")
 RESULTS = ("function_call_output", "custom_tool_call_output")
 
 
-class LineUsage(Struct):
+class TokenUsage(Struct):
     input_tokens: Count = 0
     cached_input_tokens: Count | None = 0
     cache_write_input_tokens: Count | None = 0
@@ -24,24 +24,24 @@ class LineUsage(Struct):
     total_tokens: Count | None = None
 
 
-class Info(Struct):
-    total_token_usage: LineUsage | None = None
-    last_token_usage: LineUsage | None = None
+class TokenInfo(Struct):
+    total_token_usage: TokenUsage | None = None
+    last_token_usage: TokenUsage | None = None
 
 
-class Duration(Struct):
+class ItemDuration(Struct):
     secs: Annotated[int, Meta(ge=0, le=10**9)] = 0
     nanos: Count = 0
 
 
-class Item(Struct):
+class CompletedItem(Struct):
     type: str = ""
     id: str = ""
     exit_code: int | None = None
-    duration: Duration | None = None
+    duration: ItemDuration | None = None
 
 
-class Content(Struct):
+class ContentPart(Struct):
     text: str | None = None
 
 
@@ -55,9 +55,9 @@ class Payload(Struct):
     source: Any = None
     forked_from_id: str | None = None
     model: str | None = None
-    info: Info | None = None
+    info: TokenInfo | None = None
     response_id: str | None = None
-    usage: LineUsage | None = None
+    usage: TokenUsage | None = None
     name: str | None = None
     arguments: str | None = None
     input: Any = None
@@ -66,23 +66,23 @@ class Payload(Struct):
     output: Any = None
     status: str | None = None
     role: str | None = None
-    content: list[Content] | None = None
+    content: list[ContentPart] | None = None
     message: str | None = None
-    item: Item | None = None
+    item: CompletedItem | None = None
     duration_ms: int | None = None
     reason: str | None = None
 
 
-class Line(Struct):
+class RolloutLine(Struct):
     type: str = ""
     timestamp: str | None = None
     payload: Payload | None = None
 
 
-_decode = msgspec.json.Decoder(Line).decode
+_decode = msgspec.json.Decoder(RolloutLine).decode
 
 
-def decode_line(line: bytes) -> Line:
+def decode_line(line: bytes) -> RolloutLine:
     return decode_mended(_decode, line)
 
 

@@ -5,37 +5,35 @@ Running totals restart, repeat, and are inherited, so only single responses are 
 `input_tokens` includes what was cached, `output_tokens` includes the reasoning.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Self
 
 import msgspec
 from msgspec import Struct
 
-from relight.chat.injected import strip_block
 from relight.chat.usage import exclusive_usage
-from relight.model import Ending, Origin, Parsed, Session, ToolCall, Turn, Usage
+from relight.model import Ending, Origin, Session, ToolCall, Turn, Usage
 from relight.sources.codex.lines import (
     CALLS,
     HARNESS,
     RESULTS,
-    Info,
-    LineUsage,
     Payload,
+    TokenInfo,
+    TokenUsage,
     as_text,
     decode_line,
     find_arguments,
     find_spawner,
 )
 from relight.sources.codex.skills import find_read, find_written
+from relight.sources.events import Attributed, Called, Event, Measured, Returned, Said
 from relight.sources.files import find_files
-from relight.sources.reading import Reading, earliest, first_line, last_words, latest
+from relight.sources.reading import Reader, earliest, first_line, last_words, latest
 from relight.times import read_time, uuid7_time
 
-NAME = "codex"
 
-
-class _State(Struct):
+class RolloutState(Struct):
     """What a rollout's later lines depend on."""
 
     session: str | None = None
@@ -48,63 +46,60 @@ class _State(Struct):
     provider: str | None = None
     project: str | None = None
     has_records: bool = False
-    last_total: LineUsage | None = None
+    last_total: TokenUsage | None = None
     responses: int = 0
     last_role: str | None = None
-    # since the last response: when its first item was written, and the calls it asks for
+    # since the last response: the time of its first item, and the calls it asks for
     began_at: int | None = None
     asked: list[str] = []
-    # old clients write what a response used before its items: of which these then are
+    # True for old clients, which write a response's usage before its items
     leads: bool | None = None
     last_turn: str | None = None
     open_calls: list[ToolCall] = []
 
 
-def find(environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin]:
-    """Rollouts in the folder given, else in Codex' own folders."""
-    for root in [folder] if folder else folders(environment):
-        for origin in find_files(root):
-            if origin.trouble or "rollout-" in origin.path:
-                yield origin
+class CodexReader(Reader):
+    """Reads the lines of one rollout."""
 
-
-def folders(environment: Mapping[str, str]) -> list[Path]:
-    home = Path(environment.get("HOME") or Path.home())
-    root = Path(environment.get("CODEX_HOME") or home / ".codex").expanduser()
-    return [root / "sessions", root / "archived_sessions"]
-
-
-def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
-    """What these lines of one rollout say, going on from `state`."""
-    reader = _Reader(msgspec.json.decode(state, type=_State) if state else _State())
-    reader.reading.read_lines(lines, reader.read_line)
-    return reader.finish()
-
-
-class _Reader:
-    def __init__(self, state: _State) -> None:
-        self.state = state
-        self.reading = Reading(state.open_calls)
-        # of the file's own records, told to its session once
+    def __init__(self, origin: Origin, state: bytes = b"") -> None:
+        super().__init__(origin, state)
+        self.state = msgspec.json.decode(state, type=RolloutState) if state else RolloutState()
+        self.owner = self.state.session
+        self.open_calls = {call.name or call.key: call for call in self.state.open_calls}
+        # of the file's own records, for its session
         self.first_at: int | None = None
         self.last_at: int | None = None
 
-    def finish(self) -> Parsed:
+    @classmethod
+    def begin(cls, session: str) -> Self:
+        """A reader that takes every record as the session's: a fork's replay was said in it."""
+        reader = super().begin(session)
+        reader.state.session = session
+        return reader
+
+    @staticmethod
+    def find(folder: Path) -> Iterator[Origin]:
+        for origin in find_files(folder):
+            if origin.trouble or "rollout-" in origin.path:
+                yield origin
+
+    def finish(self) -> Iterator[Event]:
         if self.state.session is not None:
-            self._see(self.first_at)
-            self._see(self.last_at)
-        self.state.open_calls = list(self.reading.open_calls.values())
-        return self.reading.finish(self.state.session, msgspec.json.encode(self.state))
+            yield self._see(self.first_at)
+            yield self._see(self.last_at)
 
-    def read_line(self, data: bytes) -> None:
+    def save(self) -> bytes:
+        self.state.open_calls = list(self.open_calls.values())
+        return msgspec.json.encode(self.state)
+
+    def read_line(self, data: bytes) -> Iterator[Event]:
         line = decode_line(data)
-        if line.payload is not None:
-            self._read_record(line.type, line.payload, read_time(line.timestamp))
-
-    def _read_record(self, kind: str, payload: Payload, at: int | None) -> None:
-        state = self.state
+        payload, kind, state = line.payload, line.type, self.state
+        if payload is None:
+            return
+        at = read_time(line.timestamp)
         if kind == "session_meta":
-            self._read_meta(payload)
+            yield from self._read_meta(payload)
         if state.session is None:
             return
         if payload.turn_id and (kind == "turn_context" or payload.type == "task_started"):
@@ -112,24 +107,24 @@ class _Reader:
         if kind == "turn_context":
             state.model = payload.model or state.model
         if kind == "event_msg" and payload.type == "token_count":
-            self._read_token_count(payload.info, at)
+            yield from self._read_token_count(payload.info, at)
         if state.is_replay:
             return
         self.first_at, self.last_at = earliest(self.first_at, at), latest(self.last_at, at)
         if kind == "token_usage_record" and payload.usage:
             state.has_records = True
-            self._read_response(payload.response_id, payload.usage, at)
+            yield from self._read_response(payload.response_id, payload.usage, at)
         elif kind == "response_item":
-            self._read_item(payload, at)
+            yield from self._read_item(payload, at)
         elif kind == "event_msg":
-            self._read_event(payload, at)
+            yield from self._read_event(payload, at)
 
-    def _read_meta(self, payload: Payload) -> None:
-        """Only the first one is the file's own; a fork may repeat its parent's after it."""
+    def _read_meta(self, payload: Payload) -> Iterator[Session]:
+        """The file's own session: only the first record, as a fork may repeat its parent's."""
         state = self.state
         if state.session is not None or payload.id is None:
             return
-        state.session = payload.id
+        self.owner = state.session = payload.id
         state.born_at = uuid7_time(payload.id)
         state.is_fork = payload.forked_from_id is not None
         state.project = payload.cwd
@@ -138,7 +133,7 @@ class _Reader:
         state.parent_kind = "fork" if state.is_fork else None
         if spawner := find_spawner(payload):
             state.parent, state.parent_kind = spawner, "subagent"
-        self._see(None, version=payload.cli_version)
+        yield self._see(None, version=payload.cli_version)
 
     def _see(
         self,
@@ -148,147 +143,144 @@ class _Reader:
         title: str | None = None,
         ending: Ending | None = None,
         answer: str | None = None,
-    ) -> None:
+    ) -> Session:
         state = self.state
-        self.reading.see_session(
-            Session(
-                key=state.session or "",
-                parent=state.parent,
-                parent_kind=state.parent_kind,  # type: ignore[arg-type]
-                project=state.project,
-                title=title,
-                model=state.model,
-                version=version,
-                started_at=at,
-                ended_at=at,
-                ending=ending,
-                prompted_at=at if ending == "prompt" else None,
-                answer=last_words(answer),
-            )
+        return Session(
+            key=state.session or "",
+            parent=state.parent,
+            parent_kind=state.parent_kind,  # type: ignore[arg-type]
+            project=state.project,
+            title=title,
+            model=state.model,
+            version=version,
+            started_at=at,
+            ended_at=at,
+            ending=ending,
+            prompted_at=at if ending == "prompt" else None,
+            answer=last_words(answer),
         )
 
     def _watch_replay(self, turn_id: str) -> None:
-        """A fork repeats its parent's records: those of turns begun before the file was born."""
+        """Note whether a fork repeats its parent's records: turns begun before the file was."""
         began_at = uuid7_time(turn_id)
         if self.state.is_fork and began_at is not None and self.state.born_at is not None:
             self.state.is_replay = began_at < self.state.born_at
 
-    def _read_token_count(self, info: Info | None, at: int | None) -> None:
+    def _read_token_count(self, info: TokenInfo | None, at: int | None) -> Iterator[Event]:
         state = self.state
         if info is None or info.total_token_usage is None:
             return
         is_repeat = info.total_token_usage == state.last_total
         state.last_total = info.total_token_usage
         if not is_repeat and not state.has_records and not state.is_replay:
-            self._read_response(None, info.last_token_usage or info.total_token_usage, at)
+            used = info.last_token_usage or info.total_token_usage
+            yield from self._read_response(None, used, at)
 
-    def _read_response(self, response_id: str | None, used: LineUsage, at: int | None) -> None:
-        state, reading = self.state, self.reading
+    def _read_response(
+        self, response_id: str | None, used: TokenUsage, at: int | None
+    ) -> Iterator[Event]:
+        state = self.state
         state.responses += 1
         key = response_id or f"{state.session}#{state.responses}"
         if state.leads is None:
             state.leads = response_id is None and state.began_at is None
-        reading.see_turn(
-            Turn(
-                key=key,
-                session=state.session or "",
-                at=at if state.leads else earliest(state.began_at, at),
-                model=state.model,
-                provider=state.provider,
-                usage=exclusive_usage(
-                    used.input_tokens,
-                    used.cached_input_tokens,
-                    used.output_tokens,
-                    cache_write=used.cache_write_input_tokens,
-                    reasoning=used.reasoning_output_tokens,
-                ),
-            )
+        yield Turn(
+            key=key,
+            session=state.session or "",
+            at=at if state.leads else earliest(state.began_at, at),
+            model=state.model,
+            provider=state.provider,
+            usage=exclusive_usage(
+                used.input_tokens,
+                used.cached_input_tokens,
+                used.output_tokens,
+                cache_write=used.cache_write_input_tokens,
+                reasoning=used.reasoning_output_tokens,
+            ),
         )
-        for name in state.asked:
-            if call := reading.calls.get(name) or reading.open_calls.get(name):
-                reading.calls[name] = msgspec.structs.replace(call, turn=key)
-                if name in reading.open_calls:
-                    reading.open_calls[name] = reading.calls[name]
+        if state.asked:
+            yield Attributed(state.asked, key)
         state.asked, state.began_at, state.last_turn = [], None, key
 
-    def _read_item(self, payload: Payload, at: int | None) -> None:
+    def _read_item(self, payload: Payload, at: int | None) -> Iterator[Event]:
         if payload.type in CALLS or payload.type == "reasoning" or payload.role == "assistant":
             self.state.began_at = earliest(self.state.began_at, at)
         if payload.type in CALLS:
-            self._read_call(payload, at)
+            yield from self._read_call(payload, at)
         elif payload.type in RESULTS and payload.call_id:
-            self._see(at, ending="result")
-            self._hear("tool")
+            yield self._see(at, ending="result")
             output = as_text(payload.output)
-            for entry in find_read(self.reading.open_calls.get(payload.call_id), output):
-                self.reading.see_skill(entry)
-            self.reading.close_call(payload.call_id, finished_at=at, result=output)
+            yield from find_read(self.open_calls.get(payload.call_id), output)
+            self.state.last_role = "tool"
+            yield Returned(self.state.session or "", payload.call_id, at, output)
         elif payload.type == "message":
             texts = [part.text for part in payload.content or () if part.text]
             if payload.role == "assistant":
-                self._see(at, ending="answer", answer="\n".join(texts))
-                self._hear("assistant", "\n".join(texts))
-            elif payload.role == "user" and texts and not texts[0].startswith(HARNESS):
-                self._see(at, title=first_line(texts[0]), ending="prompt")
-                self._hear("user", strip_block("\n".join(texts)))
+                text = "\n".join(texts)
+                yield self._see(at, ending="answer", answer=text)
+                yield self._say(text)
             elif payload.role == "user":
-                for entry in find_written(self.state.session or "", texts, at):
-                    self.reading.see_skill(entry)
+                yield from self._read_prompt(texts, at)
 
-    def _hear(self, role: Literal["user", "assistant", "tool"], text: str | None = None) -> None:
-        """Count a message; words and calls in a row are one answer."""
-        is_new = role != "assistant" or self.state.last_role != "assistant"
-        self.state.last_role = role
-        self.reading.hear(self.state.session or "", role, text, is_new=is_new)
+    def _read_prompt(self, texts: list[str], at: int | None) -> Iterator[Event]:
+        session = self.state.session or ""
+        own = [text for text in texts if not text.startswith(HARNESS)]
+        if own:
+            yield self._see(at, title=first_line(own[0]), ending="prompt")
+            self.state.last_role = "user"
+            yield Said(session, "user", "\n".join(own))
+        if len(own) < len(texts):
+            yield from find_written(session, texts, at)
 
-    def _read_call(self, payload: Payload, at: int | None) -> None:
-        key = payload.call_id or payload.id or f"{self.state.session}@{at}"
-        self._see(at, ending="call")
-        self._hear("assistant")
-        self.reading.open_call(
-            ToolCall(
-                key=key,
-                session=self.state.session or "",
-                turn=self.state.last_turn if self.state.leads else None,
-                tool=payload.name or payload.type.removesuffix("_call"),
-                at=at,
-                arguments=find_arguments(payload),
-            )
+    def _say(self, text: str | None) -> Said:
+        """Words of a model; words and calls in a row are counted as one answer."""
+        is_new = self.state.last_role != "assistant"
+        self.state.last_role = "assistant"
+        return Said(self.state.session or "", "assistant", text, None, is_new)
+
+    def _read_call(self, payload: Payload, at: int | None) -> Iterator[Event]:
+        session = self.state.session or ""
+        key = payload.call_id or payload.id or f"{session}@{at}"
+        is_search = payload.type == "web_search_call"
+        yield self._see(at, ending="call")
+        yield self._say(None)
+        call = ToolCall(
+            key=key,
+            session=session,
+            turn=self.state.last_turn if self.state.leads else None,
+            tool=payload.name or payload.type.removesuffix("_call"),
+            at=at,
+            # a search is done by the provider, which reports no result
+            finished_at=at if payload.status == "completed" and is_search else None,
+            arguments=find_arguments(payload),
         )
+        yield Called(call, payload.call_id or payload.id or "")
         if not self.state.leads:
             self.state.asked.append(key)
-        if payload.type == "web_search_call" and payload.status == "completed":
-            self.reading.close_call(key, finished_at=at)
 
-    def _read_event(self, payload: Payload, at: int | None) -> None:
+    def _read_event(self, payload: Payload, at: int | None) -> Iterator[Event]:
         item = payload.item
         if payload.type == "item_completed" and item and item.type == "CommandExecution":
-            if call := self.reading.open_calls.get(item.id):
-                spent = item.duration
-                self.reading.open_calls[item.id] = msgspec.structs.replace(
-                    call,
-                    exit_code=item.exit_code,
-                    duration_ms=spent.secs * 1000 + spent.nanos // 1_000_000 if spent else None,
-                )
+            spent = item.duration
+            milliseconds = spent.secs * 1000 + spent.nanos // 1_000_000 if spent else None
+            yield Measured(self.state.session or "", item.id, item.exit_code, milliseconds)
         elif payload.type in ("error", "stream_error") and payload.message:
-            self._see(at, ending="api_error")
-            self._read_failure(payload.message, at)
+            yield self._see(at, ending="api_error")
+            yield self._read_failure(payload.message, at)
         elif payload.type == "turn_aborted":
-            self._see(at, ending="interrupted")
+            yield self._see(at, ending="interrupted")
 
-    def _read_failure(self, text: str, at: int | None) -> None:
+    def _read_failure(self, text: str, at: int | None) -> Turn:
         from relight.judging.failures import classify_error
 
-        self.reading.see_turn(
-            Turn(
-                key=f"{self.state.session}!{at}",
-                session=self.state.session or "",
-                at=at,
-                model=self.state.model,
-                provider=self.state.provider,
-                calls=0,
-                usage=Usage(0, 0, 0, 0),
-                failure=classify_error(text).kind,
-                failure_text=text[:500],
-            )
+        return Turn(
+            key=f"{self.state.session}!{at}",
+            session=self.state.session or "",
+            at=at,
+            model=self.state.model,
+            provider=self.state.provider,
+            calls=0,
+            usage=Usage(0, 0, 0, 0),
+            failure=classify_error(text).kind,
+            failure_text=text[:500],
         )

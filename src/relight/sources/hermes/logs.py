@@ -11,8 +11,9 @@ import msgspec
 from relight.errors import RelightError
 from relight.judging.failures import classify_error
 from relight.model import Latency, Mark, Origin, Piece, Session, Turn, Usage
+from relight.sources.events import Event
 from relight.sources.files import look_at, read_piece
-from relight.sources.reading import BAD_LINE, Reading, check
+from relight.sources.reading import BAD_LINE
 from relight.times import read_time
 
 DUMP = "request_dump_"
@@ -112,39 +113,36 @@ def read_line(line: bytes) -> dict[str, Any] | None:
     return None
 
 
-def read_log_row(reading: Reading, row: dict[str, Any]) -> None:
-    """Add what a row of a log or a dump tells of its session."""
+def read_log_row(row: dict[str, Any]) -> Iterator[Event]:
+    """The events of a row of a log or a dump."""
     session, at = row["session_id"], row["at"]
-    reading.see_session(Session(key=session))
+    yield Session(key=session)
     if row["table"] == "request_dump":
         error = row["error"]
         text = str(error.get("message") or row.get("reason"))
-        _see_failure(reading, row, text, status=error.get("status_code"))
+        yield _read_failure(row, text, status=error.get("status_code"))
     elif row["event"] == "failed":
-        _see_failure(reading, row, row["text"], status=None)
+        yield _read_failure(row, row["text"], status=None)
     elif row["event"] == "answered":
-        latency = Latency(
+        yield Latency(
             key=f"{session}@{at}",
             session=session,
             model=row["model"],
             latency_ms=round(float(row["seconds"]) * 1000),
         )
-        reading.latencies.append(check(latency))
     elif row["event"] == "interrupted":
-        reading.see_session(Session(key=session, ended_at=at, ending="interrupted"))
+        yield Session(key=session, ended_at=at, ending="interrupted")
 
 
-def _see_failure(reading: Reading, row: dict[str, Any], text: str, *, status: int | None) -> None:
-    """A failed call: log and dump witness one within a moment, retries are seconds apart."""
-    reading.see_turn(
-        Turn(
-            key=f"{row['session_id']}!{row['at'] // 1000}",
-            session=row["session_id"],
-            at=row["at"],
-            model=row.get("model"),
-            calls=0,
-            usage=Usage(0, 0, 0, 0),
-            failure=classify_error(text, status=status).kind,
-            failure_text=text[:500],
-        )
+def _read_failure(row: dict[str, Any], text: str, *, status: int | None) -> Turn:
+    """A failed call: log and dump record one within a second, retries are seconds apart."""
+    return Turn(
+        key=f"{row['session_id']}!{row['at'] // 1000}",
+        session=row["session_id"],
+        at=row["at"],
+        model=row.get("model"),
+        calls=0,
+        usage=Usage(0, 0, 0, 0),
+        failure=classify_error(text, status=status).kind,
+        failure_text=text[:500],
     )

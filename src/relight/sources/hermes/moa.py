@@ -14,10 +14,11 @@ from relight.chat.broken_json import decode_mended
 from relight.judging.failures import classify_error
 from relight.model import Cost, Mark, Origin, Piece, Session, Turn, Unreadable, Usage
 from relight.prices import reported_cost
+from relight.sources.events import Event
 from relight.sources.files import look_at, read_piece
 from relight.sources.hermes.logs import split_by_session
 from relight.sources.hermes.totals import read_usage
-from relight.sources.reading import BAD_LINE, Reading
+from relight.sources.reading import BAD_LINE
 from relight.times import read_time
 
 FOLDER = "moa-traces"
@@ -51,14 +52,14 @@ def fetch_moa(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterato
         yield msgspec.structs.replace(piece, raw=b"", unreadable=[*piece.unreadable, *bad_lines])
 
 
-def read_moa_row(reading: Reading, row: Mapping[str, Any]) -> None:
+def read_moa_row(row: Mapping[str, Any]) -> Iterator[Event]:
     """Each adviser's call as a turn of its role."""
     session, at = row["session_id"], read_time(row.get("ts"))
-    reading.see_session(Session(key=session))
+    yield Session(key=session)
     references = row.get("references")
     for number, one in enumerate(references if isinstance(references, list) else ()):
         if isinstance(one, dict):
-            reading.see_turn(_read_adviser(one, f"{session}:moa:{row.get('ts')}:{number}", row, at))
+            yield _read_adviser(one, f"{session}:moa:{row.get('ts')}:{number}", row, at)
 
 
 def _read_adviser(

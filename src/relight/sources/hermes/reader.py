@@ -7,8 +7,8 @@ differ between versions: what is there is read, what is not is unknown.
 
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -16,60 +16,23 @@ from typing import Any
 import msgspec
 
 from relight.chat.broken_json import decode_mended
-from relight.chat.injected import strip_block
 from relight.errors import RelightError
-from relight.model import Ending, Mark, Origin, Parsed, Piece, Session, ToolCall
+from relight.model import Ending, Mark, Origin, Piece, Session, ToolCall
 from relight.sources.databases import look_at_database, open_database
+from relight.sources.events import Called, Event, Returned, Said
 from relight.sources.hermes.cron import JOBS, LEDGER, fetch_cron, find_cron, read_job, read_run
-from relight.sources.hermes.events import read_event
 from relight.sources.hermes.logs import DUMP, fetch_logs, find_logs, read_log_row
 from relight.sources.hermes.moa import fetch_moa, find_moa, read_moa_row
+from relight.sources.hermes.plugin_rows import read_plugin_row
 from relight.sources.hermes.skills import find_viewed, find_written
-from relight.sources.hermes.totals import Sums, read_totals
-from relight.sources.reading import (
-    CheckedReading,
-    check,
-    first_line,
-    last_words,
-    write_value,
-)
+from relight.sources.hermes.totals import SessionSums, read_totals
+from relight.sources.reading import BAD_LINE, Reader, first_line, last_words, write_value
 from relight.times import read_time
 
 NAME = "hermes"
 SCRIPT_ERROR = re.compile(r"^## Script Error\n[^`]*(?:```\w*\n)?([^`]*)", re.MULTILINE)
 # the request's own bulk, repeated in every session; nothing is derived from it
 LEFT_OUT = {"system_prompt", "origin_json", "codex_reasoning_items", "codex_message_items"}
-
-
-def find(environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin]:
-    """The files of the home given, else of `HERMES_HOME`, and of every profile below it."""
-    for root in [folder] if folder else folders(environment):
-        if root.is_file():
-            yield from filter(None, [look_at_database(root)])
-            continue
-        for home in (root, *sorted(root.glob("profiles/*"))):
-            yield from filter(None, [look_at_database(home / "state.db")])
-            yield from find_cron(home)
-            yield from find_logs(home)
-            yield from find_moa(home)
-
-
-def folders(environment: Mapping[str, str]) -> list[Path]:
-    home = Path(environment.get("HOME") or Path.home())
-    return [Path(environment.get("HERMES_HOME") or home / ".hermes").expanduser()]
-
-
-def fetch(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
-    """What is new in one of Hermes' files, each row as one JSON line."""
-    name = Path(origin.path).name
-    if name in (JOBS, LEDGER):
-        yield from fetch_cron(NAME, origin, marks)
-    elif name.startswith((DUMP, "agent.log")):
-        yield from fetch_logs(NAME, origin, marks)
-    elif name.endswith(".jsonl"):
-        yield from fetch_moa(NAME, origin, marks)
-    else:
-        yield from _fetch_database(origin, marks)
 
 
 def _fetch_database(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
@@ -157,112 +120,167 @@ def _flag_lines(
         yield {"table": "messages", **dict(row)}
 
 
-def read(lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
-    """What these rows of one session say."""
-    reader = _Reader(msgspec.json.decode(state, type=list[ToolCall]) if state else [])
-    reader.reading.read_lines(lines, reader.read_line)
-    return reader.finish()
+class HermesReader(Reader):
+    """Reads the rows of one session, each as one JSON line."""
 
+    has_fetch = True
+    is_untyped = True
 
-class _Reader:
-    def __init__(self, open_calls: list[ToolCall]) -> None:
-        self.reading = CheckedReading(open_calls)
-        self.owner: str | None = None
-        self.sums: Sums | None = None
-        self.used: list[Sums] = []
+    def __init__(self, origin: Origin, state: bytes = b"") -> None:
+        super().__init__(origin, state)
+        open_calls = msgspec.json.decode(state, type=list[ToolCall]) if state else []
+        self.open_calls = {call.name or call.key: call for call in open_calls}
+        self.sums: SessionSums | None = None
+        self.used: list[SessionSums] = []
 
-    def finish(self) -> Parsed:
+    @staticmethod
+    def find(folder: Path) -> Iterator[Origin]:
+        """The files of a home, and of every profile below it."""
+        if folder.is_file():
+            yield from filter(None, [look_at_database(folder)])
+            return
+        for home in (folder, *sorted(folder.glob("profiles/*"))):
+            yield from filter(None, [look_at_database(home / "state.db")])
+            yield from find_cron(home)
+            yield from find_logs(home)
+            yield from find_moa(home)
+
+    @staticmethod
+    def fetch(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
+        """The new rows of one of Hermes' files."""
+        name = Path(origin.path).name
+        if name in (JOBS, LEDGER):
+            yield from fetch_cron(NAME, origin, marks)
+        elif name.startswith((DUMP, "agent.log")):
+            yield from fetch_logs(NAME, origin, marks)
+        elif name.endswith(".jsonl"):
+            yield from fetch_moa(NAME, origin, marks)
+        else:
+            yield from _fetch_database(origin, marks)
+
+    @staticmethod
+    def arrange(lines: Iterable[bytes]) -> Iterator[bytes]:
+        """The messages in the order of their rows.
+
+        A row that was compacted away was said and stays; one that was rewound is gone. A later line
+        of the same row wins, and may hold only its flags.
+        """
+        rows: dict[Any, dict[str, Any]] = {}
+        for line in lines:
+            with suppress(*BAD_LINE):
+                row = msgspec.json.decode(line)
+                if isinstance(row, dict) and row.get("table") == "messages":
+                    rows.setdefault(row.get("id"), {}).update(row)
+        for row in sorted(rows.values(), key=_place):
+            if row.get("active", 1) or row.get("compacted"):
+                yield msgspec.json.encode(row)
+
+    def finish(self) -> Iterator[Event]:
         if self.owner is not None and self.sums is not None:
-            totals = read_totals(self.owner, self.sums, self.used)
-            self.reading.totals.update((total.key, total) for total in totals)
-        state = msgspec.json.encode(list(self.reading.open_calls.values()))
-        return self.reading.finish(self.owner, state)
+            yield from read_totals(self.owner, self.sums, self.used)
 
-    def read_line(self, line: bytes) -> None:
+    def save(self) -> bytes:
+        return msgspec.json.encode(list(self.open_calls.values()))
+
+    def read_line(self, line: bytes) -> Iterator[Event]:
         row = msgspec.json.decode(line, type=dict[str, Any])
         match row.pop("table", None):
             case "sessions":
-                self._read_session(row)
+                yield from self._read_session(row)
             case "session_model_usage":
-                self.used.append(msgspec.convert(row, Sums))
+                self.used.append(msgspec.convert(row, SessionSums))
             case "messages":
-                self._read_message(row)
+                yield from self._read_message(row)
             case "jobs":
-                self.reading.jobs.append(check(read_job(row)))
+                yield read_job(row)
             case "executions":
-                self.reading.runs.append(check(read_run(row)))
+                yield read_run(row)
             case "moa":
-                read_moa_row(self.reading, row)
+                yield from read_moa_row(row)
                 self.owner = row["session_id"]
             case "event":
-                read_event(self.reading, row)
+                yield from read_plugin_row(row)
                 self.owner = row["session_id"]
             case "log" | "request_dump" as table:
-                read_log_row(self.reading, {"table": table, **row})
+                yield from read_log_row({"table": table, **row})
                 self.owner = row["session_id"]
 
-    def _read_session(self, row: dict[str, Any]) -> None:
+    def _read_session(self, row: dict[str, Any]) -> Iterator[Session]:
         parent = row.get("parent_session_id")
-        self.reading.see_session(
-            Session(
-                key=row["id"],
-                parent=parent,
-                parent_kind=_parent_kind(row) if parent else None,
-                project=row.get("cwd"),
-                title=row.get("title"),
-                model=row.get("model"),
-                started_at=read_time(row.get("started_at")),
-                ended_at=read_time(row.get("ended_at")),
-            )
+        yield Session(
+            key=row["id"],
+            parent=parent,
+            parent_kind=_parent_kind(row) if parent else None,
+            project=row.get("cwd"),
+            title=row.get("title"),
+            model=row.get("model"),
+            started_at=read_time(row.get("started_at")),
+            ended_at=read_time(row.get("ended_at")),
         )
         self.owner = row["id"]
-        self.sums = msgspec.convert(row, Sums)
+        self.sums = msgspec.convert(row, SessionSums)
 
-    def _read_message(self, row: dict[str, Any]) -> None:
+    def _read_message(self, row: dict[str, Any]) -> Iterator[Event]:
         if "role" not in row:  # only flags: the message itself was read before
             return
+        role = row["role"]
         at = read_time(row.get("timestamp"))
         key = row["session_id"]
         text = str(row.get("content") or "")
-        is_person = row["role"] == "user" and not text.startswith("[IMPORTANT:")
-        self.reading.see_session(
-            Session(
-                key=key,
-                title=first_line(text) if is_person else None,
-                started_at=at,
-                ended_at=at,
-                # a row that was rewound is no longer part of the conversation
-                ending=(ending := _ending(row) if row.get("active", 1) else None),
-                prompted_at=at if ending == "prompt" else None,
-                answer=last_words(text) if row["role"] == "assistant" else None,
-                script_error=_script_error(text) if row["role"] == "user" else None,
-            )
+        is_person = role == "user" and not text.startswith("[IMPORTANT:")
+        # a row that was rewound is no longer part of the conversation
+        ending = _ending(row) if row.get("active", 1) else None
+        yield Session(
+            key=key,
+            title=first_line(text) if is_person else None,
+            started_at=at,
+            ended_at=at,
+            ending=ending,
+            prompted_at=at if ending == "prompt" else None,
+            answer=last_words(text) if role == "assistant" else None,
+            script_error=_script_error(text) if role == "user" else None,
         )
-        if row["role"] in ("user", "assistant", "tool"):
-            self.reading.hear(key, row["role"], strip_block(text))
-        if row["role"] == "assistant" and row.get("tool_calls"):
-            for call in decode_mended(msgspec.json.decode, row["tool_calls"].encode()):
-                function = call.get("function") or {}
-                name = call.get("id") or call.get("call_id")
-                self.reading.open_call(
-                    ToolCall(
-                        # servers number the calls of each answer anew: call_0, call_1 …
-                        key=f"{key}:{row['id']}:{name}",
-                        name=f"{key}:{name}",
-                        session=key,
-                        tool=function.get("name") or "",
-                        at=at,
-                        arguments=write_value(function.get("arguments")),
-                    )
-                )
-        elif row["role"] == "user":
-            for entry in find_written(key, text, at):
-                self.reading.see_skill(entry)
-        elif row["role"] == "tool" and row.get("tool_call_id"):
-            call_key, result = f"{key}:{row['tool_call_id']}", write_value(row.get("content"))
-            if viewed := find_viewed(self.reading.open_calls.get(call_key), result):
-                self.reading.see_skill(viewed)
-            self.reading.close_call(call_key, finished_at=at, result=result)
+        if role == "user":
+            yield Said(key, "user", text)
+            yield from find_written(key, text, at)
+        elif role == "assistant":
+            answer = f"row {row.get('id')}"
+            yield Said(key, "assistant", text, answer)
+            yield from _read_calls(row, key, answer, at)
+        elif role == "tool":
+            yield from self._read_result(row, key, at)
+
+    def _read_result(self, row: dict[str, Any], key: str, at: int | None) -> Iterator[Event]:
+        if not (called := row.get("tool_call_id")):
+            yield Returned(key)
+            return
+        name, result = f"{key}:{called}", write_value(row.get("content"))
+        if viewed := find_viewed(self.open_calls.get(name), result):
+            yield viewed
+        yield Returned(key, name, at, result, id=str(called))
+
+
+def _read_calls(row: dict[str, Any], session: str, answer: str, at: int | None) -> Iterator[Called]:
+    if not row.get("tool_calls"):
+        return
+    for call in decode_mended(msgspec.json.decode, row["tool_calls"].encode()):
+        function = call.get("function") or {}
+        name = call.get("id") or call.get("call_id")
+        asked = ToolCall(
+            # servers number the calls of each answer from 0: call_0, call_1 …
+            key=f"{session}:{row['id']}:{name}",
+            name=f"{session}:{name}",
+            session=session,
+            tool=function.get("name") or "",
+            at=at,
+            arguments=write_value(function.get("arguments")),
+        )
+        yield Called(asked, str(name or ""), answer)
+
+
+def _place(row: dict[str, Any]) -> tuple[bool, int]:
+    number = row.get("id")
+    return not isinstance(number, int), number if isinstance(number, int) else 0
 
 
 def _ending(row: dict[str, Any]) -> Ending | None:

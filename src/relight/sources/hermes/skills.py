@@ -31,6 +31,11 @@ BEHIND = re.compile(
     r"\n\n\[(?:Skill (?:directory|config|setup note)|This skill has supporting files:\]"
     r"|Runtime note: )"
 )
+PRELOADED = re.compile(
+    r'\[IMPORTANT: The user launched this CLI session with the "(?P<name>[^"\n]+)" skill'
+    r" preloaded\.[^\n]*\n(?P<document>.*?)(?=\n\[IMPORTANT: The user launched|\Z)",
+    re.DOTALL,
+)
 
 
 def find_written(session: str, text: str, at: int | None) -> Iterator[SkillEntry]:
@@ -84,6 +89,16 @@ def find_viewed(call: ToolCall | None, result: str | None) -> SkillEntry | None:
         at=call.at,
         version=read_version(document) if isinstance(document, str) else None,
     )
+
+
+def find_preloaded(text: str) -> list[tuple[str, str | None]]:
+    """The skills that the user preloaded into a system prompt, with their versions."""
+    if "skill preloaded." not in text:
+        return []
+    return [
+        (found["name"], read_version(BEHIND.split(found["document"], maxsplit=1)[0]))
+        for found in PRELOADED.finditer(text)
+    ]
 
 
 def _read_object(text: str | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from relight.times import read_time
 USAGE = ("input", "output", "cache_read", "cache_write", "reasoning")
 
 
-class Sums(Struct, frozen=True):
+class SessionSums(Struct, frozen=True):
     """The figures of a row: of a session, or of its use of one model for one task."""
 
     model: str | None = None
@@ -36,7 +36,7 @@ class Sums(Struct, frozen=True):
         return {name: getattr(self, f"{name}_tokens") or 0 for name in USAGE}
 
 
-def read_totals(key: str, session: Sums, used: Sequence[Sums]) -> Iterator[Total]:
+def read_totals(key: str, session: SessionSums, used: Sequence[SessionSums]) -> Iterator[Total]:
     """A total for each model and task; calls beside the conversation only stand there.
 
     Older versions have no such rows, and newer ones may not hold all of an old session: what
@@ -79,7 +79,7 @@ def read_usage(told: object) -> Usage:
     return Usage(**{name: counts.get(f"{name}_tokens") for name in USAGE})
 
 
-def _read_cost(row: Sums) -> Cost | None:
+def _read_cost(row: SessionSums) -> Cost | None:
     """What Hermes says it cost, where it says so: 0.0 with status `unknown` means no price."""
     if row.actual_cost_usd:
         return reported_cost(row.actual_cost_usd)

@@ -120,6 +120,6 @@ def _find_model(turns: Sequence[Turn], root_id: int) -> tuple[str | None, str | 
 
 def _scheduled_by(source: str, key: str) -> str | None:
     """The job of a scheduled session whose run its ledger has forgotten."""
-    if source == "hermes" and key.startswith("cron_"):
-        return f"hermes:{key.removeprefix('cron_').rsplit('_', 2)[0]}"
+    if source != "relight" and key.startswith("cron_"):
+        return f"{source}:{key.removeprefix('cron_').rsplit('_', 2)[0]}"
     return None

@@ -96,7 +96,7 @@ class Plugin:
 
     def pre_api_request(self, facts: dict[str, Any]) -> None:
         """Skills preloaded for this run stand only in the request's system prompt."""
-        from relight.sources.hermes.events import find_preloaded
+        from relight.sources.hermes.skills import find_preloaded
 
         session = facts.get("session_id")
         messages = facts.get("request_messages") or ()
@@ -195,7 +195,7 @@ class Plugin:
 def record_events(store: Store, session: str, events: list[dict[str, Any]]) -> None:
     """Put events on the session's tape through the one door."""
     from relight.model import Mark, Piece
-    from relight.sources.hermes import reader
+    from relight.sources import find_source
     from relight.store.write.marks import read_marks
     from relight.store.write.record import Recorder
     from relight.store.write.seal import seal
@@ -206,7 +206,9 @@ def record_events(store: Store, session: str, events: list[dict[str, Any]]) -> N
         before = read_marks(store, SOURCE, path).get(session) or Mark(path=path, part=session)
         after = msgspec.structs.replace(before, offset=before.offset + len(raw))
         piece = Piece(source=SOURCE, raw=raw, before=before, after=after)
-        sealed = seal(piece, reader.read, key=store.redaction_key, timezone=store.timezone)
+        sealed = seal(
+            piece, find_source(SOURCE).read, key=store.redaction_key, timezone=store.timezone
+        )
         taken, _new = Recorder(store).record([sealed])
         if taken:
             return

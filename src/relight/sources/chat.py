@@ -1,0 +1,297 @@
+"""Chat files: one session a line, as OpenAI chat messages.
+
+A line is a list of messages, or an object with `messages` and, optionally, `id`, `model`,
+`provider`, `started_at`, `project`, `usage`, `calls` and `outcome`. `prompt_tokens` includes what
+was cached. A session without an id is named by its content, so reading it twice adds nothing.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from relight.chat.broken_json import decode_mended
+from relight.chat.injected import find_injected, skip_injected, strip_block
+from relight.chat.usage import exclusive_usage
+from relight.model import (
+    Count,
+    Ending,
+    Mark,
+    Origin,
+    OutcomeName,
+    Piece,
+    Session,
+    ToolCall,
+    Turn,
+    Usage,
+)
+from relight.sources.events import Called, Event, Returned, Said
+from relight.sources.files import BOM, read_piece
+from relight.sources.messages import Conversation
+from relight.sources.reading import (
+    BAD_LINE,
+    INTERRUPTED,
+    Reader,
+    content_text,
+    first_line,
+    last_words,
+    write_value,
+)
+from relight.times import read_time
+
+NAME = "chat"
+OUTCOMES: dict[str | bool, OutcomeName] = {
+    True: "success",
+    False: "failure",
+    "success": "success",
+    "failure": "failure",
+    "unknown": "unknown",
+}
+
+
+class PromptDetails(Struct):
+    cached_tokens: Count | None = None
+
+
+class CompletionDetails(Struct):
+    reasoning_tokens: Count | None = None
+
+
+class ChatUsage(Struct):
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    prompt_tokens_details: PromptDetails | None = None
+    completion_tokens_details: CompletionDetails | None = None
+
+
+class CallFunction(Struct):
+    name: str = ""
+    arguments: Any = None
+
+
+class ChatCall(Struct):
+    id: str = ""
+    function: CallFunction = msgspec.field(default_factory=CallFunction)
+
+
+class ChatMessage(Struct):
+    role: str = ""
+    content: Any = None
+    tool_calls: list[ChatCall] | None = None
+    tool_call_id: str | None = None
+    name: str | None = None
+    model: str | None = None
+    usage: ChatUsage | None = None
+    timestamp: Any = None
+
+
+class CallFacts(Struct):
+    """Facts about a call that its text does not hold."""
+
+    call_id: str
+    exit_code: int | None = None
+    timed_out: bool | None = None
+    is_error: bool | None = None
+
+
+class ChatSession(Struct):
+    messages: list[ChatMessage]
+    id: str | int | None = None
+    model: str | None = None
+    provider: str | None = None
+    started_at: Any = None
+    project: str | None = None
+    usage: ChatUsage | None = None
+    calls: list[CallFacts] | None = None
+    outcome: Any = None
+
+
+_decode = msgspec.json.Decoder(list[ChatMessage] | ChatSession).decode
+
+
+def decode_session(line: bytes) -> ChatSession:
+    decoded = decode_mended(_decode, line.removeprefix(BOM))
+    return decoded if isinstance(decoded, ChatSession) else ChatSession(messages=decoded)
+
+
+class ChatReader(Reader):
+    """Reads the session that each line holds."""
+
+    has_fetch = True
+
+    @staticmethod
+    def fetch(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
+        """Each new line as a piece, since each is a session with its own tape.
+
+        The mark moves on behind the last of them: lines that were recorded before a crash are
+        recorded again, which changes nothing.
+        """
+        mark, more = marks.get(""), True
+        while more:
+            piece, more = read_piece(NAME, origin, mark)
+            start = piece.before.offset
+            # the file's time dates sessions that have no time
+            seen = msgspec.structs.replace(piece.before, modified_ns=piece.after.modified_ns)
+            for line in piece.raw.split(b"\n"):
+                if line.strip():
+                    yield Piece(source=NAME, raw=line, before=piece.before, after=seen, start=start)
+                start += len(line) + 1
+            yield msgspec.structs.replace(piece, raw=b"")
+            mark = piece.after
+
+    @classmethod
+    def read_messages(cls, lines: Iterable[bytes], session: str) -> Conversation:
+        """The messages as the session's line has them, with all fields."""
+        found = Conversation([])
+        for data in lines:
+            try:
+                if name_session(decode_session(data)) != session:
+                    continue
+                line = decode_mended(msgspec.json.decode, data.removeprefix(BOM))
+            except BAD_LINE:
+                continue  # counted when it was recorded
+            listed = line["messages"] if isinstance(line, dict) else line
+            facts = line.get("calls") if isinstance(line, dict) else None
+            messages = [one for one in listed if isinstance(one, dict)]
+            found = Conversation(list(skip_injected(messages)), facts or [])
+        return found
+
+    def read_line(self, line: bytes) -> Iterator[Event]:
+        session = decode_session(line)
+        key = name_session(session)
+        # a session without a time is dated by its file
+        started_at = read_time(session.started_at) or self.origin.modified_ns // 1_000_000
+        at = started_at
+        answers = 0
+        known = {call.call_id: call for call in session.calls or ()}
+        title = answer = ending = prompted_at = None
+        for message in _own_messages(session):
+            ending = _ending(message) or ending
+            # what follows a person's words is later than they are, though no clock says so
+            is_again = message.role == "user" and prompted_at is not None
+            at = read_time(message.timestamp) or at + is_again
+            text = content_text(message.content)
+            match message.role:
+                case "user":
+                    yield Said(key, "user", text)
+                    prompted_at = at if ending == "prompt" else prompted_at
+                    title = title or first_line(strip_block(text or ""))
+                case "assistant":
+                    answers += 1
+                    answer = text or answer
+                    yield Said(key, "assistant", strip_block(text or ""))
+                    yield from _read_answer(f"{key}#{answers}", key, session, message, at)
+                case "tool":
+                    yield _read_result(key, message, known, at)
+        if session.usage is not None:
+            yield Turn(
+                key=f"{key}#total",
+                session=key,
+                at=started_at,
+                model=session.model,
+                provider=session.provider,
+                calls=max(answers, 1),
+                usage=read_usage(session.usage),
+                usage_status="reconciled",
+            )
+        outcome = session.outcome
+        self.owner = self.owner or key
+        yield Session(
+            key=key,
+            project=session.project,
+            title=title,
+            model=session.model,
+            started_at=started_at,
+            ended_at=at,
+            ending=ending,
+            prompted_at=prompted_at,
+            answer=last_words(answer),
+            told_outcome=OUTCOMES.get(outcome) if isinstance(outcome, bool | str) else None,
+        )
+
+
+def name_session(session: ChatSession) -> str:
+    """A session's key: its id, else a hash of its content."""
+    if session.id is not None:
+        return str(session.id)
+    return blake2b(msgspec.json.encode(session.messages), digest_size=8).hexdigest()
+
+
+def _own_messages(session: ChatSession) -> list[ChatMessage]:
+    """The messages without an example that Relight put before them."""
+    injected = find_injected((one.role, one.content) for one in session.messages)
+    return [one for one, is_not in zip(session.messages, injected, strict=True) if not is_not]
+
+
+def _ending(message: ChatMessage) -> Ending | None:
+    match message.role:
+        case "assistant":
+            if message.tool_calls:
+                return "call"
+            return "answer" if (content_text(message.content) or "").strip() else "empty"
+        case "tool":
+            return "result"
+        case "user":
+            is_stopped = (content_text(message.content) or "").startswith(INTERRUPTED)
+            return "interrupted" if is_stopped else "prompt"
+    return None
+
+
+def _read_answer(
+    turn: str, key: str, session: ChatSession, message: ChatMessage, at: int | None
+) -> Iterator[Event]:
+    if session.usage is None:
+        yield Turn(
+            key=turn,
+            session=key,
+            at=at,
+            model=message.model or session.model,
+            provider=session.provider,
+            usage=read_usage(message.usage) if message.usage else Usage(),
+            usage_status="final" if message.usage else "partial",
+        )
+    for call in message.tool_calls or ():
+        asked = ToolCall(
+            # programs number the calls of each answer from 0: call_0, call_1 …
+            key=f"{turn}:{call.id}",
+            name=f"{key}:{call.id}",
+            session=key,
+            turn=turn if session.usage is None else f"{key}#total",
+            tool=call.function.name,
+            at=at,
+            arguments=write_value(call.function.arguments),
+        )
+        yield Called(asked, call.id, turn)
+
+
+def _read_result(
+    key: str, message: ChatMessage, known: Mapping[str, CallFacts], at: int | None
+) -> Returned:
+    called = message.tool_call_id
+    if not called:
+        return Returned(key)
+    facts = known.get(called) or CallFacts(called)
+    return Returned(
+        session=key,
+        name=f"{key}:{called}",
+        at=at,
+        text=content_text(message.content),
+        is_error=facts.is_error,
+        exit_code=facts.exit_code,
+        timed_out=facts.timed_out,
+        id=called,
+    )
+
+
+def read_usage(usage: ChatUsage) -> Usage:
+    prompt = usage.prompt_tokens if usage.prompt_tokens is not None else usage.input_tokens
+    output = usage.completion_tokens if usage.completion_tokens is not None else usage.output_tokens
+    cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None
+    details = usage.completion_tokens_details
+    return exclusive_usage(
+        prompt, cached, output, reasoning=details.reasoning_tokens if details else None
+    )

@@ -1,1 +1,0 @@
-"""Chat files: one session a line, as OpenAI chat messages."""

@@ -1,1 +1,0 @@
-"""Relight's own events, as the recorder writes them."""
