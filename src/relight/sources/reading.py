@@ -137,7 +137,7 @@ class Collector:
         self.timings: list[Timing] = []
         self.bad_lines: dict[int, str] = {}
         self.open_calls = open_calls
-        self._early_results: dict[str, dict[str, object]] = {}
+        self._early_results: dict[str, Returned] = {}
         self._takers: dict[type, Callable[[Any], None]] = {
             Session: self._take_session,
             Said: self._take_said,
@@ -206,22 +206,22 @@ class Collector:
     def _take_returned(self, result: Returned) -> None:
         self.messages[result.session] = self.messages.get(result.session, 0) + 1
         if result.name is not None:
-            found: dict[str, object] = {
-                "finished_at": result.at,
-                "result": result.text,
-                "is_error": result.is_error,
-                "timed_out": result.timed_out,
-            }
-            if result.exit_code is not None:
-                found["exit_code"] = result.exit_code
-            self._close_call(result.name, found)
+            self._close_call(result.name, result)
 
-    def _close_call(self, name: str, found: dict[str, object]) -> None:
+    def _close_call(self, name: str, result: Returned) -> None:
         """Give an open call its result; a result that comes before its call waits for it."""
-        if call := self.open_calls.pop(name, None):
-            self.calls[call.key] = msgspec.structs.replace(call, **found)
-        else:
-            self._early_results[name] = found
+        call = self.open_calls.pop(name, None)
+        if call is None:
+            self._early_results[name] = result
+            return
+        self.calls[call.key] = msgspec.structs.replace(
+            call,
+            finished_at=result.at,
+            result=result.text,
+            is_error=result.is_error,
+            exit_code=call.exit_code if result.exit_code is None else result.exit_code,
+            timed_out=result.timed_out,
+        )
 
     def _take_measured(self, measured: Measured) -> None:
         if call := self.open_calls.get(measured.name):
