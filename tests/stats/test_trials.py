@@ -5,7 +5,6 @@ from collections.abc import Callable
 from statistics import fmean
 
 import pytest
-import scipy.stats  # type: ignore[import-untyped]
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import (  # type: ignore[import-untyped]
@@ -21,7 +20,6 @@ from relight.stats.trials import (
     always_valid_rates,
     newcombe,
     sample_size,
-    welch,
 )
 
 counts = st.tuples(st.integers(0, 3000), st.integers(0, 3000))
@@ -56,28 +54,6 @@ def test_all_successes_on_both_sides_are_no_proof_of_equality() -> None:
     assert estimate.value == 0
     assert estimate.low == pytest.approx(-0.434, abs=1e-3)
     assert estimate.high == pytest.approx(0.434, abs=1e-3)
-
-
-@given(figures, figures, confidences)
-def test_welch_agrees_with_scipy(a: list[float], b: list[float], confidence: float) -> None:
-    # scipy warns of an arm without spread, whose mean is off in the last digit.
-    assume(len(set(a)) > 1 and len(set(b)) > 1)
-    expected = scipy.stats.ttest_ind(b, a, equal_var=False)
-    found = welch(a, b, confidence=confidence)
-    assert found is not None
-    assert found.t == pytest.approx(expected.statistic, rel=1e-9, abs=1e-9)
-    assert found.df == pytest.approx(expected.df, rel=1e-9)
-    assert found.p_value == pytest.approx(expected.pvalue, abs=1e-9)
-    interval = expected.confidence_interval(confidence)
-    assert found.low == pytest.approx(interval.low, rel=1e-9, abs=1e-9)
-    assert found.high == pytest.approx(interval.high, rel=1e-9, abs=1e-9)
-
-
-def test_welch_says_nothing_where_nothing_shows_the_spread() -> None:
-    assert welch([], [0.1, 0.2]) is None
-    assert welch([0.1], [0.1, 0.2]) is None
-    assert welch([0.1] * 3, [0.1] * 3) is None
-    assert welch([0.1] * 3, [0.1, 0.2, 0.1]) is not None
 
 
 @given(
@@ -175,15 +151,6 @@ def test_errors_cut_by_half_are_seen_within_200_pairs_more_often_than_not() -> N
         return any(is_alarm(always_valid_pairs(pairs[:n])) for n in range(10, 201, 10))
 
     assert count_alarms(look, 50) >= 0.6
-
-
-def test_welch_on_sessions_alarms_in_5_percent() -> None:
-    def look(rng: random.Random) -> bool:
-        a, b = ([draw_error_rate(rng) for _ in range(30)] for _ in range(2))
-        result = welch(a, b)
-        return result is not None and result.p_value <= 0.05
-
-    assert 0.02 <= count_alarms(look, 500) <= 0.08
 
 
 @pytest.mark.parametrize(

@@ -11,17 +11,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, combinations, product
 from operator import mul
+from statistics import NormalDist
 
 from msgspec import Struct
 
-from relight.stats.distributions import (
-    check_positive,
-    check_share,
-    normal_cdf,
-    student_cdf,
-    student_quantile,
-)
-from relight.stats.rates import Estimate
+from relight.stats.beta import student_cdf, student_quantile
+from relight.stats.rates import Estimate, check_positive, check_share
 
 # sessions in an arm from which on the ratio's own spread tells as much as drawing them again
 MANY = 400
@@ -285,7 +280,7 @@ def _bound(
     """
     widened = student_quantile((1 + confidence) / 2, sessions - 1)
     widened *= math.sqrt(sessions / (sessions - 1))
-    outside = math.floor(normal_cdf(-widened) * len(replicates))
+    outside = math.floor(NormalDist().cdf(-widened) * len(replicates))
     low = sorted(-math.inf if r is None else r for r in replicates)[outside]
     high = sorted(math.inf if r is None else r for r in replicates)[-1 - outside]
     return _make_estimate(value, low, high)

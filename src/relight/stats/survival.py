@@ -12,8 +12,8 @@ from operator import itemgetter
 from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.stats.distributions import check_positive, check_share, student_quantile
-from relight.stats.rates import Estimate
+from relight.stats.beta import student_quantile
+from relight.stats.rates import Estimate, check_positive, check_share
 
 
 class Step(Struct, frozen=True):

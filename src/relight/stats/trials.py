@@ -11,28 +11,18 @@ from statistics import fmean
 from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.stats.distributions import (
+from relight.stats.rates import (
+    Counts,
+    Estimate,
+    check_counts,
     check_positive,
     check_share,
     normal_quantile,
-    student_cdf,
-    student_quantile,
+    wilson,
 )
-from relight.stats.rates import Counts, Estimate, check_counts, wilson
 
 # A spread guessed from two sessions made up to 16 % false alarms of a nominal 5 %, from ten 3 %.
 _FEWEST_FOR_VIEW = 10
-
-
-class Welch(Struct, frozen=True):
-    """The result of Welch's test."""
-
-    difference: float
-    low: float
-    high: float
-    t: float
-    df: float
-    p_value: float
 
 
 class LiveView(Struct, frozen=True):
@@ -64,39 +54,6 @@ def newcombe(a: Counts, b: Counts, *, confidence: float = 0.95) -> Estimate:
         value,
         value - math.hypot(rate_b - range_b.low, range_a.high - rate_a),
         value + math.hypot(range_b.high - rate_b, rate_a - range_a.low),
-    )
-
-
-def welch(a: Sequence[float], b: Sequence[float], *, confidence: float = 0.95) -> Welch | None:
-    """Welch's t test of the difference in means of session figures, with its interval.
-
-    None with fewer than two sessions in an arm, or where no arm shows any spread: then there
-    is nothing to measure the difference by. With skewed figures and arms of very different
-    size it alarms too often; `part_arms` does not.
-
-    >>> result = welch([0.1, 0.3, 0.2, 0.4], [0.0, 0.1, 0.1, 0.0])
-    >>> round(result.difference, 2), round(result.t, 2), round(result.p_value, 3)
-    (-0.2, -2.83, 0.045)
-    """
-    check_share(confidence=confidence)
-    if min(len(a), len(b)) < 2:
-        return None
-    error_a, error_b = _find_variance(a) / len(a), _find_variance(b) / len(b)
-    if error_a + error_b == 0:
-        return None
-    share = error_a / (error_a + error_b)
-    df = 1 / (share**2 / (len(a) - 1) + (1 - share) ** 2 / (len(b) - 1))
-    error = math.sqrt(error_a + error_b)
-    difference = fmean(b) - fmean(a)
-    t = difference / error
-    half = error * student_quantile((1 + confidence) / 2, df)
-    return Welch(
-        difference=difference,
-        low=difference - half,
-        high=difference + half,
-        t=t,
-        df=df,
-        p_value=2 * student_cdf(-abs(t), df),
     )
 
 

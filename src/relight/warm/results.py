@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from relight.stats.posterior import probability_at_least
-from relight.stats.rates import Counts
+from relight.stats.beta import probability_at_least
+from relight.stats.rates import Counts, decay
 from relight.stats.trials import always_valid_rates
 from relight.store import Store
 from relight.times import write_time
@@ -60,7 +60,7 @@ def read_posteriors(
         a, b, known = PRIOR_WEIGHT * rate, PRIOR_WEIGHT * (1 - rate), 0
         own = grouped.get((template.id, template.version), [])
         for began_at, outcome in own:
-            weight = 0.5 ** (max(at - began_at, 0) / _DAY_MS / HALF_LIFE_DAYS)
+            weight = decay(max(at - began_at, 0) / _DAY_MS, HALF_LIFE_DAYS)
             a += weight * (outcome == "success")
             b += weight * (outcome == "failure")
             known += outcome in ("success", "failure")

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from relight.checks import check_count, check_number, refuse
 from relight.errors import ParameterError
-from relight.stats.distributions import check_positive
-from relight.stats.rates import half_life_from_alpha
+from relight.stats.rates import check_positive, decay, half_life_from_alpha
 from relight.store import Store
 from relight.store.derive.invocations import KNOWN_NANOS
 from relight.times import day_reader, take_time, write_time
@@ -159,7 +158,7 @@ def _decay(days: Sequence[tuple[int, int, float]], half_life: float) -> tuple[fl
         return None, 0.0
     # relative to the newest, so that they cannot all vanish
     newest = min(age for age, _, _ in known)
-    pairs = [(math.exp2((newest - age) / half_life), count, total) for age, count, total in known]
+    pairs = [(decay(age - newest, half_life), count, total) for age, count, total in known]
     weight = math.fsum(w * count for w, count, _ in pairs)
     squares = math.fsum(w * w * count for w, count, _ in pairs)
     return math.fsum(w * total for w, _, total in pairs) / weight, weight * weight / squares

@@ -7,7 +7,7 @@ from msgspec import Struct
 from relight.checks import check_number, check_text
 from relight.errors import MissingError, RelightError
 from relight.reports.skills.arms import CERTAINTY, Arm, Pairing, find_notes, judge_models
-from relight.stats.posterior import probability_at_least, runs_to_settle
+from relight.stats.beta import probability_at_least, runs_to_settle
 from relight.stats.rates import wilson
 from relight.store import Store
 from relight.store.derive.invocations import KNOWN_NANOS

@@ -1,13 +1,12 @@
 """How well each skill did on each model, day by day: the averages of `averages` as curves."""
 
-import math
 from collections.abc import Container, Sequence
 from datetime import date, timedelta
 
 from msgspec import Struct
 
 from relight.reports.skills.averages import RECENT, read_half_life
-from relight.stats.rates import Estimate, wilson
+from relight.stats.rates import Estimate, decay, wilson
 from relight.store import Store
 
 LARGEST = 400  # days; more could not be told apart
@@ -99,7 +98,7 @@ def _decay(
     Each day's sums are those of the day before, a day older, with what came in and without what
     left the window: so a year of many skills costs little.
     """
-    older = math.exp2(-1 / half_life)
+    older = decay(1, half_life)
     oldest = older**window_days
     weight = total = squares = known = 0.0
     found: list[tuple[float, float] | None] = []

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from relight.errors import RelightError
+from relight.stats.beta import probability_at_least
 from relight.stats.permutation import cluster_bootstrap, part_arms
-from relight.stats.posterior import probability_at_least
 from relight.stats.rates import Counts, Estimate, wilson
 from relight.stats.survival import restricted_mean, restricted_mean_difference
 from relight.stats.trials import LiveView, always_valid_interval, newcombe, sample_size
