@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from relight.errors import RelightError
 from relight.model import Usage
 from relight.sources import SOURCES
-from relight.work.jobs.printouts import READERS, Told
+from relight.sources.printouts import READERS, Printout
 from relight.work.jobs.recipes import Plan, can_choose_model, plan_command, read_recipes
 
 VALUES = {
@@ -104,7 +104,7 @@ def test_the_table_names_sources_and_readers_that_exist() -> None:
         assert recipe.reads in READERS
 
 
-def read(name: str, output: str, tmp_path: Path, usage: object = None) -> Told:
+def read(name: str, output: str, tmp_path: Path, usage: object = None) -> Printout:
     file = tmp_path / "usage.json"
     if usage is not None:
         file.write_text(usage if isinstance(usage, str) else json.dumps(usage))
@@ -149,7 +149,7 @@ def test_without_a_readable_usage_file_hermes_tells_only_its_answer(
     tmp_path: Path, usage: str | None
 ) -> None:
     told = read("hermes", "Done.", tmp_path, usage)
-    assert told == Told(answer="Done.", evidence=["it left no usage file"])
+    assert told == Printout(answer="Done.", evidence=["it left no usage file"])
 
 
 CLAUDE = {
@@ -188,7 +188,7 @@ def test_claude_codes_errors_are_errors_though_it_calls_them_success(tmp_path: P
 
 
 def test_plain_words_of_claude_code_are_its_answer(tmp_path: Path) -> None:
-    assert read("claude", "Done.\n", tmp_path) == Told(answer="Done.")
+    assert read("claude", "Done.\n", tmp_path) == Printout(answer="Done.")
 
 
 def codex(*events: dict[str, Any]) -> str:

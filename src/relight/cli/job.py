@@ -47,7 +47,7 @@ def list_jobs(as_json: bool) -> None:
     if not jobs:
         click.echo(
             "no jobs are known; `relight job add --help` shows how to make one,"
-            " and `relight import` reads those of Hermes"
+            " and `relight import` reads those of other schedulers"
         )
         return
     from relight.cli.job_tables import print_jobs

@@ -50,9 +50,10 @@ class Source(Struct, frozen=True, kw_only=True):
     homes: tuple[str, ...] = ()
     # the folders in a home that sessions are in; without them, the home itself
     folders: tuple[str, ...] = ()
-    # the folder of skills in a home, and in a project
+    # the folder of skills in a home and in a project; a lower rank is searched first
     skills: str | None = None
     project_skills: str | None = None
+    skills_rank: int = 9
     # the file in a home that hooks and plugins are set in
     settings: str | None = None
     # True if a file has no usual place and must be named
@@ -109,6 +110,7 @@ SOURCES = {
             homes=(".claude", ".config/claude"),
             folders=("projects",),
             skills="skills",
+            skills_rank=2,
             project_skills=".claude/skills",
             settings="settings.json",
         ),
@@ -120,6 +122,7 @@ SOURCES = {
             homes=(".codex",),
             folders=("sessions", "archived_sessions"),
             skills="skills",
+            skills_rank=3,
         ),
         Source(
             name="hermes",
@@ -128,6 +131,7 @@ SOURCES = {
             variable="HERMES_HOME",
             homes=(".hermes",),
             skills="skills",
+            skills_rank=1,
             settings="config.yaml",
         ),
         Source(

@@ -1,7 +1,11 @@
-"""Skill documents (`SKILL.md`) as they stand in transcripts: which version one is."""
+"""Skills of agents: the folders they are in, and the versions of their documents."""
 
 import re
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
+from pathlib import Path
+
+from relight.sources import Source, list_sources
 
 FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 # of the document itself, else of its metadata
@@ -9,6 +13,27 @@ VERSIONS = (
     re.compile(r"""^version:[ \t]*["']?([^"'#\n]+)""", re.MULTILINE),
     re.compile(r"""^[ \t]+version:[ \t]*["']?([^"'#\n]+)""", re.MULTILINE),
 )
+
+
+def find_skill_folders(environment: Mapping[str, str]) -> Iterator[Path]:
+    """The agents' folders of skills, the first to be searched first."""
+    for source in _sources_with_skills():
+        homes = source.find_homes(environment)
+        is_named = source.variable is not None and environment.get(source.variable, "").strip(", ")
+        for home in homes if is_named else homes[:1]:
+            yield home / (source.skills or "")
+
+
+def find_project_skills(project: Path) -> Iterator[Path]:
+    """The agents' folders of skills inside a project."""
+    for source in _sources_with_skills():
+        if source.project_skills:
+            yield project / source.project_skills
+
+
+def _sources_with_skills() -> list[Source]:
+    found = [source for source in list_sources().values() if source.skills]
+    return sorted(found, key=lambda source: source.skills_rank)
 
 
 def read_version(document: str) -> str | None:

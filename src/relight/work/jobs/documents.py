@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.sources.skill_documents import read_version
+from relight.sources.skill_documents import find_project_skills, find_skill_folders, read_version
 
 FILE = "SKILL.md"
 LIMIT_BYTES = 512 << 10
@@ -32,8 +32,8 @@ def find_skills(
 ) -> list[Skill]:
     """The documents of these skills, each once, in the order named.
 
-    Relight's own `skills` folder comes before those of Hermes, Claude Code and Codex, and what
-    lies in the working folder comes last: a repository must not replace what a person wrote.
+    Relight's own `skills` folder comes before those of the agents, and what lies in the working
+    folder comes last: a repository must not replace what a person wrote.
     """
     environment = os.environ if environment is None else environment
     roots = list(find_roots(home, workdir, environment))
@@ -44,14 +44,10 @@ def find_roots(home: Path, workdir: Path | None, environment: Mapping[str, str])
     """The folders that skills are looked for in, first things first."""
     own = Path(environment.get("HOME") or Path.home())
     yield home / "skills"
-    yield Path(environment.get("HERMES_HOME") or own / ".hermes").expanduser() / "skills"
-    claude = environment.get("CLAUDE_CONFIG_DIR", "").split(",")
-    for named in [name.strip() for name in claude if name.strip()] or [str(own / ".claude")]:
-        yield Path(named).expanduser() / "skills"
-    yield Path(environment.get("CODEX_HOME") or own / ".codex").expanduser() / "skills"
+    yield from find_skill_folders(environment)
     yield own / ".agents" / "skills"
     if workdir is not None:
-        yield workdir / ".claude" / "skills"
+        yield from find_project_skills(workdir)
         yield workdir / ".agents" / "skills"
 
 
@@ -66,7 +62,7 @@ def _find_skill(name: str, roots: Sequence[Path]) -> Skill:
 
 
 def _find_files(root: Path, name: str) -> Iterator[Path]:
-    """A skill's document in a folder of skills: Hermes sorts them into categories."""
+    """A skill's document in a folder of skills; some agents sort skills into categories."""
     below = sorted(root.glob(f"*/{glob.escape(name)}/{FILE}")) if root.is_dir() else []
     for path in (root / name / FILE, root / f"{name}.md", *below):
         if path.is_file():

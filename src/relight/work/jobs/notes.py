@@ -13,12 +13,11 @@ import msgspec
 from msgspec import Struct
 
 from relight.names import file_name
+from relight.sources import list_sources
 from relight.work.jobs.job import Run
 
 FOLDER = "runs"
 NOTE, PROGRAM, PROMPT = "note.json", "program.json", "prompt.md"
-# where agents keep their sessions: whoever looks for them later may have other settings
-PLACES = ("HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "HERMES_HOME")
 
 
 class Note(Struct, frozen=True, kw_only=True):
@@ -54,8 +53,12 @@ def note_program(folder: Path, program: Program) -> None:
 
 
 def choose_places(environment: Mapping[str, str]) -> dict[str, str]:
-    """Where agents keep their sessions, out of all that a program is given."""
-    return {name: environment[name] for name in PLACES if name in environment}
+    """The variables that say where agents keep sessions, out of a program's environment.
+
+    A later process, which looks for the program's session, may have other settings.
+    """
+    names = ["HOME", *(one.variable for one in list_sources().values() if one.variable)]
+    return {name: environment[name] for name in names if name in environment}
 
 
 def is_noted(home: Path, key: str) -> bool:

@@ -20,12 +20,12 @@ from relight.intake.recorder import name_session
 from relight.judging.failures import classify_error, read_kinds
 from relight.model import Failure, Usage
 from relight.prices import reported_cost
+from relight.sources.printouts import READERS, Printout
 from relight.store import Store
 from relight.work.agent.loop import OnEvent
 from relight.work.agent.runs import run_prompt
 from relight.work.jobs.joining import Left, find_left
 from relight.work.jobs.notes import PROMPT, Program, choose_places, note_program
-from relight.work.jobs.printouts import READERS, Told
 from relight.work.jobs.recipes import plan_command
 from relight.work.processes import Ended, run_process
 from relight.work.run_spec import RunSpec
@@ -193,7 +193,9 @@ def _list_values(prompt: str, model: str | None, *, folder: Path, scratch: Path)
     }
 
 
-def _judge_ending(ended: Ended, told: Told, seconds: float) -> tuple[str | None, Failure | None]:
+def _judge_ending(
+    ended: Ended, told: Printout, seconds: float
+) -> tuple[str | None, Failure | None]:
     """Why a program failed, if it did: its time, its own word, then its exit code."""
     if ended.timed_out:
         return _tell_limit(seconds), None

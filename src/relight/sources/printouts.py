@@ -1,7 +1,7 @@
-"""What agents' programs print when they have answered: the answer, the session, what went wrong.
+"""What agents' programs print when they have answered: the answer, the session, the error.
 
-Each tells it in a way of its own, and some tell a failure nowhere else: Hermes exits 0 when the
-model could not be reached.
+Each has its own format, and some report a failure nowhere else: Hermes exits 0 when the model
+could not be reached. `data/recipes.toml` names the reader of each program.
 """
 
 import re
@@ -18,15 +18,15 @@ Kind = TypeVar("Kind", bound=Struct)
 _STATUS = re.compile(r"\bHTTP (\d{3})\b")
 
 
-class Told(Struct, frozen=True, kw_only=True):
-    """What a program says came of its work; what it does not say is None."""
+class Printout(Struct, frozen=True, kw_only=True):
+    """What a program reports about its work; a field that it does not report is None."""
 
     answer: str | None = None
     session: str | None = None
     error: str | None = None
-    # of the HTTP answer that was the error
+    # of the HTTP response that was the error
     status: int | None = None
-    # a limit of the agent's own ended it, and would again
+    # True if a limit of the agent ended it: another try would end the same way
     is_limited: bool = False
     model: str | None = None
     provider: str | None = None
@@ -85,78 +85,78 @@ class _CodexEvent(Struct):
     error: _CodexError | None = None
 
 
-def read_hermes(output: str, usage_file: Path) -> Told:
-    """`hermes -z --usage-file`: the answer is printed, the file tells how it went."""
+def read_hermes(output: str, usage_file: Path) -> Printout:
+    """`hermes -z --usage-file`: the answer is printed, the file has the outcome."""
     answer = output.strip()
     try:
-        told = _decode(usage_file.read_bytes(), _HermesUsage)
+        found = _decode(usage_file.read_bytes(), _HermesUsage)
     except OSError:
-        told = None
-    if told is None:
-        return Told(answer=answer, evidence=["it left no usage file"])
+        found = None
+    if found is None:
+        return Printout(answer=answer, evidence=["it left no usage file"])
     error = status = None
-    if told.failed:
-        error = str(told.failure or answer.partition("\n")[0] or "Hermes gives no reason")
+    if found.failed:
+        error = str(found.failure or answer.partition("\n")[0] or "Hermes gives no reason")
         status = _STATUS.search(error)
-    elif told.completed is False:
+    elif found.completed is False:
         error = "Hermes says that it was not completed"
     usage = Usage(
-        input=told.input_tokens,
-        cache_read=told.cache_read_tokens,
-        cache_write=told.cache_write_tokens,
-        output=told.output_tokens,
+        input=found.input_tokens,
+        cache_read=found.cache_read_tokens,
+        cache_write=found.cache_write_tokens,
+        output=found.output_tokens,
     )
-    return Told(
+    return Printout(
         answer=answer,
-        session=told.session_id,
+        session=found.session_id,
         error=error,
         status=int(status[1]) if status else None,
-        is_limited=error is not None and not told.failed,
-        model=told.model,
-        provider=told.provider,
+        is_limited=error is not None and not found.failed,
+        model=found.model,
+        provider=found.provider,
         usage=usage if usage != Usage() else None,
         # a cost of 0.0 is what Hermes writes when it knows no price
-        cost_usd=told.estimated_cost_usd if told.cost_status != "unknown" else None,
-        evidence=[f"the usage file says {'failed' if told.failed else 'completed'}"],
+        cost_usd=found.estimated_cost_usd if found.cost_status != "unknown" else None,
+        evidence=[f"the usage file says {'failed' if found.failed else 'completed'}"],
     )
 
 
-def read_claude(output: str, _: Path) -> Told:
+def read_claude(output: str, _: Path) -> Printout:
     """`claude -p --output-format json`: one object at the end, also of a stream of them."""
     objects = reversed(_find_all(output, _ClaudeResult))
-    told = next((one for one in objects if one.type == "result"), None)
-    if told is None:
-        return Told(answer=output.strip())
-    answer = (told.result or "").strip()
+    found = next((one for one in objects if one.type == "result"), None)
+    if found is None:
+        return Printout(answer=output.strip())
+    answer = (found.result or "").strip()
     error = None
-    if told.is_error or told.subtype.startswith("error"):
-        error = answer.partition("\n")[0] or told.subtype or "Claude Code gives no reason"
-    usage = told.usage or _ClaudeUsage()
-    return Told(
+    if found.is_error or found.subtype.startswith("error"):
+        error = answer.partition("\n")[0] or found.subtype or "Claude Code gives no reason"
+    usage = found.usage or _ClaudeUsage()
+    return Printout(
         answer=answer,
-        session=told.session_id,
+        session=found.session_id,
         error=error,
-        status=told.api_error_status if error else None,
-        is_limited=told.subtype.startswith("error_max"),
-        model=next(iter(told.modelUsage or ()), None),
+        status=found.api_error_status if error else None,
+        is_limited=found.subtype.startswith("error_max"),
+        model=next(iter(found.modelUsage or ()), None),
         usage=Usage(
             input=usage.input_tokens,
             cache_read=usage.cache_read_input_tokens,
             cache_write=usage.cache_creation_input_tokens,
             output=usage.output_tokens,
         )
-        if told.usage
+        if found.usage
         else None,
-        cost_usd=told.total_cost_usd,
-        evidence=[] if error else [f"Claude Code says {told.subtype or 'no error'}"],
+        cost_usd=found.total_cost_usd,
+        evidence=[] if error else [f"Claude Code says {found.subtype or 'no error'}"],
     )
 
 
-def read_codex(output: str, _: Path) -> Told:
-    """`codex exec --json`: events, one a line; errors it got over are among them."""
+def read_codex(output: str, _: Path) -> Printout:
+    """`codex exec --json`: events, one a line; errors it recovered from are among them."""
     events = _find_all(output, _CodexEvent)
     if not any(event.type == "thread.started" for event in events):
-        return Told(answer=output.strip())
+        return Printout(answer=output.strip())
     session = error = None
     answer = ""
     evidence: list[str] = []
@@ -171,15 +171,15 @@ def read_codex(output: str, _: Path) -> Told:
             case "turn.failed":
                 message = event.error.message if event.error else None
                 error, evidence = message or "Codex gives no reason", []
-    return Told(answer=answer, session=session, error=error, evidence=evidence)
+    return Printout(answer=answer, session=session, error=error, evidence=evidence)
 
 
-def read_plain(output: str, _: Path) -> Told:
+def read_plain(output: str, _: Path) -> Printout:
     """Any other program: what it printed is its answer."""
-    return Told(answer=output.strip())
+    return Printout(answer=output.strip())
 
 
-READERS: dict[str, Callable[[str, Path], Told]] = {
+READERS: dict[str, Callable[[str, Path], Printout]] = {
     "hermes": read_hermes,
     "claude": read_claude,
     "codex": read_codex,
