@@ -18,25 +18,25 @@ from relight.chat.usage import read_openai_usage
 from relight.errors import RelightError
 from relight.model import Cost, Failure, Usage
 from relight.models import background
-from relight.models.client import ask, open_stream
-from relight.models.endpoints import Asked, Endpoint, build_request
+from relight.models.client import complete, open_stream
+from relight.models.endpoints import ChatRequest, Endpoint, build_request
 from relight.models.responses import (
-    Answer,
     MalformedAnswer,
-    ToldError,
+    ModelResponse,
+    ReportedError,
     UpstreamError,
-    read_completion,
+    decode_completion,
 )
 from relight.work.moa.shapes import shape_chunk, shape_completion
 from scripted import Logged, Reply, Server, call
 
 HELLO = [{"role": "user", "content": "Hello"}]
-ASKED = Asked(messages=HELLO)
+ASKED = ChatRequest(messages=HELLO)
 
 
-def answer(server: Server, *, stream: bool = False, **settings: Any) -> Answer:
+def answer(server: Server, *, stream: bool = False, **settings: Any) -> ModelResponse:
     endpoint = Endpoint(**{"model": "m", "base_url": server.base_url, "attempts": 1, **settings})
-    return background.run(ask(build_request(endpoint, ASKED, stream=stream)))
+    return background.run_coroutine(complete(build_request(endpoint, ASKED, stream=stream)))
 
 
 def fail(server: Server, *, stream: bool = False, **settings: Any) -> UpstreamError:
@@ -139,10 +139,10 @@ def test_each_trouble_is_a_failure_of_its_kind(reply: Reply, kind: str, stream: 
         assert fail(server, stream=stream).failure.kind == kind
 
 
-def test_an_address_that_leads_on_is_told_and_not_followed() -> None:
+def test_a_redirect_is_reported_and_not_followed() -> None:
     moved = Reply(status=301, headers={"Location": "https://api.example.com/v1"})
     with Server([moved]) as server:
-        assert "leads on to https://api.example.com/v1" in fail(server).failure.reason
+        assert "redirects to https://api.example.com/v1" in fail(server).failure.reason
 
 
 @pytest.mark.parametrize("begin", [b"", b"\xef\xbb\xbf"])
@@ -189,7 +189,7 @@ def test_no_server_is_a_failure_to_connect() -> None:
         base_url = server.base_url
     endpoint = Endpoint(model="m", base_url=base_url, attempts=1)
     with pytest.raises(UpstreamError) as caught:
-        background.run(ask(build_request(endpoint, ASKED)))
+        background.run_coroutine(complete(build_request(endpoint, ASKED)))
     assert caught.value.failure.kind == "connection"
     assert caught.value.hint
 
@@ -215,7 +215,7 @@ def test_a_stream_that_never_ends_is_ended_when_its_time_is_over() -> None:
 def test_being_cancelled_closes_the_connection() -> None:
     with Server([Reply("so far", never_ends=True)]) as server:
         endpoint = Endpoint(model="m", base_url=server.base_url)
-        future = background.Work(ask(build_request(endpoint, ASKED, stream=True)))
+        future = background.BackgroundTask(complete(build_request(endpoint, ASKED, stream=True)))
         build.wait_for(lambda: server.chats)
         time.sleep(0.1)
         future.cancel()
@@ -237,7 +237,7 @@ def test_passing_trouble_is_tried_again_and_the_answer_comes() -> None:
             if failure:
                 told.append((failure, wait))
 
-        answered = background.run(ask(request, on_attempt=see, sleep=slept.append))
+        answered = background.run_coroutine(complete(request, on_attempt=see, sleep=slept.append))
     assert answered.text == "at last"
     assert [failure.kind for failure, _ in told] == ["rate_limit", "server_error"]
     assert slept == [wait for _, wait in told]
@@ -249,7 +249,7 @@ def test_a_wait_of_minutes_is_not_waited_for() -> None:
     with Server([busy]) as server:
         request = build_request(Endpoint(model="m", base_url=server.base_url), ASKED)
         with pytest.raises(RelightError, match="try again at"):
-            background.run(ask(request))
+            background.run_coroutine(complete(request))
 
 
 @pytest.mark.parametrize(
@@ -263,11 +263,11 @@ def test_a_wait_of_minutes_is_not_waited_for() -> None:
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_deadline_holds_for_all_tries_together(reply: Reply, kind: str, stream: bool) -> None:
     with Server(lambda _: reply) as server:
-        asked = Asked(messages=HELLO, deadline=time.monotonic() + 0.4)
+        asked = ChatRequest(messages=HELLO, deadline=time.monotonic() + 0.4)
         endpoint = Endpoint(model="m", base_url=server.base_url)
         started = time.monotonic()
         with pytest.raises(UpstreamError) as caught:
-            background.run(ask(build_request(endpoint, asked, stream=stream)))
+            background.run_coroutine(complete(build_request(endpoint, asked, stream=stream)))
         assert time.monotonic() - started < 1
     assert caught.value.failure.kind == kind
     assert caught.value.is_out_of_time
@@ -281,9 +281,9 @@ def test_an_answer_that_is_there_does_not_wait_for_its_price() -> None:
             return reply
 
     with Slow([Reply("a")], models=[]) as server:
-        asked = Asked(messages=HELLO, deadline=time.monotonic() + 0.5)
+        asked = ChatRequest(messages=HELLO, deadline=time.monotonic() + 0.5)
         request = build_request(Endpoint(model="m", base_url=server.base_url), asked)
-        assert background.run(ask(request)).text == "a"
+        assert background.run_coroutine(complete(request)).text == "a"
         assert request.seconds_left() == 0
 
 
@@ -365,13 +365,13 @@ def test_chunks_reach_whoever_reads_them_while_they_come() -> None:
                 if chunk["choices"]
             ]
 
-        assert "".join(background.run(read())) == "one two three"
+        assert "".join(background.run_coroutine(read())) == "one two three"
 
 
 def test_another_loop_gets_its_answers_from_the_background() -> None:
     with Server([Reply("from afar")]) as server:
         request = build_request(Endpoint(model="m", base_url=server.base_url), ASKED)
-        assert asyncio.run(background.run_async(ask(request))).text == "from afar"
+        assert asyncio.run(background.run_async(complete(request))).text == "from afar"
 
 
 @pytest.mark.parametrize("number", [{}, {"index": 0}])
@@ -400,7 +400,7 @@ def test_a_call_whose_parts_have_other_ids_is_one() -> None:
 def test_calls_of_a_whole_answer_are_told_apart_whatever_their_numbers() -> None:
     twins = [{**call("f", "a", x=1), "index": 0}, {**call("f", "a", x=2), "index": 0}]
     choice = {"index": 1, "message": {"content": None, "tool_calls": twins}}
-    told = read_completion(json.dumps({"choices": [choice]}).encode()).message()
+    told = decode_completion(json.dumps({"choices": [choice]}).encode()).message()
     arguments = [one["function"]["arguments"] for one in told["tool_calls"]]
     assert arguments == ['{"x": 1}', '{"x": 2}']
 
@@ -446,8 +446,8 @@ def test_answers_of_any_shape_are_understood_or_refused(told: dict[str, Any]) ->
     shape_chunk(told).to_dict()
     shape_completion(told).to_dict()
     try:
-        whole = read_completion(msgspec.json.encode(told))
-    except (MalformedAnswer, ToldError):
+        whole = decode_completion(msgspec.json.encode(told))
+    except (MalformedAnswer, ReportedError):
         return
     name_calls(whole.message())
     assert whole.created is None or isinstance(whole.created, int)
@@ -458,13 +458,13 @@ def test_answers_of_any_shape_are_understood_or_refused(told: dict[str, Any]) ->
 FORK = """
 import os, sys, threading, time
 from relight.models import background
-from relight.models.endpoints import Asked, Endpoint, build_request
-from relight.models.client import ask
+from relight.models.endpoints import ChatRequest, Endpoint, build_request
+from relight.models.client import complete
 
 def say():
-    asked = Asked(messages=[{"role": "user", "content": "Hi"}])
+    asked = ChatRequest(messages=[{"role": "user", "content": "Hi"}])
     endpoint = Endpoint(model="m", base_url=sys.argv[1], attempts=1)
-    return background.run(ask(build_request(endpoint, asked))).text
+    return background.run_coroutine(complete(build_request(endpoint, asked))).text
 
 threading.Thread(target=say, daemon=True).start()
 time.sleep(0.5)  # its prices are being asked for

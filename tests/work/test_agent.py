@@ -18,24 +18,24 @@ from relight.models.endpoints import Endpoint
 from relight.reports.sessions import find_session, read_session
 from relight.store import Store
 from relight.store.write.tape import read_tape
-from relight.work.agent.guard import Budget
-from relight.work.agent.loop import RunResult, run_agent
+from relight.work.agent.context import make_context
+from relight.work.agent.limits import Budget
+from relight.work.agent.loop import AgentResult, run_agent
 from relight.work.agent.models import OneModel
-from relight.work.agent.results import make_place
-from relight.work.agent.tools import TOOLS, carry_out
+from relight.work.agent.tools import TOOLS, execute_call
 from scripted import Reply, Server, call
 
 
 def do(folder: Path, tool: str, arguments: Any = None, /, **fields: Any) -> dict[str, Any]:
     given = arguments if arguments is not None else json.dumps(fields)
-    result = carry_out(TOOLS, tool, given, place=make_place(folder, timeout_seconds=20))
+    result = execute_call(TOOLS, tool, given, context=make_context(folder, timeout_seconds=20))
     told: dict[str, Any] = json.loads(result.text)
     return told
 
 
 def run(
     store: Store, server: Server, folder: Path, *, attempts: int = 1, **options: Any
-) -> RunResult:
+) -> AgentResult:
     endpoint = Endpoint(model="gpt-5.1", base_url=server.base_url, attempts=attempts)
     rec = record(store, "run", model="gpt-5.1", project=str(folder))
     return run_agent("Do the task", model=OneModel(endpoint), rec=rec, folder=folder, **options)
@@ -136,8 +136,8 @@ def test_a_flood_of_output_is_cut_in_its_middle(tmp_path: Path) -> None:
 
 def test_a_pattern_that_takes_forever_is_ended(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a" * 40 + "!")
-    place = make_place(tmp_path, timeout_seconds=0.5)
-    result = carry_out(TOOLS, "search_files", '{"pattern": "(a+)+$"}', place=place)
+    place = make_context(tmp_path, timeout_seconds=0.5)
+    result = execute_call(TOOLS, "search_files", '{"pattern": "(a+)+$"}', context=place)
     assert "timed out" in result.text
 
 
@@ -167,8 +167,8 @@ def test_what_is_wrong_with_a_call_is_told_to_the_model(
 
 def test_keys_are_not_seen_by_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_KEY", "s3cret")
-    place = make_place(tmp_path, secret_variables=("SOME_KEY",))
-    result = carry_out(TOOLS, "terminal", '{"command": "env"}', place=place)
+    place = make_context(tmp_path, secret_variables=("SOME_KEY",))
+    result = execute_call(TOOLS, "terminal", '{"command": "env"}', context=place)
     assert "s3cret" not in result.text
 
 

@@ -20,17 +20,17 @@ from relight.intake.recorder import record
 from relight.models.endpoints import Endpoint
 from relight.reports.sessions import find_session, read_session
 from relight.store import Store
-from relight.work.agent.guard import Budget, SpiralGuard
-from relight.work.agent.loop import RunResult, run_agent
+from relight.work.agent.context import ToolContext, ToolResult, make_context
+from relight.work.agent.limits import Budget, SpiralGuard
+from relight.work.agent.loop import AgentResult, run_agent
 from relight.work.agent.models import MixedModel, Model, OneModel
-from relight.work.agent.results import Place, Result, make_place
-from relight.work.agent.tools import TOOLS, Tool, carry_out
+from relight.work.agent.tools import TOOLS, Tool, execute_call
 from relight.work.moa.mixture import Mixture, find_preset
-from relight.work.moa.tracing import Tracer
+from relight.work.moa.traces import Tracer
 from scripted import Reply, Server, call
 
 
-def run(store: Store, model: Model, folder: Path, **options: Any) -> RunResult:
+def run(store: Store, model: Model, folder: Path, **options: Any) -> AgentResult:
     rec = record(store, "run", model=model.name, project=str(folder))
     return run_agent("Do the task", model=model, rec=rec, folder=folder, **options)
 
@@ -79,7 +79,7 @@ def test_a_runs_time_counts_retries_waits_and_silence_and_is_told(
         found = read_session(store, find_session(store, "relight:run"))
     assert took < 2
     assert result.outcome == "failure"
-    assert (result.ended_by or "").startswith("the budget of 1 second is used up, while asking")
+    assert (result.ended_by or "").startswith("the budget of 1 second is used up, during a model call")
     assert found["turns"][-1]["failure"]
     assert found["title"] == "Do the task"
 
@@ -271,7 +271,7 @@ def test_a_budget_that_no_one_can_count_ends_the_run(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store, Server(replies) as server:
         options = {"budget": Budget(tokens=10_000), "on_event": lambda *_: store.close()}
         result = run(store, one_model(server), tmp_path, **options)
-    assert "cannot be told" in (result.ended_by or "")
+    assert "is unknown" in (result.ended_by or "")
     assert result.outcome == "failure"
 
 
@@ -280,12 +280,12 @@ class _Explosion(Exception):
 
 
 def test_whatever_a_tool_raises_is_told_to_the_model(tmp_path: Path) -> None:
-    def explode(arguments: Any, place: Place) -> Result:
+    def explode(arguments: Any, place: ToolContext) -> ToolResult:
         raise _Explosion("half \ud800 a character")
 
     tools = {"explode": Tool("explode", TOOLS["terminal"].arguments, explode)}
-    place = make_place(tmp_path)
-    result = carry_out(tools, "explode", '{"command": "x"}', place=place)
+    place = make_context(tmp_path)
+    result = execute_call(tools, "explode", '{"command": "x"}', context=place)
     assert json.loads(result.text)["error"].startswith("_Explosion: half ? a")
     assert result.is_error
 
@@ -294,9 +294,11 @@ PROGRAM = """
 import sys
 from pathlib import Path
 import relight
-from relight.work.agent.runs import run_prompt
+from relight.work.agent.session import run_prompt
+from relight.work.run_spec import RunSpec
+spec = RunSpec(model="m", base_url=sys.argv[2], folder=sys.argv[3], session_id="run")
 with relight.open_store(sys.argv[1]) as store:
-    run_prompt(store, "Go", model="m", base_url=sys.argv[2], folder=sys.argv[3], session_id="run")
+    run_prompt(store, "Go", spec)
 """
 
 

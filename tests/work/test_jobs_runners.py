@@ -10,7 +10,7 @@ import pytest
 import build
 from build_runs import environment, write_agent, write_program
 from relight.store import Store
-from relight.work.agent.guard import Budget
+from relight.work.agent.limits import Budget
 from relight.work.jobs.runners import Ran, run_chat, run_command
 from relight.work.run_spec import RunSpec
 from scripted import Reply, Server, call, has_results

@@ -20,7 +20,7 @@ from build_moa import ADVICE, open_traced, preset, script
 from relight.errors import RelightError
 from relight.models.responses import UpstreamError
 from relight.store import Store
-from relight.work.moa.advice import ADVISER, GUIDANCE, make_view
+from relight.work.moa.mixture import ADVISER, GUIDANCE, make_view
 from relight.work.moa.traces import find_trace, find_traces, read_trace, trace_path, write_trace
 from scripted import USAGE, Reply, Server, call
 

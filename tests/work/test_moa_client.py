@@ -78,11 +78,11 @@ def test_a_cancelled_call_in_a_plain_program_is_recorded_before_it_returns(tmp_p
     slow = Server(lambda body: Reply("x", delay_seconds=30))
     with slow, build.open_home(tmp_path) as store:
         client = relight.MoA(preset(slow.base_url), store=store, session_id="s")
-        work = background.Work(client._answer(client._ask(HELLO, None, {})))
+        work = background.BackgroundTask(client._complete(client._make_request(HELLO, None, {})))
         while len(slow.chats) < 2:
             time.sleep(0.01)
         work.end()
-        assert work.over.cancelled()
+        assert work.result.cancelled()
         rows = store.query("select failure from turn")
     assert rows == [("interrupted",), ("interrupted",)]
 

@@ -9,22 +9,21 @@ from typing import Any
 import pytest
 
 from relight.models import background
-from relight.models.connections import find_client
-from relight.work.agent.addresses import check_peer, is_public
-from relight.work.agent.results import Place, ToolError, make_place
-from relight.work.agent.tools import TOOLS, carry_out
-from relight.work.agent.web import REDIRECTS, decode, read_html
+from relight.models.background import find_client
+from relight.work.agent.context import ToolContext, ToolError, make_context
+from relight.work.agent.fetch import REDIRECTS, check_peer, decode_page, is_public, read_html
+from relight.work.agent.tools import TOOLS, execute_call
 from scripted import Reply, Server
 
 
-def fetch(url: str, place: Place) -> dict[str, Any]:
-    result = carry_out(TOOLS, "web_fetch", json.dumps({"url": url}), place=place)
+def fetch(url: str, place: ToolContext) -> dict[str, Any]:
+    result = execute_call(TOOLS, "web_fetch", json.dumps({"url": url}), context=place)
     told: dict[str, Any] = json.loads(result.text)
     return told
 
 
-def open_place(folder: Path, *, allows_private: bool = True) -> Place:
-    return make_place(folder, timeout_seconds=20, allows_private=allows_private)
+def open_place(folder: Path, *, allows_private: bool = True) -> ToolContext:
+    return make_context(folder, timeout_seconds=20, allows_private=allows_private)
 
 
 def html(page: bytes, charset: str = "utf-8") -> Reply:
@@ -67,8 +66,8 @@ def test_markup_of_any_kind_is_read(page: str, text: str) -> None:
 
 
 def test_text_is_read_in_its_own_charset() -> None:
-    assert decode("Grüße".encode("latin-1"), "iso-8859-1") == "Grüße"
-    assert decode("雪".encode("shift_jis"), "Shift_JIS") == "雪"
+    assert decode_page("Grüße".encode("latin-1"), "iso-8859-1") == "Grüße"
+    assert decode_page("雪".encode("shift_jis"), "Shift_JIS") == "雪"
 
 
 PRIVATE = [
@@ -107,7 +106,7 @@ def test_a_redirect_is_followed_where_it_may_lead_and_refused_where_not(tmp_path
         place = open_place(tmp_path)
         told = fetch(server.page("/start"), place)
         assert (told["text"], told["url"]) == ("arrived", server.page("/end"))
-        assert "on and on" in fetch(server.page("/round"), place)["error"]
+        assert "more than 10 redirects" in fetch(server.page("/round"), place)["error"]
         assert "cannot fetch" in fetch(server.page("/file"), place)["error"]
         assert sum(one.path == "/round" for one in server.requests) == REDIRECTS
 
@@ -127,7 +126,7 @@ def test_an_answer_is_not_passed_on_where_the_other_end_turns_out_to_be_private(
         Server([], pages={"/": Reply(body=b"secret")}) as server,
         pytest.raises(ToolError, match="not a public address"),
     ):
-        background.run(ask(server.page("/")))
+        background.run_coroutine(ask(server.page("/")))
 
 
 def test_a_name_that_is_not_found_is_told(tmp_path: Path) -> None:
@@ -136,7 +135,7 @@ def test_a_name_that_is_not_found_is_told(tmp_path: Path) -> None:
 
 
 def test_a_server_that_says_nothing_is_left_when_time_is_over(tmp_path: Path) -> None:
-    place = make_place(tmp_path, allows_private=True, deadline=time.monotonic() + 0.3)
+    place = make_context(tmp_path, allows_private=True, deadline=time.monotonic() + 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         started = time.monotonic()
         told = fetch(f"http://127.0.0.1:{silent.getsockname()[1]}/", place)

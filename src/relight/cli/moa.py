@@ -1,7 +1,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,15 +14,18 @@ from relight.cli.options import (
     relight_group,
 )
 
+if TYPE_CHECKING:
+    from relight.work.moa.traces import TracedModel
+
 TEXT_CHARACTERS = 400
 
 
 @relight_group("moa", example='relight moa run review "Is this migration safe?"')
 def command() -> None:
-    """Ask several models, and let one act on their advice; see who said what for how much.
+    """Ask several models, and let one act on their advice; see what each said and cost.
 
-    A preset is written in config.toml as [moa.presets.NAME] with references, aggregator and
-    reference_timeout_seconds; [moa] save_traces = true keeps every turn in full.
+    A preset is a table [moa.presets.NAME] in config.toml with references, aggregator and
+    reference_timeout_seconds; [moa] save_traces = true saves every turn in full.
     """
 
 
@@ -48,7 +51,7 @@ def presets(as_json: bool) -> None:
         print_json({"presets": rows, "save_traces": config.moa.save_traces})
         return
     if not rows:
-        click.echo(f"no presets; write [moa.presets.NAME] in {config.home / 'config.toml'}")
+        click.echo(f"no presets; add [moa.presets.NAME] to {config.home / 'config.toml'}")
         return
     for row in rows:
         click.echo(f"{row['preset']}: {', '.join(row['references'])} → {row['aggregator']}")
@@ -59,7 +62,7 @@ def presets(as_json: bool) -> None:
 @click.argument("prompt")
 @json_option
 def run(preset: str, prompt: str, as_json: bool) -> None:
-    """Ask a preset one question, recorded."""
+    """Ask a preset one question, and record it."""
     from relight.work.moa.client import MoA
 
     with current_store() as store, MoA(preset, store=store) as client:
@@ -95,7 +98,7 @@ def run(preset: str, prompt: str, as_json: bool) -> None:
 @relight_command("traces", example="relight moa traces")
 @json_option
 def traces(as_json: bool) -> None:
-    """List the traced sessions, the newest first."""
+    """List the traced sessions, newest first."""
     from relight.config import find_home, read_config
     from relight.work.moa.traces import list_traces
 
@@ -104,19 +107,19 @@ def traces(as_json: bool) -> None:
         print_json({"traces": rows})
         return
     if not rows:
-        click.echo("no traces; [moa] save_traces = true in config.toml keeps them")
+        click.echo("no traces; [moa] save_traces = true in config.toml saves them")
         return
     from relight.cli import screen
 
     columns = [screen.Column("session", is_number=False), screen.Column("preset", is_number=False)]
-    columns += [screen.Column("turns"), screen.Column("cost"), screen.Column("torn lines")]
+    columns += [screen.Column("turns"), screen.Column("cost"), screen.Column("unreadable lines")]
     cells = [
         [
-            str(row["session_id"]),
-            str(row["preset"] or ""),
-            screen.count(row["turns"]),
-            screen.dollars(row["cost_usd"], unpriced=row["unpriced_calls"]),
-            screen.count(row["skipped_lines"]),
+            str(row.session_id),
+            str(row.preset or ""),
+            screen.count(row.turns),
+            screen.dollars(row.cost_usd, unpriced=row.unpriced_calls),
+            screen.count(row.skipped_lines),
         ]
         for row in rows
     ]
@@ -128,24 +131,24 @@ def traces(as_json: bool) -> None:
 @click.option("--turn", "number", type=click.IntRange(1), help="Only this turn, in full.")
 @json_option
 def show(session: str, number: int | None, as_json: bool) -> None:
-    """Show who saw what, said what, cost what and took how long, and where they disagreed.
+    """Show what each model saw, said, cost and took, and where they disagreed.
 
-    SESSION is a session's id, the unique beginning of one, or a trace file, also one of Hermes.
+    SESSION is a session's id, a unique prefix of it, or a trace file, also one of Hermes.
     """
     from relight.config import find_home, read_config
-    from relight.work.moa.traces import find_trace, read_trace, tell_trace
+    from relight.work.moa.traces import find_trace, read_trace, report_trace
 
     config = read_config(find_home(current_home()))
     is_file = session.endswith(".jsonl") and Path(session).is_file()
     trace = read_trace(Path(session)) if is_file else find_trace(config.trace_folder, session)
-    told = tell_trace(trace, number)
+    report = report_trace(trace, number)
     if as_json:
-        print_json(told)
+        print_json(report)
         return
-    _print(told["turns"], is_whole=number is not None)
-    _print_models(told["models"])
+    _print(report.turns, is_whole=number is not None)
+    _print_models(report.models)
     if trace.skipped:
-        click.echo(f"{trace.skipped} torn lines were passed over", err=True)
+        click.echo(f"{trace.skipped} unreadable lines were skipped", err=True)
 
 
 def _print(turns: Sequence[Mapping[str, Any]], *, is_whole: bool) -> None:
@@ -177,20 +180,20 @@ def _print(turns: Sequence[Mapping[str, Any]], *, is_whole: bool) -> None:
             screen.print_text("    " + (said if is_whole else said[:TEXT_CHARACTERS]), style="dim")
 
 
-def _print_models(rows: Sequence[Mapping[str, Any]]) -> None:
+def _print_models(rows: "Sequence[TracedModel]") -> None:
     from relight.cli import screen
 
     columns = [screen.Column("model", is_number=False), screen.Column("role", is_number=False)]
     columns += [screen.Column(name) for name in ("calls", "failed", "differed", "time", "cost")]
     cells = [
         [
-            row["label"],
-            row["role"],
-            screen.count(row["calls"]),
-            screen.count(row["failures"]),
-            screen.count(row["disagreed"]),
-            screen.seconds(row["duration_ms"] / 1000),
-            screen.dollars(row["cost_usd"], unpriced=row["unpriced_calls"]),
+            row.label,
+            row.role,
+            screen.count(row.calls),
+            screen.count(row.failures),
+            screen.count(row.disagreed),
+            screen.seconds(row.duration_ms / 1000),
+            screen.dollars(row.cost_usd, unpriced=row.unpriced_calls),
         ]
         for row in rows
     ]

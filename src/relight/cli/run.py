@@ -5,7 +5,13 @@ from typing import Any
 
 import click
 
-from relight.cli.options import current_store, json_option, print_json, relight_command
+from relight.cli.options import (
+    current_store,
+    json_option,
+    print_json,
+    relight_command,
+    split_words,
+)
 from relight.errors import RelightError
 
 SHOWN_CHARACTERS = 100
@@ -14,23 +20,28 @@ SHOWN_CHARACTERS = 100
 @relight_command("run", example='relight run "Fix the failing test" --model gpt-5.1 --workdir shop')
 @click.argument("prompt")
 @click.option(
-    "--model", envvar="RELIGHT_MODEL", help="The model, or moa:PRESET (else RELIGHT_MODEL)."
+    "--model", envvar="RELIGHT_MODEL", help="The model, or moa:PRESET (default: RELIGHT_MODEL)."
 )
 @click.option("--base-url", metavar="URL", help="Any OpenAI-compatible endpoint.")
-@click.option("--key-variable", metavar="NAME", help="The variable that holds the endpoint's key.")
-@click.option("--template", default="none", help="A template's name, auto or none.")
-@click.option("--tools", help="The tools it may use, separated by commas (default all).")
-@click.option("--workdir", default=".", metavar="DIR", help="The folder it works in.")
-@click.option("--max-turns", type=click.IntRange(1), default=50, help="How many model calls.")
-@click.option("--max-tokens", type=click.IntRange(1), help="How many tokens in all.")
-@click.option("--budget-usd", "cost_usd", type=float, help="How much it may cost.")
 @click.option(
-    "--timeout", "seconds", type=float, metavar="SECONDS", help="How long it may take in all."
+    "--key-variable", metavar="NAME", help="Environment variable with the endpoint's key."
 )
+@click.option("--template", default="none", help="A template's name, auto or none.")
+@click.option("--tools", help="Tools it may use, separated by commas (default: all).")
+@click.option("--workdir", default=".", metavar="DIR", help="Working folder.")
+@click.option("--max-turns", type=click.IntRange(1), default=50, help="Limit of model calls.")
+@click.option("--max-tokens", type=click.IntRange(1), help="Limit of tokens in all.")
+@click.option("--budget-usd", "cost_usd", type=float, help="Limit of cost in dollars.")
+@click.option("--timeout", "seconds", type=float, metavar="SECONDS", help="Limit of time in all.")
 @click.option(
     "--allow-private-fetch", is_flag=True, help="Let web_fetch reach this machine and its network."
 )
-@click.option("--max-tool-chars", type=click.IntRange(200), default=8000, help="See below.")
+@click.option(
+    "--max-tool-chars",
+    type=click.IntRange(200),
+    default=8000,
+    help="Longer tool results are shortened.",
+)
 @json_option
 def command(
     prompt: str,
@@ -48,36 +59,35 @@ def command(
     max_tool_chars: int,
     as_json: bool,
 ) -> None:
-    """Let an agent do a task in a folder, recorded as it goes.
+    """Let an agent do a task in a folder, and record it.
 
-    File tools stay inside the folder; the terminal can do all that you can. Without --base-url
-    OPENAI_BASE_URL and OPENAI_API_KEY serve; with it a key is sent only if --key-variable names
-    it. Tool results longer than --max-tool-chars are shortened for the model, and kept whole in
-    the record. Exit 1 if the run failed.
+    File tools stay inside the folder; the terminal can do everything that you can. Without
+    --base-url, OPENAI_BASE_URL and OPENAI_API_KEY are used; with it, a key is sent only if
+    --key-variable names it. Tool results longer than --max-tool-chars are shortened for the model;
+    the record has them in full. Exit 1 if the run failed.
     """
-    from relight.work.agent.guard import Budget
-    from relight.work.agent.runs import run_prompt
+    from relight.work.agent.limits import Budget
+    from relight.work.agent.session import run_prompt
+    from relight.work.run_spec import RunSpec
 
     if not model:
         raise RelightError("which model?", "name one with --model or RELIGHT_MODEL")
-    # a run that is ended from outside ends its commands too, and says so in the record
+    # a terminated run also ends its commands, and its record says so
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     budget = Budget(turns=max_turns, tokens=max_tokens, cost_usd=cost_usd, seconds=seconds)
+    spec = RunSpec(
+        model=model,
+        base_url=base_url,
+        key_variable=key_variable,
+        template=template,
+        tools=split_words(tools) if tools else None,
+        folder=workdir,
+        budget=budget,
+        max_tool_chars=max_tool_chars,
+        allow_private_fetch=allow_private_fetch,
+    )
     with current_store() as store:
-        result, start = run_prompt(
-            store,
-            prompt,
-            model=model,
-            base_url=base_url,
-            key_variable=key_variable,
-            template=template,
-            tools=[name.strip() for name in tools.split(",") if name.strip()] if tools else None,
-            folder=workdir,
-            budget=budget,
-            max_tool_chars=max_tool_chars,
-            allow_private_fetch=allow_private_fetch,
-            on_event=None if as_json else _show,
-        )
+        result, start = run_prompt(store, prompt, spec, on_event=None if as_json else _show)
     figures = result.figures
     if as_json:
         names = [name for name in figures if name.endswith("_tokens")]
@@ -116,17 +126,17 @@ def command(
         click.get_current_context().exit(1)
 
 
-def _show(kind: str, told: Mapping[str, Any]) -> None:
-    """What goes on, a line each, on standard error."""
+def _show(kind: str, event: Mapping[str, Any]) -> None:
+    """Print an event as a line on standard error."""
     from relight.cli.screen import clean
 
     if kind == "answer":
-        for call in told.get("tool_calls") or ():
+        for call in event.get("tool_calls") or ():
             function = call.get("function") or {}
             words = clean(f"{function.get('name')} {function.get('arguments')}")
             click.echo(f"→ {words[:SHOWN_CHARACTERS]}", err=True)
     elif kind == "wait":
-        reason = clean(str(told["reason"]))[:SHOWN_CHARACTERS]
-        click.echo(f"  {reason}; again in {told['seconds']:.0f} s", err=True)
-    elif told.get("is_error"):
-        click.echo(f"  {clean(str(told.get('content')))[:SHOWN_CHARACTERS]}", err=True)
+        reason = clean(str(event["reason"]))[:SHOWN_CHARACTERS]
+        click.echo(f"  {reason}; again in {event['seconds']:.0f} s", err=True)
+    elif event.get("is_error"):
+        click.echo(f"  {clean(str(event.get('content')))[:SHOWN_CHARACTERS]}", err=True)

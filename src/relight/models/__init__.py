@@ -1,1 +1,1 @@
-"""One model call: endpoints, client, retries, offers. Nothing here knows the store."""
+"""One model call: endpoints, client, retries, offers. Nothing here uses the store."""

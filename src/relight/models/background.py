@@ -1,7 +1,7 @@
-"""One event loop in a thread of its own, where all talk with models happens.
+"""One event loop in a background thread, which makes all model calls.
 
-So that plain and asynchronous programs share one set of connections, and a call that is no longer
-wanted is cancelled, which closes its connection, whoever was waiting for it.
+Synchronous and asynchronous programs share one set of connections. A call that is no longer wanted
+is cancelled, and that closes its connection.
 """
 
 import asyncio
@@ -11,11 +11,16 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from httpx2 import URL, AsyncClient
 
 T = TypeVar("T")
 
-# how long whoever leaves waits for what it has cancelled
+CONNECT_SECONDS = 15.0
+# how long a caller waits for the end of what it cancelled
 END_SECONDS = 5.0
 
 
@@ -25,94 +30,126 @@ class _Background:
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, name="relight", daemon=True)
         self.thread.start()
-        # what must be closed in the loop before it ends
+        # run in the loop before it ends
         self.closers: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
 
 _lock = threading.Lock()
 _current: _Background | None = None
+_clients: dict[int, "AsyncClient"] = {}
 
 
 def find_background() -> _Background:
-    """The loop of this process; a fork has no threads, so it gets one of its own."""
+    """Return this process's loop; a fork inherits no threads and gets a new one."""
     global _current
     with _lock:
         if _current is None or _current.process != os.getpid():
             if _current is None:
-                atexit.register(stop)
+                atexit.register(stop_background)
             _current = _Background()
         return _current
 
 
-class Work(Generic[T]):
-    """A coroutine at work in the background; `over` has what it gave, when it is over."""
+def find_client() -> "AsyncClient":
+    """Return the HTTP client of the background loop; call it only inside that loop.
 
-    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
-        self.over: Future[T] = Future()
+    httpx2 is imported here and nowhere else, when a client is first needed.
+    """
+    background = find_background()
+    if id(background) not in _clients:
+        import httpx2
+
+        # each caller limits the time of its call as a whole
+        timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
+        limits = httpx2.Limits(max_connections=256, max_keepalive_connections=64)
+        client = httpx2.AsyncClient(timeout=timeout, limits=limits)
+        _clients[id(background)] = client
+
+        async def close() -> None:
+            _clients.pop(id(background), None)
+            await client.aclose()
+
+        background.closers.append(close)
+    return _clients[id(background)]
+
+
+@lru_cache(maxsize=64)
+def parse_url(text: str) -> "URL":
+    """Return the parsed URL; cached, because the same few are used again and again."""
+    import httpx2
+
+    return httpx2.URL(text)
+
+
+class BackgroundTask(Generic[T]):
+    """A coroutine running in the background loop; `result` is a future of its result."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self.result: Future[T] = Future()
         self._loop = find_background().loop
-        self._loop.call_soon_threadsafe(self._begin, work)
+        self._loop.call_soon_threadsafe(self._begin, coroutine)
 
-    def _begin(self, work: Coroutine[Any, Any, T]) -> None:
-        self._task = self._loop.create_task(work)
+    def _begin(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._task = self._loop.create_task(coroutine)
         self._task.add_done_callback(self._finish)
 
     def _finish(self, task: "asyncio.Task[T]") -> None:
         if task.cancelled():
-            self.over.cancel()
-            self.over.set_running_or_notify_cancel()
+            self.result.cancel()
+            self.result.set_running_or_notify_cancel()
         elif (error := task.exception()) is not None:
-            self.over.set_exception(error)
+            self.result.set_exception(error)
         else:
-            self.over.set_result(task.result())
+            self.result.set_result(task.result())
 
     def cancel(self) -> None:
         self._loop.call_soon_threadsafe(lambda: self._task.cancel())
 
     def end(self) -> None:
-        """Cancel it, unless it is over, and see it end: it may have to record how it did."""
-        if not self.over.done():
+        """Cancel it unless it is done, and wait: it may still have to record its outcome."""
+        if not self.result.done():
             self.cancel()
-            wait([self.over], timeout=END_SECONDS)
+            wait([self.result], timeout=END_SECONDS)
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """What the coroutine gives; leaving early, as by Ctrl-C, cancels it."""
-    begun = Work(work)
+def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return the coroutine's result; an early exit, such as Ctrl-C, cancels it."""
+    task = BackgroundTask(coroutine)
     try:
-        return begun.over.result()
+        return task.result.result()
     finally:
-        begun.end()
+        task.end()
 
 
-async def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """The same for a coroutine in another loop."""
-    begun = Work(work)
-    over = asyncio.wrap_future(begun.over)
+async def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
+    """`run_coroutine` for callers in another event loop."""
+    task = BackgroundTask(coroutine)
+    done = asyncio.wrap_future(task.result)
     try:
-        # shielded: a future that was cancelled from here would not tell when the work has ended
-        return await asyncio.shield(over)
+        # shielded: a future cancelled from here would not show when the task has ended
+        return await asyncio.shield(done)
     except asyncio.CancelledError:
-        begun.cancel()
-        await asyncio.wait([over], timeout=END_SECONDS)
+        task.cancel()
+        await asyncio.wait([done], timeout=END_SECONDS)
         raise
 
 
 def iterate(items: AsyncIterator[T]) -> Generator[T, None, None]:
-    """The items of an asynchronous iterator in a plain program; None among them is the end."""
+    """Yield the items of a background iterator in a synchronous program; None ends it."""
     try:
-        while (item := run(_next(items))) is not None:
+        while (item := run_coroutine(_next(items))) is not None:
             yield item
     finally:
-        run(_close(items))
+        run_coroutine(_close(items))
 
 
 async def iterate_async(items: AsyncIterator[T]) -> AsyncGenerator[T, None]:
-    """The items of an iterator that lives in the background, in another loop."""
+    """`iterate` for callers in another event loop."""
     try:
         while (item := await run_async(_next(items))) is not None:
             yield item
     finally:
-        # shielded: whoever leaves because it was cancelled must still close the connection
+        # shielded: a cancelled caller must still close the connection
         await asyncio.shield(run_async(_close(items)))
 
 
@@ -126,15 +163,15 @@ async def _close(items: AsyncIterator[Any]) -> None:
         await close()
 
 
-def stop() -> None:
-    """End the loop, with all that is open in it closed."""
+def stop_background() -> None:
+    """Close everything open in the loop, then end it."""
     global _current
     with _lock:
         current, _current = _current, None
     if current is None or current.process != os.getpid():
         return
     for closer in current.closers:
-        with suppress(TimeoutError):  # a connection that cannot be closed goes with the process
+        with suppress(TimeoutError):  # a connection that does not close ends with the process
             asyncio.run_coroutine_threadsafe(closer(), current.loop).result(timeout=END_SECONDS)
     current.loop.call_soon_threadsafe(current.loop.stop)
     current.thread.join(timeout=END_SECONDS)

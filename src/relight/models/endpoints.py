@@ -1,6 +1,7 @@
-"""Where a model is asked, and the request: encoded once, so that a trace shows what was sent."""
+"""Endpoints and requests; a request is encoded once, so a trace shows the bytes that were sent."""
 
 import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -9,10 +10,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from relight.errors import RelightError
-from relight.models.connections import read_key
 
 OPENAI = "https://api.openai.com/v1"
-# what a request says in any case, so that nobody can say otherwise beside it
+# fields every request has, which options cannot override
 FIXED = ("model", "messages", "stream")
 
 Seconds = Annotated[float, Meta(gt=0)]
@@ -20,7 +20,7 @@ Messages = Sequence[Mapping[str, Any]]
 
 
 class Endpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A model at an address; the key is named by its variable, and never kept."""
+    """A model at an address. Only the name of the key's environment variable is stored."""
 
     model: str
     base_url: str = OPENAI
@@ -28,9 +28,9 @@ class Endpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     provider: str | None = None
     temperature: float | None = None
     max_tokens: Annotated[int, Meta(ge=1)] | None = None
-    # how long one try may take
+    # time limit of one attempt
     timeout_seconds: Seconds = 600.0
-    # how often a call is tried in all; None: as its kind of failure says
+    # attempts in all; None: the kind of failure decides
     attempts: Annotated[int, Meta(ge=1)] | None = None
 
     @property
@@ -39,7 +39,7 @@ class Endpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def seller(self) -> str:
-        """Who is paid: as told, else by the address.
+        """The company that bills: `provider` if given, else derived from the address.
 
         >>> Endpoint(model="m", base_url="https://api.openai.com/v1").seller
         'openai'
@@ -53,18 +53,18 @@ class Endpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return labels[-2] if is_named else "local"
 
 
-class Asked(Struct, frozen=True, kw_only=True):
-    """What a model is asked, whichever it is; `options` are further fields of the request."""
+class ChatRequest(Struct, frozen=True, kw_only=True):
+    """What any model can be asked; `options` are further fields of the request."""
 
     messages: Messages
     tools: Sequence[Mapping[str, Any]] | None = None
     options: Mapping[str, Any] = {}
-    # the moment, by the steady clock, when the answer must be there, retries and waits included
+    # when the response must be there, by the monotonic clock, including retries and waits
     deadline: float | None = None
 
 
-class Request(Struct, frozen=True, kw_only=True):
-    """A call ready to be sent; `messages` and `settings` are the bytes of them in `body`."""
+class EncodedRequest(Struct, frozen=True, kw_only=True):
+    """A request ready to send; `messages` and `settings` are parts of the bytes in `body`."""
 
     endpoint: Endpoint
     body: bytes
@@ -78,65 +78,65 @@ class Request(Struct, frozen=True, kw_only=True):
         return f"{self.endpoint.base_url.rstrip('/')}/chat/completions"
 
     def seconds_left(self) -> float:
-        """How long it may still take in all."""
+        """Seconds left for the whole call."""
         if self.deadline is None:
             return float("inf")
         return max(self.deadline - time.monotonic(), 0.0)
 
-    def find_end(self) -> float:
-        """When a try that begins now must be over, by the steady clock."""
+    def attempt_deadline(self) -> float:
+        """When an attempt that begins now must end, by the monotonic clock."""
         return time.monotonic() + min(self.endpoint.timeout_seconds, self.seconds_left())
 
 
 def build_request(
     endpoint: Endpoint,
-    asked: Asked,
+    chat: ChatRequest,
     *,
     messages: msgspec.Raw | None = None,
     stream: bool = False,
-) -> Request:
-    """The request that asks an endpoint this; `messages`, where they are encoded already."""
-    read_key(endpoint.key_variable)  # told at once, not after trying again
-    messages = messages or encode("messages", asked.messages)
-    fields = _choose_settings(endpoint, asked)
+) -> EncodedRequest:
+    """Return the encoded request; `messages` can be given if they are encoded already."""
+    read_key(endpoint.key_variable)  # a missing key is reported at once, not after retries
+    messages = messages or encode_json("messages", chat.messages)
+    fields = _choose_settings(endpoint, chat)
     if stream:
-        told = fields.get("stream_options")
+        given = fields.get("stream_options")
         fields["stream"] = True
         fields["stream_options"] = {
-            **(told if isinstance(told, Mapping) else {}),
+            **(given if isinstance(given, Mapping) else {}),
             "include_usage": True,
         }
-    settings = {name: encode(name, value) for name, value in fields.items()}
+    settings = {name: encode_json(name, value) for name, value in fields.items()}
     body = {"model": endpoint.model, "messages": messages, **settings}
-    return Request(
+    return EncodedRequest(
         endpoint=endpoint,
         body=msgspec.json.encode(body),
         messages=messages,
         settings=settings,
         is_stream=stream,
-        deadline=asked.deadline,
+        deadline=chat.deadline,
     )
 
 
-def _choose_settings(endpoint: Endpoint, asked: Asked) -> dict[str, Any]:
-    """The fields beside model and messages: whoever asks has the last word on them."""
+def _choose_settings(endpoint: Endpoint, chat: ChatRequest) -> dict[str, Any]:
+    """Return the fields beside model and messages; the caller's options override all others."""
     for name in FIXED:
-        if name in asked.options:
+        if name in chat.options:
             raise RelightError(
                 f"{name} cannot be one of the options", f"give it as the parameter {name}"
             )
-    fields: dict[str, Any] = {"tools": asked.tools} if asked.tools else {}
+    fields: dict[str, Any] = {"tools": chat.tools} if chat.tools else {}
     if endpoint.temperature is not None:
         fields["temperature"] = endpoint.temperature
-    # OpenAI's newer models refuse the old name, which all others understand
+    # OpenAI's newer models reject the old name, which all others understand
     limit = "max_completion_tokens" if endpoint.base_url.startswith(OPENAI) else "max_tokens"
-    if endpoint.max_tokens is not None and "max_completion_tokens" not in asked.options:
+    if endpoint.max_tokens is not None and "max_completion_tokens" not in chat.options:
         fields[limit] = endpoint.max_tokens
-    return fields | dict(asked.options)
+    return fields | dict(chat.options)
 
 
-def encode(name: str, value: object) -> msgspec.Raw:
-    """JSON of what is called so, with lone surrogates mended: no request can carry them."""
+def encode_json(name: str, value: object) -> msgspec.Raw:
+    """Return a value as JSON, with lone surrogates replaced; `name` is for the error."""
     try:
         try:
             return msgspec.Raw(msgspec.json.encode(value))
@@ -147,3 +147,25 @@ def encode(name: str, value: object) -> msgspec.Raw:
         raise RelightError(
             f"{name} cannot be sent: {error}", "give what JSON can carry: text, numbers, lists"
         ) from error
+
+
+def read_key(variable: str | None) -> str | None:
+    """Return the key that an environment variable holds; a named variable must be set."""
+    if variable is None:
+        return None
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise RelightError(
+            f"the variable {variable} is not set", f"export {variable}=… with the endpoint's key"
+        )
+    if not (key.isascii() and key.isprintable()):  # an HTTP error would show the key
+        raise RelightError(
+            f"the variable {variable} holds more than a key", "a key is plain letters on one line"
+        )
+    return key
+
+
+def read_key_headers(variable: str | None) -> dict[str, str]:
+    """Return the headers that carry the key, if there is one."""
+    key = read_key(variable)
+    return {"Authorization": f"Bearer {key}"} if key else {}

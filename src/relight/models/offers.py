@@ -1,4 +1,4 @@
-"""What an endpoint itself says of its models' prices and windows, where `/models` does."""
+"""Prices and context windows that an endpoint reports in its `/models` list."""
 
 import asyncio
 import time
@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 
-from relight.models.connections import find_client, headers_of
+from relight.models.background import find_client
+from relight.models.endpoints import read_key_headers
 from relight.prices import MTOK, NANOS, Price, PriceList, Rates
 
-KEPT_SECONDS = 3600.0
+CACHED_SECONDS = 3600.0
 WAIT_SECONDS = 5.0
 LIMIT_BYTES = 8 << 20
-# the names of OpenRouter's list, which other servers have taken over: dollars a token, as text
+# names from OpenRouter's list, which other servers copy: dollars per token, as text
 RATES = {
     "input": "prompt",
     "output": "completion",
@@ -21,7 +22,7 @@ RATES = {
     "cache_write": "input_cache_write",
 }
 
-# as OpenRouter and Together, vLLM, LM Studio, Groq and Mistral call the size of a context window
+# names of the context window at OpenRouter and Together, vLLM, LM Studio, Groq and Mistral
 WINDOWS = (
     "context_length",
     "max_model_len",
@@ -31,45 +32,47 @@ WINDOWS = (
 
 _windows: dict[str, dict[str, int]] = {}
 _offers: dict[str, tuple[float, dict[str, PriceList]]] = {}
-_asking: dict[str, "asyncio.Task[dict[str, PriceList]]"] = {}
+_pending: dict[str, "asyncio.Task[dict[str, PriceList]]"] = {}
 
 
-def expect_offer(base_url: str, *, key_variable: str | None) -> None:
-    """Begin to ask an endpoint for its prices, once an hour; beside a call, no answer waits."""
-    kept = _offers.get(base_url)
-    is_due = kept is None or kept[0] < time.monotonic()
-    if is_due and _find_asking(base_url) is None:
-        _asking[base_url] = asyncio.ensure_future(_ask(base_url, key_variable))
+def request_offer(base_url: str, *, key_variable: str | None) -> None:
+    """Start to fetch an endpoint's prices beside a call, at most once an hour."""
+    cached = _offers.get(base_url)
+    is_due = cached is None or cached[0] < time.monotonic()
+    if is_due and _find_pending(base_url) is None:
+        _pending[base_url] = asyncio.ensure_future(_fetch(base_url, key_variable))
 
 
 async def find_offer(base_url: str, model: str, *, key_variable: str | None) -> PriceList | None:
-    """The endpoint's own price for a model."""
-    expect_offer(base_url, key_variable=key_variable)
-    if (asking := _find_asking(base_url)) is not None:
-        await asyncio.shield(asking)
+    """Return the endpoint's price for a model, if it lists one."""
+    request_offer(base_url, key_variable=key_variable)
+    if (pending := _find_pending(base_url)) is not None:
+        await asyncio.shield(pending)
     return _offers[base_url][1].get(model)
 
 
-def _find_asking(base_url: str) -> "asyncio.Task[dict[str, PriceList]] | None":
-    """Who is asking an endpoint now; in a fork, what the parent had begun goes on in no loop."""
-    asking = _asking.get(base_url)
-    is_ours = asking is not None and asking.get_loop() is asyncio.get_running_loop()
-    return asking if is_ours else None
+def _find_pending(base_url: str) -> "asyncio.Task[dict[str, PriceList]] | None":
+    """Return the running fetch; in a fork, the parent's belongs to no loop and is ignored."""
+    pending = _pending.get(base_url)
+    is_ours = pending is not None and pending.get_loop() is asyncio.get_running_loop()
+    return pending if is_ours else None
 
 
-async def find_window(base_url: str, model: str, *, key_variable: str | None) -> int | None:
-    """How many tokens a model takes at this endpoint, where the endpoint says so."""
+async def find_context_window(base_url: str, model: str, *, key_variable: str | None) -> int | None:
+    """Return a model's context window in tokens, if the endpoint reports it."""
     await find_offer(base_url, model, key_variable=key_variable)
     return _windows.get(base_url, {}).get(model)
 
 
-async def _ask(base_url: str, key_variable: str | None) -> dict[str, PriceList]:
+async def _fetch(base_url: str, key_variable: str | None) -> dict[str, PriceList]:
     offers: dict[str, PriceList] = {}
     try:
         async with asyncio.timeout(WAIT_SECONDS):
             client = find_client()
             url = f"{base_url.rstrip('/')}/models"
-            async with client.stream("GET", url, headers=headers_of(key_variable)) as response:
+            async with client.stream(
+                "GET", url, headers=read_key_headers(key_variable)
+            ) as response:
                 data = b""
                 async for piece in response.aiter_bytes():
                     data += piece
@@ -78,19 +81,19 @@ async def _ask(base_url: str, key_variable: str | None) -> dict[str, PriceList]:
         if response.status_code == 200:
             offers = read_offers(data)
             _windows[base_url] = read_windows(data)
-    except Exception:  # noqa: BLE001 - an endpoint without such a list is an ordinary one
+    except Exception:  # noqa: BLE001 - most endpoints have no such list
         pass
     finally:
-        _offers[base_url] = (time.monotonic() + KEPT_SECONDS, offers)
-        _asking.pop(base_url, None)
+        _offers[base_url] = (time.monotonic() + CACHED_SECONDS, offers)
+        _pending.pop(base_url, None)
     return offers
 
 
 def read_offers(data: bytes) -> dict[str, PriceList]:
-    """Prices by model from a `/models` answer.
+    """Return prices by model from a `/models` response.
 
-    >>> told = b'{"data": [{"id": "m", "pricing": {"prompt": "0.000001", "completion": "2e-6"}}]}'
-    >>> read_offers(told)["m"][0].tiers[0].output
+    >>> data = b'{"data": [{"id": "m", "pricing": {"prompt": "0.000001", "completion": "2e-6"}}]}'
+    >>> read_offers(data)["m"][0].tiers[0].output
     2000000000
     """
     offers: dict[str, PriceList] = {}
@@ -102,7 +105,7 @@ def read_offers(data: bytes) -> dict[str, PriceList]:
 
 
 def read_windows(data: bytes) -> dict[str, int]:
-    """Context windows by model from a `/models` answer.
+    """Return context windows by model from a `/models` response.
 
     >>> read_windows(b'{"data": [{"id": "m", "max_model_len": 32768}, {"id": "n"}]}')
     {'m': 32768}
@@ -132,7 +135,7 @@ def _read_rates(pricing: dict[str, Any]) -> Rates | None:
             amount = Decimal(str(pricing[name]))
         except (KeyError, InvalidOperation):
             continue
-        # -1 means: it depends; and no token costs a dollar
+        # -1 means that it depends; and no token costs a dollar
         if not amount.is_finite() or not 0 <= amount < 1:
             return None
         nanos[rate] = round(amount * NANOS * MTOK)

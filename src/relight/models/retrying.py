@@ -1,4 +1,4 @@
-"""Try again where trying again can help."""
+"""Retry calls whose failure may pass."""
 
 import asyncio
 import inspect
@@ -32,13 +32,13 @@ def execute_with_retry(
     sleep: Callable[[float], None] | None = None,
     **kwargs: Any,
 ) -> T:
-    """What `func` returns, tried again after failures that may pass.
+    """Return what `func` returns; retry it after failures that may pass.
 
-    The kind of failure says how often and after how long; `attempts` overrides how often.
-    Permanent failures are raised at once. `on_attempt(attempt, failure, wait_seconds)` is told of
-    every attempt: no failure where it went well, no wait where no other follows. It is told and
-    decides nothing: an error of its own is logged, and what came of the attempt stands. Where the
-    other side asks for more than two minutes, a RelightError says when to try again.
+    The kind of failure decides how often and after how long; `attempts` overrides how often.
+    Permanent failures are raised at once. `on_attempt(attempt, failure, wait_seconds)` is called
+    after every attempt: without a failure if it succeeded, without a wait if it was the last. It
+    decides nothing: an error it raises is logged. If the other side asks for a wait of more than
+    two minutes, a RelightError says when to try again.
     """
     if inspect.iscoroutinefunction(on_attempt):
         raise refuse(
@@ -59,7 +59,7 @@ async def execute_with_retry_async(
     sleep: Callable[[float], Awaitable[None] | None] | None = None,
     **kwargs: Any,
 ) -> T:
-    """The same for a coroutine function; `on_attempt` and `sleep` may be such, or plain."""
+    """`execute_with_retry` for coroutine functions; `on_attempt` and `sleep` may be either kind."""
     plan = _Plan(attempts, on_attempt)
     while True:
         async with plan:
@@ -76,9 +76,9 @@ def choose_wait_seconds(
     asked_seconds: float | None = None,
     jitter: Callable[[], float] = random.random,
 ) -> float:
-    """How long to wait after the given attempt: doubled each time, spread by up to half.
+    """Return the wait after an attempt: doubled each time, plus a random part of up to half.
 
-    What the other side asked for is a floor. The spread keeps many callers that failed
+    The wait the other side asked for is a minimum. The random part keeps many callers that failed
     together from coming back together.
     """
     first = read_kinds()[failure.kind].backoff_seconds
@@ -87,7 +87,7 @@ def choose_wait_seconds(
 
 
 class _Step(NamedTuple):
-    """What follows an attempt: another after a wait, nothing, or a word about when to come back."""
+    """What follows an attempt: another after a wait, nothing, or a refusal that says when."""
 
     failure: Failure | None = None
     wait_seconds: float | None = None
@@ -95,10 +95,10 @@ class _Step(NamedTuple):
 
 
 class _Plan:
-    """What to do after each attempt, and who is told.
+    """Decides after each attempt whether another follows, and reports it.
 
-    An attempt is made inside of it. A failure after which another is to follow ends there, and
-    `wait_seconds` says when that is due; any other is raised.
+    An attempt runs inside of it. A failure that is retried ends there, and `wait_seconds` is the
+    wait before the next attempt; any other failure is raised.
     """
 
     def __init__(self, attempts: int | None, on_attempt: OnAttempt | None) -> None:
@@ -107,7 +107,7 @@ class _Plan:
             raise refuse(
                 "attempts",
                 f"must be a whole number from 1 up, not {describe(attempts)}",
-                "leave it out to go by the kind of failure",
+                "leave it out to let the kind of failure decide",
             )
         self._attempts = attempts
         self._on_attempt = on_attempt
@@ -120,7 +120,7 @@ class _Plan:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         step = self._choose_step(error)
         with _logged():
-            self._tell(step)
+            self._report(step)
         return self._take(step, error)
 
     async def __aenter__(self) -> None:
@@ -129,9 +129,9 @@ class _Plan:
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         step = self._choose_step(error)
         with _logged():
-            told = self._tell(step)
-            if inspect.isawaitable(told):
-                await told
+            reported = self._report(step)
+            if inspect.isawaitable(reported):
+                await reported
         return self._take(step, error)
 
     def _choose_step(self, error: BaseException | None) -> _Step:
@@ -139,7 +139,7 @@ class _Plan:
             return _Step()
         failure = classify_error(error)
         allowed = failure.max_retries + 1 if self._attempts is None else self._attempts
-        # what is no Exception is someone's wish to leave
+        # anything but an Exception is an interruption
         is_last = not isinstance(error, Exception) or self._number >= allowed
         if is_last or not failure.should_retry:
             return _Step(failure)
@@ -147,7 +147,7 @@ class _Plan:
         wait = choose_wait_seconds(failure, self._number, asked_seconds=asked)
         if wait <= _LONGEST_WAIT_SECONDS:
             return _Step(failure, wait)
-        # to the minute, and that is its end: earlier would be less than was asked for
+        # rounded up to the minute, so that it is never too early
         at = datetime.fromtimestamp(math.ceil((time.time() + wait) / 60) * 60, UTC)
         refusal = RelightError(
             f"{failure.reason}; try again at {at:%Y-%m-%d %H:%M} UTC",
@@ -155,13 +155,13 @@ class _Plan:
         )
         return _Step(failure, refusal=refusal)
 
-    def _tell(self, step: _Step) -> object:
+    def _report(self, step: _Step) -> object:
         if self._on_attempt is None:
             return None
         return self._on_attempt(self._number, step.failure, step.wait_seconds)
 
     def _take(self, step: _Step, error: BaseException | None) -> bool:
-        """Whether the failure ends here, as another attempt follows."""
+        """True if another attempt follows, so that the failure ends here."""
         if step.refusal is not None:
             raise step.refusal from error
         self._number += 1
@@ -171,7 +171,7 @@ class _Plan:
 
 @contextmanager
 def _logged() -> Iterator[None]:
-    """Told of an attempt, one may fail; what came of the attempt must not be lost for it."""
+    """Log errors of `on_attempt`; the result of the attempt must not be lost."""
     try:
         yield
     except Exception:

@@ -195,7 +195,7 @@ def list_traces(store: Store, _: given.NoParameters, __: Path) -> Any:
 def read_trace(store: Store, asked: given.TraceParameters, path: Path) -> Any:
     """A mixture's trace: each model's input, output and cost."""
     found = traces.find_trace(store.config.trace_folder, path["session"])
-    return traces.tell_trace(found, asked.turn or None)
+    return traces.report_trace(found, asked.turn or None)
 
 
 def examine(store: Store, _: given.NoParameters, __: Path) -> Any:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from relight.chat.shorten import MAX_TOOL_CHARS
 
 if TYPE_CHECKING:
-    from relight.work.agent.guard import Budget
+    from relight.work.agent.limits import Budget
 
 
 class RunSpec(Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from relight.warm.capture import capture_template
 from relight.warm.choice import choose_template
 from relight.warm.library import retire_template
 from relight.warm.provision import provision_session
-from relight.work.moa.advice import attach_guidance, make_guidance, make_view
+from relight.work.moa.mixture import attach_guidance, make_guidance, make_view
 from relight.work.moa.traces import write_trace
 
 TEMPLATES = 8

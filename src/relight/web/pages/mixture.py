@@ -1,4 +1,4 @@
-"""One traced session: what each adviser of a turn saw and said, for how much, and how long."""
+"""One traced session: what each adviser of a turn saw and said, its cost and time."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,14 +14,14 @@ from relight.work.moa.traces import (
     compare_advice,
     find_trace,
     read_cost,
-    sum_costs,
-    summarise,
+    sum_call_costs,
+    sum_models,
     was_charged,
 )
 
 
 def show(view: View) -> dict[str, Any]:
-    """The turn that the address asks for, else the last."""
+    """Return the turn that the address names, else the last."""
     try:
         trace = find_trace(view.store.config.trace_folder, view.path["name"])
     except RelightError as error:
@@ -29,7 +29,7 @@ def show(view: View) -> dict[str, Any]:
     turns = trace.turns
     number = min(read_number(view, "turn") or len(turns), max(len(turns), 1))
     agreements = [compare_advice(turn) for turn in turns]
-    cost, unpriced = sum_costs(call for turn in turns for call in all_calls(turn))
+    cost, unpriced = sum_call_costs(call for turn in turns for call in all_calls(turn))
     turn = turns[number - 1] if turns else None
     return {
         "name": str(turns[0].get("session_id")) if turns else view.path["name"],
@@ -37,8 +37,8 @@ def show(view: View) -> dict[str, Any]:
         "number": number,
         "turns": len(turns),
         "turn": turn,
-        "calls": tell_calls(turn, agreements[number - 1]) if turn else [],
-        "models": summarise(turns, agreements),
+        "calls": describe_calls(turn, agreements[number - 1]) if turn else [],
+        "models": sum_models(turns, agreements),
         "cost_usd": cost,
         "unpriced": unpriced,
         "skipped": trace.skipped,
@@ -47,30 +47,32 @@ def show(view: View) -> dict[str, Any]:
 
 
 def find_task(turn: Mapping[str, Any]) -> str | None:
-    """What the user asked for first, as the acting model was told it."""
-    told = (turn.get("aggregator") or {}).get("input_messages") or ()
+    """Return the first line of the user's first message to the acting model."""
+    messages = (turn.get("aggregator") or {}).get("input_messages") or ()
     texts = (
         read_text(one.get("content"))
-        for one in told
+        for one in messages
         if isinstance(one, Mapping) and one.get("role") == "user"
     )
     return next((text.partition("\n")[0] for text in texts if text.strip()), None)
 
 
-def tell_calls(turn: Mapping[str, Any], agreement: Sequence[float | None]) -> list[dict[str, Any]]:
-    """Each call of a turn with its place in time: advisers are asked at once, then one acts."""
+def describe_calls(
+    turn: Mapping[str, Any], agreement: Sequence[float | None]
+) -> list[dict[str, Any]]:
+    """Return each call of a turn with its time span: advisers run at once, then one model acts."""
     calls = all_calls(turn)
     took = [float(call.get("duration_ms") or 0) for call in calls]
     advised = max([0.0, *took[:-1]])
     whole = max(advised + took[-1], 1.0)
-    told = []
+    rows = []
     for at, call in enumerate(calls):
         is_acting = at == len(calls) - 1
         begin = advised if is_acting else 0.0
         failure = call.get("failure")
         usage = call.get("usage")
         agreed = None if is_acting else agreement[at]
-        told.append(
+        rows.append(
             {
                 "label": str(call.get("label") or call.get("model") or "unknown"),
                 "role": "acts" if is_acting else "advises",
@@ -97,4 +99,4 @@ def tell_calls(turn: Mapping[str, Any], agreement: Sequence[float | None]) -> li
                 ),
             }
         )
-    return told
+    return rows

@@ -8,20 +8,20 @@ from relight.reports.filters import is_named
 from relight.times import day_reader, read_time
 from relight.web.page import View
 from relight.web.pages.mixture import find_task
-from relight.work.moa.traces import Trace, all_calls, find_traces, sum_costs
+from relight.work.moa.traces import TraceFile, all_calls, find_traces, sum_call_costs
 
 SHOWN = 50
 
 
 def show(view: View) -> dict[str, Any]:
-    """The newest traces, and the presets there are."""
+    """Return the newest traces, and the presets."""
     config = view.store.config
     rows = []
     for trace in islice(find_traces(config.trace_folder), SHOWN):
         calls = [call for turn in trace.turns for call in all_calls(turn)]
-        if not is_chosen(view, trace, calls):
+        if not is_trace_chosen(view, trace, calls):
             continue
-        cost, unpriced = sum_costs(calls)
+        cost, unpriced = sum_call_costs(calls)
         last = trace.turns[-1] if trace.turns else {}
         rows.append(
             {
@@ -45,8 +45,8 @@ def show(view: View) -> dict[str, Any]:
     }
 
 
-def is_chosen(view: View, trace: Trace, calls: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a trace is of the days and of a model that the address asks for."""
+def is_trace_chosen(view: View, trace: TraceFile, calls: Sequence[Mapping[str, Any]]) -> bool:
+    """True if a trace matches the days and the model in the address."""
     wanted = view.filters.model
     if wanted and not any(is_named(str(call.get("model") or ""), wanted) for call in calls):
         return False

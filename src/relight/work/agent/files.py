@@ -1,4 +1,4 @@
-"""Files of the working folder: read, written, patched and searched."""
+"""File tools: read, write, patch and search files of the working folder."""
 
 import os
 import secrets
@@ -8,8 +8,13 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from relight.work.agent.processes import run_limited
-from relight.work.agent.results import Place, Result, ToolError, tell
+from relight.work.agent.context import (
+    ToolContext,
+    ToolError,
+    ToolResult,
+    make_result,
+    run_limited,
+)
 from relight.work.agent.search import LINES
 
 READ_BYTES = 2_000_000
@@ -52,8 +57,8 @@ class SearchFiles(Struct, frozen=True):
     limit: Annotated[int, Meta(description="how many matches at most")] = 100
 
 
-def read_file(arguments: ReadFile, place: Place) -> Result:
-    path = _find_file(arguments.path, place)
+def read_file(arguments: ReadFile, context: ToolContext) -> ToolResult:
+    path = _find_file(arguments.path, context)
     with path.open("rb") as file:
         data = file.read(READ_BYTES + 1)
     text = data[:READ_BYTES].decode("utf-8", "replace")
@@ -67,20 +72,20 @@ def read_file(arguments: ReadFile, place: Place) -> Result:
         "total_lines": len(lines),
         "truncated": len(data) > READ_BYTES,
     }
-    return tell(fields)
+    return make_result(fields)
 
 
-def write_file(arguments: WriteFile, place: Place) -> Result:
-    path = place.resolve(arguments.path)
+def write_file(arguments: WriteFile, context: ToolContext) -> ToolResult:
+    path = context.resolve(arguments.path)
     if not path.is_file():
         _refuse(path, arguments.path)
     data = arguments.content.encode("utf-8", "replace")
     _write(path, data)
-    return tell({"success": True, "bytes_written": len(data)})
+    return make_result({"success": True, "bytes_written": len(data)})
 
 
-def patch(arguments: Patch, place: Place) -> Result:
-    path = _find_file(arguments.path, place)
+def patch(arguments: Patch, context: ToolContext) -> ToolResult:
+    path = _find_file(arguments.path, context)
     text = path.read_bytes().decode("utf-8", "surrogateescape")
     count = text.count(arguments.old) if arguments.old else 0
     if not count:
@@ -93,27 +98,27 @@ def patch(arguments: Patch, place: Place) -> Result:
             "give more of the lines around it, or set replace_all",
         )
     _write(path, text.replace(arguments.old, arguments.new).encode("utf-8", "surrogateescape"))
-    return tell({"success": True, "replaced": count})
+    return make_result({"success": True, "replaced": count})
 
 
-def search_files(arguments: SearchFiles, place: Place) -> Result:
-    """Searched in a process of its own: a pattern may take forever, and only a process can end."""
-    folder = place.resolve(arguments.path)
+def search_files(arguments: SearchFiles, context: ToolContext) -> ToolResult:
+    """Search in a separate process: a pattern may take forever, and only a process can be ended."""
+    folder = context.resolve(arguments.path)
     if not folder.exists():
         raise ToolError(f"there is no {arguments.path!r}")
     script = Path(__file__).with_name("search.py")
     words = [arguments.pattern, str(folder), arguments.glob, arguments.kind, str(arguments.limit)]
-    command = [sys.executable, "-I", str(script), str(place.folder), *words]
-    done = run_limited(command, place, min(SEARCH_SECONDS, place.timeout_seconds))
-    if done.timed_out:
+    command = [sys.executable, "-I", str(script), str(context.folder), *words]
+    ended = run_limited(command, context, min(SEARCH_SECONDS, context.timeout_seconds))
+    if ended.timed_out:
         raise ToolError("the search timed out", "use a simpler pattern or fewer files")
-    if done.exit_code:
-        raise ToolError(done.output.strip() or "the search failed")
-    return Result(text=done.output.strip())
+    if ended.exit_code:
+        raise ToolError(ended.output.strip() or "the search failed")
+    return ToolResult(text=ended.output.strip())
 
 
-def _find_file(name: str, place: Place) -> Path:
-    path = place.resolve(name)
+def _find_file(name: str, context: ToolContext) -> Path:
+    path = context.resolve(name)
     if not path.is_file():
         _refuse(path, name)
         raise ToolError(f"File not found: {name}")
@@ -121,18 +126,18 @@ def _find_file(name: str, place: Place) -> Path:
 
 
 def _refuse(path: Path, name: str) -> None:
-    """Refuse a folder, a pipe or a device where a file is meant."""
+    """Raise if the path is a folder, a pipe or a device."""
     if path.exists():
         raise ToolError(f"{name!r} is not a regular file")
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write beside and put in place, so that a crash leaves the old or the new."""
+    """Write to a temporary file and rename it, so that a crash leaves the old or the new file."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         mode = path.stat().st_mode & 0o777 if path.exists() else None
         beside = path.with_name(f".relight-{secrets.token_hex(8)}")
-        # the system itself takes off what the user's mask does: to ask for that is to change it
+        # the system applies the user's mask; reading the mask would change it
         handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -140,7 +145,7 @@ def _write(path: Path, data: bytes) -> None:
             if mode is not None:
                 beside.chmod(mode)
             beside.replace(path)
-        except BaseException:  # Ctrl-C among them: no half of a file is left behind
+        except BaseException:  # also on Ctrl-C: no partial file is left behind
             beside.unlink(missing_ok=True)
             raise
     except OSError as error:

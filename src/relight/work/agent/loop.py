@@ -1,4 +1,4 @@
-"""The loop: ask the model, do what it calls for, tell it the results, until it answers."""
+"""The agent's loop: send the conversation, execute the calls, add the results, until it answers."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,13 +15,13 @@ from relight.errors import MissingError, StoreError
 from relight.intake.recorder import SessionTracker
 from relight.judging.verdicts import judge_call
 from relight.model import Failure, OutcomeName
-from relight.models.endpoints import Asked
+from relight.models.endpoints import ChatRequest
 from relight.models.responses import UpstreamError
 from relight.reports.sessions import find_session, read_session
-from relight.work.agent.guard import Budget, SpiralGuard, name_call
-from relight.work.agent.models import Model, Told
-from relight.work.agent.results import Place, Result, make_place, tell_error
-from relight.work.agent.tools import Tool, carry_out, choose_tools
+from relight.work.agent.context import ToolContext, ToolResult, make_context, make_error
+from relight.work.agent.limits import Budget, SpiralGuard, name_call
+from relight.work.agent.models import Model, RecordedResponse
+from relight.work.agent.tools import Tool, choose_tools, execute_call
 
 PARALLEL_CALLS = 8
 SYSTEM = (
@@ -29,31 +29,31 @@ SYSTEM = (
     " you change, and check what you did. When the task is done, or cannot be done, answer in plain"
     " words what you did and what you found, without calling another tool."
 )
-# why an answer is not whole, by what its model says of its end
+# why an answer is incomplete, by its finish reason
 CUT_OFF = {
-    "length": "the answer was cut off: the model had reached its limit of tokens",
-    "content_filter": "the answer was withheld: the provider's filter took offence",
+    "length": "the answer was cut off: the model reached its token limit",
+    "content_filter": "the answer was withheld by the provider's content filter",
 }
 
 OnEvent = Callable[[str, Mapping[str, Any]], None]
 
 
-class Ended(Struct, frozen=True):
-    """How a run ended: with an answer, or before it, and then why and what to do about it."""
+class RunEnd(Struct, frozen=True):
+    """How a run ended: with an answer, or early, with the reason and a hint."""
 
     answer: str | None = None
     by: str | None = None
     hint: str | None = None
 
 
-class RunResult(Struct, frozen=True, kw_only=True):
-    """What came of a run: the answer, why it ended, and its figures."""
+class AgentResult(Struct, frozen=True, kw_only=True):
+    """The result of a run: the answer, why it ended, and its figures."""
 
     session_id: str
     outcome: str
     evidence: list[str]
     answer: str | None
-    # why it ended before the model had answered, if it did
+    # why it ended before the model answered, if it did
     ended_by: str | None
     turns: int
     figures: dict[str, Any]
@@ -74,48 +74,48 @@ def run_agent(
     tool_seconds: float = 120.0,
     allow_private_fetch: bool = False,
     on_event: OnEvent | None = None,
-) -> RunResult:
-    """Let the model work on the prompt with the tools, all of it recorded as it happens.
+) -> AgentResult:
+    """Let the model work on the prompt with the tools; everything is recorded as it happens.
 
-    `seed` is put before the prompt. A model that cannot be reached, a used-up budget or a spiral
-    ends the run as a failure; a mere answer is judged by the evidence like anyone else's.
+    `seed` is put before the prompt. An unreachable model, a used-up budget or a spiral ends the run
+    as a failure. An answer alone proves nothing: the outcome is judged by the evidence.
     """
     budget = budget or Budget()
-    # one moment for all of the run: its models, their retries and waits, and its tools
+    # one deadline for the whole run: models, retries, waits and tools
     deadline = None if budget.seconds is None else time.monotonic() + budget.seconds
-    place = make_place(
+    context = make_context(
         folder,
         secret_variables=model.key_variables,
         timeout_seconds=tool_seconds,
         deadline=deadline,
         allows_private=allow_private_fetch,
     )
-    run = _Run(model, rec, choose_tools(tools), place, max_tool_chars, on_event or _ignore)
-    opening = system or SYSTEM.format(folder=place.folder)
+    run = _Run(model, rec, choose_tools(tools), context, max_tool_chars, on_event or _ignore)
+    opening = system or SYSTEM.format(folder=context.folder)
     run.say("system", opening)
     run.say("user", f"{seed}\n\n{prompt}" if seed else prompt)
     with rec:
         ended = run.work(budget)
         outcome: OutcomeName | None = "failure" if ended.by else None
         rec.finish(outcome, why=ended.by)
-    return _tell(rec, run, ended)
+    return _make_result(rec, run, ended)
 
 
 class _Run:
-    """One run: the conversation so far, and who takes part in it."""
+    """One run: its conversation so far, and what it uses."""
 
     def __init__(
         self,
         model: Model,
         rec: SessionTracker,
         tools: dict[str, Tool],
-        place: Place,
+        context: ToolContext,
         max_tool_chars: int,
         on_event: OnEvent,
     ) -> None:
-        self.model, self.rec, self.tools, self.place = model, rec, tools, place
+        self.model, self.rec, self.tools, self.context = model, rec, tools, context
         self.max_tool_chars, self.on_event = max_tool_chars, on_event
-        # as they are sent: long results are whole only on record
+        # as they are sent: only the record has long results in full
         self.messages: list[Mapping[str, Any]] = []
         self.described = [tool.describe() for tool in tools.values()]
         self.guard = SpiralGuard()
@@ -125,49 +125,52 @@ class _Run:
         self.messages.append({"role": role, "content": content})
         self.rec.message(role, content)
 
-    def work(self, budget: Budget) -> Ended:
-        """Go on until the model answers, or cannot."""
+    def work(self, budget: Budget) -> RunEnd:
+        """Continue until the model answers or the run must end."""
         pool = ThreadPoolExecutor(PARALLEL_CALLS, thread_name_prefix="relight-tool")
         try:
             while True:
-                is_late = self.place.is_late()
+                is_late = self.context.is_late()
                 if spent := budget.find_spent(self.rec, turns=self.turns, is_late=is_late):
-                    return Ended(by=spent)
+                    return RunEnd(by=spent)
                 try:
-                    told = self._ask()
+                    recorded = self._respond()
                 except UpstreamError as error:
                     why = "the model call failed"
                     if error.is_out_of_time:
-                        why = f"{budget.tell_late()}, while asking the model"
-                    return Ended(by=f"{why}: {error}", hint=error.hint)
+                        why = f"{budget.format_late()}, during a model call"
+                    return RunEnd(by=f"{why}: {error}", hint=error.hint)
                 calls = list(read_calls(self.messages[-1]))
                 if not calls:
-                    return Ended(told.answer.text, CUT_OFF.get(told.answer.finish_reason or ""))
-                self._do_calls(calls, told.turn, pool)
+                    response = recorded.response
+                    return RunEnd(response.text, CUT_OFF.get(response.finish_reason or ""))
+                self._do_calls(calls, recorded.turn, pool)
                 if self.guard.ended_by:
-                    return Ended(by=self.guard.ended_by)
+                    return RunEnd(by=self.guard.ended_by)
         finally:
-            self.place.halt.end_all()  # whoever leaves by Ctrl-C does not wait for a tool
+            self.context.halt.end_all()  # Ctrl-C does not wait for a tool
             pool.shutdown()
 
-    def _ask(self) -> Told:
-        deadline = self.place.deadline
-        asked = Asked(messages=self.messages, tools=self.described, deadline=deadline)
-        told = self.model.answer(asked, self.rec, on_attempt=self._tell_wait)
+    def _respond(self) -> RecordedResponse:
+        deadline = self.context.deadline
+        chat = ChatRequest(messages=self.messages, tools=self.described, deadline=deadline)
+        recorded = self.model.respond(chat, self.rec, on_attempt=self._report_wait)
         self.turns += 1
-        message = drop_thoughts(told.answer.message)
+        message = drop_thoughts(recorded.response.message)
         self.messages.append(message)
         self.on_event("answer", message)
-        return told
+        return recorded
 
-    def _tell_wait(self, attempt: int, failure: Failure | None, wait_seconds: float | None) -> None:
+    def _report_wait(
+        self, attempt: int, failure: Failure | None, wait_seconds: float | None
+    ) -> None:
         if failure is not None and wait_seconds is not None:
             self.on_event("wait", {"reason": failure.reason, "seconds": wait_seconds})
 
     def _do_calls(self, calls: list[Call], turn: str, pool: ThreadPoolExecutor) -> None:
-        """Do the calls side by side; their results are told in the order asked.
+        """Execute the calls side by side; their results are added in the order of the calls.
 
-        The same call, made twice, is done twice in a row: how the first went decides on the next.
+        Equal calls run one after another: the outcome of the first decides on the next.
         """
         quick = {name for name, tool in self.tools.items() if tool.is_quick}
         slow: dict[bytes, list[int]] = {}
@@ -175,7 +178,7 @@ class _Run:
             if call.tool not in quick:
                 slow.setdefault(name_call(call.tool, _text_of(call)), []).append(place)
 
-        def do(places: Iterable[int]) -> dict[int, Result]:
+        def do(places: Iterable[int]) -> dict[int, ToolResult]:
             return {place: self._do_call(place, calls[place], turn) for place in places}
 
         begun = [pool.submit(do, places) for places in slow.values()]
@@ -187,16 +190,16 @@ class _Run:
             result = done[place]
             text = trim_text(result.text, self.max_tool_chars)
             self.messages.append({"role": "tool", "tool_call_id": call.key, "content": text})
-            told = {"name": call.tool, "content": result.text, "is_error": result.is_error}
-            self.on_event("result", told)
+            event = {"name": call.tool, "content": result.text, "is_error": result.is_error}
+            self.on_event("result", event)
 
-    def _do_call(self, place: int, call: Call, turn: str) -> Result:
+    def _do_call(self, place: int, call: Call, turn: str) -> ToolResult:
         arguments = _text_of(call)
         started = time.perf_counter()
         if refusal := self.guard.refuse(call.tool, arguments):
-            result = tell_error("refused: the same call keeps failing", refusal)
+            result = make_error("refused: the same call keeps failing", refusal)
         else:
-            result = carry_out(self.tools, call.tool, call.arguments, place=self.place)
+            result = execute_call(self.tools, call.tool, call.arguments, context=self.context)
             verdict = judge_call(
                 call.tool,
                 arguments,
@@ -225,13 +228,13 @@ def _text_of(call: Call) -> str:
     return call.arguments if isinstance(call.arguments, str) else ""
 
 
-def _tell(rec: SessionTracker, run: _Run, ended: Ended) -> RunResult:
+def _make_result(rec: SessionTracker, run: _Run, ended: RunEnd) -> AgentResult:
     try:
         known = read_session(rec.store, find_session(rec.store, rec.name), with_steps=False)
-    except (MissingError, StoreError):  # it is in the backlog, and an answer is an answer
+    except (MissingError, StoreError):  # the session is in the backlog; the answer stands
         outcome = "failure" if ended.by else "unknown"
         known = {"outcome": outcome, "evidence": [], "figures": rec.stats()}
-    return RunResult(
+    return AgentResult(
         session_id=rec.name,
         outcome=known["outcome"],
         evidence=[*([ended.by] if ended.by else []), *known["evidence"]],
@@ -243,5 +246,5 @@ def _tell(rec: SessionTracker, run: _Run, ended: Ended) -> RunResult:
     )
 
 
-def _ignore(kind: str, told: Mapping[str, Any]) -> None:
-    """No one looks on."""
+def _ignore(kind: str, event: Mapping[str, Any]) -> None:
+    """Drop an event."""

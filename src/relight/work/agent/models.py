@@ -1,46 +1,49 @@
-"""What the agent asks, one model or a mixture of them; each answer is recorded as it comes."""
+"""The models an agent can use: one at an endpoint, or a mixture; every response is recorded."""
 
+import os
+from collections.abc import Mapping
 from typing import Protocol
 
 from msgspec import Struct
 
 from relight.chat.streams import name_calls
 from relight.config import Config
+from relight.errors import RelightError
 from relight.intake.recorder import SessionTracker
 from relight.models import background
-from relight.models.endpoints import Asked, Endpoint, build_request
-from relight.models.responses import Answer
+from relight.models.endpoints import OPENAI, ChatRequest, Endpoint, build_request
+from relight.models.responses import ModelResponse
 from relight.models.retrying import OnAttempt
 from relight.store import Store
 from relight.work.moa.mixture import (
-    Called,
     Mixture,
+    ModelCall,
     find_preset,
-    note_answer,
     record_call,
     record_turn,
+    send,
 )
-from relight.work.moa.tracing import Tracer
+from relight.work.moa.traces import Tracer
 
 MOA = "moa:"
 
 
 class Model(Protocol):
-    """`answer` gives what the model says, recorded, or raises what failed, recorded too."""
+    """`respond` returns a response or raises UpstreamError; both are recorded."""
 
     name: str
     provider: str
     key_variables: tuple[str, ...]
 
-    def answer(
-        self, asked: Asked, rec: SessionTracker, *, on_attempt: OnAttempt | None = None
-    ) -> "Told": ...
+    def respond(
+        self, chat: ChatRequest, rec: SessionTracker, *, on_attempt: OnAttempt | None = None
+    ) -> "RecordedResponse": ...
 
 
-class Told(Struct, frozen=True):
-    """An answer, and the id of the turn it was recorded as."""
+class RecordedResponse(Struct, frozen=True):
+    """A response, and the id of the turn it was recorded as."""
 
-    answer: Answer
+    response: ModelResponse
     turn: str
 
 
@@ -53,54 +56,76 @@ class OneModel:
         self.name, self.provider = endpoint.model, endpoint.seller
         self.key_variables = tuple(filter(None, [endpoint.key_variable]))
 
-    def answer(
-        self, asked: Asked, rec: SessionTracker, *, on_attempt: OnAttempt | None = None
-    ) -> Told:
-        called = Called(request=build_request(self.endpoint, asked, stream=self.stream))
+    def respond(
+        self, chat: ChatRequest, rec: SessionTracker, *, on_attempt: OnAttempt | None = None
+    ) -> RecordedResponse:
+        call = ModelCall(request=build_request(self.endpoint, chat, stream=self.stream))
         try:
-            background.run(note_answer(called, on_attempt=on_attempt))
-        finally:  # after Ctrl-C too: it was asked, and may be charged
-            _name_calls(called)
-            turn = record_call(rec, called) if called.was_asked else ""
-        return Told(called.find_answer(), turn)
+            background.run_coroutine(send(call, on_attempt=on_attempt))
+        finally:  # also after Ctrl-C: the request was sent, and may be charged
+            _name_calls(call)
+            turn = record_call(rec, call) if call.was_sent else ""
+        return RecordedResponse(call.require_response(), turn)
 
 
 class MixedModel:
     """A mixture of models as one."""
 
-    def __init__(self, mixture: Mixture, trace: Tracer, *, stream: bool = True) -> None:
-        self.mixture, self.trace = mixture, trace
+    def __init__(self, mixture: Mixture, tracer: Tracer, *, stream: bool = True) -> None:
+        self.mixture, self.tracer = mixture, tracer
         self.stream = stream
         preset = mixture.preset
         self.name, self.provider = f"{MOA}{preset.name}", "moa"
         self.key_variables = tuple({one.key_variable or "" for one in preset.endpoints} - {""})
 
-    def answer(
-        self, asked: Asked, rec: SessionTracker, *, on_attempt: OnAttempt | None = None
-    ) -> Told:
+    def respond(
+        self, chat: ChatRequest, rec: SessionTracker, *, on_attempt: OnAttempt | None = None
+    ) -> RecordedResponse:
         turn = self.mixture.begin()
         try:
-            taken = self.mixture.take(turn, asked, stream=self.stream, on_attempt=on_attempt)
-            background.run(taken)
+            taken = self.mixture.take(turn, chat, stream=self.stream, on_attempt=on_attempt)
+            background.run_coroutine(taken)
         finally:
-            self.trace(turn)
+            self.tracer.write(turn)
             if turn.aggregator is not None:
                 _name_calls(turn.aggregator)
             name = record_turn(rec, turn)
         assert turn.aggregator is not None
         assert name is not None
-        return Told(turn.aggregator.find_answer(), name)
+        return RecordedResponse(turn.aggregator.require_response(), name)
 
 
-def _name_calls(called: Called) -> None:
-    if called.answer is not None:
-        called.answer.message = name_calls(called.answer.message)
+def _name_calls(call: ModelCall) -> None:
+    if call.response is not None:
+        call.response.message = name_calls(call.response.message)
+
+
+def find_endpoint(
+    model: str,
+    *,
+    base_url: str | None = None,
+    key_variable: str | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Endpoint:
+    """Return the endpoint of a model.
+
+    Without an address, OpenAI's environment variables are used. A given address gets a key only if
+    `key_variable` names it.
+    """
+    environment = os.environ if environment is None else environment
+    if base_url is None:
+        base_url = environment.get("OPENAI_BASE_URL") or OPENAI
+        if key_variable is None and environment.get("OPENAI_API_KEY"):
+            key_variable = "OPENAI_API_KEY"
+    if not base_url.startswith(("http://", "https://")):
+        raise RelightError(f"{base_url!r} is not an address", "it begins with http:// or https://")
+    return Endpoint(model=model, base_url=base_url, key_variable=key_variable)
 
 
 def choose_model(
     name: str, *, config: Config, endpoint: Endpoint, session_id: str, store: Store | None = None
 ) -> Model:
-    """The model of that name at the endpoint; `moa:<preset>` is a mixture."""
+    """Return the model at the endpoint, or a mixture for `moa:PRESET`."""
     if not name.startswith(MOA):
         return OneModel(endpoint)
     preset = find_preset(config, name.removeprefix(MOA))

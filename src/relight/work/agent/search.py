@@ -1,4 +1,4 @@
-"""Searches files; run as a program of its own, which can be ended when a pattern takes forever."""
+"""A program that searches files, which can be ended if a pattern takes forever."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-# as editors and compilers count them: a form feed ends no line
+# lines as editors and compilers count them: a form feed does not end one
 LINES = re.compile(r"[^\n]*\n|[^\n]+")
 FILE_BYTES = 2_000_000
 LINE_CHARS = 500
@@ -18,7 +18,7 @@ SKIPPED = {".git", "node_modules", "__pycache__", ".venv", ".tox", ".mypy_cache"
 def search(
     root: Path, pattern: "re.Pattern[str]", *, start: Path, glob: str, kind: str
 ) -> Iterator[dict[str, object]]:
-    """Matches below `start`, by names relative to the root; links are not followed."""
+    """Yield the matches below `start`, named relative to the root; links are not followed."""
     for path in _walk(start):
         name = os.path.relpath(path, root)
         if not fnmatch(path.name, glob) and not fnmatch(name, glob):
@@ -67,8 +67,8 @@ def main(words: list[str]) -> int:
             truncated = True
             break
         matches.append(match)
-    told = {"matches": matches, "total_count": len(matches), "truncated": truncated}
-    sys.stdout.buffer.write(json.dumps(told, ensure_ascii=False).encode("utf-8", "replace"))
+    found = {"matches": matches, "total_count": len(matches), "truncated": truncated}
+    sys.stdout.buffer.write(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
     return 0
 
 

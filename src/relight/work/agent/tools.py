@@ -1,56 +1,103 @@
-"""The agent's tools: what a model may call, and how a call of one is carried out."""
+"""The agent's tools: what a model may call, and how a call is executed."""
 
+import shutil
+import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from relight.errors import RelightError
-from relight.work.agent import files, processes, web
-from relight.work.agent.results import Place, Result, ToolError, tell_error
+from relight.work.agent import fetch, files
+from relight.work.agent.context import (
+    ToolContext,
+    ToolError,
+    ToolResult,
+    make_error,
+    make_result,
+    run_limited,
+)
+from relight.work.processes import Ended
+
+
+class Terminal(Struct, frozen=True):
+    """Run a shell command in the working folder."""
+
+    command: Annotated[str, Meta(description="the command line, for bash")]
+    timeout_seconds: Annotated[float | None, Meta(description="how long it may take")] = None
+
+
+class ExecuteCode(Struct, frozen=True):
+    """Run Python code in a new process in the working folder; print what you want to see."""
+
+    code: Annotated[str, Meta(description="a whole Python program")]
+    timeout_seconds: Annotated[float | None, Meta(description="how long it may take")] = None
+
+
+def run_terminal(arguments: Terminal, context: ToolContext) -> ToolResult:
+    shell = shutil.which("bash") or "/bin/sh"
+    command = [shell, "-c", arguments.command]
+    return _format_end(run_limited(command, context, arguments.timeout_seconds))
+
+
+def run_code(arguments: ExecuteCode, context: ToolContext) -> ToolResult:
+    command = [sys.executable, "-X", "utf8", "-"]
+    ended = run_limited(command, context, arguments.timeout_seconds, told=arguments.code)
+    return _format_end(ended)
+
+
+def _format_end(ended: Ended) -> ToolResult:
+    exit_code = 124 if ended.timed_out else ended.exit_code
+    fields = {
+        "output": ended.output,
+        "exit_code": exit_code,
+        "timed_out": ended.timed_out,
+        "truncated": ended.is_cut,
+    }
+    return make_result(fields, exit_code=exit_code, timed_out=ended.timed_out)
 
 
 class Tool(Struct, frozen=True):
-    """A tool by its name: the type of its arguments, and the function that does it.
+    """A tool: its name, the type of its arguments, and its function.
 
-    One that `is_quick` is done at once; the others get a thread, to run side by side.
+    A tool that `is_quick` runs at once; the others run in threads, side by side.
     """
 
     name: str
     arguments: type[Any]
-    do: Callable[[Any, Place], Result]
+    do: Callable[[Any, ToolContext], ToolResult]
     is_quick: bool = False
 
     def describe(self) -> dict[str, Any]:
-        """The tool as a request's `tools` list has it."""
+        """Return the tool as an entry of a request's `tools` list."""
         _, parts = msgspec.json.schema_components([self.arguments])
         schema = dict(parts[self.arguments.__name__])
         schema.pop("title", None)
-        told = {
+        function = {
             "name": self.name,
             "description": schema.pop("description", ""),
             "parameters": schema,
         }
-        return {"type": "function", "function": told}
+        return {"type": "function", "function": function}
 
 
 TOOLS = {
     tool.name: tool
     for tool in (
-        Tool("execute_code", processes.ExecuteCode, processes.run_code),
-        Tool("terminal", processes.Terminal, processes.run_terminal),
+        Tool("execute_code", ExecuteCode, run_code),
+        Tool("terminal", Terminal, run_terminal),
         Tool("read_file", files.ReadFile, files.read_file, is_quick=True),
         Tool("write_file", files.WriteFile, files.write_file, is_quick=True),
         Tool("patch", files.Patch, files.patch, is_quick=True),
         Tool("search_files", files.SearchFiles, files.search_files),
-        Tool("web_fetch", web.WebFetch, web.web_fetch),
+        Tool("web_fetch", fetch.WebFetch, fetch.web_fetch),
     )
 }
 
 
 def choose_tools(names: Iterable[str] | None) -> dict[str, Tool]:
-    """The tools named, or all."""
+    """Return the named tools, or all."""
     if names is None:
         return dict(TOOLS)
     chosen = {}
@@ -61,21 +108,23 @@ def choose_tools(names: Iterable[str] | None) -> dict[str, Tool]:
     return chosen
 
 
-def carry_out(tools: Mapping[str, Tool], name: str, arguments: object, *, place: Place) -> Result:
-    """Do one call; whatever is wrong with it is told to the model, and ends nothing."""
+def execute_call(
+    tools: Mapping[str, Tool], name: str, arguments: object, *, context: ToolContext
+) -> ToolResult:
+    """Return the result of one call; every error is a result that the model sees."""
     tool = tools.get(name)
     if tool is None:
-        return tell_error(f"there is no tool {name!r}", f"the tools are {', '.join(tools)}")
+        return make_error(f"there is no tool {name!r}", f"the tools are {', '.join(tools)}")
     try:
-        return tool.do(_read_arguments(tool, arguments), place)
+        return tool.do(_read_arguments(tool, arguments), context)
     except ToolError as error:
-        return tell_error(error.message, error.hint)
-    except Exception as error:  # noqa: BLE001 - whatever a page or a file does to a tool is a result
-        return tell_error(f"{type(error).__name__}: {error}")
+        return make_error(error.message, error.hint)
+    except Exception as error:  # noqa: BLE001 - any error of a tool is a result
+        return make_error(f"{type(error).__name__}: {error}")
 
 
 def _read_arguments(tool: Tool, arguments: object) -> Any:
-    """The arguments as the tool's type; a model writes them as text, and not always well."""
+    """Return the arguments as the tool's type; models write them as text, sometimes badly."""
     if isinstance(arguments, str):
         try:
             arguments = msgspec.json.decode(arguments or "{}")

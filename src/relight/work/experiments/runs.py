@@ -16,7 +16,7 @@ from relight.reports.labels import label_session
 from relight.store import Store
 from relight.warm.library import Template
 from relight.warm.provision import SWITCH, record_start, rename_session
-from relight.work.agent.guard import Budget
+from relight.work.agent.limits import Budget
 from relight.work.experiments import register
 from relight.work.experiments.limits import Spent, count_tokens
 from relight.work.experiments.plan import WARM, Plan

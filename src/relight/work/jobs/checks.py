@@ -6,7 +6,7 @@ from relight.config import Config
 from relight.errors import ModelContextError, RefusedError
 from relight.models import background
 from relight.models.endpoints import Endpoint
-from relight.models.offers import find_window
+from relight.models.offers import find_context_window
 from relight.prices import context_window
 from relight.work.agent.tools import TOOLS, choose_tools
 from relight.work.jobs.job import Job
@@ -90,8 +90,10 @@ def check_context(job: Job, *, route: Route, config: Config) -> None:
 def find_size(endpoint: Endpoint, *, is_asked: bool, provider: str | None) -> int | None:
     """How many tokens a model takes: as its endpoint says, else as the price lists do."""
     if is_asked:
-        asked = find_window(endpoint.base_url, endpoint.model, key_variable=endpoint.key_variable)
-        if (size := background.run(asked)) is not None:
+        asked = find_context_window(
+            endpoint.base_url, endpoint.model, key_variable=endpoint.key_variable
+        )
+        if (size := background.run_coroutine(asked)) is not None:
             return size
     seller = endpoint.seller if is_asked else provider
     return context_window(endpoint.model, seller)

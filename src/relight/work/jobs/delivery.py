@@ -17,7 +17,7 @@ import msgspec
 from relight.errors import RelightError
 from relight.judging.failures import classify_error
 from relight.models import background
-from relight.models.connections import find_client
+from relight.models.background import find_client
 from relight.models.responses import StatusError
 from relight.models.retrying import execute_with_retry
 from relight.work.jobs.job import Delivery
@@ -51,7 +51,7 @@ def deliver(
         if kind == "command":
             _run_program(target, text, folder, {**variables, **_name_facts(facts)})
         else:
-            background.run(_post(target, msgspec.json.encode({"text": text, **facts})))
+            background.run_coroutine(_post(target, msgspec.json.encode({"text": text, **facts})))
 
     variables = os.environ if environment is None else environment
     try:

@@ -13,8 +13,7 @@ from msgspec import Struct
 from relight.config import Config
 from relight.errors import RelightError
 from relight.models.endpoints import Endpoint
-from relight.work.agent.models import MOA
-from relight.work.agent.runs import find_endpoint
+from relight.work.agent.models import MOA, find_endpoint
 from relight.work.jobs.job import Job
 from relight.work.jobs.recipes import can_choose_model
 from relight.work.moa.mixture import find_preset

@@ -11,7 +11,7 @@ from relight.errors import RefusedError, RelightError
 from relight.model import Outcome
 from relight.store import Store
 from relight.store.misses import record_safely
-from relight.work.agent.guard import Budget
+from relight.work.agent.limits import Budget
 from relight.work.jobs.closing import Done, Status, close_run, make_note
 from relight.work.jobs.job import Job, Run, RunResult, name_run
 from relight.work.jobs.notes import find_folder, is_noted, note_run

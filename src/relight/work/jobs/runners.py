@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from relight.errors import RelightError
 from relight.ids import row_id
@@ -23,7 +23,7 @@ from relight.prices import reported_cost
 from relight.sources.printouts import READERS, Printout
 from relight.store import Store
 from relight.work.agent.loop import OnEvent
-from relight.work.agent.runs import run_prompt
+from relight.work.agent.session import run_prompt
 from relight.work.jobs.joining import Left, find_left
 from relight.work.jobs.notes import PROMPT, Program, choose_places, note_program
 from relight.work.jobs.recipes import plan_command
@@ -63,9 +63,10 @@ def run_chat(store: Store, prompt: str, spec: RunSpec, *, on_event: OnEvent | No
     session_id = spec.session_id or name_session(time.time())
     session = f"relight:{session_id}"
     started = time.monotonic()
-    settings = asdict(replace(spec, session_id=session_id))
     try:
-        result, _ = run_prompt(store, prompt, on_event=on_event, **settings)
+        result, _ = run_prompt(
+            store, prompt, replace(spec, session_id=session_id), on_event=on_event
+        )
     except RelightError as error:
         found = row_id("session", "relight", session_id)
         is_kept = bool(store.query("select 1 from session where id = ?", (found,)))

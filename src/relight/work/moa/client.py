@@ -1,19 +1,21 @@
 """Mixtures of agents behind a client in the shape of OpenAI's, recorded and traced."""
 
+import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from hashlib import blake2b
 from typing import Any, TypeAlias
 
+from relight.chat.messages import read_calls, read_text
 from relight.checks import check_number
 from relight.config import find_home, read_config
 from relight.errors import RelightError
-from relight.intake.recorder import SessionTracker, name_session
+from relight.intake.recorder import SessionTracker, name_session, record
 from relight.models import background
-from relight.models.endpoints import Asked
+from relight.models.endpoints import ChatRequest, encode_json
 from relight.store import Store
-from relight.work.moa.journal import Journal
-from relight.work.moa.mixture import Mixture, MoaTurn, find_preset
+from relight.work.moa.mixture import Mixture, MoaTurn, find_preset, record_turn
 from relight.work.moa.shapes import (
     ChatCompletion,
     ChatCompletionChunk,
@@ -21,13 +23,50 @@ from relight.work.moa.shapes import (
     shape_chunk,
     shape_completion,
 )
-from relight.work.moa.tracing import Tracer
+from relight.work.moa.traces import Tracer
 
 Tools: TypeAlias = Sequence[Mapping[str, Any]] | None
 
 
+class _NewMessages:
+    """Finds the messages of a request that none of its session's conversations had before."""
+
+    def __init__(self) -> None:
+        # digests of every message: of its content, and of its content with all before it
+        self._seen: set[bytes] = set()
+        self._lock = threading.Lock()
+
+    def find(self, messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Return the messages that no conversation had at this place.
+
+        A client may lead several conversations in turn, and shorten one on its way. So a message
+        is identified by all that came before it. Before the last answer nothing can be new except
+        what was left out until now, so there its content alone decides. A system prompt may change
+        with every turn, and is identified by its content.
+        """
+        roles = [message.get("role") for message in messages]
+        answered = max((n for n, role in enumerate(roles) if role == "assistant"), default=-1)
+        new, so_far = [], b""
+        with self._lock:
+            for place, (message, role) in enumerate(zip(messages, roles, strict=True)):
+                words = key = _digest(bytes(encode_json("message", message)))
+                if role not in ("system", "developer"):
+                    key = so_far = _digest(so_far + words)
+                if key not in self._seen and (place > answered or words not in self._seen):
+                    new.append(message)
+                self._seen |= {key, words}
+        return new
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()
+
+
 class _Client:
-    """What the plain and the asynchronous client share."""
+    """What the synchronous and the asynchronous client share.
+
+    `recorder` records the client's session; it is None without a store.
+    """
 
     def __init__(
         self,
@@ -39,69 +78,88 @@ class _Client:
         self.session_id = session_id or name_session(time.time())
         self.preset = find_preset(config, preset)
         self.mixture = Mixture(self.preset)
-        self._journal = Journal(store, self.session_id, self.preset.name)
-        self._trace = Tracer(config, self.session_id, store)
+        self.recorder: SessionTracker | None = None
+        if store is not None:
+            self.recorder = record(store, self.session_id, model=f"moa:{self.preset.name}")
+        self._new_messages = _NewMessages()
+        self._tracer = Tracer(config, self.session_id, store)
 
-    @property
-    def recorder(self) -> SessionTracker | None:
-        """The record of this client's session, where it was given a store."""
-        return self._journal.tracker
-
-    def _ask(
-        self,
-        messages: Iterable[Any],
-        tools: Tools,
-        options: Mapping[str, Any],
-    ) -> Asked:
-        """What was asked, in plain data of our own, and recorded."""
+    def _make_request(
+        self, messages: Iterable[Any], tools: Tools, options: Mapping[str, Any]
+    ) -> ChatRequest:
+        """Return the request in plain data, after recording its new messages."""
         plain = plain_messages(messages)
-        asked = Asked(
+        request = ChatRequest(
             messages=plain,
             tools=tools,
             options=_choose_options(options),
             deadline=_find_deadline(options.get("timeout")),
         )
-        self._journal.see(plain)
-        return asked
+        if self.recorder is not None:
+            self._record_messages(self.recorder, plain)
+        return request
 
-    async def _answer(self, asked: Asked) -> ChatCompletion:
+    def _record_messages(
+        self, recorder: SessionTracker, messages: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Record the new messages; the model's own are recorded with its turns."""
+        calls = {call.key: call for message in messages for call in read_calls(message)}
+        for message in self._new_messages.find(messages):
+            role, content = str(message.get("role")), message.get("content")
+            if role == "tool":
+                call = calls.get(str(message.get("tool_call_id")))
+                recorder.tool_call(
+                    call.tool if call else str(message.get("name") or ""),
+                    call.arguments if call else None,
+                    read_text(content),
+                    call_id=call.key if call else None,
+                )
+            elif role != "assistant":
+                recorder.message(role, content)
+
+    async def _complete(self, request: ChatRequest) -> ChatCompletion:
         turn = self.mixture.begin()
         try:
-            await self.mixture.take(turn, asked)
+            await self.mixture.take(turn, request)
         finally:
-            self._end_turn(turn)
+            self._record(turn)
         return shape_turn(turn)
 
-    async def _stream(self, asked: Asked) -> AsyncGenerator[dict[str, Any], None]:
-        """The acting model's chunks; the one that only tells usage, where that was asked for."""
-        options = asked.options.get("stream_options")
+    async def _stream(self, request: ChatRequest) -> AsyncGenerator[dict[str, Any], None]:
+        """Yield the acting model's chunks; one with only the usage comes if it was asked for."""
+        options = request.options.get("stream_options")
         wants_usage = isinstance(options, Mapping) and bool(options.get("include_usage"))
         turn = self.mixture.begin()
         try:
-            async with aclosing(self.mixture.stream(turn, asked)) as chunks:
+            async with aclosing(self.mixture.stream(turn, request)) as chunks:
                 async for chunk in chunks:
                     if chunk.get("choices") or wants_usage or not chunk.get("usage"):
                         yield chunk
         finally:
-            self._end_turn(turn)
+            self._record(turn)
 
-    def _end_turn(self, turn: MoaTurn) -> None:
-        self._trace(turn)
-        self._journal.record(turn)
+    def _record(self, turn: MoaTurn) -> None:
+        self._tracer.write(turn)
+        if self.recorder is not None:
+            record_turn(self.recorder, turn)
+
+    def _finish(self) -> None:
+        if self.recorder is not None:
+            self.recorder.finish()
 
 
 class MoA(_Client):
-    """`client.chat.completions.create(messages=…, tools=…, stream=…)`, as OpenAI's client has it.
+    """A client with OpenAI's `client.chat.completions.create(messages=…, tools=…, stream=…)`.
 
-    `preset` is a name in config.toml, or the same as a dict. With a store, every call of every
-    model is a recorded turn with its role.
+    `preset` is a name in config.toml, or a dict of the same fields. With a store, every call of
+    every model is recorded as a turn with its role.
     """
 
     @property
     def chat(self) -> "Chat":
         return Chat(self)
 
-    def _give(
+    def _create(
         self,
         messages: Iterable[Any],
         tools: Tools,
@@ -109,13 +167,13 @@ class MoA(_Client):
         *,
         is_streamed: bool,
     ) -> "ChatCompletion | Chunks":
-        asked = self._ask(messages, tools, options)
+        request = self._make_request(messages, tools, options)
         if is_streamed:
-            return Chunks(self._stream(asked))
-        return background.run(self._answer(asked))
+            return Chunks(self._stream(request))
+        return background.run_coroutine(self._complete(request))
 
     def close(self) -> None:
-        self._journal.finish()
+        self._finish()
 
     def __enter__(self) -> "MoA":
         return self
@@ -125,13 +183,13 @@ class MoA(_Client):
 
 
 class AsyncMoA(_Client):
-    """The same for asynchronous programs: `await client.chat.completions.create(…)`."""
+    """`MoA` for asynchronous programs: `await client.chat.completions.create(…)`."""
 
     @property
     def chat(self) -> "Chat":
         return Chat(self)
 
-    async def _give(
+    async def _create(
         self,
         messages: Iterable[Any],
         tools: Tools,
@@ -139,13 +197,13 @@ class AsyncMoA(_Client):
         *,
         is_streamed: bool,
     ) -> "ChatCompletion | AsyncChunks":
-        asked = self._ask(messages, tools, options)
+        request = self._make_request(messages, tools, options)
         if is_streamed:
-            return AsyncChunks(self._stream(asked))
-        return await background.run_async(self._answer(asked))
+            return AsyncChunks(self._stream(request))
+        return await background.run_async(self._complete(request))
 
     async def close(self) -> None:
-        self._journal.finish()
+        self._finish()
 
     async def __aenter__(self) -> "AsyncMoA":
         return self
@@ -155,13 +213,15 @@ class AsyncMoA(_Client):
 
 
 class Chat:
-    """What stands between a client and its completions in OpenAI's."""
+    """`client.chat` of OpenAI's client."""
 
     def __init__(self, client: "MoA | AsyncMoA") -> None:
         self.completions = Completions(client)
 
 
 class Completions:
+    """`client.chat.completions` of OpenAI's client."""
+
     def __init__(self, client: "MoA | AsyncMoA") -> None:
         self._client = client
 
@@ -174,15 +234,15 @@ class Completions:
         stream: bool = False,
         **options: Any,
     ) -> Any:
-        """A ChatCompletion or, streamed, an iterator of chunks; `model` is there for its shape.
+        """Return a ChatCompletion, or an iterator of chunks if streamed; `model` is ignored.
 
-        Of an asynchronous client either is to be awaited.
+        An asynchronous client returns an awaitable of either.
         """
-        return self._client._give(messages, tools, options, is_streamed=stream)
+        return self._client._create(messages, tools, options, is_streamed=stream)
 
 
 class Chunks:
-    """The acting model's chunks; leaving early, or `close`, ends its work."""
+    """The acting model's chunks; leaving early, or `close`, ends the call."""
 
     def __init__(self, chunks: AsyncIterator[dict[str, Any]]) -> None:
         self._chunks = background.iterate(chunks)
@@ -204,7 +264,7 @@ class Chunks:
 
 
 class AsyncChunks:
-    """The same for asynchronous programs."""
+    """`Chunks` for asynchronous programs."""
 
     def __init__(self, chunks: AsyncIterator[dict[str, Any]]) -> None:
         self._chunks = background.iterate_async(chunks)
@@ -226,7 +286,7 @@ class AsyncChunks:
 
 
 def _choose_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Further fields of the request, as `tool_choice`; what only a connection has is refused."""
+    """Return further request fields, such as `tool_choice`; raise for connection settings."""
     for name in ("extra_headers", "extra_query"):
         if options.get(name):
             raise RelightError(f"{name} cannot be given", "keys and addresses are in the preset")
@@ -242,17 +302,17 @@ def _find_deadline(seconds: object) -> float | None:
 
 
 def shape_turn(turn: MoaTurn) -> ChatCompletion:
-    """A turn as an answer of the acting model, with what is known of its advisers."""
+    """Return a turn as the acting model's completion, with its advisers in `moa`."""
     assert turn.aggregator is not None
-    answer = turn.aggregator.find_answer()
-    choice = {"message": answer.message, "finish_reason": answer.finish_reason or "stop"}
+    response = turn.aggregator.require_response()
+    choice = {"message": response.message, "finish_reason": response.finish_reason or "stop"}
     shaped = shape_completion(
         {
-            "id": answer.id,
-            "created": answer.created or int(turn.at),
-            "model": answer.model or turn.aggregator.endpoint.model,
+            "id": response.id,
+            "created": response.created or int(turn.at),
+            "model": response.model or turn.aggregator.endpoint.model,
             "choices": [choice],
-            "usage": answer.raw_usage,
+            "usage": response.raw_usage,
         }
     )
     shaped.moa = {

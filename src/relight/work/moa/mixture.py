@@ -1,33 +1,55 @@
-"""A mixture of agents: advisers asked all at once, then the model that acts on their advice."""
+"""A mixture of agents: several advisers are asked at once, then one model acts on their advice."""
 
 import asyncio
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 
+from relight.chat.messages import read_calls, read_text
+from relight.chat.shorten import trim_text
 from relight.config import Config
 from relight.errors import RelightError
 from relight.intake.recorder import SessionTracker
 from relight.judging.failures import classify_error
 from relight.model import Failure
-from relight.models.client import ask, open_stream
-from relight.models.connections import read_key
-from relight.models.endpoints import Asked, Endpoint, Request, Seconds, build_request, encode
-from relight.models.responses import Answer, UpstreamError
+from relight.models.client import complete, open_stream
+from relight.models.endpoints import (
+    ChatRequest,
+    EncodedRequest,
+    Endpoint,
+    Seconds,
+    build_request,
+    encode_json,
+    read_key,
+)
+from relight.models.responses import ModelResponse, UpstreamError
 from relight.models.retrying import OnAttempt
-from relight.work.moa.advice import attach_guidance, make_guidance, make_view
 
 CACHED_VIEWS = 64
+RESULT_CHARS = 4000
+ARGUMENT_CHARS = 2000
+ADVISER = (
+    "You are one of several advisers to an assistant that works with tools. You see its"
+    " conversation so far; tool calls and their results are shown as text. You cannot call"
+    " tools. Say what the assistant should do or answer next, and why: be brief and concrete, name"
+    " risks and mistakes you see, and do not address the user."
+)
+ASK = "What should the assistant do or answer next?"
+GUIDANCE = (
+    "[Mixture of Agents: advice from other models, not from the user. Weigh it, trust your own"
+    " judgement where it disagrees, and do not mention it.]"
+)
+NO_ADVICE = "No adviser answered this time: go by your own judgement."
 
 
 class Preset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which models advise, which one acts, and how long advice is waited for."""
+    """Which models advise, which one acts, and how long to wait for advice."""
 
     references: Annotated[list[Endpoint], Meta(min_length=1)]
     aggregator: Endpoint
@@ -39,12 +61,12 @@ class Preset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return [*self.references, self.aggregator]
 
 
-class Called(Struct, kw_only=True):
-    """One model call: what was sent, and what came of it; nothing yet while it was not asked."""
+class ModelCall(Struct, kw_only=True):
+    """One model call: its request and its outcome, which is empty until the model is asked."""
 
-    request: Request
+    request: EncodedRequest
     role: str | None = None
-    answer: Answer | None = None
+    response: ModelResponse | None = None
     error: UpstreamError | None = None
     duration_ms: float = 0.0
     is_cached: bool = False
@@ -58,38 +80,38 @@ class Called(Struct, kw_only=True):
         return self.error.failure if self.error else None
 
     @property
-    def was_asked(self) -> bool:
-        return self.answer is not None or self.error is not None
+    def was_sent(self) -> bool:
+        return self.response is not None or self.error is not None
 
     @property
     def text(self) -> str | None:
-        return None if self.answer is None or self.error else self.answer.text
+        return None if self.response is None or self.error else self.response.text
 
-    def find_answer(self) -> Answer:
-        """What the model said; its failure is raised."""
+    def require_response(self) -> ModelResponse:
+        """Return the response, or raise the call's failure."""
         if self.error is not None:
             raise self.error
-        assert self.answer is not None
-        return self.answer
+        assert self.response is not None
+        return self.response
 
 
 class MoaTurn(Struct, kw_only=True):
-    """One turn of a mixture: every adviser's call and, once it is its turn, the acting model's."""
+    """One turn of a mixture: the advisers' calls and then the acting model's."""
 
     preset: str
     at: float
-    references: list[Called] = []
-    aggregator: Called | None = None
+    references: list[ModelCall] = []
+    aggregator: ModelCall | None = None
 
     @property
-    def asked(self) -> list[Called]:
-        """The calls that were made in this turn, in their order."""
-        called = [*self.references, *([self.aggregator] if self.aggregator else [])]
-        return [one for one in called if one.was_asked and not one.is_cached]
+    def sent(self) -> list[ModelCall]:
+        """The calls that were made in this turn, in order."""
+        calls = [*self.references, *([self.aggregator] if self.aggregator else [])]
+        return [one for one in calls if one.was_sent and not one.is_cached]
 
 
 def find_preset(config: Config, preset: str | Mapping[str, Any]) -> Preset:
-    """The preset of that name in the config, or the one given as the same fields."""
+    """Return the preset of that name in the config, or the one given by its fields."""
     if isinstance(preset, str):
         if preset not in config.moa.presets:
             known = ", ".join(config.moa.presets) or "none yet"
@@ -109,51 +131,48 @@ def find_preset(config: Config, preset: str | Mapping[str, Any]) -> Preset:
         ) from error
 
 
-async def note_answer(called: Called, *, on_attempt: OnAttempt | None = None) -> None:
-    """Ask a model; what it says is noted in the call, a failure too.
-
-    Whoever stops waiting finds it noted as interrupted.
-    """
-    started = _begin(called)
+async def send(call: ModelCall, *, on_attempt: OnAttempt | None = None) -> None:
+    """Make the call and set its response or error; if interrupted, its error says so."""
+    started = _begin(call)
     try:
-        called.answer = await ask(called.request, on_attempt=on_attempt)
-        called.error = None
+        call.response = await complete(call.request, on_attempt=on_attempt)
+        call.error = None
     except UpstreamError as error:
-        called.error, called.answer = error, error.partial
+        call.error, call.response = error, error.partial
     finally:
-        called.duration_ms = (time.perf_counter() - started) * 1000
+        call.duration_ms = (time.perf_counter() - started) * 1000
 
 
-async def note_stream(called: Called) -> AsyncGenerator[dict[str, Any], None]:
-    """The same for an answer that is passed on as it comes; its failure is raised too."""
-    started = _begin(called)
+async def send_streamed(call: ModelCall) -> AsyncGenerator[dict[str, Any], None]:
+    """Make the call, yield its chunks, and set its response or error; errors are also raised."""
+    started = _begin(call)
     stream = None
     try:
-        stream = await open_stream(called.request)
+        stream = await open_stream(call.request)
         async with aclosing(stream.chunks()) as chunks:
             async for chunk in chunks:
                 yield chunk
-        called.error = None
+        call.error = None
     except UpstreamError as error:
-        called.error, called.answer = error, error.partial
+        call.error, call.response = error, error.partial
         raise
     finally:
-        if stream is not None and called.answer is None:
-            called.answer = stream.answer
-        called.duration_ms = (time.perf_counter() - started) * 1000
+        if stream is not None and call.response is None:
+            call.response = stream.response
+        call.duration_ms = (time.perf_counter() - started) * 1000
 
 
-def _begin(called: Called) -> float:
-    called.error = UpstreamError(classify_error("Request interrupted by user"))
+def _begin(call: ModelCall) -> float:
+    call.error = UpstreamError(classify_error("Request interrupted by user"))
     return time.perf_counter()
 
 
 class Mixture:
-    """Takes the turns of one preset; what became of each call is in the turn, however it ends."""
+    """Takes the turns of one preset; each turn holds the outcomes of its calls, however it ends."""
 
     def __init__(self, preset: Preset) -> None:
         self.preset = preset
-        self._advice: OrderedDict[bytes, list[Called]] = OrderedDict()
+        self._advice: OrderedDict[bytes, list[ModelCall]] = OrderedDict()
 
     def begin(self) -> MoaTurn:
         return MoaTurn(preset=self.preset.name, at=time.time())
@@ -161,80 +180,149 @@ class Mixture:
     async def take(
         self,
         turn: MoaTurn,
-        asked: Asked,
+        chat: ChatRequest,
         *,
         stream: bool = False,
         on_attempt: OnAttempt | None = None,
     ) -> None:
-        """Take the turn as a whole; `on_attempt` hears of the acting model's tries."""
-        acting = await self._prepare(turn, asked, stream=stream)
-        await note_answer(acting, on_attempt=on_attempt)
+        """Take the whole turn; `on_attempt` is called for the acting model's attempts."""
+        acting = await self._prepare(turn, chat, stream=stream)
+        await send(acting, on_attempt=on_attempt)
 
-    async def stream(self, turn: MoaTurn, asked: Asked) -> AsyncGenerator[dict[str, Any], None]:
-        """The acting model's chunks as they come; whoever leaves early closes the connection."""
-        acting = await self._prepare(turn, asked, stream=True)
-        async with aclosing(note_stream(acting)) as chunks:
+    async def stream(
+        self, turn: MoaTurn, chat: ChatRequest
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Yield the acting model's chunks; leaving early closes the connection."""
+        acting = await self._prepare(turn, chat, stream=True)
+        async with aclosing(send_streamed(acting)) as chunks:
             async for chunk in chunks:
                 yield chunk
 
-    async def _prepare(self, turn: MoaTurn, asked: Asked, *, stream: bool) -> Called:
-        """The acting model's call, with the advice in it."""
-        # what cannot be sent, and which key is missing, is told before anyone is asked
-        build_request(self.preset.aggregator, asked, stream=stream)
+    async def _prepare(self, turn: MoaTurn, chat: ChatRequest, *, stream: bool) -> ModelCall:
+        """Return the acting model's call, with the advice in it."""
+        # a request that cannot be sent, or a missing key, is reported before any call
+        build_request(self.preset.aggregator, chat, stream=stream)
         for one in self.preset.references:
             read_key(one.key_variable)
-        await self._advise(turn, asked)
+        await self._advise(turn, chat)
         advice = [(one.endpoint.label, one.text) for one in turn.references]
-        told = attach_guidance(asked.messages, make_guidance(self.preset.name, advice))
+        messages = attach_guidance(chat.messages, make_guidance(self.preset.name, advice))
         request = build_request(
-            self.preset.aggregator, msgspec.structs.replace(asked, messages=told), stream=stream
+            self.preset.aggregator, msgspec.structs.replace(chat, messages=messages), stream=stream
         )
-        turn.aggregator = Called(request=request, role="aggregator")
+        turn.aggregator = ModelCall(request=request, role="aggregator")
         return turn.aggregator
 
-    async def _advise(self, turn: MoaTurn, asked: Asked) -> None:
-        """Advice on this view of the conversation; on the same view again, the same advice."""
-        limit = self._limit_advice(asked.deadline)
-        question = Asked(messages=make_view(asked.messages), deadline=limit)
-        view = encode("messages", question.messages)
+    async def _advise(self, turn: MoaTurn, chat: ChatRequest) -> None:
+        """Set the turn's advice; the same view of the conversation is answered from a cache."""
+        deadline = self._limit_advice(chat.deadline)
+        question = ChatRequest(messages=make_view(chat.messages), deadline=deadline)
+        view = encode_json("messages", question.messages)
         labels = "\0".join([self.preset.name, *(one.label for one in self.preset.references)])
         key = hashlib.sha256(labels.encode() + bytes(view)).digest()
-        if kept := self._advice.get(key):
+        if cached := self._advice.get(key):
             self._advice.move_to_end(key)
-            turn.references = [msgspec.structs.replace(one, is_cached=True) for one in kept]
+            turn.references = [msgspec.structs.replace(one, is_cached=True) for one in cached]
             return
         turn.references = [
-            Called(request=build_request(one, question, messages=view), role="reference")
+            ModelCall(request=build_request(one, question, messages=view), role="reference")
             for one in self.preset.references
         ]
-        await asyncio.gather(*map(note_answer, turn.references))
+        await asyncio.gather(*map(send, turn.references))
         if any(one.error is None for one in turn.references):
             self._advice[key] = turn.references
             if len(self._advice) > CACHED_VIEWS:
                 self._advice.popitem(last=False)
 
     def _limit_advice(self, deadline: float | None) -> float:
-        """When advice must be there: half of the time that is left is the acting model's."""
+        """Return the deadline for advice, which leaves half of the time to the acting model."""
         now, seconds = time.monotonic(), self.preset.reference_timeout_seconds
         return now + (seconds if deadline is None else min(seconds, max(deadline - now, 0) / 2))
 
 
+def make_view(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return an adviser's view: plain text, no system prompt, a user message last.
+
+    >>> [one["role"] for one in make_view([{"role": "user", "content": "Go"}])]
+    ['system', 'user']
+    """
+    view: list[dict[str, Any]] = [{"role": "system", "content": ADVISER}]
+    for message in messages:
+        role = message.get("role")
+        if role in ("system", "developer"):
+            continue
+        text = _format_message(message)
+        speaker = "assistant" if role == "assistant" else "user"
+        if not text:
+            continue
+        if view[-1]["role"] == speaker:
+            view[-1] = {"role": speaker, "content": f"{view[-1]['content']}\n\n{text}"}
+        else:
+            view.append({"role": speaker, "content": text})
+    if view[-1]["role"] != "user":
+        view.append({"role": "user", "content": ASK})
+    return view
+
+
+def _format_message(message: Mapping[str, Any]) -> str:
+    text = read_text(message.get("content"))
+    if message.get("role") == "tool":
+        return f"[tool result: {trim_text(text, RESULT_CHARS)}]"
+    calls = [
+        f"[called tool: {call.tool}({trim_text(_as_text(call.arguments), ARGUMENT_CHARS)})]"
+        for call in read_calls(message)
+    ]
+    return "\n".join([text, *calls] if text else calls)
+
+
+def _as_text(arguments: object) -> str:
+    return arguments if isinstance(arguments, str) else read_text(arguments)
+
+
+def make_guidance(preset: str, answers: Sequence[tuple[str, str | None]]) -> str:
+    """Return the block of advice from labels and texts; the text of a failed call is None."""
+    lines = [GUIDANCE, f"Preset: {preset}"]
+    if not any(text is not None for _, text in answers):
+        lines.append(NO_ADVICE)
+    for number, (label, text) in enumerate(answers, start=1):
+        said = "(no answer)" if text is None else text
+        lines.append(f"\nAdviser {number} — {label}:\n{said}")
+    return "\n".join(lines)
+
+
+def attach_guidance(messages: Sequence[Mapping[str, Any]], block: str) -> list[Mapping[str, Any]]:
+    """Return the conversation with the block at its end; the given messages are not changed.
+
+    At the end, so that everything before it is unchanged and read from the cache. In the last user
+    message if there is one, since some models reject two user messages in a row.
+    """
+    *before, last = [*messages] or [{"role": "user", "content": ""}]
+    if last.get("role") != "user":
+        return [*before, last, {"role": "user", "content": block}]
+    content = last.get("content")
+    if isinstance(content, list):
+        return [*before, {**last, "content": [*content, {"type": "text", "text": block}]}]
+    joined = f"{content}\n\n{block}" if content else block
+    return [*before, {**last, "content": joined}]
+
+
 def record_turn(rec: SessionTracker, turn: MoaTurn) -> str | None:
-    """Record each call of a turn as a turn with its role; gives the last, the acting model's."""
-    ids = [record_call(rec, one) for one in turn.asked]
+    """Record each call of a turn with its role; return the id of the acting model's."""
+    ids = [record_call(rec, one) for one in turn.sent]
     return ids[-1] if ids else None
 
 
-def record_call(rec: SessionTracker, called: Called) -> str:
-    answer = called.answer
+def record_call(rec: SessionTracker, call: ModelCall) -> str:
+    """Record one model call as a turn; return its id."""
+    response = call.response
     return rec.turn(
-        model=called.endpoint.model,
-        provider=called.endpoint.seller,
-        role=called.role,
-        usage=answer.usage if answer else None,
-        cost=answer.cost if answer else None,
-        message=answer.message if answer else None,
-        duration_ms=called.duration_ms,
-        first_token_ms=answer.first_token_ms if answer else None,
-        failure=called.failure,
+        model=call.endpoint.model,
+        provider=call.endpoint.seller,
+        role=call.role,
+        usage=response.usage if response else None,
+        cost=response.cost if response else None,
+        message=response.message if response else None,
+        duration_ms=call.duration_ms,
+        first_token_ms=response.first_token_ms if response else None,
+        failure=call.failure,
     )

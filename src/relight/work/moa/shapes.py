@@ -1,4 +1,4 @@
-"""Answers in the shape of the OpenAI SDK's, so that programs written for it read them."""
+"""Completions in the shape of the OpenAI SDK's, for programs written for it."""
 
 from collections.abc import Iterable, Mapping
 from types import UnionType
@@ -12,7 +12,7 @@ from relight.errors import RelightError
 
 
 class Shape(Struct, kw_only=True):
-    """A value with attributes, that can be turned into plain data as the SDK's can."""
+    """A value with attributes that converts to plain data as the SDK's values do."""
 
     def model_dump(self, *, exclude_none: bool = False, exclude_unset: bool = False) -> Any:
         plain = msgspec.to_builtins(self)
@@ -25,57 +25,57 @@ class Shape(Struct, kw_only=True):
         return self.model_dump(exclude_none=True)
 
 
-class Function(Shape):
+class FunctionCall(Shape):
     name: str | None = None
     arguments: str | None = None
 
 
-class Call(Shape):
+class ChatToolCall(Shape):
     id: str | None = None
-    function: Function = msgspec.field(default_factory=Function)
+    function: FunctionCall = msgspec.field(default_factory=FunctionCall)
     type: str | None = "function"
 
 
-class CallPart(Call):
+class ChatToolCallDelta(ChatToolCall):
     index: int = 0
     type: str | None = None
 
 
-class Message(Shape):
+class CompletionMessage(Shape):
     role: str | None = "assistant"
-    content: Any = None  # text, or what the server sends in its place
+    content: Any = None  # text, or what the server sends instead
     refusal: str | None = None
-    tool_calls: list[Call] | None = None
+    tool_calls: list[ChatToolCall] | None = None
     reasoning_content: str | None = None
 
 
-class Delta(Shape):
+class MessageDelta(Shape):
     role: str | None = None
     content: Any = None
     refusal: str | None = None
-    tool_calls: list[CallPart] | None = None
+    tool_calls: list[ChatToolCallDelta] | None = None
     reasoning_content: str | None = None
 
 
-class Choice(Shape):
+class CompletionChoice(Shape):
     index: int = 0
-    message: Message = msgspec.field(default_factory=Message)
+    message: CompletionMessage = msgspec.field(default_factory=CompletionMessage)
     finish_reason: str | None = None
     logprobs: Any = None
 
 
 class ChunkChoice(Shape):
     index: int = 0
-    delta: Delta = msgspec.field(default_factory=Delta)
+    delta: MessageDelta = msgspec.field(default_factory=MessageDelta)
     finish_reason: str | None = None
     logprobs: Any = None
 
 
-class PromptDetails(Shape):
+class PromptTokensDetails(Shape):
     cached_tokens: int | None = None
 
 
-class CompletionDetails(Shape):
+class CompletionTokensDetails(Shape):
     reasoning_tokens: int | None = None
 
 
@@ -83,8 +83,8 @@ class CompletionUsage(Shape):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     total_tokens: int = 0
-    prompt_tokens_details: PromptDetails | None = None
-    completion_tokens_details: CompletionDetails | None = None
+    prompt_tokens_details: PromptTokensDetails | None = None
+    completion_tokens_details: CompletionTokensDetails | None = None
 
 
 class ChatCompletion(Shape):
@@ -92,9 +92,9 @@ class ChatCompletion(Shape):
     object: str = "chat.completion"
     created: int = 0
     model: str = ""
-    choices: list[Choice] = []
+    choices: list[CompletionChoice] = []
     usage: CompletionUsage | None = None
-    # what is ours: the advisers, and the cost of the turn as a whole
+    # added by Relight: the advisers
     moa: dict[str, Any] | None = None
 
 
@@ -118,15 +118,15 @@ def shape_chunk(fields: Mapping[str, Any]) -> ChatCompletionChunk:
 
 
 def _fit(value: Any, kind: Any) -> Any:
-    """The value as this type; what does not fit is left out.
+    """Return the value as this type, without the parts that do not fit.
 
-    A server that writes a time as a fraction must not cost anyone its answer.
+    A server that writes a time as a fraction must not make its whole answer unreadable.
     """
     try:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError:
         pass
-    if get_origin(kind) is UnionType:  # something or None
+    if get_origin(kind) is UnionType:  # a type or None
         return _fit(value, next(one for one in get_args(kind) if one is not type(None)))
     if get_origin(kind) is list:
         items = value if isinstance(value, list) else []
@@ -138,35 +138,35 @@ def _fit(value: Any, kind: Any) -> Any:
 
 
 def plain_messages(messages: Iterable[Any]) -> list[dict[str, Any]]:
-    """Messages as plain data, our own and the SDK's objects among them: a copy of their own.
+    """Return a copy of the messages as plain data; they may be ours or objects of the SDK.
 
-    Programs put an answer's message back into the conversation as they got it, and its calls.
+    Programs append an answer's message to the conversation as they got it, with its calls.
     """
     plain = []
     for number, message in enumerate(messages):
         try:
-            told = msgspec.to_builtins(message, enc_hook=_dump)
+            fields = msgspec.to_builtins(message, enc_hook=_dump)
         except (TypeError, RecursionError) as error:
             raise RelightError(f"message {number} cannot be sent: {error}") from error
-        if not isinstance(told, dict):
+        if not isinstance(fields, dict):
             raise RelightError(
                 f"message {number} must be a mapping, not {describe(message)}",
                 'as {"role": "user", "content": "…"}',
             )
-        if not isinstance(message, Mapping):  # what an object leaves open was not said
-            told = {"content": None} | {k: v for k, v in told.items() if v is not None}
-            told.pop("reasoning_content", None)  # servers refuse their own thoughts
-        plain.append(told)
+        if not isinstance(message, Mapping):  # fields that an object leaves open are not sent
+            fields = {"content": None} | {k: v for k, v in fields.items() if v is not None}
+            fields.pop("reasoning_content", None)  # servers reject their own reasoning
+        plain.append(fields)
     return plain
 
 
 def _dump(value: Any) -> Any:
-    """Data out of an object of the SDK."""
+    """Return the data of an SDK object."""
     if callable(dump := getattr(value, "model_dump", None)):
         return dump(exclude_none=True)
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"a {type(value).__name__} is no data")
+    raise TypeError(f"a {type(value).__name__} is not data")
 
 
 def _drop_none(value: Any) -> Any:

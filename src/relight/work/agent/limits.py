@@ -1,4 +1,4 @@
-"""What ends a run before its time: spirals of the same failing call, and budgets."""
+"""Limits that end a run early: budgets, and repeats of the same failing call."""
 
 import threading
 
@@ -13,14 +13,14 @@ TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tok
 REFUSED_AT = 3
 ENDED_AT = 5
 HINT = (
-    "This same call has failed {count} times. It was not run again: change the arguments, look at"
-    " what the earlier results say, or try another way."
+    "This same call has failed {count} times. It was not run again: change the arguments, read the"
+    " earlier results, or try another way."
 )
-OVER = "The run is over, since the same call kept failing: this one was not run."
+OVER = "The run is over, because the same call kept failing. This call was not run."
 
 
 class Budget(Struct, frozen=True, kw_only=True):
-    """How much a run may use; None is no limit."""
+    """How much a run may use; None means no limit."""
 
     turns: int | None = 50
     tokens: int | None = None
@@ -36,31 +36,31 @@ class Budget(Struct, frozen=True, kw_only=True):
                 check_number(name, amount, least=0)
 
     def find_spent(self, rec: SessionTracker, *, turns: int, is_late: bool) -> str | None:
-        """Which budget is used up, in words; None while there is something left of each."""
+        """Return which budget is used up, in words; None if something is left of each."""
         if is_late:
-            return self.tell_late()
+            return self.format_late()
         if self.turns is not None and turns >= self.turns:
             return f"the budget of {self.turns} turns is used up"
         if self.tokens is None and self.cost_usd is None:
             return None
         stats = rec.stats()
         if stats["turns"] is None:
-            return "what is left of the budget cannot be told: the database cannot be read"
+            return "the rest of the budget is unknown: the database cannot be read"
         if self.tokens is not None and sum(stats[name] or 0 for name in TOKENS) >= self.tokens:
             return f"the budget of {self.tokens:,} tokens is used up"
         if self.cost_usd is not None and (stats["cost_usd"] or 0) >= self.cost_usd:
             return f"the budget of ${self.cost_usd:g} is used up"
         return None
 
-    def tell_late(self) -> str:
+    def format_late(self) -> str:
         return f"the budget of {self.seconds:g} second{'' if self.seconds == 1 else 's'} is used up"
 
 
 class SpiralGuard:
-    """Counts how often the very same call failed, whatever else went well in between.
+    """Counts how often the same call failed, also if other calls succeeded in between.
 
-    It begins anew when the call goes well, and when something was written that had not been
-    before: after an edit, the same tests may well turn out differently.
+    The count restarts when the call succeeds, and when something new is written: after an edit,
+    the same tests may have another result.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class SpiralGuard:
         self.ended_by: str | None = None
 
     def refuse(self, tool: str, arguments: str) -> str | None:
-        """Why a call is not to be run, if so; `ended_by` is then set when it is once too often."""
+        """Return why a call must not run, or None; sets `ended_by` when the run must end."""
         key = name_call(tool, arguments)
         with self._lock:
             if self.ended_by is not None:
@@ -84,7 +84,7 @@ class SpiralGuard:
             return HINT.format(count=count)
 
     def see(self, tool: str, arguments: str, *, has_failed: bool) -> None:
-        """Note how a call that was run went."""
+        """Count the outcome of a call."""
         key = name_call(tool, arguments)
         with self._lock:
             if has_failed:
@@ -98,13 +98,13 @@ class SpiralGuard:
 
 
 def name_call(tool: str, arguments: str) -> bytes:
-    """What makes two calls the same, however their JSON is written.
+    """Return the key of a call; two calls with the same arguments have the same key.
 
     >>> name_call("f", '{"a": 1, "b": 2}') == name_call("f", '{"b":2,"a":1}')
     True
     """
     try:
-        told = msgspec.json.encode(msgspec.json.decode(arguments), order="sorted")
+        encoded = msgspec.json.encode(msgspec.json.decode(arguments), order="sorted")
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        told = arguments.encode("utf-8", "surrogatepass")
-    return tool.encode("utf-8", "surrogatepass") + b"\0" + told
+        encoded = arguments.encode("utf-8", "surrogatepass")
+    return tool.encode("utf-8", "surrogatepass") + b"\0" + encoded

@@ -1,10 +1,10 @@
-"""What a tool gives back, and the folder it works in."""
+"""What tools share: the context they run in, their results and errors."""
 
 import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,14 @@ from typing import Any
 from msgspec import Struct, field
 
 from relight.errors import RelightError
-from relight.models.endpoints import encode
+from relight.models.endpoints import encode_json
+from relight.work.processes import Ended, run_process
 
 LONGEST_SECONDS = 3600.0
 
 
-class Result(Struct, frozen=True, kw_only=True):
-    """A tool's answer: the text for the model, and what the record should know beside it."""
+class ToolResult(Struct, frozen=True, kw_only=True):
+    """A tool's result: the text for the model, and the facts for the record."""
 
     text: str
     is_error: bool = False
@@ -27,24 +28,25 @@ class Result(Struct, frozen=True, kw_only=True):
 
 
 class ToolError(Exception):
-    """What a tool cannot do, in words the model can act on."""
+    """Why a tool failed, in words the model can act on."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.message, self.hint = message, hint
 
 
-def tell(fields: dict[str, Any], **facts: Any) -> Result:
-    """A result as a JSON object, since models and verdicts read fields best."""
-    return Result(text=bytes(encode("the result", fields)).decode(), **facts)
+def make_result(fields: dict[str, Any], **facts: Any) -> ToolResult:
+    """Return a result whose text is a JSON object, since models and verdicts read fields best."""
+    return ToolResult(text=bytes(encode_json("the result", fields)).decode(), **facts)
 
 
-def tell_error(message: str, hint: str | None = None) -> Result:
-    return tell({"error": message, **({"hint": hint} if hint else {})}, is_error=True)
+def make_error(message: str, hint: str | None = None) -> ToolResult:
+    """Return a result that reports an error to the model."""
+    return make_result({"error": message, **({"hint": hint} if hint else {})}, is_error=True)
 
 
 class Halt:
-    """Ends what tools have under way when a run is left, so that nobody waits for it."""
+    """Ends running tools when a run ends, so that nothing waits for them."""
 
     def __init__(self) -> None:
         self._enders: list[Callable[[], None]] = []
@@ -53,7 +55,7 @@ class Halt:
 
     @contextmanager
     def ending_by(self, end: Callable[[], None]) -> Iterator[None]:
-        """What is done inside ends when `end` is called."""
+        """A block of work that calling `end` ends."""
         with self._lock:
             self._enders.append(end)
             is_over = self._is_over
@@ -73,14 +75,14 @@ class Halt:
             end()
 
 
-class Place(Struct, frozen=True):
-    """Where tools work, for how long, and how much they may say."""
+class ToolContext(Struct, frozen=True):
+    """Where tools work, for how long, and how much they may print."""
 
     folder: Path
     environment: dict[str, str]
     timeout_seconds: float = 120.0
     output_bytes: int = 200_000
-    # the moment, by the steady clock, when the whole run must be over
+    # when the whole run must end, by the monotonic clock
     deadline: float | None = None
     # whether pages may be fetched from this machine and its network
     allows_private: bool = False
@@ -89,49 +91,70 @@ class Place(Struct, frozen=True):
     def is_late(self) -> bool:
         return self.deadline is not None and time.monotonic() >= self.deadline
 
-    def limit_seconds(self, asked: float | None) -> float:
-        """How long something may take: as asked for, and no longer than there is time."""
-        limit = self.timeout_seconds if asked is None else asked
+    def limit_seconds(self, requested: float | None) -> float:
+        """Return the time limit: as requested, at most what is left of the run."""
+        limit = self.timeout_seconds if requested is None else requested
         if not math.isfinite(limit) or limit <= 0:
-            raise ToolError(f"{limit} is no time that something may take", "give seconds above 0")
+            raise ToolError(f"the time limit must be above 0 seconds, got {limit}")
         limit = min(limit, LONGEST_SECONDS)
         left = limit if self.deadline is None else self.deadline - time.monotonic()
         return max(min(limit, left), 0.1)
 
     def resolve(self, name: str) -> Path:
-        """The file of that name, which must lie inside the folder wherever links lead."""
+        """Return the path of a file, which must lie inside the folder after following links."""
         if "\0" in name:
-            raise ToolError("a file name cannot hold a NUL")
+            raise ToolError("a file name cannot contain NUL")
         path = Path(os.path.realpath(self.folder / name))
         if not path.is_relative_to(self.folder):
             raise ToolError(
-                f"{name!r} is outside of the working folder", f"name a file below {self.folder}"
+                f"{name!r} is outside the working folder", f"name a file inside {self.folder}"
             )
         return path
 
 
-def find_folder(folder: str | Path) -> Path:
-    """The working folder, which must be there."""
+def find_workdir(folder: str | Path) -> Path:
+    """Return the working folder; raise if it does not exist."""
     path = Path(folder).expanduser().resolve()
     if not path.is_dir():
         raise RelightError(f"there is no folder {path}", "name another with --workdir")
     return path
 
 
-def make_place(
+def make_context(
     folder: str | Path,
     *,
     secret_variables: tuple[str, ...] = (),
     timeout_seconds: float = 120.0,
     deadline: float | None = None,
     allows_private: bool = False,
-) -> Place:
-    """A folder to work in; commands there do not see the variables that hold keys."""
+) -> ToolContext:
+    """Return the context of a folder; its commands do not see the variables that hold keys."""
     environment = {k: v for k, v in os.environ.items() if k not in secret_variables}
-    return Place(
-        find_folder(folder),
+    return ToolContext(
+        find_workdir(folder),
         environment,
         timeout_seconds,
         deadline=deadline,
         allows_private=allows_private,
+    )
+
+
+def run_limited(
+    command: Sequence[str],
+    context: ToolContext,
+    seconds: float | None = None,
+    *,
+    told: str | None = None,
+) -> Ended:
+    """Run a command to its end, or end it with all its children when its time is over."""
+    return run_process(
+        command,
+        folder=context.folder,
+        seconds=context.limit_seconds(seconds),
+        environment=context.environment,
+        told=told,
+        output_bytes=context.output_bytes,
+        joins_errors=True,
+        ending_seconds=0,
+        ending_by=context.halt.ending_by,
     )

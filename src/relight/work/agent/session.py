@@ -1,0 +1,96 @@
+"""One recorded session of the agent, as `relight run`, jobs and experiments start it."""
+
+import time
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from relight.errors import RelightError
+from relight.intake.recorder import name_session, record
+from relight.models.endpoints import Endpoint, read_key
+from relight.store import Store
+from relight.warm.injection import render_template
+from relight.warm.library import find_template
+from relight.warm.provision import provision_session
+from relight.work.agent.context import find_workdir
+from relight.work.agent.loop import AgentResult, OnEvent, run_agent
+from relight.work.agent.models import MOA, Model, choose_model, find_endpoint
+from relight.work.agent.tools import choose_tools
+from relight.work.run_spec import RunSpec
+
+
+class SessionStart(Struct, frozen=True):
+    """What a session starts with: the template's name, the arm, and the text before the task."""
+
+    template: str | None = None
+    arm: str | None = None
+    text: str | None = None
+
+
+def run_prompt(
+    store: Store, prompt: str, spec: RunSpec, *, on_event: OnEvent | None = None
+) -> tuple[AgentResult, SessionStart]:
+    """Run the agent on a prompt, recorded in the store; return its result and its start."""
+    session_id = spec.session_id or name_session(time.time())
+    model = _choose_model(store, spec, session_id)
+    # errors in the settings are raised before anything is recorded
+    if not prompt.strip():
+        raise RelightError("there is no task", "say what is to be done")
+    for variable in model.key_variables:
+        read_key(variable)
+    choose_tools(spec.tools)
+    project = str(find_workdir(spec.folder))
+    start = find_start(
+        store,
+        prompt if spec.task is None else spec.task,
+        spec.template,
+        session_id=session_id,
+        tools=spec.tools,
+        project=project,
+    )
+    rec = record(store, session_id, model=model.name, provider=model.provider, project=project)
+    result = run_agent(
+        prompt,
+        model=model,
+        rec=rec,
+        tools=spec.tools,
+        folder=spec.folder,
+        seed=start.text,
+        budget=spec.budget,
+        max_tool_chars=spec.max_tool_chars,
+        tool_seconds=spec.tool_seconds,
+        allow_private_fetch=spec.allow_private_fetch,
+        on_event=on_event,
+    )
+    return result, start
+
+
+def _choose_model(store: Store, spec: RunSpec, session_id: str) -> Model:
+    endpoint = Endpoint(model=spec.model)
+    if not spec.model.startswith(MOA):
+        endpoint = find_endpoint(spec.model, base_url=spec.base_url, key_variable=spec.key_variable)
+    return choose_model(
+        spec.model, config=store.config, endpoint=endpoint, session_id=session_id, store=store
+    )
+
+
+def find_start(
+    store: Store,
+    task: str,
+    template: str,
+    *,
+    session_id: str,
+    tools: Sequence[str] | None = None,
+    project: str | None = None,
+) -> SessionStart:
+    """Return what to put before a task: nothing, a named template, or a similar one."""
+    if template == "none":
+        return SessionStart()
+    if template != "auto":
+        found = find_template(store, template)
+        return SessionStart(found.name, "warm", render_template(found))
+    given = provision_session(
+        store, task, session_id=session_id, source="relight", tools=tools, project=project
+    )
+    name = given.template.name if given.template else None
+    return SessionStart(name, given.arm, given.text if given.arm == "warm" else None)
