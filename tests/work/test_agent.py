@@ -154,9 +154,9 @@ def test_a_pattern_that_takes_forever_is_ended(tmp_path: Path) -> None:
         ("search_files", '{"pattern": "("}', "not a regular expression"),
         ("web_fetch", '{"url": "file:///etc/passwd"}', "not an http"),
         ("web_fetch", '{"url": "http://127.0.0.1:9/"}', "not a public address"),
-        ("terminal", '{"command": "ls", "timeout_seconds": "nan"}', "no time"),
-        ("terminal", '{"command": "ls", "timeout_seconds": -1}', "no time"),
-        ("execute_code", '{"code": "1", "timeout_seconds": "inf"}', "no time"),
+        ("terminal", '{"command": "ls", "timeout_seconds": "nan"}', "the time limit must be"),
+        ("terminal", '{"command": "ls", "timeout_seconds": -1}', "the time limit must be"),
+        ("execute_code", '{"code": "1", "timeout_seconds": "inf"}', "the time limit must be"),
     ],
 )
 def test_what_is_wrong_with_a_call_is_told_to_the_model(

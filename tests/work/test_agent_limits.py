@@ -79,7 +79,9 @@ def test_a_runs_time_counts_retries_waits_and_silence_and_is_told(
         found = read_session(store, find_session(store, "relight:run"))
     assert took < 2
     assert result.outcome == "failure"
-    assert (result.ended_by or "").startswith("the budget of 1 second is used up, during a model call")
+    assert (result.ended_by or "").startswith(
+        "the budget of 1 second is used up, during a model call"
+    )
     assert found["turns"][-1]["failure"]
     assert found["title"] == "Do the task"
 

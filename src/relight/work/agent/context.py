@@ -95,7 +95,7 @@ class ToolContext(Struct, frozen=True):
         """Return the time limit: as requested, at most what is left of the run."""
         limit = self.timeout_seconds if requested is None else requested
         if not math.isfinite(limit) or limit <= 0:
-            raise ToolError(f"the time limit must be above 0 seconds, got {limit}")
+            raise ToolError(f"the time limit must be a number of seconds above 0, got {limit}")
         limit = min(limit, LONGEST_SECONDS)
         left = limit if self.deadline is None else self.deadline - time.monotonic()
         return max(min(limit, left), 0.1)
