@@ -25,10 +25,10 @@ from relight.judging.kinds import classify_session
 from relight.judging.scoring import score_session
 from relight.stats.rates import auc
 from relight.store import Store, open_store
-from relight.warm import catalogue
+from relight.store.templates import insert_version
+from relight.warm import index
 from relight.warm.capture import Material, make_template
 from relight.warm.choice import rank_templates
-from relight.warm.library import write_version
 from relight.warm.seeds import extract_seed
 from relight.work.experiments import Session as Dealt
 from relight.work.experiments import compare
@@ -192,9 +192,9 @@ def _add_templates(store: Store, good: Sequence[Labelled]) -> dict[str, Labelled
             except Exception as error:  # noqa: BLE001 - a session without a call teaches nothing
                 print(f"{name}: {error}")
                 continue
-            write_version(database, place_template(database, made))
+            insert_version(database, place_template(database, made))
             taken[name] = one
-        catalogue.rebuild(database)
+        index.rebuild(database)
     return taken
 
 

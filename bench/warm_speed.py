@@ -13,9 +13,9 @@ from bench.measure import judge, relight, run
 from relight.chat.similarity import read_words
 from relight.ids import row_id
 from relight.store import open_store
-from relight.warm import catalogue
+from relight.store.templates import Template, insert_version
+from relight.warm import index
 from relight.warm.choice import choose_template
-from relight.warm.library import Template, write_version
 
 TEMPLATES = 10_000
 CHOOSE_MS, WARM_SECONDS = 50, 0.4
@@ -37,7 +37,7 @@ def measure_report() -> Iterator[Row]:
     dice = random.Random(3)
     with tempfile.TemporaryDirectory() as folder:
         with open_store(folder) as store, store.transaction() as database:
-            write_version(database, place_template(database, _invent_template(1, "a task")))
+            insert_version(database, place_template(database, _invent_template(1, "a task")))
             for number in range(REPORTED):
                 _add_dealt(database, f"s{number}", dice)
         seconds = run(relight("experiment", "report", "--home", folder, "--json"), {}).seconds
@@ -84,10 +84,10 @@ def measure_speed() -> Iterator[Row]:
         with open_store(folder) as store:
             with store.transaction() as database:
                 for number in range(TEMPLATES):
-                    write_version(
+                    insert_version(
                         database, place_template(database, _invent_template(number, invent(number)))
                     )
-                catalogue.rebuild(database)
+                index.rebuild(database)
             choose_template(store, "the first call in a process")
             spent = []
             for number in range(50):

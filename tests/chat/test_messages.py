@@ -26,7 +26,7 @@ from relight.errors import RelightError
 from relight.judging.features import measure_session
 from relight.judging.kinds import classify_session
 from relight.judging.scoring import score_session
-from relight.warm.examples import render_text, wrap_messages
+from relight.warm.injection import render_text, wrap_messages
 from relight.warm.seeds import extract_seed
 
 GOOD = [user("Look."), ask(call("a", "Read", path="x")), result("a", "text"), assistant("Seen.")]

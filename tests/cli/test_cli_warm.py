@@ -213,6 +213,6 @@ def test_an_empty_home_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_wrong_words_are_told(cli: Cli) -> None:
-    assert "say what the task is" in cli.run("warm", code=2)
+    assert "name the task" in cli.run("warm", code=2)
     assert "--remove goes with --install" in cli.run("warm", "x", "--remove", code=2)
     assert "no template 'none'" in cli.run("template", "show", "none", code=1)

@@ -10,10 +10,9 @@ import build_warm
 from relight.errors import RelightError
 from relight.names import slug
 from relight.store import Store
-from relight.warm.capture import capture_template
+from relight.warm.capture import capture_template, propose_name
 from relight.warm.curation import take_into_use
 from relight.warm.library import Template, find_template, read_templates, retire_template
-from relight.warm.naming import propose_name
 from relight.warm.sharing import export_template, import_template, read_foreign
 
 TASK = "Fix the rounding in the invoices module"

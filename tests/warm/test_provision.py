@@ -249,7 +249,7 @@ def test_agents_start_as_if_relight_were_not_there_when_it_is_switched_off(
 def test_a_budget_below_nothing_is_refused(tmp_path: Path) -> None:
     with (
         build_warm.open_warm(tmp_path) as store,
-        pytest.raises(RelightError, match="a budget of -1 tokens"),
+        pytest.raises(RelightError, match="budget must be at least 0 tokens, got -1"),
     ):
         relight.provision_session(store, LIKE, budget=-1)
 

@@ -34,7 +34,7 @@ from relight.chat.shorten import shorten_arguments, shorten_text
 from relight.chat.tokens import estimate_messages, estimate_tokens
 from relight.chat.validity import validate_messages
 from relight.errors import RelightError
-from relight.warm.examples import render_text, wrap_messages
+from relight.warm.injection import render_text, wrap_messages
 from relight.warm.seeds import extract_seed
 
 budgets = st.one_of(st.just((30, 2000)), st.tuples(st.integers(0, 40), st.integers(0, 3000)))

@@ -55,7 +55,7 @@ def test_settings_that_cannot_be_read_are_not_touched(tmp_path: Path) -> None:
     path = tmp_path / ".claude" / "settings.json"
     path.parent.mkdir()
     path.write_text("{ broken")
-    with pytest.raises(RelightError, match="not as Claude Code writes it"):
+    with pytest.raises(RelightError, match="is not valid Claude Code settings"):
         change("claude-code", tmp_path)
     assert path.read_text() == "{ broken"
 

@@ -232,7 +232,7 @@ def test_an_export_overwrites_templates_and_nothing_else(store: Store, tmp_path:
     made = build_warm.capture(store, TASK, name="package")
     other = tmp_path / "package.json"
     other.write_text('{"name": "shop"}')
-    with pytest.raises(RelightError, match="is no template"):
+    with pytest.raises(RelightError, match="is not a template"):
         export_template(made, tmp_path)
     assert other.read_text() == '{"name": "shop"}'
     path = export_template(made, tmp_path / "mine.json")
@@ -247,7 +247,7 @@ def test_what_a_deleted_template_achieved_is_not_the_next_ones(store: Store) -> 
     second = build_warm.capture(store, OTHER, TOOLS, name="second")
     assert second.id != first.id
     (row,) = read_stats(store)
-    assert (row["template"], row["warm"]) == ("second", 0)
+    assert (row.template, row.warm) == ("second", 0)
 
 
 def test_two_sessions_that_get_the_same_name_are_two_templates(store: Store) -> None:

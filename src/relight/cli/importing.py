@@ -11,6 +11,7 @@ from relight.errors import RelightError
 from relight.model import Imported
 from relight.sources import SOURCES, find_source
 from relight.store import Store
+from relight.store.templates import count_proposed
 from relight.text import size
 from relight.warm.automatic import import_and_propose
 
@@ -66,9 +67,7 @@ def _import_once(
     spent = time.monotonic() - started
     if is_quiet and not any(one.bytes or one.unreadable for one in done):
         return
-    ((candidates,),) = store.query(
-        "select count(*) from template where proposed_at >= ?", (round(began_at * 1000),)
-    )
+    candidates = count_proposed(store, since=round(began_at * 1000))
     if as_json:
         print_json({"sources": done, "candidates": candidates, "seconds": round(spent, 3)})
         return

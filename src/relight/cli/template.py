@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 
 import click
+from msgspec.structs import replace
 
 from relight.cli.options import (
     ask,
@@ -13,28 +14,43 @@ from relight.cli.options import (
     split_words,
     yes_option,
 )
-from relight.cli.template_exchange import auto, export, import_file
-from relight.warm.library import find_template, read_candidates, read_templates, read_versions
+from relight.cli.template_exchange import (
+    auto,
+    describe_origin,
+    describe_redactions,
+    describe_template,
+    export,
+    import_file,
+)
+from relight.warm.library import (
+    find_template,
+    read_candidates,
+    read_templates,
+    read_versions,
+    show_template,
+)
 
 
 @relight_group("template", example="relight template auto --dry-run")
 def command() -> None:
-    """Keep the best part of good sessions, to start others with.
+    """Manage templates: the best parts of good sessions, to start others with.
 
     A template is made only of a session that passes the quality gate and is known to have
-    succeeded. Secrets are taken out, and each change is a new version. Good sessions become
-    candidates when they are imported; those are not used until you accept them.
+    succeeded. Secrets are removed, and each change is a new version. Imports propose good
+    sessions as candidates, which are not used until you accept them.
     """
 
 
 @relight_command("create", example="relight template create codex:01a1dd31 --name fix-rounding")
 @click.argument("session")
-@click.option("--name", metavar="NAME", help="Else made of the task's words.")
-@click.option("--description", default="", metavar="TEXT", help="Else the task's first words.")
+@click.option("--name", metavar="NAME", help="By default, words of the task.")
+@click.option(
+    "--description", default="", metavar="TEXT", help="By default, the first words of the task."
+)
 @click.option("--tags", default="", metavar="T,…", help="Words to choose by.")
-@click.option("--project", metavar="P", help="Else the session's own.")
+@click.option("--project", metavar="P", help="By default, the session's.")
 @click.option("--outcome", type=click.Choice(("success", "failure", "unknown")), help="If known.")
-@click.option("--force", is_flag=True, help="Take it whatever the gate says; that is kept.")
+@click.option("--force", is_flag=True, help="Overrule the quality gate; the template records it.")
 @json_option
 def create(
     session: str,
@@ -51,7 +67,6 @@ def create(
     A name that is taken gets a new version.
     """
     from relight.cli import screen
-    from relight.cli.template_view import show_template, tell_redactions, tell_template
     from relight.warm.capture import capture_template
 
     with current_store() as store:
@@ -66,34 +81,33 @@ def create(
             outcome=outcome,
             force=force,
         )
-        gone = before - {one.name for one in read_templates(store, with_retired=False)}
+        retired = before - {one.name for one in read_templates(store, with_retired=False)}
     if as_json:
-        print_json(show_template(made) | {"made_way": sorted(gone)})
+        print_json(replace(show_template(made), made_way=sorted(retired)))
         return
-    screen.print_text(f"{made.name} version {made.version}: {tell_template(made)}")
-    screen.print_text(tell_redactions(made))
+    screen.print_text(f"{made.name} version {made.version}: {describe_template(made)}")
+    screen.print_text(describe_redactions(made))
     for rule in made.overruled:
         screen.print_text(f"overruled by --force: {rule}")
-    for one in sorted(gone):
+    for one in sorted(retired):
         screen.print_text(f"{one} retired to make room; `relight template restore` brings it back")
 
 
 @relight_command("list", example="relight template list --json")
 @click.option("--all", "with_all", is_flag=True, help="With candidates and retired ones.")
-@click.option("--candidates", is_flag=True, help="Only those that wait to be accepted.")
+@click.option("--candidates", is_flag=True, help="Only candidates.")
 @json_option
 def list_templates(with_all: bool, candidates: bool, as_json: bool) -> None:
     """List the templates in use."""
     from relight.cli import screen
-    from relight.cli.template_view import show_template
 
     with current_store() as store:
         waiting = read_candidates(store)
         found = [] if candidates else read_templates(store, with_retired=with_all)
     shown = [*found, *waiting] if with_all or candidates else found
     if as_json:
-        told = [show_template(one, with_seed=False) for one in shown]
-        print_json({"templates": told, "candidates": len(waiting)})
+        templates = [show_template(one, with_seed=False) for one in shown]
+        print_json({"templates": templates, "candidates": len(waiting)})
         return
     words = ("state", "category", "outcome") if with_all else ("category", "outcome")
     columns = [screen.Column("name", is_name=True)]
@@ -119,25 +133,24 @@ def list_templates(with_all: bool, candidates: bool, as_json: bool) -> None:
 
 @relight_command("show", example="relight template show fix-rounding")
 @click.argument("name")
-@click.option("--version", type=click.IntRange(1), help="Else the newest.")
+@click.option("--version", type=click.IntRange(1), help="By default, the newest.")
 @json_option
 def show(name: str, version: int | None, as_json: bool) -> None:
-    """Show a template, and the text that a session would get."""
+    """Show a template, and the text that a session gets."""
     from relight.cli import screen
-    from relight.cli.template_view import show_template, tell_origin, tell_redactions, tell_template
     from relight.warm.injection import render_template
 
     with current_store() as store:
         found = find_template(store, name, version=version)
         versions = [one.version for one in read_versions(store, name)]
     if as_json:
-        print_json(show_template(found) | {"versions": versions})
+        print_json(replace(show_template(found), versions=versions))
         return
     screen.print_text(f"{found.name} version {found.version} of {len(versions)}", style="bold")
     screen.print_text(found.description)
-    screen.print_text(tell_template(found))
-    screen.print_text(tell_redactions(found))
-    for line in tell_origin(found):
+    screen.print_text(describe_template(found))
+    screen.print_text(describe_redactions(found))
+    for line in describe_origin(found):
         screen.print_text(line)
     screen.print_text("\n" + render_template(found))
 
@@ -160,9 +173,9 @@ def delete(name: str, yes: bool) -> None:
 
 @relight_command("retire", example='relight template retire fix-rounding --why "old layout"')
 @click.argument("name")
-@click.option("--why", default="a person said so", metavar="TEXT", help="In a few words.")
+@click.option("--why", default="a person said so", metavar="TEXT", help="The reason.")
 def retire(name: str, why: str) -> None:
-    """Take a template out of use, or decline a candidate; it is kept."""
+    """Take a template out of use, or decline a candidate, without deleting it."""
     from relight.cli.screen import clean
     from relight.warm.library import retire_template
 
@@ -174,14 +187,14 @@ def retire(name: str, why: str) -> None:
 @relight_command("restore", example="relight template restore fix-rounding")
 @click.argument("name")
 def restore(name: str) -> None:
-    """Bring a retired template back into use."""
+    """Put a retired template back into use."""
     _take_into_use([name])
 
 
 @relight_command("accept", example="relight template accept fix-rounding")
 @click.argument("names", nargs=-1, required=True)
 def accept(names: Sequence[str]) -> None:
-    """Take candidates into use; `relight template show` shows what they say."""
+    """Put candidates into use; `relight template show` shows their content."""
     _take_into_use(names)
 
 
@@ -196,9 +209,9 @@ def _take_into_use(names: Sequence[str]) -> None:
             if found.state == "live":
                 click.echo(f"{clean(name)} is in use")
                 continue
-            gone = take_into_use(store, found)
+            retired = take_into_use(store, found)
             click.echo(f"{clean(name)} is in use")
-            for one in gone:
+            for one in retired:
                 click.echo(f"{clean(one.name)} retired to make room")
             if why := find_harm(store, found):
                 click.echo(f"it will retire again when it is chosen: {why}", err=True)
@@ -207,7 +220,7 @@ def _take_into_use(names: Sequence[str]) -> None:
 @relight_command("stats", example="relight template stats --json")
 @json_option
 def stats(as_json: bool) -> None:
-    """Show what each version of each template achieved."""
+    """Show the results of each version of each template."""
     from relight.cli import screen
     from relight.warm.results import read_stats
 
@@ -221,11 +234,10 @@ def stats(as_json: bool) -> None:
     columns += [screen.Column("unkn.", is_spare=True), screen.Column("state", is_number=False)]
     shown = [
         [
-            row["template"],
-            str(row["version"]),
-            *(screen.count(row[name]) for name in ("warm", "cold", "success", "failure")),
-            screen.count(row["unknown"]),
-            f"retired: {row['retired_why']}" if row["retired_at"] else "live",
+            row.template,
+            str(row.version),
+            *map(screen.count, (row.warm, row.cold, row.success, row.failure, row.unknown)),
+            f"retired: {row.retired_why}" if row.retired_at else "live",
         ]
         for row in rows
     ]

@@ -1,4 +1,4 @@
-"""Templates from recorded sessions by themselves, from files and into files."""
+"""Templates from recorded sessions, from files and into files, and a template in words."""
 
 from pathlib import Path
 
@@ -12,28 +12,64 @@ from relight.cli.options import (
     relight_command,
     yes_option,
 )
+from relight.warm.library import WARNINGS, Template
+
+
+def describe_template(template: Template) -> str:
+    """Return a template's category, size, score and outcome in words."""
+    score = "no score" if template.score is None else f"score {template.score:.2f}"
+    line = f"{template.category}, {template.tokens} tokens, {score}, outcome {template.outcome}"
+    warning = WARNINGS.get(template.outcome)
+    return f"{line}\n{warning}" if warning else line
+
+
+def describe_redactions(template: Template) -> str:
+    """Return how many secrets were removed, by rule."""
+    if not template.redactions:
+        return "redaction removed nothing"
+    parts = ", ".join(f"{count} {rule}" for rule, count in sorted(template.redactions.items()))
+    return f"redaction removed: {parts}"
+
+
+def describe_origin(template: Template) -> list[str]:
+    """Return lines about a template's source, its evidence and its state."""
+    lines = []
+    if template.source_session:
+        lines.append(f"made of {template.source_session}")
+    if template.provenance:
+        known = ", ".join(f"{name} {value}" for name, value in template.provenance.items())
+        lines.append(f"imported: {known}")
+    lines += [f"evidence: {one}" for one in template.evidence]
+    lines += [f"overruled by --force: {rule}" for rule in template.overruled]
+    match template.state:
+        case "retired":
+            lines.append(f"retired: {template.retired_why}")
+        case "candidate":
+            lines.append("a candidate, not used until `relight template accept` takes it")
+    return lines
 
 
 @relight_command("auto", example="relight template auto --dry-run")
-@click.option("--dry-run", is_flag=True, help="Only tell which sessions would do.")
+@click.option("--dry-run", is_flag=True, help="Only list the sessions that would do.")
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="How many at most."
 )
 @json_option
 def auto(dry_run: bool, limit: int, as_json: bool) -> None:
-    """Take candidates into use, and make templates of sessions that clear a high bar.
+    """Accept candidates, and make templates of sessions that clear a high bar.
 
-    Known successes of at least 20 messages and 5 calls, of which at most 5 % failed, the newest
-    first. What is nearly the same as a template in use is left out, and so is what no room is
-    left for: nothing in use has to go. `[templates] auto` in the settings says what an import
-    does by itself: candidates, use or off.
+    The bar is a known success, at least 20 messages and 5 calls, and at most 5 % failed calls.
+    The newest sessions come first. Sessions nearly the same as a template in use are left out.
+    No template in use retires to make room. `[templates] auto` in the settings says what each
+    import does: candidates, use or off.
     """
     from relight.cli import screen
+    from relight.store.templates import count_successes
     from relight.warm.automatic import capture_candidates
 
     with current_store() as store:
         found = capture_candidates(store, dry_run=dry_run, limit=limit)
-        ((good,),) = store.query("select count(*) from session where outcome = 'success'")
+        good = count_successes(store)
     made = [one for one in found if one.template]
     if as_json:
         rows = [
@@ -48,8 +84,8 @@ def auto(dry_run: bool, limit: int, as_json: bool) -> None:
         print_json({"dry_run": dry_run, "candidates": rows})
         return
     for one in found:
-        told = f"→ {one.template.name}" if one.template else f"left out: {one.reason}"
-        click.echo(screen.clean(f"{one.session} {told}"))
+        result = f"→ {one.template.name}" if one.template else f"left out: {one.reason}"
+        click.echo(screen.clean(f"{one.session} {result}"))
     click.echo(f"{len(made)} template{'s' * (len(made) != 1)} {'to make' if dry_run else 'made'}")
     if not found:
         known = f"of {good} sessions known to have succeeded" if good else "no success is known:"
@@ -78,26 +114,25 @@ def export(name: str, place: Path) -> None:
 
 @relight_command("import", example="relight template import fix-rounding.json")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--name", metavar="NAME", help="In place of the file's own.")
+@click.option("--name", metavar="NAME", help="Replaces the name in the file.")
 @yes_option
 def import_file(file: Path, name: str | None, yes: bool) -> None:
-    """Take in a template from a file, after showing what it says.
+    """Add a template from a file, after showing its content.
 
-    It is text by someone else: read it before you agree.
+    The text is somebody else's: read it before you agree.
     """
     from relight.cli import screen
-    from relight.cli.template_view import tell_origin, tell_redactions, tell_template
     from relight.warm.injection import render_template
     from relight.warm.sharing import import_template, read_foreign
 
     with current_store() as store:
         found = read_foreign(store, file, name=name)
-        screen.print_text(tell_template(found))
-        screen.print_text(tell_redactions(found))
-        for line in tell_origin(found):
+        screen.print_text(describe_template(found))
+        screen.print_text(describe_redactions(found))
+        for line in describe_origin(found):
             screen.print_text(line)
         screen.print_text("\n" + render_template(found) + "\n")
         if not yes:
-            ask(f"take in {screen.clean(found.name)}?")
+            ask(f"add {screen.clean(found.name)}?")
         made = import_template(store, found)
     click.echo(f"{screen.clean(made.name)} is in use")

@@ -1,7 +1,9 @@
 import sys
+from importlib import import_module
 from typing import Any
 
 import click
+from msgspec import UNSET, Struct, UnsetType
 
 from relight.cli.options import (
     current_home,
@@ -13,28 +15,43 @@ from relight.cli.options import (
     split_words,
     yes_option,
 )
+from relight.judging.kinds import CATEGORIES
+from relight.warm.agents.settings import AGENTS
+from relight.warm.injection import FORMATS
 
-FORMATS = ("text", "openai", "anthropic", "hermes")
-AGENTS = ("claude-code", "hermes")
-CATEGORIES = ("coding", "research", "ops", "general")
+
+class WarmStart(Struct, frozen=True, kw_only=True):
+    """What a session begins with, as JSON."""
+
+    provision: str
+    session: str
+    arm: str
+    template: str | None
+    template_version: int | None
+    similarity: float | None
+    reason: str
+    text: str | UnsetType | None = UNSET
+    messages: list[Any] | UnsetType | None = UNSET
 
 
 @relight_command("warm", example='relight warm "Fix the rounding in invoices" --project .')
 @click.argument("task", required=False)
-@click.option("--session", metavar="ID", help="The new session's own id, to join it later.")
+@click.option("--session", metavar="ID", help="The new session's id, to join it later.")
 @click.option(
-    "--format", "form", type=click.Choice(FORMATS), default="text", help="How the seed is printed."
+    "--format", "form", type=click.Choice(list(FORMATS)), default="text", help="How to print it."
 )
-@click.option("--category", type=click.Choice(CATEGORIES), help="Only templates of this kind.")
-@click.option("--tags", default="", metavar="T,…", help="Tags that the template must have.")
+@click.option("--category", type=click.Choice(CATEGORIES), help="Only templates of this category.")
+@click.option("--tags", default="", metavar="T,…", help="Only templates with these tags.")
 @click.option("--tools", metavar="T,…", help="The tools that the session has.")
 @click.option("--project", metavar="P", help="The project's folder; its templates come first.")
 @click.option(
     "--budget", type=click.IntRange(0), default=2000, show_default=True, help="Tokens at most."
 )
-@click.option("--install", type=click.Choice(AGENTS), help="Add warm starts to an agent.")
-@click.option("--remove", is_flag=True, help="With --install: take them out again.")
-@click.option("--hook", type=click.Choice(["claude-code"]), hidden=True)
+@click.option("--install", type=click.Choice(list(AGENTS)), help="Add warm starts to an agent.")
+@click.option("--remove", is_flag=True, help="With --install: remove them again.")
+@click.option(
+    "--hook", type=click.Choice([name for name in AGENTS if AGENTS[name].hook]), hidden=True
+)
 @yes_option
 @json_option
 def command(
@@ -52,15 +69,15 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Print what a new session should begin with, and keep on record that it did.
+    """Print what a new session should begin with, and record it.
 
-    The template whose task is most like TASK, as text or messages; a share of sessions is held
-    out and gets nothing, and so does a task that no template is like. What it changed is shown by
-    `relight experiment report`. With --install an agent asks by itself, on the first prompt of
-    each session.
+    That is the template whose task is most like TASK, as text or messages. A share of sessions
+    is held out and gets nothing, and so does a task that is like no template. `relight
+    experiment report` shows the effect. With --install an agent requests it on the first prompt
+    of each session.
     """
     if hook:
-        _answer_hook()
+        _answer_hook(hook)
         return
     if install:
         from relight.cli.warm_install import install_agent
@@ -70,8 +87,7 @@ def command(
     if remove:
         raise click.UsageError("--remove goes with --install")
     if not task or not task.strip():
-        raise click.UsageError("say what the task is: relight warm TASK")
-    from relight.warm.injection import as_format
+        raise click.UsageError("name the task: relight warm TASK")
     from relight.warm.provision import provision_session
 
     with current_store() as store:
@@ -85,19 +101,21 @@ def command(
             project=name_project(project),
             budget=budget,
         )
-    messages = None if given.messages is None else as_format(given.messages, form)
+    messages = None if given.messages is None else FORMATS[form](given.messages)
     if as_json:
-        shown: dict[str, Any] = {
-            "provision": given.id,
-            "session": given.session_id,
-            "arm": given.arm,
-            "template": given.template.name if given.template else None,
-            "template_version": given.template.version if given.template else None,
-            "similarity": given.similarity,
-            "reason": given.reason,
-        }
-        shown |= {"text": given.text} if form == "text" else {"messages": messages}
-        print_json(shown)
+        print_json(
+            WarmStart(
+                provision=given.id,
+                session=given.session_id,
+                arm=given.arm,
+                template=given.template.name if given.template else None,
+                template_version=given.template.version if given.template else None,
+                similarity=given.similarity,
+                reason=given.reason,
+                text=given.text if form == "text" else UNSET,
+                messages=UNSET if form == "text" else messages,
+            )
+        )
         return
     click.echo(f"{given.arm}: {given.reason} (session {given.session_id})", err=True)
     if form == "text" and given.text:
@@ -106,10 +124,8 @@ def command(
         print_json(messages)
 
 
-def _answer_hook() -> None:
-    """Answer Claude Code's hook; whatever goes wrong here, its session goes on."""
-    from relight.warm.agents.claude_hook import answer_prompt
-
-    answer = answer_prompt(sys.stdin.buffer.read(), home=current_home())
-    if answer:
+def _answer_hook(agent: str) -> None:
+    """Answer an agent's hook. An error here never stops the agent's session."""
+    module = import_module(str(AGENTS[agent].hook))
+    if answer := module.answer_prompt(sys.stdin.buffer.read(), home=current_home()):
         click.echo(answer)

@@ -13,6 +13,8 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 S = TypeVar("S", bound=Struct)
+# an open transaction, which other rooms pass on without using it
+Connection = sqlite3.Connection
 
 
 @cache

@@ -1,7 +1,7 @@
-"""Templates made by themselves: of recorded sessions that clear a high bar.
+"""Templates made without a person's request, from recorded sessions that clear a high bar.
 
 After an import they are candidates, which wait for a person: sessions hold text from anywhere, and
-templates that people chose have helped agents where those that nobody looked at did not.
+in studies only templates that people had chosen helped agents.
 """
 
 import logging
@@ -18,40 +18,24 @@ from relight.judging.scoring import score_session
 from relight.model import Imported
 from relight.reports.weights import read_weights
 from relight.store import Store
-from relight.warm.capture import find_failed_rules, make_template
+from relight.store.templates import Bar, find_good_sessions, take_due
+from relight.warm.capture import find_failed_rules, make_template, read_material
 from relight.warm.curation import find_neighbours, refuse_crowding, refuse_duplicate, refuse_twin
 from relight.warm.library import (
     Template,
     add_version,
-    delete_rows,
+    delete_templates,
     read_candidates,
     restore_template,
 )
-from relight.warm.material import read_material
 
-FAILURE_RATE = 0.05
-LEAST_CALLS, LEAST_MESSAGES = 5, 20
-LOOKED_AT = 200
-# of an import: how many are made and how long it may take, and when a session is over
+BAR = Bar(least_calls=5, least_messages=20, failure_rate=0.05)
+CHECKED = 200
+# limits of the work after an import, and the time after which a quiet session is over
 PROPOSED = 20
 PROPOSE_SECONDS = 0.5
 QUIET_MS = 3_600_000
-TAPE_BYTES = 2_000_000  # compressed; what is longer is left to `template auto`
-# Known successes whose calls hardly ever failed, the newest first; made of before are left out.
-_BAR = f"""
-    from session
-    where outcome = 'success' and root_id = session.id and is_frozen = 0
-        and (select sum(tool_calls) >= {LEAST_CALLS}
-                and sum(tool_failures) <= {FAILURE_RATE} * sum(tool_calls)
-            from session_day where session_id = session.id)
-        and (select sum(messages) from session_words where session_id = session.id)
-            >= {LEAST_MESSAGES}
-        and not exists (
-            select 1 from template_version where source_session = source || ':' || key)
-"""
-_NEWEST = "order by started_at desc, session.id"
-# a line of a chat file is a whole session, and one that was told how it went has ended
-_IS_OVER = "(coalesce(ended_at, 0) <= ? or source = 'chat' or told_outcome is not null)"
+TAPE_BYTES = 2_000_000  # compressed; longer sessions are left to `template auto`
 
 logger = logging.getLogger("relight")
 
@@ -67,34 +51,33 @@ class Candidate(Struct, frozen=True):
 def capture_candidates(
     store: Store, *, dry_run: bool = False, tags: Sequence[str] = (), limit: int = 20
 ) -> list[Candidate]:
-    """Take the candidates that wait, and make templates of the sessions that clear the bar.
+    """Accept the waiting candidates, and make templates of the sessions that clear the bar.
 
-    None of those in use has to go for one: where a project's category is full, it is left out.
-    With `dry_run` it is only told which they would be.
+    No live template retires for one: if a project's category is full, it is left out. With
+    `dry_run` nothing is stored.
     """
-    planned: list[Template] = []  # what a dry run would have made
+    planned: list[Template] = []  # by a dry run
     waiting = read_candidates(store)[:limit]
-    found = [_take(store, one, planned, dry_run=dry_run) for one in waiting]
-    names = f"select session.id, source || ':' || key {_BAR} {_NEWEST} limit {LOOKED_AT}"
-    for session_id, name in store.query(names):
+    found = [_accept(store, one, planned, dry_run=dry_run) for one in waiting]
+    for session in find_good_sessions(store, BAR, limit=CHECKED):
         if sum(one.template is not None for one in found) >= limit:
             break
         try:
-            template = _make(store, session_id, tags)
+            template = _make(store, session.id, tags)
             refuse_twin(store, template, planned)
             refuse_crowding(store, template, planned)
             if dry_run:
                 planned.append(template)
             else:
                 template = add_version(store, template, is_new=True)
-            found.append(Candidate(name, template, "clears the bar"))
+            found.append(Candidate(session.name, template, "clears the bar"))
         except RelightError as error:
-            found.append(Candidate(name, None, error.message))
+            found.append(Candidate(session.name, None, error.message))
     return found
 
 
 def import_and_propose(store: Store, **options: Any) -> list[Imported]:
-    """Import what is new and keep the best of it as candidates.
+    """Import new records and propose the best sessions as candidates.
 
     `options` are those of `import_all`.
     """
@@ -111,10 +94,10 @@ def propose_candidates(
     now: int | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[Template]:
-    """Keep what an import brought and clears the bar as candidates, or as the settings say.
+    """Add imported sessions that clear the bar as candidates, or as the settings say.
 
-    It is bounded in number and time, since an import must not be slower for it; sessions that
-    may still be going on are looked at again by a later one.
+    Number and time are limited, so that imports stay fast. Sessions that may still go on are
+    checked again after a later import.
     """
     mode = store.config.templates.auto
     if mode == "off":
@@ -122,7 +105,8 @@ def propose_candidates(
     at = int(time.time() * 1000) if now is None else now
     until = clock() + PROPOSE_SECONDS
     made: list[Template] = []
-    for session_id in _find_quiet(store, touched, at):
+    ready = take_due(store, touched, BAR, over_before=at - QUIET_MS, tape_bytes=TAPE_BYTES)
+    for session_id in ready:
         if len(made) >= PROPOSED or clock() > until:
             break
         try:
@@ -134,45 +118,26 @@ def propose_candidates(
                 refuse_twin(store, template, read_candidates(store))
                 made.append(_propose(store, template, at))
         except RelightError:
-            continue  # `template auto` tells why
-        except Exception as error:  # noqa: BLE001 - what was imported stays, however strange
+            continue  # `template auto` reports why
+        except Exception as error:  # noqa: BLE001 - no error here may fail an import
             logger.warning("no candidate of session %s: %r", session_id, error)
     return made
 
 
-def _find_quiet(store: Store, touched: Collection[int], now: int) -> list[int]:
-    """Those of these sessions, and of the ones put off, that clear the bar and are over."""
-    with store.transaction() as database:
-        database.executemany(
-            "insert or ignore into candidate_due values (?)", [(one,) for one in touched]
-        )
-        rows = database.execute(
-            f"select session.id, {_IS_OVER} {_BAR}"
-            " and session.id in (select session_id from candidate_due)"
-            " and (select sum(length(records)) from tape_part where session_id = session.id) <= ?"
-            f" {_NEWEST}",
-            (now - QUIET_MS, TAPE_BYTES),
-        ).fetchall()
-        database.execute("delete from candidate_due")
-        database.executemany(
-            "insert into candidate_due values (?)", [(one,) for one, is_over in rows if not is_over]
-        )
-    return [one for one, is_over in rows if is_over]
-
-
 def _propose(store: Store, template: Template, now: int) -> Template:
-    """Keep a candidate; the oldest of its kind goes where too many wait."""
-    kept = add_version(store, replace(template, proposed_at=now), is_new=True)
+    """Add a candidate; the oldest of its category is deleted if too many wait."""
+    added = add_version(store, replace(template, proposed_at=now), is_new=True)
     most = store.config.templates.max_live_per_category
-    waiting = find_neighbours(read_candidates(store), kept)
+    waiting = find_neighbours(read_candidates(store), added)
     waiting.sort(key=lambda one: (one.proposed_at or 0, one.id))
-    with store.transaction() as database:
-        for one in waiting[: len(waiting) - most] if most else ():
-            delete_rows(database, one.id)
-    return kept
+    if most and len(waiting) > most:
+        delete_templates(store, waiting[: len(waiting) - most])
+    return added
 
 
-def _take(store: Store, waiting: Template, planned: list[Template], *, dry_run: bool) -> Candidate:
+def _accept(
+    store: Store, waiting: Template, planned: list[Template], *, dry_run: bool
+) -> Candidate:
     session = waiting.source_session or waiting.name
     try:
         refuse_duplicate(store, waiting)

@@ -1,35 +1,70 @@
-"""From a good session to a template: judged, extracted, redacted, compared, kept."""
+"""From a good session to a template: judged, extracted, redacted, compared, stored."""
 
 import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from hashlib import blake2b
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
+from relight.chat.injected import skip_injected
 from relight.chat.messages import read_entries
 from relight.chat.shorten import clean_text
 from relight.chat.similarity import LIMIT, Vector, read_words
 from relight.chat.tokens import estimate_messages
-from relight.chat.validity import validate_messages
-from relight.checks import check_text
+from relight.chat.validity import check_messages, validate_messages
+from relight.checks import check_text, describe, refuse
 from relight.errors import RelightError
 from relight.judging.scoring import Score, score_session
+from relight.names import slug
+from relight.redact import redact
+from relight.reports.sessions import find_session
+from relight.reports.transcript import read_transcript
 from relight.reports.weights import read_weights
 from relight.store import Store
+from relight.store.template_words import read_calibration, read_rarities
+from relight.store.templates import read_source_session
 from relight.text import strip_hidden
 from relight.warm.curation import drop_candidates, find_objections, retire_weakest
 from relight.warm.library import Template, add_version, check_name, check_words
-from relight.warm.material import Material as Material
-from relight.warm.material import read_material, redact_messages, take_material
-from relight.warm.naming import propose_name
 from relight.warm.seeds import extract_seed
 
 OUTCOMES = ("success", "failure", "unknown")
 _PLACEHOLDER = re.compile(r"\[redacted:([\w-]+):")
+
+SHORT_WORDS = 8  # a task of so few words is its own name
+NAME_WORDS, NAME_WORDS_LEAST = 5, 3
+NAME_CHARACTERS = 40
+COMMON = 0.1  # of all templates: a word that more of them hold is too common for a name
+# a name is for lists and files: greetings and people's names do not belong there
+_GREETING = re.compile(
+    r"\W*(?:hi|hello|hey|dear|greetings|good (?:morning|afternoon|evening|day))\b"
+    r"(?: there| all| everyone| team)?[\s,.!:;–-]*",
+    re.IGNORECASE,
+)
+_PERSON = re.compile(
+    r"\b(?:(?i:my (?:\w+ )?name(?: is|'s|’s)|name:)\s+\w+|(?i:i am|i'm|i’m)\s+[A-Z]\w+)"
+    r"(?:[ -][A-Z]\w+){0,2}(?i:\s+and\b)?[\s,.!:;–-]*"
+)
+_WORD = re.compile(r"\w+")
+
+
+class Material(Struct, frozen=True, kw_only=True):
+    """A session that a template can be made from: redacted, with what is known of its outcome."""
+
+    messages: list[dict[str, Any]]
+    calls: list[dict[str, Any]]
+    outcome: str
+    evidence: list[str]
+    source_session: str | None = None
+    project: str | None = None
+    title: str | None = None
 
 
 def capture_template(
@@ -46,15 +81,15 @@ def capture_template(
     force: bool = False,
     now: int | None = None,
 ) -> Template:
-    """Keep the most instructive part of a session as a template, if it is worth it.
+    """Add the most instructive part of a session to the library, if it is good enough.
 
-    It must pass the quality gate, there must be evidence that it succeeded, and it must not be
-    nearly the same as another; `force` overrules all that, which is kept with the template. With
-    `messages` the session need not be in the store. A name that is taken gets a new version.
-    Beyond the number of live templates that a project's category may have, the weakest retires.
+    The session must pass the quality gate and must be known to have succeeded, and the template
+    must not be nearly the same as another. `force` overrules all that, and the template records
+    it. With `messages` the session need not be in the store. A name that is taken gets a new
+    version. If the project's category then has too many live templates, the weakest retires.
     """
     if outcome is not None and outcome not in OUTCOMES:
-        raise RelightError(f"{outcome!r} is not an outcome", f"say one of {', '.join(OUTCOMES)}")
+        raise RelightError(f"{outcome!r} is not an outcome", f"use one of {', '.join(OUTCOMES)}")
     if name is not None:
         check_name(name)
     check_words(tags=tags)
@@ -65,8 +100,8 @@ def capture_template(
     else:
         material = take_material(store, session_id, messages=messages, calls=calls)
     if outcome is not None:
-        told = [f"told when it was captured: {outcome}"]
-        material = replace(material, outcome=outcome, evidence=told + material.evidence)
+        given = [f"told when it was captured: {outcome}"]
+        material = replace(material, outcome=outcome, evidence=given + material.evidence)
     score = score_session(material.messages, calls=material.calls, weights=read_weights(store))
     failed = find_failed_rules(score, material)
     if failed and not force:
@@ -90,15 +125,85 @@ def capture_template(
     if objections and not force:
         raise objections[0]
     failed += [one.message for one in objections]
-    template = replace(template, overruled=failed)
-    kept = add_version(store, template, is_new=name is None)
-    drop_candidates(store, kept)
-    retire_weakest(store, kept, now=now)
-    return kept
+    added = add_version(store, replace(template, overruled=failed), is_new=name is None)
+    drop_candidates(store, added)
+    retire_weakest(store, added, now=now)
+    return added
+
+
+def read_material(store: Store, session_id: str | int) -> Material:
+    """Return the material of a recorded session."""
+    if not isinstance(session_id, int):
+        session_id = find_session(store, clean_text(str(session_id)))
+    transcript = read_transcript(store, session_id)
+    session = read_source_session(store, session_id)
+    return Material(
+        messages=redact_messages(store, transcript.messages),
+        calls=transcript.calls,
+        outcome=session.outcome or "unknown",
+        evidence=msgspec.json.decode(session.outcome_evidence or "[]"),
+        source_session=session.name,
+        project=session.project,
+        title=session.title,
+    )
+
+
+def take_material(
+    store: Store,
+    session_id: object,
+    *,
+    messages: Iterable[Mapping[str, Any]],
+    calls: Iterable[Mapping[str, Any]] | None,
+) -> Material:
+    """Return the material of a session given by a program, which need not be in the store."""
+    own = list(skip_injected(check_messages(_check_list("messages", messages))))
+    facts = [] if calls is None else _check_list("calls", calls)
+    if not all(isinstance(call, Mapping) for call in facts):
+        raise refuse("calls", "must be a list of objects", 'as {"call_id": …, "is_error": …}')
+    return Material(
+        messages=redact_messages(store, own),
+        calls=[dict(call) for call in facts],
+        outcome="unknown",
+        evidence=[],
+        source_session=None if session_id is None else clean_text(str(session_id)),
+    )
+
+
+def _check_list(name: str, values: Any) -> list[Any]:
+    """Return the values as a list; raise if they are a text or an object."""
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+        raise refuse(name, f"must be a list of OpenAI chat {name}, not {describe(values)}")
+    return list(values)
+
+
+def redact_messages(store: Store, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the messages without secrets, by today's rules."""
+    try:
+        data = b"\n".join(msgspec.json.encode(_make_plain(message)) for message in messages)
+    except RecursionError as error:
+        raise RelightError("the messages are nested too deeply") from error
+    clean = redact(data, key=store.redaction_key)
+    return [msgspec.json.decode(line) for line in clean.split(b"\n") if line]
+
+
+def _make_plain(value: Any) -> Any:
+    """Return a value as JSON can hold it; programs mix their own objects into messages."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {clean_text(str(name)): _make_plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple | AbstractSet):
+        return [_make_plain(one) for one in value]
+    try:
+        return msgspec.to_builtins(value)
+    except (TypeError, ValueError):
+        return describe(value)
 
 
 def find_failed_rules(score: Score, material: Material) -> list[str]:
-    """The rules of the gate that a session does not pass, each with its figure."""
+    """Return the rules of the quality gate that a session fails, each with its figure."""
     failed = []
     if not score.is_proficient:
         failed.append(
@@ -112,7 +217,8 @@ def find_failed_rules(score: Score, material: Material) -> list[str]:
             " at most 10% of at least 3 may"
         )
     if material.outcome == "failure":
-        failed.append(f"it failed: {_first(material.evidence)}")
+        why = material.evidence[0] if material.evidence else "no evidence is recorded"
+        failed.append(f"it failed: {why}")
     elif material.outcome != "success":
         failed.append(
             "its outcome is unknown: nothing shows that it succeeded"
@@ -132,15 +238,15 @@ def make_template(
     project: str | None = None,
     now: int | None = None,
 ) -> Template:
-    """The template that a session makes, not yet kept."""
+    """Return the template of a session, not yet in the library."""
     seed = redact_messages(store, extract_seed(material.messages, calls=material.calls))
     if not any(message.get("tool_calls") for message in seed):
         raise RelightError("there is no working call in it to learn from")
     if problems := validate_messages(seed):
         raise RelightError(f"the seed is not valid: {problems[0]}", "please report this")
     entries = read_entries(material.messages)
-    asked = (strip_hidden(one.text) for one in entries if one.role == "user")
-    task = next((text for text in asked if text.strip()), "")
+    texts = (strip_hidden(one.text) for one in entries if one.role == "user")
+    task = next((text for text in texts if text.strip()), "")
     title = material.title or task
     flat = " ".join(task.split())
     if flat.startswith(title.rstrip("… ")):  # its first words, as most agents title a session
@@ -175,12 +281,12 @@ def make_template(
 
 
 def count_redactions(text: str) -> dict[str, int]:
-    """How often each rule of redaction took something out of a text."""
+    """Return how many secrets each rule of redaction removed from a text."""
     return dict(Counter(_PLACEHOLDER.findall(text)))
 
 
 def read_actions(calls: Iterable[Mapping[str, Any]]) -> Vector:
-    """The words of what was done: tools and their arguments."""
+    """Return the weighed words of tool calls: tools and arguments."""
     functions = (call["function"] for call in calls)
     text = " ".join(f"{function['name']} {function['arguments']}" for function in functions)
     words = read_words(text)
@@ -188,8 +294,39 @@ def read_actions(calls: Iterable[Mapping[str, Any]]) -> Vector:
 
 
 def hash_seed(seed: Sequence[Mapping[str, Any]]) -> str:
+    """Return a hash by which equal seeds are recognised."""
     return blake2b(msgspec.json.encode(seed), digest_size=8).hexdigest()
 
 
-def _first(evidence: Sequence[str]) -> str:
-    return evidence[0] if evidence else "no evidence was kept"
+def propose_name(store: Store, text: str, *, category: str, project: str | None) -> str:
+    """Return a name from the words of a task; the library adds a number if it is taken."""
+    plain = _PERSON.sub(" ", _GREETING.sub("", text[:LIMIT], count=1))
+    words = plain.split()
+    if len(words) > SHORT_WORDS:
+        words = _find_rare_words(store, plain)
+    name = slug(" ".join(words), limit=NAME_CHARACTERS)
+    return name or slug(f"{category} {PurePath(project or '').name}", limit=NAME_CHARACTERS)
+
+
+def _find_rare_words(store: Store, text: str) -> list[str]:
+    """Return the first words that few templates hold, or the rarest if fewer than two are rare.
+
+    In running text a capital letter begins a sentence or a name, so such words are left out.
+    """
+    stems = {
+        word: list(found)
+        for word in _WORD.findall(text)
+        if word.islower() and not any(map(str.isdigit, word)) and (found := read_words(word))
+    }
+    with store.reading() as database:
+        most = COMMON * read_calibration(database).live
+        known = read_rarities(database, {stem for found in stems.values() for stem in found})
+    held = {
+        word: min(known[stem].holding if stem in known else 0 for stem in found)
+        for word, found in stems.items()
+    }
+    rare = [word for word in held if held[word] <= most]
+    if len(rare) > 1:
+        return rare[:NAME_WORDS]
+    rarest = sorted(held, key=held.__getitem__)[:NAME_WORDS_LEAST]
+    return [word for word in held if word in rarest]

@@ -1,4 +1,4 @@
-"""Which template a new task should begin with, and why; often the right answer is none."""
+"""Which template a new task should begin with, and why; often the right choice is none."""
 
 import random
 from collections.abc import Sequence
@@ -9,22 +9,84 @@ from msgspec import Struct
 from relight.chat.shorten import clean_text
 from relight.chat.similarity import cosine, read_words
 from relight.checks import describe, refuse
+from relight.errors import RelightError
+from relight.judging.kinds import CATEGORIES
 from relight.store import Store
-from relight.warm import catalogue, results
-from relight.warm.gate import make_gate
-from relight.warm.library import Template, read_by_id
-from relight.warm.nearest import Near, find_alike, find_holders, name_facet, read_calibration
+from relight.store.sql import Connection
+from relight.store.template_words import read_calibration
+from relight.store.templates import read_live_ids
+from relight.warm import index, results
+from relight.warm.index import Near, find_floor, find_holders
+from relight.warm.injection import read_tools
+from relight.warm.library import Template, check_words, read_by_id
 
 COMPARED = 12
 LISTED = 50
-NEAR = 0.95  # of the nearest: what comes this close is decided by what each achieved
-# what full agreement adds to a likeness: no more than what counts as nearly the same
+NEAR = 0.95  # of the nearest: within this share, results decide
+# what full agreement adds to a similarity: no more than the share that counts as near
 CONSENSUS_WORTH = 1 - NEAR
 NOTHING = "no template is like this task"
+# the share of a template's tools that the session must have
+TOOLS_SHARE = 0.9
+_ROUNDING = 1e-9
+
+
+class Wanted(Struct, frozen=True):
+    """What a session asks of a template.
+
+    Category, tags and tools exclude templates; project and agent only rank them.
+    """
+
+    category: str | None = None
+    tags: frozenset[str] = frozenset()
+    # None if the session's tools are not known
+    tools: frozenset[str] | None = None
+    project: str | None = None
+    # the name of a source; other agents name their tools differently
+    agent: str | None = None
+
+    def explain(self, template: Template) -> str | None:
+        """Return why a template is excluded; None if it is not."""
+        if self.category not in (None, template.category):
+            return f"its category is {template.category}, not {self.category}"
+        if missing := sorted(self.tags.difference(template.tags)):
+            return f"it has no tag {', '.join(missing)}"
+        lacking = sorted(set(template.tools) - (self.tools or set()))
+        most = (1 - TOOLS_SHARE + _ROUNDING) * len(template.tools)
+        if self.tools is not None and len(lacking) > most:
+            return f"it calls {', '.join(lacking)}, which the session lacks"
+        return None
+
+    def find_allowed(self, database: Connection) -> set[int] | None:
+        """Return the live templates that are not excluded; None if all are allowed."""
+        sets = [set(find_holders(database, "tag", tag)) for tag in self.tags]
+        if self.category is not None:
+            sets.append(set(find_holders(database, "category", self.category)))
+        if self.tools is not None:
+            shares = index.find_lacking(database, self.tools)
+            limit = 1 - TOOLS_SHARE + _ROUNDING
+            if lacking := {one for one, share in shares.items() if share > limit}:
+                sets.append(read_live_ids(database) - lacking)
+        return set.intersection(*sets) if sets else None
+
+
+def make_wanted(
+    *,
+    category: str | None = None,
+    tags: Sequence[str] = (),
+    tools: Sequence[object] | None = None,
+    project: str | None = None,
+    agent: str | None = None,
+) -> Wanted:
+    """Return what a session asks for, validated."""
+    if category is not None and category not in CATEGORIES:
+        raise RelightError(f"there is no category {category!r}", f"use {', '.join(CATEGORIES)}")
+    check_words(tags=tags)
+    return Wanted(category, frozenset(tags), read_tools(tools), project, agent)
 
 
 class Choice(Struct, frozen=True):
-    """A template for a task: how like it the task is, and what spoke for it."""
+    """A template for a task, the similarity of the two, and the reasons for it."""
 
     template: Template
     similarity: float
@@ -43,25 +105,12 @@ def choose_template(
     agent: str | None = None,
     rng: random.Random | None = None,
 ) -> Choice | None:
-    """The template to begin a task with; None where nothing is like it.
+    """Return the template to begin a task with; None if no template is like it.
 
-    One that was shown to do harm is retired on the way.
+    A template that proves harmful is retired instead of chosen.
     """
-    for choice in rank_templates(
-        store,
-        task,
-        category=category,
-        tags=tags,
-        tools=tools,
-        project=project,
-        agent=agent,
-        rng=rng,
-    ):
-        if not choice.is_above_floor:
-            continue
-        if not results.retire_if_harmful(store, choice.template):
-            return choice
-    return None
+    wanted = make_wanted(category=category, tags=tags, tools=tools, project=project, agent=agent)
+    return choose(store, check_task(task), wanted, rng=rng)
 
 
 def rank_templates(
@@ -75,31 +124,48 @@ def rank_templates(
     agent: str | None = None,
     rng: random.Random | None = None,
 ) -> list[Choice]:
-    """Live templates that fit, best first: by likeness of the task, the same project before others.
+    """Return the live templates that fit, best first.
 
-    Then come those of the same `agent`, a source's name: another's call their tools otherwise.
-    Near-equals are ranked by what they achieved (Thompson sampling; without `rng`, dice thrown by
-    the task's own words), and before anything is known of that by how much they agree with the
-    others on what to do. Neither makes up for a task that is clearly less like this one.
+    Templates of the same project come first, then those of the same `agent`, a source's name.
+    Within these groups the similarity of the task decides. Near-equals are ranked by their
+    results (Thompson sampling; without `rng`, seeded by the task), and without results by how
+    much they agree with the others on what to do.
     """
-    task = check_task(task)
-    gate = make_gate(category=category, tags=tags, tools=tools)
-    catalogue.heal(store)
+    wanted = make_wanted(category=category, tags=tags, tools=tools, project=project, agent=agent)
+    return rank(store, check_task(task), wanted, rng=rng)
+
+
+def choose(
+    store: Store, task: str, wanted: Wanted, *, rng: random.Random | None = None
+) -> Choice | None:
+    """Return the best template that is similar enough and not harmful; None if there is none."""
+    for choice in rank(store, task, wanted, rng=rng):
+        if choice.is_above_floor and not results.retire_if_harmful(store, choice.template):
+            return choice
+    return None
+
+
+def rank(
+    store: Store, task: str, wanted: Wanted, *, rng: random.Random | None = None
+) -> list[Choice]:
+    """Return the live templates that fit, best first, as `rank_templates` does."""
+    index.heal(store)
+    wishes = {"project": wanted.project, "agent": wanted.agent}
     with store.reading() as database:
         kin = [
-            find_holders(database, [name_facet(kind, value)] if value is not None else [])
-            for kind, value in (("project", project), ("agent", agent))
+            find_holders(database, kind, value) if value is not None else {}
+            for kind, value in wishes.items()
         ]
-        near = find_alike(
+        near = index.find_alike(
             database,
             read_words(task),
-            limit=LISTED // (1 + (project is not None) + (agent is not None)),
-            among=gate.find_allowed(database),
+            limit=LISTED // (1 + sum(value is not None for value in wishes.values())),
+            among=wanted.find_allowed(database),
             group=lambda one: (one in kin[0], one in kin[1]),
         )
         calibration = read_calibration(database)
     places = [
-        _Place(one, calibration.find_floor(one), *(one.template_id in some for some in kin))
+        _Place(one, find_floor(calibration, one), *(one.template_id in some for some in kin))
         for one in near
     ]
     places.sort(key=lambda one: one.standing, reverse=True)
@@ -110,11 +176,11 @@ def rank_templates(
     _add_consensus(ranked[:COMPARED])
     _settle_ties(store, ranked, rng or random.Random(task))
     ranked.sort(key=lambda one: one.standing, reverse=True)
-    return [one.tell(project, agent) for one in ranked]
+    return [one.explain(wanted) for one in ranked]
 
 
 def check_task(task: object) -> str:
-    """The text of a task, whatever it says, without what no request can carry."""
+    """Return the text of a task without characters that no request can carry."""
     if not isinstance(task, str):
         raise refuse("task", f"must be a text, not {describe(task)}")
     return clean_text(task)
@@ -128,15 +194,27 @@ def explain_nothing(
     tags: Sequence[str] = (),
     tools: Sequence[object] | None = None,
 ) -> str:
-    """Why no template is given for a task: none is like it, or what keeps the nearest out."""
-    gate = make_gate(category=category, tags=tags, tools=tools)
-    nearest = next((one for one in rank_templates(store, task) if one.is_above_floor), None)
-    why = gate.explain(nearest.template) if nearest else None
-    return f"{nearest.template.name} is like this task, but {why}" if nearest and why else NOTHING
+    """Return why no template is given for a task: none is like it, or the nearest is excluded."""
+    return explain_absence(store, task, make_wanted(category=category, tags=tags, tools=tools))
+
+
+def explain_absence(store: Store, task: str, wanted: Wanted) -> str:
+    """Return why `choose` found nothing; only excluded templates need another search."""
+    if wanted.category is None and not wanted.tags and wanted.tools is None:
+        return NOTHING
+    with store.reading() as database:
+        near = index.find_alike(database, read_words(task), limit=LISTED)
+        calibration = read_calibration(database)
+    nearest = next((one for one in near if one.alike >= find_floor(calibration, one)), None)
+    if nearest is None:
+        return NOTHING
+    template = read_by_id(store, [nearest.template_id])[nearest.template_id]
+    why = wanted.explain(template)
+    return f"{template.name} is like this task, but {why}" if why else NOTHING
 
 
 class _Place(Struct, frozen=True):
-    """Where a template stands by its likeness to the task, and by where it comes from."""
+    """A template's place by the similarity of its task and by where it comes from."""
 
     near: Near
     floor: float
@@ -149,7 +227,7 @@ class _Place(Struct, frozen=True):
 
     @property
     def rank(self) -> tuple[bool, bool, bool]:
-        """What goes before any likeness, once there is enough of it."""
+        """Return what precedes the similarity, once that is above the floor."""
         is_above = self.is_above_floor
         return is_above, is_above and self.is_same_project, is_above and self.is_same_agent
 
@@ -170,15 +248,15 @@ class _Ranked(Struct):
         worth = self.place.near.alike * (1 + CONSENSUS_WORTH * self.consensus)
         return self.place.rank, self.draw, worth, self.template.name
 
-    def tell(self, project: str | None, agent: str | None) -> Choice:
+    def explain(self, wanted: Wanted) -> Choice:
         similarity, place = self.place.near.alike, self.place
         reasons = [f"its task is {similarity:.0%} like this one"]
         if not place.is_above_floor:
             reasons.append(f"that is below the floor of {place.floor:.0%}: none is given")
-        if project is not None:
+        if wanted.project is not None:
             same = "the same" if place.is_same_project else "another"
             reasons.append(f"it is of {same} project")
-        if agent is not None and place.is_same_agent:
+        if wanted.agent is not None and place.is_same_agent:
             reasons.append("it is of the same agent")
         if self.consensus:
             reasons.append(f"{self.consensus:.0%} agreement with others like it on what to do")
@@ -188,10 +266,9 @@ class _Ranked(Struct):
 
 
 def _add_consensus(ranked: Sequence[_Ranked]) -> None:
-    """Give each how alike its actions are, on average, to those of the others.
+    """Set the mean similarity of each template's actions to those of the others.
 
-    How often a word stands in them is left out: who does a thing over and over does not agree
-    the more with those who do it once.
+    Every word counts once: doing a thing repeatedly is no more agreement than doing it once.
     """
     done = [dict.fromkeys(one.template.actions, 1.0) for one in ranked]
     sums = [0.0] * len(ranked)
@@ -204,9 +281,9 @@ def _add_consensus(ranked: Sequence[_Ranked]) -> None:
 
 
 def _settle_ties(store: Store, ranked: Sequence[_Ranked], rng: random.Random) -> None:
-    """Among those nearly as like the task as the first, draw a success rate from each's record.
+    """Draw a success rate for each template nearly as similar as the first.
 
-    Where none has a record the draws would only shuffle them.
+    Without any known results the draws would only shuffle them.
     """
     places = [one.place for one in ranked]
     close = [
@@ -223,4 +300,4 @@ def _settle_ties(store: Store, ranked: Sequence[_Ranked], rng: random.Random) ->
         return
     for one, posterior in zip(close, posteriors, strict=True):
         one.draw = rng.betavariate(posterior.a, posterior.b)
-        one.achieved = posterior.tell()
+        one.achieved = posterior.describe()

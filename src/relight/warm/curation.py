@@ -1,51 +1,47 @@
-"""Few and good: no template twice, and no more of a kind than a person could look after."""
+"""Few and good templates: no duplicates, and no more in a category than a person can review."""
 
 from collections.abc import Sequence
 
 from relight.chat.similarity import Vector, cosine, rarity, read_words
 from relight.errors import RelightError
 from relight.store import Store
-from relight.warm import catalogue, results
+from relight.store.template_words import read_calibration, read_rarities
+from relight.store.templates import find_same_seed
+from relight.warm import index, results
 from relight.warm.library import (
     Template,
-    delete_rows,
+    delete_templates,
     read_by_id,
     read_candidates,
     read_neighbours,
     restore_template,
     retire_template,
 )
-from relight.warm.nearest import (
-    find_alike,
-    find_holders,
-    name_facet,
-    read_calibration,
-    read_rarities,
-)
 
-# of task and of actions: what is as alike as this in both is the same template again
+# similarity of task and of actions above which two templates are duplicates
 DUPLICATE = 0.9
 COMPARED = 20
-# what is known of how the sessions ended, the weakest first
+# outcomes of the source sessions, the weakest first
 _OUTCOMES = ("failure", "unknown", "success")
 
 
 def find_objections(store: Store, template: Template) -> list[RelightError]:
-    """What speaks against a template beside those in use; only a person may overrule it.
+    """Return the objections to a template beside the live ones; only a person may overrule them.
 
-    The very same seed in the same project is refused at once.
+    Raise if a live template of the project has the same seed.
     """
     found = (find_duplicate(store, template), find_weakness(store, template))
     return [objection for objection in found if objection]
 
 
 def refuse_duplicate(store: Store, template: Template) -> None:
+    """Raise if a live template is nearly the same."""
     if duplicate := find_duplicate(store, template):
         raise duplicate
 
 
 def find_duplicate(store: Store, template: Template) -> RelightError | None:
-    """The objection to what is in use already: a task and actions all but the same."""
+    """Return the objection that a live template has nearly the same task and actions, if any."""
     for other in _find_near(store, template):
         if other.content_hash == template.content_hash:
             raise RelightError(f"{other.name} holds the same already")
@@ -60,30 +56,30 @@ def find_duplicate(store: Store, template: Template) -> RelightError | None:
 
 
 def refuse_twin(store: Store, template: Template, waiting: Sequence[Template]) -> None:
-    """Refuse what waits to be taken already."""
+    """Raise if a waiting candidate is nearly the same."""
     for other in waiting:
         if compare(store, template, other) >= DUPLICATE:
             raise RelightError(f"it is nearly the same as the candidate {other.name}")
 
 
 def compare(store: Store, template: Template, other: Template) -> float:
-    """How alike two templates are in task and actions; of different projects, not at all."""
+    """Return the similarity of two templates in task and actions; 0 in different projects."""
     if other.project != template.project:
         return 0.0
     actions = cosine(template.actions, other.actions)
-    if actions < DUPLICATE:  # the words of the tasks, which are dear to read, could only lower it
+    if actions < DUPLICATE:  # the tasks' words, which are slow to read, could only lower it
         return actions
     tasks = read_words(template.task), read_words(other.task)
     is_counted = other.id != 0 and other.state == "live"
-    return min(actions, cosine(*tasks), _compare_telling(store, *tasks, is_counted=is_counted))
+    return min(actions, cosine(*tasks), _compare_rare(store, *tasks, is_counted=is_counted))
 
 
-def _compare_telling(store: Store, task: Vector, other: Vector, *, is_counted: bool) -> float:
-    """How alike two tasks are in what tells tasks apart here.
+def _compare_rare(store: Store, task: Vector, other: Vector, *, is_counted: bool) -> float:
+    """Return the similarity of two tasks in the words that distinguish tasks here.
 
-    A word that every task holds weighs nothing: instructions may make up nine tenths of all of
-    them. Nor do numbers, by which runs of the same task differ. `is_counted` says that the other
-    one is in the catalogue; the first is not yet.
+    A word that every task holds weighs nothing: instructions may make up nine tenths of all
+    tasks. Numbers, by which runs of the same task differ, weigh nothing either. `is_counted`
+    says that the other task is in the index; the first is not.
     """
     words = [word for word in {**task, **other} if not any(map(str.isdigit, word))]
     with store.reading() as database:
@@ -101,44 +97,37 @@ def _compare_telling(store: Store, task: Vector, other: Vector, *, is_counted: b
 
 
 def _find_near(store: Store, template: Template) -> Sequence[Template]:
-    """The templates of its project that a template could be the same as."""
-    catalogue.heal(store)
+    """Return the templates of the same project that a template could duplicate."""
+    index.heal(store)
     with store.reading() as database:
-        own = set(find_holders(database, [name_facet("project", template.project or "")]))
-        near = find_alike(database, read_words(template.task), limit=COMPARED, among=own)
-    same = store.query(
-        "select template.id from template join template_version on template_id = template.id"
-        " where retired_at is null and proposed_at is null and content_hash = ? and project is ?",
-        (template.content_hash, template.project),
-    )
-    ids = [*(one.template_id for one in near), *(found for (found,) in same)]
+        own = set(index.find_holders(database, "project", template.project or ""))
+        near = index.find_alike(database, read_words(template.task), limit=COMPARED, among=own)
+    ids = [*(one.template_id for one in near), *find_same_seed(store, template)]
     return list(read_by_id(store, ids).values())
 
 
-def drop_candidates(store: Store, kept: Template) -> None:
-    """Let go of the candidates that a template kept now makes needless."""
-    gone = [
+def drop_candidates(store: Store, added: Template) -> None:
+    """Delete the candidates that a new template makes redundant."""
+    redundant = [
         one
         for one in read_candidates(store)
-        if one.id != kept.id
+        if one.id != added.id
         and (
-            one.source_session == kept.source_session
-            or (one.content_hash, one.project) == (kept.content_hash, kept.project)
+            one.source_session == added.source_session
+            or (one.content_hash, one.project) == (added.content_hash, added.project)
         )
     ]
-    with store.transaction() as database:
-        for one in gone:
-            delete_rows(database, one.id)
+    delete_templates(store, redundant)
 
 
 def find_neighbours(templates: Sequence[Template], template: Template) -> list[Template]:
-    """Those of a template's project and category."""
+    """Return those templates that share a template's project and category."""
     place = (template.project, template.category)
     return [one for one in templates if (one.project, one.category) == place]
 
 
 def refuse_crowding(store: Store, template: Template, planned: Sequence[Template] = ()) -> None:
-    """Refuse a template for which another would have to go, beside those only planned yet."""
+    """Raise if another template would have to retire, counting the planned ones."""
     most = store.config.templates.max_live_per_category
     there = len(read_neighbours(store, template)) + len(find_neighbours(planned, template))
     if most and there >= most:
@@ -148,14 +137,14 @@ def refuse_crowding(store: Store, template: Template, planned: Sequence[Template
 
 
 def take_into_use(store: Store, template: Template) -> list[Template]:
-    """Put a template into use that is retired or waits; given are those that had to make room."""
+    """Make a retired template or candidate live; return those that retired for it."""
     for objection in find_objections(store, template):
         raise objection
     return retire_weakest(store, restore_template(store, template.name))
 
 
 def find_weakness(store: Store, template: Template) -> RelightError | None:
-    """The objection to a template for which one would have to go that has more to show."""
+    """Return the objection that a template with a better outcome would have to retire, if any."""
     own = _OUTCOMES.index(template.outcome)
     for one in find_weakest(store, template):
         if _OUTCOMES.index(one.outcome) > own:
@@ -169,22 +158,22 @@ def find_weakness(store: Store, template: Template) -> RelightError | None:
 
 
 def find_weakest(store: Store, template: Template, *, now: int | None = None) -> list[Template]:
-    """Those that have to go for a template, the weakest first.
+    """Return the templates that must retire for a new one, the weakest first.
 
-    What their sessions came to goes before what each achieved since, which all begin with alike;
-    a score says the least. Among its equals a newcomer is never the weakest: it is of today.
+    The outcome of the source session decides first, then the results, then the score, then age.
+    The new template itself is never among them.
     """
     if not (most := store.config.templates.max_live_per_category):
         return []
     others = [one for one in read_neighbours(store, template) if one.name != template.name]
     if len(others) < most:
         return []
-    achieved = results.read_posteriors(store, others, now=now)
+    posteriors = results.read_posteriors(store, others, now=now)
     ranked = sorted(
-        zip(others, achieved, strict=True),
+        zip(others, posteriors, strict=True),
         key=lambda pair: (
             _OUTCOMES.index(pair[0].outcome),
-            round(pair[1].a / (pair[1].a + pair[1].b), 6),
+            round(pair[1].rate, 6),
             pair[0].score or 0.0,
             pair[0].created_at,
         ),
@@ -193,10 +182,10 @@ def find_weakest(store: Store, template: Template, *, now: int | None = None) ->
 
 
 def retire_weakest(store: Store, added: Template, *, now: int | None = None) -> list[Template]:
-    """Keep to the number of live templates that a project's category may have."""
-    gone = find_weakest(store, added, now=now)
+    """Retire what exceeds the number of live templates in a category, and return it."""
+    weakest = find_weakest(store, added, now=now)
     most = store.config.templates.max_live_per_category
-    for one in gone:
+    for one in weakest:
         why = f"the weakest of more than {most} in {added.category} when {added.name} came"
         retire_template(store, one.name, why=why, now=now)
-    return gone
+    return weakest

@@ -1,4 +1,4 @@
-"""Starting a session warm, or cold to compare: decided once, recorded before anything is given."""
+"""How a session begins, warm or cold for comparison: decided once, recorded before it begins."""
 
 import os
 import random
@@ -14,26 +14,22 @@ from msgspec import Struct
 from relight.chat.shorten import clean_text
 from relight.errors import RelightError
 from relight.redact import find_secrets
-from relight.store import Store
-from relight.warm.choice import Choice, check_task, choose_template, explain_nothing
-from relight.warm.examples import wrap_messages
-from relight.warm.injection import count_text_tokens, fit_seed, render_template
-from relight.warm.library import Template, find_template
+from relight.store import Store, provisions, templates
+from relight.store.provisions import Decision
+from relight.warm.choice import Choice, check_task, choose, explain_absence, make_wanted
+from relight.warm.injection import count_text_tokens, fit_seed, render_template, wrap_messages
+from relight.warm.library import Template
 from relight.warm.units import Message
 
 Arm = Literal["warm", "cold"]
 
 BUDGET = 2000
-# set to `off`, agents that Relight was added to start as if it were not there
+# if this variable is `off`, agents with Relight installed start cold
 SWITCH = "RELIGHT_WARM"
-COLUMNS = (
-    "id, session_key, source, arm, template_id, version, similarity, reason, project, category,"
-    " tokens, created_at"
-)
 
 
 class Provision(Struct, frozen=True, kw_only=True):
-    """What a session was given to begin with; `text` and `messages` are the same in two forms."""
+    """What a session begins with; `text` and `messages` are two forms of the same template."""
 
     id: str
     arm: str
@@ -43,23 +39,6 @@ class Provision(Struct, frozen=True, kw_only=True):
     text: str | None = None
     messages: list[Message] | None = None
     session_id: str = ""
-
-
-class _Decision(Struct, frozen=True, kw_only=True):
-    """A row of the table: also of a cold session, with the template it would have had."""
-
-    id: str
-    session_key: str
-    source: str | None
-    arm: str
-    template_id: int | None
-    version: int | None
-    similarity: float | None
-    reason: str
-    project: str | None
-    category: str | None
-    tokens: int | None
-    created_at: int
 
 
 def provision_session(
@@ -75,37 +54,29 @@ def provision_session(
     source: str | None = None,
     now: int | None = None,
 ) -> Provision:
-    """What a new session should begin with, on record before it is given.
+    """Return what a new session should begin with, and record it first.
 
-    A share of sessions is held out, by a hash of the session's id. A session that asks again gets
-    the same again, so that the beginning of its conversation stays as it was.
+    A share of sessions is held out, by a hash of the session's id. A second request for the same
+    session gets the same result, so that the beginning of its conversation does not change.
     """
     if budget < 0:
-        raise RelightError(f"a budget of {budget} tokens is none", "give 0 or more")
+        raise RelightError(f"budget must be at least 0 tokens, got {budget}")
     task = check_task(task)
     own_id = f"p{token_hex(8)}"
     session_id = None if session_id is None else clean_text(str(session_id))
     if session_id is not None and ":" in session_id and source is None:
         source, session_id = _split_name(session_id)
     key = session_id or own_id
-    if kept := _find_decision(store, key):
-        return _give_again(store, kept, budget=budget, tools=tools)
-    choice = choose_template(
-        store,
-        task,
-        category=category,
-        tags=tags,
-        tools=tools,
-        project=project,
-        agent=source,
-        rng=random.Random(f"choice {key}"),
-    )
+    if earlier := provisions.find_decision(store, key):
+        return _repeat(store, earlier, budget=budget, tools=tools)
+    wanted = make_wanted(category=category, tags=tags, tools=tools, project=project, agent=source)
+    choice = choose(store, task, wanted, rng=random.Random(f"choice {key}"))
     template, arm, reason = (
         _deal(store, choice, key, budget=budget, tools=tools)
         if choice
-        else (None, "cold", explain_nothing(store, task, category=category, tags=tags, tools=tools))
+        else (None, "cold", explain_absence(store, task, wanted))
     )
-    decision = _Decision(
+    decision = Decision(
         id=own_id,
         session_key=key,
         source=source,
@@ -119,10 +90,10 @@ def provision_session(
         tokens=count_text_tokens(template) if template and arm == "warm" else None,
         created_at=int(time.time() * 1000) if now is None else now,
     )
-    _record(store, decision)
-    kept = _find_decision(store, key) or decision
-    if kept.id != decision.id:  # another process was asked for the same session meanwhile
-        return _give_again(store, kept, budget=budget, tools=tools)
+    provisions.insert_decision(store, decision)
+    recorded = provisions.find_decision(store, key) or decision
+    if recorded.id != decision.id:  # another process decided for the same session meanwhile
+        return _repeat(store, recorded, budget=budget, tools=tools)
     return _make(decision, template)
 
 
@@ -134,7 +105,7 @@ def _deal(
     budget: int,
     tools: Sequence[object] | None,
 ) -> tuple[Template | None, Arm, str]:
-    """What there is to give of a choice, the arm and why; also of what is held out."""
+    """Return the fitted template, also of a session that is held out, the arm and the reason."""
     seed = fit_seed(choice.template, budget=budget, tools=tools)
     if not seed:
         among = "" if tools is None else " with these tools"
@@ -149,57 +120,38 @@ def _deal(
 
 
 def is_switched_off(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether agents are to start without being asked, as they are in an experiment."""
+    """True if agents are to start cold, as they are inside an experiment."""
     environment = os.environ if environment is None else environment
     return environment.get(SWITCH) == "off"
 
 
 def is_held_out(session_key: str, share: float) -> bool:
-    """Whether a session is held out cold: the same session always, and the share of all."""
+    """True if a session is held out cold: always for the same session, and for a share of all."""
     digest = blake2b(f"hold out {session_key}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") < share * 2**64
 
 
 def _split_name(name: str) -> tuple[str | None, str]:
-    """A session's source and id from `source:id`; ids of some agents have colons themselves."""
+    """Return a session's source and id from `source:id`; ids of some agents contain colons."""
     from relight.sources import is_source
 
     source, _, key = name.partition(":")
     return (source, key) if key and is_source(source) else (None, name)
 
 
-def _record(store: Store, decision: _Decision, *, experiment_id: int | None = None) -> None:
-    values = (*msgspec.structs.astuple(decision), experiment_id)
-    marks = ", ".join("?" * len(values))
-    with store.transaction() as database:
-        database.execute(
-            f"insert or ignore into provision ({COLUMNS}, experiment_id) values ({marks})", values
-        )
-
-
-def _find_decision(store: Store, session_key: str) -> _Decision | None:
-    rows = store.query(f"select {COLUMNS} from provision where session_key = ?", (session_key,))
-    names = [name.strip() for name in COLUMNS.split(",")]
-    return _Decision(**dict(zip(names, rows[0], strict=True))) if rows else None
-
-
-def _give_again(
-    store: Store, decision: _Decision, *, budget: int, tools: Sequence[object] | None
+def _repeat(
+    store: Store, decision: Decision, *, budget: int, tools: Sequence[object] | None
 ) -> Provision:
     fitted = None
     if decision.arm == "warm":
-        rows = store.query("select name from template where id = ?", (decision.template_id,))
-        if rows:
-            try:
-                template = find_template(store, rows[0][0], version=decision.version)
-            except RelightError:
-                return _make(decision, None)
-            if seed := fit_seed(template, budget=budget, tools=tools):
-                fitted = msgspec.structs.replace(template, seed=seed)
+        name = templates.find_name(store, decision.template_id)
+        template = templates.read_template(store, name, version=decision.version) if name else None
+        if template and (seed := fit_seed(template, budget=budget, tools=tools)):
+            fitted = msgspec.structs.replace(template, seed=seed)
     return _make(decision, fitted)
 
 
-def _make(decision: _Decision, template: Template | None) -> Provision:
+def _make(decision: Decision, template: Template | None) -> Provision:
     if decision.arm != "warm":
         template = None
     given: dict[str, Any] = {}
@@ -231,9 +183,9 @@ def record_start(
     tokens: int | None = None,
     now: int | None = None,
 ) -> str:
-    """Put on record how a session of an experiment begins; gives the provision's id."""
+    """Record how a session of an experiment begins; return the provision's id."""
     own_id = f"p{token_hex(8)}"
-    decision = _Decision(
+    decision = Decision(
         id=own_id,
         session_key=session_key,
         source=source,
@@ -246,16 +198,13 @@ def record_start(
         category=template.category if template else None,
         tokens=tokens,
         created_at=int(time.time() * 1000) if now is None else now,
+        experiment_id=experiment_id,
     )
-    _record(store, decision, experiment_id=experiment_id)
+    provisions.insert_decision(store, decision)
     return own_id
 
 
 def rename_session(store: Store, provision_id: str, session: str) -> None:
-    """Join a provision to the session that followed, where its id was not known before."""
+    """Join a provision to the session that followed, whose id was not known before."""
     source, key = _split_name(session)
-    with store.transaction() as database:
-        database.execute(
-            "update or ignore provision set session_key = ?, source = ? where id = ?",
-            (key, source, provision_id),
-        )
+    provisions.move_decision(store, provision_id, key, source)

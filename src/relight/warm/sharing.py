@@ -1,4 +1,4 @@
-"""Templates as files, with care: none leaves with a secret in it, and a foreign one is data."""
+"""Templates as files: none is exported with a secret in it, and an imported one is only data."""
 
 import time
 from pathlib import Path
@@ -16,12 +16,12 @@ from relight.judging.kinds import Category, TaskType
 from relight.names import file_name
 from relight.redact import find_secrets
 from relight.store import Store
+from relight.store.templates import has_name
 from relight.text import strip_hidden
 from relight.times import write_time
-from relight.warm.capture import count_redactions, hash_seed, read_actions
+from relight.warm.capture import count_redactions, hash_seed, read_actions, redact_messages
 from relight.warm.curation import find_objections, retire_weakest
 from relight.warm.library import NAME_LIMIT, Template, add_version, check_name
-from relight.warm.material import redact_messages
 from relight.warm.seeds import extract_seed
 
 FORMAT = "relight-template/1"
@@ -34,8 +34,8 @@ Words = Annotated[str, Meta(max_length=ITEM_CHARACTERS)]
 Items = Annotated[list[Words], Meta(max_length=ITEMS_LIMIT)]
 
 
-class _File(Struct, forbid_unknown_fields=True, kw_only=True):
-    """What a template's file holds: data, and nothing that is ever run."""
+class _TemplateFile(Struct, forbid_unknown_fields=True, kw_only=True):
+    """The content of a template's file: data, and nothing that is ever run."""
 
     format: str
     name: str
@@ -54,10 +54,10 @@ class _File(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 def export_template(template: Template, place: Path, *, now: int | None = None) -> Path:
-    """Write a template as a JSON file; refused if redaction still finds anything in it.
+    """Write a template as a JSON file, and return its path; raise if redaction finds a secret.
 
     `place` is a folder, or a file that ends in `.json`; only another template is overwritten.
-    Where it was made is told without the session's id, which is nobody else's business.
+    The file names the source of the session, but not its id, which is private.
     """
     at = int(time.time() * 1000) if now is None else now
     provenance = template.provenance or {
@@ -81,20 +81,20 @@ def export_template(template: Template, place: Path, *, now: int | None = None) 
         "overruled": _limit(template.overruled),
         "provenance": {**provenance, "exported_at": write_time(at)},
     }
-    msgspec.convert(content, _File)  # what could not be read again is not written
+    msgspec.convert(content, _TemplateFile)  # what could not be imported again is not written
     data = msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
     if secrets := find_secrets(data):
         rules = ", ".join(sorted({secret.rule for secret in secrets}))
         raise RelightError(
             f"{template.name} is not written: redaction finds {rules} in it",
-            "capture it again: what is found today is taken out then",
+            "capture it again: that removes what redaction finds today",
         )
     is_file = place.suffix == ".json" and not place.is_dir()
     path = place if is_file else place / file_name(template.name, ending=".json")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and FORMAT.encode() not in path.read_bytes()[:200]:
-            raise RelightError(f"{path} is there, and is no template", "name another place")
+            raise RelightError(f"{path} exists and is not a template", "name another place")
         path.touch(mode=0o600)
         path.write_bytes(data)
     except OSError as error:
@@ -107,26 +107,26 @@ def _limit(items: list[str]) -> list[str]:
 
 
 def read_foreign(store: Store, path: Path, *, name: str | None = None) -> Template:
-    """The template that a file holds, checked and redacted, not yet kept."""
+    """Return the template in a file, validated and redacted, not yet in the library."""
     try:
         with path.open("rb") as file:
             data = file.read(FILE_LIMIT_BYTES + 1)
         if len(data) > FILE_LIMIT_BYTES:
             raise RelightError(f"{path} is too large for a template")
-        content = msgspec.json.decode(data, type=_File)
+        content = msgspec.json.decode(data, type=_TemplateFile)
     except OSError as error:
         raise RelightError(f"cannot read {path}: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RelightError(f"{path} is no template: {error}") from error
+        raise RelightError(f"{path} is not a template: {error}") from error
     if content.format != FORMAT:
-        raise RelightError(f"{path} is no template of this kind: {content.format[:40]!r}")
-    # made anew from its own messages: whatever else a message might hold is left behind
+        raise RelightError(f"{path} is not a template of this kind: {content.format[:40]!r}")
+    # extracted again from the messages: anything else a message might hold is left out
     seed = redact_messages(store, extract_seed(content.seed, max_tokens=TOKENS_LIMIT))
     if not seed or validate_messages(seed):
         raise RelightError(f"{path} holds no messages that a session could begin with")
     check_name(chosen := name or " ".join(content.name.split())[:NAME_LIMIT])
     calls = [call for message in seed for call in message.get("tool_calls", ())]
-    told = {
+    texts = {
         "task": strip_hidden(content.task[:LIMIT]),
         "description": strip_hidden(content.description[:DESCRIPTION_CHARACTERS]),
         "tags": [*content.tags, "imported"],
@@ -134,7 +134,7 @@ def read_foreign(store: Store, path: Path, *, name: str | None = None) -> Templa
         "overruled": content.overruled,
         "provenance": content.provenance,
     }
-    clean = redact_messages(store, [told])[0]
+    clean = redact_messages(store, [texts])[0]
     return Template(
         id=0,
         name=chosen,
@@ -162,14 +162,13 @@ def read_foreign(store: Store, path: Path, *, name: str | None = None) -> Templa
 
 
 def import_template(store: Store, template: Template) -> Template:
-    """Keep a foreign template, once a person has seen it."""
+    """Add an imported template to the library, once a person has seen it."""
     for objection in find_objections(store, template):
         raise objection
-    taken = store.query("select 1 from template where name = ?", (template.name,))
-    if taken:
+    if has_name(store, template.name):
         raise RelightError(
             f"there is a template {template.name!r} already", "give it another name with --name"
         )
-    kept = add_version(store, template)
-    retire_weakest(store, kept)
-    return kept
+    added = add_version(store, template)
+    retire_weakest(store, added)
+    return added

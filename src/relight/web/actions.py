@@ -16,7 +16,6 @@ from relight.times import write_time
 from relight.warm import library
 from relight.warm.capture import capture_template
 from relight.warm.curation import take_into_use
-from relight.warm.telling import show_template
 from relight.web import parameters as given
 from relight.work.jobs import registry
 
@@ -50,7 +49,7 @@ def capture_session(store: Store, body: given.CaptureBody, path: Path) -> Any:
         outcome=body.outcome or None,
         force=body.force,
     )
-    return show_template(captured)
+    return library.show_template(captured)
 
 
 def create_template(store: Store, body: given.CaptureSessionBody, _: Path) -> Any:
@@ -73,7 +72,7 @@ def restore_template(store: Store, _: given.NoParameters, path: Path) -> Any:
 
 
 def _show_template(store: Store, name: str) -> Any:
-    return show_template(library.find_template(store, name), with_seed=False)
+    return library.show_template(library.find_template(store, name), with_seed=False)
 
 
 def pause_job(store: Store, _: given.NoParameters, path: Path) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from relight.errors import MissingError, RelightError
 from relight.reports import doctor, failures, runs, sessions, steps
@@ -20,7 +21,6 @@ from relight.reports.totals import KEYS, report
 from relight.store import Store
 from relight.warm import library
 from relight.warm.results import read_stats
-from relight.warm.telling import show_template
 from relight.web import parameters as given
 from relight.web.arms import read_arms
 from relight.web.filters import Filters, choose
@@ -156,7 +156,7 @@ def list_templates(store: Store, asked: given.TemplateListParameters, _: Path) -
     """Templates, each in its newest version."""
     every = [*library.read_templates(store), *library.read_candidates(store)]
     shown = [one for one in every if asked.state in (UNSET, one.state)]
-    return {"templates": [show_template(one, with_seed=False) for one in shown]}
+    return {"templates": [library.show_template(one, with_seed=False) for one in shown]}
 
 
 def read_template_stats(store: Store, _: given.NoParameters, __: Path) -> Any:
@@ -168,7 +168,7 @@ def read_template(store: Store, asked: given.TemplateParameters, path: Path) -> 
     """One template with its seed."""
     found = library.find_template(store, path["template"], version=asked.version or None)
     versions = [one.version for one in library.read_versions(store, found.name)]
-    return show_template(found) | {"versions": versions}
+    return replace(library.show_template(found), versions=versions)
 
 
 def read_experiment(store: Store, asked: given.HoldoutParameters, _: Path) -> Any:

@@ -1,4 +1,4 @@
-"""Claude Code's hook on a prompt: the first one of a session may begin warm."""
+"""Claude Code's hook on a prompt: adds a template to the first prompt of a session."""
 
 from pathlib import Path
 from typing import Any
@@ -7,16 +7,17 @@ import msgspec
 
 from relight.store import Store
 from relight.store.misses import record_safely
+from relight.store.provisions import find_decision
 from relight.warm.provision import is_switched_off, provision_session
 
 SOURCE = "claude-code"
 WAIT_SECONDS = 2.0
-# a prompt after an answer is not the first; answers stand near the beginning
-LOOKED_AT_BYTES = 262_144
+# a prompt after an answer is not the first; the first answer is near the beginning
+CHECKED_BYTES = 262_144
 
 
-class _Prompt(msgspec.Struct):
-    """What Claude Code tells the hook, as far as it matters here."""
+class _HookInput(msgspec.Struct):
+    """The parts of Claude Code's input to the hook that matter here."""
 
     session_id: str = ""
     prompt: str = ""
@@ -25,11 +26,11 @@ class _Prompt(msgspec.Struct):
 
 
 def answer_prompt(given: bytes, *, home: str | Path | None = None) -> str | None:
-    """What to print for a prompt: the context to add, or None; never an error."""
+    """Return what to print for a prompt, the context to add, or None. Never raises."""
     if is_switched_off():
         return None
     try:
-        prompt = msgspec.json.decode(given, type=_Prompt)
+        prompt = msgspec.json.decode(given, type=_HookInput)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     if not prompt.session_id or not prompt.prompt.strip() or prompt.prompt.startswith("/"):
@@ -39,8 +40,8 @@ def answer_prompt(given: bytes, *, home: str | Path | None = None) -> str | None
     return record_safely(home, lambda store: _provide(store, prompt), wait_seconds=WAIT_SECONDS)
 
 
-def _provide(store: Store, prompt: _Prompt) -> str | None:
-    if store.query("select 1 from provision where session_key = ?", (prompt.session_id,)):
+def _provide(store: Store, prompt: _HookInput) -> str | None:
+    if find_decision(store, prompt.session_id):
         return None
     given = provision_session(
         store,
@@ -59,6 +60,6 @@ def _provide(store: Store, prompt: _Prompt) -> str | None:
 def _has_answers(path: str | None) -> bool:
     try:
         with Path(path or "").open("rb") as file:
-            return b'"type":"assistant"' in file.read(LOOKED_AT_BYTES).replace(b'": "', b'":"')
+            return b'"type":"assistant"' in file.read(CHECKED_BYTES).replace(b'": "', b'":"')
     except OSError:
         return False  # a session's first prompt may come before its file

@@ -1,11 +1,11 @@
-"""Relight inside other agents: what has to change in their settings, and how to undo it."""
+"""Relight inside other agents: the changes to their settings, and how to undo them."""
 
 import json
 import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from relight.errors import RelightError
 
-AGENTS = ("claude-code", "hermes")
 PLUGIN = "relight"
 HOOK = "UserPromptSubmit"
 HOOK_WORDS = "warm --hook claude-code"
@@ -21,7 +20,7 @@ HOOK_SECONDS = 10
 
 
 class Change(Struct, frozen=True):
-    """A settings file as it is and as it would be; the same where nothing is left to do."""
+    """A settings file before and after; equal if there is nothing to do."""
 
     path: Path
     before: str | None
@@ -32,6 +31,19 @@ class Change(Struct, frozen=True):
         return self.before != self.after
 
 
+class Agent(Struct, frozen=True):
+    """An agent that Relight can be added to."""
+
+    # from the environment and the user's home folder
+    find_settings: Callable[[Mapping[str, str], Path], Path]
+    # from the settings file and the command that answers the hook; True to remove Relight
+    plan: Callable[[Path, str, bool], Change]
+    # the module with `answer_prompt`, if the agent calls a hook
+    hook: str | None = None
+    # the module that installs Relight into the agent's Python environment, if it needs that
+    package: str | None = None
+
+
 def plan_change(
     agent: str,
     *,
@@ -40,31 +52,26 @@ def plan_change(
     home: Path | None = None,
     command: str | None = None,
 ) -> Change:
-    """What adding Relight to an agent, or removing it, changes; nothing is written yet."""
+    """Return the change that adds Relight to an agent or removes it; nothing is written yet."""
     environment = os.environ if environment is None else environment
     user = Path(environment.get("HOME") or Path.home())
-    if agent == "claude-code":
-        named = environment.get("CLAUDE_CONFIG_DIR", "").split(",")[0].strip()
-        folder = Path(named).expanduser() if named else user / ".claude"
-        path = folder / "settings.json"
-        return _plan_claude(path, command or find_command(home), remove=remove)
-    if agent == "hermes":
-        folder = Path(environment.get("HERMES_HOME") or user / ".hermes").expanduser()
-        return _plan_hermes(folder / "config.yaml", remove=remove)
-    raise RelightError(f"Relight cannot be added to {agent!r}", f"only to {', '.join(AGENTS)}")
+    if agent not in AGENTS:
+        raise RelightError(f"Relight cannot be added to {agent!r}", f"only to {', '.join(AGENTS)}")
+    row = AGENTS[agent]
+    return row.plan(row.find_settings(environment, user), command or find_command(home), remove)
 
 
 def apply_change(change: Change) -> None:
-    """Write the settings in one step, so that the agent never reads half a file."""
+    """Write the settings in one step, so that the agent never reads a partial file."""
     if change.after is None:
         change.path.unlink(missing_ok=True)
         return
     try:
         change.path.parent.mkdir(parents=True, exist_ok=True)
-        # a link is followed: the settings may be kept elsewhere
+        # follow a link: the settings may be elsewhere
         target = change.path.resolve()
         beside = target.with_name(f".{target.name}.relight")
-        # settings may hold keys: nobody else may read them, not even for a moment
+        # settings may hold keys: other users may not read them, not even for a moment
         beside.unlink(missing_ok=True)
         beside.touch(mode=0o600)
         beside.write_text(change.after, encoding="utf-8")
@@ -76,7 +83,7 @@ def apply_change(change: Change) -> None:
 
 
 def find_command(home: Path | None = None) -> str:
-    """How another program starts this Relight, with the home folder where it is not the usual."""
+    """Return the command that starts this Relight, with a home folder that is not the default."""
     beside = Path(sys.executable).with_name("relight")
     words = [str(beside)] if beside.exists() else [sys.executable, "-m", "relight"]
     words += HOOK_WORDS.split()
@@ -94,18 +101,24 @@ def _read(path: Path) -> str | None:
         raise RelightError(f"cannot read {path}: {error}") from error
 
 
-def _plan_claude(path: Path, command: str, *, remove: bool) -> Change:
+def _find_claude(environment: Mapping[str, str], user: Path) -> Path:
+    named = environment.get("CLAUDE_CONFIG_DIR", "").split(",")[0].strip()
+    return (Path(named).expanduser() if named else user / ".claude") / "settings.json"
+
+
+def _plan_claude(path: Path, command: str, remove: bool) -> Change:
     before = _read(path)
     try:
         settings: Any = json.loads(before) if before and before.strip() else {}
         hooks = settings.get("hooks") or {}
         groups = [
-            kept for group in hooks.get(HOOK) or [] if (kept := _without_ours(group)) is not None
+            rest for group in hooks.get(HOOK) or [] if (rest := _without_ours(group)) is not None
         ]
         settings["hooks"] = hooks
     except (ValueError, AttributeError, TypeError) as error:
         raise RelightError(
-            f"{path} is not as Claude Code writes it: {error}", "mend it first; it was not touched"
+            f"{path} is not valid Claude Code settings: {error}",
+            "repair it first; it was not changed",
         ) from error
     if not remove:
         own = {"type": "command", "command": command, "timeout": HOOK_SECONDS}
@@ -125,16 +138,20 @@ def _plan_claude(path: Path, command: str, *, remove: bool) -> Change:
 
 
 def _without_ours(group: Any) -> Any:
-    """A group of hooks without Relight's; None if there was nothing else in it."""
+    """Return a group of hooks without Relight's; None if nothing else is in it."""
     hooks = group.get("hooks") or []
-    kept = [hook for hook in hooks if HOOK_WORDS not in str(hook.get("command", ""))]
-    if len(kept) == len(hooks):
+    others = [hook for hook in hooks if HOOK_WORDS not in str(hook.get("command", ""))]
+    if len(others) == len(hooks):
         return group
-    return {**group, "hooks": kept} if kept else None
+    return {**group, "hooks": others} if others else None
 
 
-def _plan_hermes(path: Path, *, remove: bool) -> Change:
-    """The plugin is named in `plugins.enabled`; the rest of the file stays as it is written."""
+def _find_hermes(environment: Mapping[str, str], user: Path) -> Path:
+    return Path(environment.get("HERMES_HOME") or user / ".hermes").expanduser() / "config.yaml"
+
+
+def _plan_hermes(path: Path, _: str, remove: bool) -> Change:
+    """Name the plugin in `plugins.enabled`; the rest of the file does not change."""
     before = _read(path)
     text = before or ""
     after = _disable(text) if remove else _enable(text, path)
@@ -185,9 +202,16 @@ _INLINE_ENTRY = re.compile(
 
 
 def _disable(text: str) -> str:
-    """The settings without the plugin, and without the lines that adding it made."""
+    """Return the settings without the plugin, and without the lines that adding it wrote."""
     made = re.sub(rf"^plugins:\n  enabled:\n    - {PLUGIN}\n\Z", "", text, flags=re.MULTILINE)
     if made != text:
         return made
     text = re.sub(rf"^  enabled:\n    - {PLUGIN}\n(?!    - )", "", text, flags=re.MULTILINE)
     return _INLINE_ENTRY.sub(r"\1\2", _ENTRY.sub("", text))
+
+
+# by the name of the agent's source
+AGENTS = {
+    "claude-code": Agent(_find_claude, _plan_claude, hook="relight.warm.agents.claude_hook"),
+    "hermes": Agent(_find_hermes, _plan_hermes, package="relight.warm.agents.hermes_package"),
+}

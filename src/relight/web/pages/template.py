@@ -1,4 +1,4 @@
-"""One template: what is in it, where it came from, what each version achieved."""
+"""One template: its content, its source, and the results of each version."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from relight.web.rendering import share
 
 
 def show(view: View) -> dict[str, Any]:
-    """The template that the address names, in its newest version or the one asked for."""
+    """Return the template in the address, in its newest version or the one given."""
     store, name = view.store, view.path["name"]
     try:
         found = find_template(store, name, version=read_number(view, "version"))
@@ -41,19 +41,19 @@ def show(view: View) -> dict[str, Any]:
         "one": found,
         "versions": read_versions(store, name),
         "nothing": dict.fromkeys(("warm", "cold", "success", "failure", "unknown"), 0),
-        "stats": {row["version"]: row for row in read_stats(store) if row["template"] == name},
+        "stats": {row.version: row for row in read_stats(store) if row.template == name},
         "arms": draw_intervals(
             "Success with and without it", arms, formatter=share, bounds=(0.0, 1.0)
         ),
         "has_outcomes": any(arm.estimate for arm in arms),
-        "seed": [tell_message(message) for message in found.seed],
+        "seed": [show_message(message) for message in found.seed],
         "text": render_template(found),
         "cut": cut_visible,
     }
 
 
-def tell_message(message: dict[str, Any]) -> dict[str, Any]:
-    """A message of the seed: who speaks, what is said, what is called."""
+def show_message(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message of the seed: role, text and calls."""
     return {
         "role": message.get("role"),
         "text": read_text(message.get("content")),

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from relight.store import Store
-from relight.warm import results
+from relight.store.provisions import JOINED
 
 FIRST_CALLS = 30
 # its sub-agents' tokens and dollars are its own; a session of which one turn has no price has none
@@ -22,7 +22,7 @@ FIGURES = """
 """
 _COLUMNS = f"session.id, session.outcome, session.started_at, session.ended_at, {FIGURES}"
 _DEALT = f"""
-    select arm, {_COLUMNS} {results.JOINED} and experiment_id is null
+    select arm, {_COLUMNS} {JOINED} and experiment_id is null
         and (?1 is null or template_id = (select id from template where name = ?1))
     order by provision.created_at, session.id
 """

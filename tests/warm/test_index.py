@@ -1,4 +1,4 @@
-"""The catalogue: what may be given is found before what is near, and an addition costs little."""
+"""The word index: what may be given is found before what is near, and an addition costs little."""
 
 from pathlib import Path
 from random import Random
@@ -12,7 +12,7 @@ import build_warm
 import relight
 from relight.names import tool_name
 from relight.store import Store
-from relight.warm import catalogue
+from relight.warm import index
 from relight.warm.choice import LISTED, rank_templates
 from relight.warm.library import (
     Template,
@@ -139,7 +139,7 @@ def _count_changes(store: Store) -> int:
         return database.total_changes
 
 
-def test_templates_are_ranked_as_if_the_catalogue_were_made_anew(store: Store) -> None:
+def test_templates_are_ranked_as_if_the_index_were_rebuilt(store: Store) -> None:
     """Also after some have gone and come back: words are as rare as they are now.
 
     Only which are listed last may differ, as the first step picks those.
@@ -162,11 +162,11 @@ def test_templates_are_ranked_as_if_the_catalogue_were_made_anew(store: Store) -
             assert len(found) == LISTED
             ranked.append([(one.template.name, one.similarity) for one in found[:20]])
         with store.transaction() as database:
-            catalogue.rebuild(database)
+            index.rebuild(database)
     assert before == after
 
 
-def test_a_catalogue_of_an_older_form_is_made_anew(store: Store) -> None:
+def test_an_index_of_an_older_form_is_rebuilt(store: Store) -> None:
     build_warm.capture(store, TASK, name="mine")
     with store.transaction() as database:
         database.execute("delete from template_word where word like '% %'")

@@ -1,0 +1,130 @@
+"""Provisions: how each session was decided to begin, and how it ended."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from relight.store import Store
+from relight.store.dialect import count_if
+from relight.store.sql import column_list, insert
+
+# A session is known by its agent's own id, which was given when it began.
+JOINED = """
+    from provision join session on session.key = provision.session_key
+        and (provision.source is null or provision.source = session.source)
+    where provision.template_id is not null
+"""
+SUCCESSES, FAILURES = (count_if(f"outcome = '{outcome}'") for outcome in ("success", "failure"))
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    """How a session begins. A cold one names the template that it would have had."""
+
+    id: str
+    session_key: str
+    source: str | None
+    arm: str
+    template_id: int | None
+    version: int | None
+    similarity: float | None
+    reason: str
+    project: str | None
+    category: str | None
+    tokens: int | None
+    created_at: int
+    experiment_id: int | None = None
+
+
+class StartedSession(Struct, frozen=True):
+    """A session that began with a template, and its outcome."""
+
+    template_id: int
+    version: int
+    began_at: int
+    outcome: str | None
+
+
+class ArmCount(Struct, frozen=True):
+    """The number of sessions of one version of a template in one arm."""
+
+    template_id: int
+    version: int
+    arm: str
+    sessions: int
+
+
+class OutcomeCount(Struct, frozen=True):
+    """The number of warm sessions of one version of a template with one outcome."""
+
+    template_id: int
+    version: int
+    outcome: str | None
+    sessions: int
+
+
+def insert_decision(store: Store, decision: Decision) -> None:
+    """Record a decision, unless there is one for the same session."""
+    with store.transaction() as database:
+        insert(database, "provision", [decision], on_conflict="on conflict do nothing")
+
+
+def find_decision(store: Store, session_key: str) -> Decision | None:
+    """Return the decision for a session, if any."""
+    rows = store.query(
+        f"select {column_list(Decision)} from provision where session_key = ?", (session_key,)
+    )
+    names = Decision.__struct_fields__
+    return Decision(**dict(zip(names, rows[0], strict=True))) if rows else None
+
+
+def move_decision(store: Store, provision_id: str, session_key: str, source: str | None) -> None:
+    """Join a decision to a session, unless that session has another one."""
+    with store.transaction() as database:
+        database.execute(
+            "update provision set session_key = ?, source = ? where id = ? and not exists"
+            " (select 1 from provision as other where other.session_key = ? and other.id <> ?)",
+            (session_key, source, provision_id, session_key, provision_id),
+        )
+
+
+def read_warm_sessions(store: Store, template_ids: Sequence[int]) -> list[StartedSession]:
+    """Return the sessions that began with these templates."""
+    marks = ",".join("?" * len(template_ids))
+    return store.read(
+        StartedSession,
+        "select template_id, provision.version as version, provision.created_at as began_at,"
+        f" session.outcome as outcome {JOINED} and arm = 'warm' and template_id in ({marks})",
+        list(template_ids),
+    )
+
+
+def count_outcomes(
+    store: Store, arm: str, *, template_id: int | None = None, version: int | None = None
+) -> tuple[int, int]:
+    """Return successes and failures of an arm, of all templates, of one, or of one version."""
+    wanted = {"arm": arm, "template_id": template_id, "provision.version": version}
+    given = {column: value for column, value in wanted.items() if value is not None}
+    where = " ".join(f"and {column} = ?" for column in given)
+    ((successes, failures),) = store.query(
+        f"select {SUCCESSES}, {FAILURES} {JOINED} {where}",
+        list(given.values()),
+    )
+    return successes, failures
+
+
+def count_by_arm(store: Store) -> list[ArmCount]:
+    """Return the number of decisions for each version of a template and arm."""
+    return store.read(
+        ArmCount,
+        "select template_id, version, arm, count(*) as sessions from provision"
+        " where template_id is not null group by template_id, version, arm",
+    )
+
+
+def count_by_outcome(store: Store) -> list[OutcomeCount]:
+    """Return the number of warm sessions for each version of a template and outcome."""
+    return store.read(
+        OutcomeCount,
+        "select template_id, provision.version as version, outcome, count(*) as sessions"
+        f" {JOINED} and arm = 'warm' group by template_id, provision.version, outcome",
+    )

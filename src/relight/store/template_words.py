@@ -1,0 +1,183 @@
+"""The word index of live templates: which templates hold a word, and how many do.
+
+`template_word` holds a weight for each word of a template and for each of its facets, such as
+`tool bash`. `template_rarity` holds how rare each word was when it was indexed, and how many
+templates hold it now.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from relight.store.sql import Connection, insert
+
+KEY = "template_catalogue"
+FLOOR_DEFAULT = 0.10
+
+
+class Calibration(Struct, frozen=True):
+    """The state of the index: templates when it was built, least similarity, templates now."""
+
+    documents: int = 0
+    floor: float = FLOOR_DEFAULT
+    live: int = 0
+    form: int = 0
+
+
+class Rarity(NamedTuple):
+    """A word's rarity when it was indexed, and the number of templates that hold it now."""
+
+    value: float
+    holding: int
+
+
+class WordRow(Struct, frozen=True, order=True):
+    """A row of `template_word`."""
+
+    word: str
+    template_id: int
+    weight: float
+
+
+class RarityRow(Struct, frozen=True):
+    """A row of `template_rarity`."""
+
+    word: str
+    rarity: float
+    holding: int
+
+
+class _MetaRow(Struct, frozen=True):
+    key: str
+    value: str
+
+
+def read_calibration(database: Connection) -> Calibration:
+    """Return the state of the index; the default if there is no index."""
+    row = database.execute("select value from meta where key = ?", (KEY,)).fetchone()
+    return msgspec.json.decode(row[0], type=Calibration) if row else Calibration()
+
+
+def write_calibration(database: Connection, calibration: Calibration) -> None:
+    """Record the state of the index."""
+    row = _MetaRow(KEY, msgspec.json.encode(calibration).decode())
+    insert(
+        database,
+        "meta",
+        [row],
+        on_conflict="on conflict (key) do update set value = excluded.value",
+    )
+
+
+def read_facets(database: Connection, prefix: str) -> set[str]:
+    """Return the facets of any template that begin with this prefix, which ends in a space."""
+    rows = database.execute(
+        "select distinct word from template_word where word > ? and word < ?",
+        (prefix, prefix.replace(" ", "!")),  # the character after the space
+    )
+    return {facet for (facet,) in rows}
+
+
+def sum_weights(database: Connection, facets: Iterable[str]) -> dict[int, float]:
+    """Return the templates that have any of these facets, with the sum of the facets' weights."""
+    held: dict[int, float] = {}
+    for some, marks in _divide(set(facets)):
+        rows = database.execute(
+            "select template_id, sum(weight) from template_word"
+            f" where word in ({marks}) group by template_id",
+            some,
+        )
+        for found, weight in rows:
+            held[found] = held.get(found, 0.0) + weight
+    return held
+
+
+def read_rarities(database: Connection, words: Iterable[str]) -> dict[str, Rarity]:
+    """Return the rarity of each of these words that a live template holds."""
+    found: dict[str, Rarity] = {}
+    for some, marks in _divide(words):
+        rows = database.execute(
+            f"select word, rarity, holding from template_rarity where word in ({marks})", some
+        )
+        found |= {word: Rarity(value, holding) for word, value, holding in rows}
+    return found
+
+
+def rank_by_words(
+    database: Connection, task: Mapping[str, float], *, limit: int | None = None
+) -> list[tuple[int, float]]:
+    """Return the templates that share words with a weighed task and their products, best first."""
+    if not task:
+        return []
+    values: list[Any] = [part for pair in task.items() for part in pair]
+    end = "" if limit is None else " limit ?"
+    found = database.execute(
+        f"with task (word, weight) as (values {', '.join(['(?, ?)'] * len(task))})"
+        " select template_id, sum(task.weight * template_word.weight) as alike"
+        " from task join template_word on template_word.word = task.word"
+        f" group by template_id order by alike desc, template_id{end}",
+        values if limit is None else [*values, limit],
+    )
+    return found.fetchall()
+
+
+def read_words_of(
+    database: Connection, ids: Iterable[int]
+) -> Iterator[tuple[int, str, float, int]]:
+    """Yield each word of these templates: id, word, weight before rarity, templates that hold it.
+
+    Facets are left out, since they have no rarity.
+    """
+    for some, marks in _divide(ids):
+        yield from database.execute(
+            "select template_id, template_word.word, weight / rarity, holding from template_word"
+            " join template_rarity on template_rarity.word = template_word.word"
+            f" where template_id in ({marks})",
+            some,
+        )
+
+
+def insert_words(database: Connection, rows: Iterable[WordRow]) -> None:
+    """Insert words and facets of templates."""
+    insert(database, "template_word", sorted(rows))
+
+
+def count_words(database: Connection, words: Iterable[str], *, unseen: float) -> None:
+    """Count one more template for each word; a new word gets the rarity `unseen`."""
+    insert(
+        database,
+        "template_rarity",
+        [RarityRow(word, unseen, 1) for word in words],
+        on_conflict="on conflict (word) do update set holding = template_rarity.holding + 1",
+    )
+
+
+def insert_rarities(database: Connection, rows: Iterable[RarityRow]) -> None:
+    """Insert the rarities of words into an empty index."""
+    insert(database, "template_rarity", list(rows))
+
+
+def delete_words(database: Connection, template_id: int) -> None:
+    """Delete the words of a template, and the rarities of words that no other template holds."""
+    held = database.execute(
+        "select word from template_word where template_id = ?", (template_id,)
+    ).fetchall()
+    database.executemany("update template_rarity set holding = holding - 1 where word = ?", held)
+    database.executemany("delete from template_rarity where word = ? and holding <= 0", held)
+    database.execute("delete from template_word where template_id = ?", (template_id,))
+
+
+def clear(database: Connection) -> None:
+    """Delete all words and rarities."""
+    database.execute("delete from template_word")
+    database.execute("delete from template_rarity")
+
+
+def _divide(items: Iterable[Any]) -> Iterator[tuple[list[Any], str]]:
+    """Yield as many items as one statement takes, with their parameter marks."""
+    remaining = iter(items)
+    while some := list(islice(remaining, 500)):
+        yield some, ",".join("?" * len(some))

@@ -1,0 +1,409 @@
+"""Templates in the database: their rows and versions, and the sessions they can be made from."""
+
+from collections.abc import Collection, Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from relight.store import Store
+from relight.store.dialect import flag, same
+from relight.store.sql import Connection, insert, read
+
+State = Literal["live", "retired", "candidate"]
+
+LIVE = "retired_at is null and proposed_at is null"
+_STATES: dict[State, str] = {
+    "live": LIVE,
+    "retired": "retired_at is not null",
+    "candidate": "retired_at is null and proposed_at is not null",
+}
+_JOINED = "template join template_version on template_id = template.id"
+_IS_NEWEST = (
+    "version = (select max(version) from template_version as other"
+    " where other.template_id = template.id)"
+)
+# JSON in the database, lists and tables in a Template
+_STRUCTURED = ("tags", "tools", "actions", "seed", "evidence", "overruled", "redactions")
+# columns of `template`; all other fields of a Template are columns of `template_version`
+_SHARED = ("name", "project", "category", "retired_at", "retired_why", "proposed_at")
+
+
+class Template(Struct, frozen=True, kw_only=True):
+    """One version of a template."""
+
+    id: int
+    name: str
+    version: int
+    description: str
+    project: str | None
+    category: str
+    task_type: str
+    tags: list[str]
+    tools: list[str]
+    task: str
+    actions: dict[str, float]
+    seed: list[dict[str, Any]]
+    tokens: int
+    score: float | None
+    outcome: str
+    evidence: list[str]
+    overruled: list[str]
+    redactions: dict[str, int]
+    source_session: str | None
+    provenance: dict[str, Any] | None
+    created_at: int
+    retired_at: int | None = None
+    retired_why: str | None = None
+    proposed_at: int | None = None
+    content_hash: str = ""
+
+    @property
+    def state(self) -> State:
+        if self.retired_at is not None:
+            return "retired"
+        return "live" if self.proposed_at is None else "candidate"
+
+
+class TemplateText(Struct, frozen=True, kw_only=True):
+    """What a live template is found by: its task, and everything a session may ask for."""
+
+    id: int
+    task: str
+    project: str | None
+    category: str
+    tags: list[str]
+    tools: list[str]
+    source_session: str | None
+    provenance: dict[str, Any] | None
+
+
+class VersionName(Struct, frozen=True):
+    """A version of a template that is or was in use."""
+
+    template_id: int
+    name: str
+    version: int
+    retired_at: int | None
+    retired_why: str | None
+
+
+class SourceSession(Struct, frozen=True):
+    """What the database holds about a session that a template is made from."""
+
+    name: str
+    project: str | None
+    title: str | None
+    outcome: str | None
+    outcome_evidence: str | None
+
+
+class GoodSession(Struct, frozen=True):
+    """A session that clears the bar for a template."""
+
+    id: int
+    name: str
+
+
+class Bar(Struct, frozen=True):
+    """What a session must show before a template is made from it without a person's request."""
+
+    least_calls: int
+    least_messages: int
+    failure_rate: float
+
+
+class _TemplateRow(Struct, frozen=True):
+    id: int
+    name: str
+    project: str | None
+    category: str
+    created_at: int
+    proposed_at: int | None
+
+
+class _DueRow(Struct, frozen=True):
+    session_id: int
+
+
+class _JudgedSession(Struct, frozen=True):
+    id: int
+    is_over: int
+
+
+def _name_column(name: str) -> str:
+    table = {"id": "template.", "created_at": "template_version."}.get(name, "")
+    return f"{table}{name}"
+
+
+COLUMNS = ", ".join(map(_name_column, Template.__struct_fields__))
+
+
+def read_templates(store: Store, *states: State) -> list[Template]:
+    """Return the newest version of every template in one of these states, by name."""
+    wanted = " or ".join(f"({_STATES[state]})" for state in states)
+    return _read(store, f"{_IS_NEWEST} and ({wanted}) order by name")
+
+
+def read_neighbours(store: Store, project: str | None, category: str) -> list[Template]:
+    """Return the live templates of a project and category, by name."""
+    where = f"{_IS_NEWEST} and {LIVE} and {same('project', '?')} and category = ? order by name"
+    return _read(store, where, [project, category])
+
+
+def read_template(store: Store, name: str, *, version: int | None = None) -> Template | None:
+    """Return one version of a template, the newest by default."""
+    if version is None:
+        found = _read(store, f"name = ? and {_IS_NEWEST}", [name])
+    else:
+        found = _read(store, "name = ? and version = ?", [name, version])
+    return found[0] if found else None
+
+
+def read_versions(store: Store, name: str) -> list[Template]:
+    """Return all versions of a template, the oldest first."""
+    return _read(store, "name = ? order by version", [name])
+
+
+def read_by_id(store: Store, ids: Sequence[int]) -> dict[int, Template]:
+    """Return the newest versions of the templates with these ids."""
+    marks = ",".join("?" * len(ids))
+    found = _read(store, f"template.id in ({marks}) and {_IS_NEWEST}", ids)
+    return {one.id: one for one in found}
+
+
+def read_version_names(store: Store) -> list[VersionName]:
+    """Return every version of the templates that are or were in use, by name."""
+    return store.read(
+        VersionName,
+        f"select template_id, name, version, retired_at, retired_why from {_JOINED}"
+        " where proposed_at is null order by name, version",
+    )
+
+
+def read_texts(database: Connection, template_id: int | None = None) -> list[TemplateText]:
+    """Return what live templates are found by, of all or of the one with this id."""
+    columns = ", ".join(map(_name_column, TemplateText.__struct_fields__))
+    is_one = "" if template_id is None else " and template.id = ?"
+    rows = database.execute(
+        f"select {columns} from {_JOINED} where {_IS_NEWEST} and {LIVE}{is_one}",
+        () if template_id is None else (template_id,),
+    )
+    return [TemplateText(**_decode(TemplateText.__struct_fields__, row)) for row in rows]
+
+
+def read_live_ids(database: Connection) -> set[int]:
+    """Return the ids of all live templates."""
+    return {found for (found,) in database.execute(f"select id from template where {LIVE}")}
+
+
+def has_templates(store: Store) -> bool:
+    """True if there is any template, live or not."""
+    return bool(store.query("select 1 from template limit 1"))
+
+
+def has_name(store: Store, name: str) -> bool:
+    """True if a template has this name."""
+    return bool(store.query("select 1 from template where name = ?", (name,)))
+
+
+def find_name(store: Store, template_id: int | None) -> str | None:
+    """Return the name of a template; None if it was deleted."""
+    rows = store.query("select name from template where id = ?", (template_id,))
+    return rows[0][0] if rows else None
+
+
+def read_names(database: Connection) -> set[str]:
+    """Return the names of all templates."""
+    return {found for (found,) in database.execute("select name from template")}
+
+
+def find_same_seed(store: Store, template: Template) -> list[int]:
+    """Return the ids of live templates in the same project with the same seed."""
+    rows = store.query(
+        f"select template.id from {_JOINED} where {LIVE} and content_hash = ?"
+        f" and {same('project', '?')}",
+        (template.content_hash, template.project),
+    )
+    return [found for (found,) in rows]
+
+
+def find_copy(database: Connection, template: Template) -> str | None:
+    """Return the name of a live template with the same seed, session and project, if any."""
+    row = database.execute(
+        f"select name from {_JOINED} where {LIVE} and content_hash = ?"
+        f" and {same('source_session', '?')} and {same('project', '?')}",
+        (template.content_hash, template.source_session, template.project),
+    ).fetchone()
+    return row[0] if row else None
+
+
+def find_id(database: Connection, name: str) -> int | None:
+    """Return the id of the template with this name, if any."""
+    row = database.execute("select id from template where name = ?", (name,)).fetchone()
+    return row[0] if row else None
+
+
+def find_free_id(database: Connection) -> int:
+    """Return an id that no template ever had: provisions keep the ids of deleted templates."""
+    (last,) = database.execute(
+        "select max(id) from (select id from template"
+        " union all select template_id from provision) as used"
+    ).fetchone()
+    return int(last or 0) + 1
+
+
+def find_next_version(database: Connection, template_id: int) -> int:
+    """Return a version number that was never used; provisions keep those of deleted versions."""
+    (last,) = database.execute(
+        "select max(version) from (select version from template_version where template_id = ?"
+        " union all select version from provision where template_id = ?) as used",
+        (template_id, template_id),
+    ).fetchone()
+    return int(last) + 1
+
+
+def insert_template(database: Connection, template: Template) -> None:
+    """Insert the row of a new template, without its version."""
+    values = {name: getattr(template, name) for name in _TemplateRow.__struct_fields__}
+    insert(database, "template", [_TemplateRow(**values)])
+
+
+def update_template(database: Connection, template: Template) -> None:
+    """Make an existing template live again, or a candidate, with a new version's place."""
+    database.execute(
+        "update template set retired_at = null, retired_why = null, proposed_at = ?,"
+        " project = ?, category = ? where id = ?",
+        (template.proposed_at, template.project, template.category, template.id),
+    )
+
+
+def insert_version(database: Connection, template: Template) -> None:
+    """Insert the row of a version. An existing version is never overwritten."""
+    row = {
+        name: getattr(template, name)
+        for name in Template.__struct_fields__
+        if name not in ("id", *_SHARED)
+    }
+    row |= {name: msgspec.json.encode(row[name]).decode() for name in _STRUCTURED}
+    provenance = template.provenance
+    row["provenance"] = msgspec.json.encode(provenance).decode() if provenance else None
+    row["template_id"] = template.id
+    marks = ", ".join("?" * len(row))
+    database.execute(
+        f"insert into template_version ({', '.join(row)}) values ({marks})", list(row.values())
+    )
+
+
+def set_state(
+    database: Connection,
+    template_id: int,
+    *,
+    retired_at: int | None,
+    retired_why: str | None,
+) -> None:
+    """Retire a template, or make it live if `retired_at` is None. Either ends its candidacy."""
+    database.execute(
+        "update template set retired_at = ?, retired_why = ?, proposed_at = null where id = ?",
+        (retired_at, retired_why, template_id),
+    )
+
+
+def delete_rows(database: Connection, template_id: int) -> None:
+    """Delete a template and all its versions."""
+    database.execute("delete from template_version where template_id = ?", (template_id,))
+    database.execute("delete from template where id = ?", (template_id,))
+
+
+def count_proposed(store: Store, *, since: int) -> int:
+    """Return the number of candidates proposed since a time in milliseconds."""
+    ((count,),) = store.query("select count(*) from template where proposed_at >= ?", (since,))
+    return int(count)
+
+
+def count_successes(store: Store) -> int:
+    """Return the number of sessions known to have succeeded."""
+    ((count,),) = store.query("select count(*) from session where outcome = 'success'")
+    return int(count)
+
+
+def read_source_session(store: Store, session_id: int) -> SourceSession:
+    """Return what the database holds about a session that a template is made from."""
+    return store.read(
+        SourceSession,
+        "select source || ':' || key as name, project, title, outcome, outcome_evidence"
+        " from session where id = ?",
+        (session_id,),
+    )[0]
+
+
+# Known successes whose calls hardly ever failed, and that no template was made from.
+_CLEARS_BAR = """
+    outcome = 'success' and root_id = session.id and is_frozen = 0
+        and (select sum(tool_calls) >= ? and sum(tool_failures) <= ? * sum(tool_calls)
+            from session_day where session_id = session.id)
+        and (select sum(messages) from session_words where session_id = session.id) >= ?
+        and not exists (
+            select 1 from template_version where source_session = source || ':' || key)
+"""
+_NEWEST_FIRST = "order by started_at desc nulls last, session.id"
+# a line of a chat file is a whole session, and a session with a recorded outcome has ended
+_IS_OVER = "coalesce(ended_at, 0) <= ? or source = 'chat' or told_outcome is not null"
+
+
+def find_good_sessions(store: Store, bar: Bar, *, limit: int) -> list[GoodSession]:
+    """Return sessions that clear the bar and made no template yet, the newest first."""
+    return store.read(
+        GoodSession,
+        f"select session.id as id, source || ':' || key as name from session"
+        f" where {_CLEARS_BAR} {_NEWEST_FIRST} limit ?",
+        (bar.least_calls, bar.failure_rate, bar.least_messages, limit),
+    )
+
+
+def take_due(
+    store: Store, touched: Collection[int], bar: Bar, *, over_before: int, tape_bytes: int
+) -> list[int]:
+    """Return the touched and postponed sessions that clear the bar and are over.
+
+    Sessions that clear the bar but may go on are postponed to a later call.
+    """
+    with store.transaction() as database:
+        _insert_due(database, touched)
+        rows = read(
+            database,
+            _JudgedSession,
+            f"select session.id as id, {flag(_IS_OVER)} as is_over"
+            f" from session where {_CLEARS_BAR}"
+            " and session.id in (select session_id from candidate_due)"
+            " and (select sum(length(records)) from tape_part where session_id = session.id) <= ?"
+            f" {_NEWEST_FIRST}",
+            (over_before, bar.least_calls, bar.failure_rate, bar.least_messages, tape_bytes),
+        )
+        database.execute("delete from candidate_due")
+        _insert_due(database, [one.id for one in rows if not one.is_over])
+    return [one.id for one in rows if one.is_over]
+
+
+def _insert_due(database: Connection, sessions: Collection[int]) -> None:
+    rows = [_DueRow(one) for one in sessions]
+    insert(database, "candidate_due", rows, on_conflict="on conflict (session_id) do nothing")
+
+
+def _read(store: Store, where: str, values: Sequence[Any] = ()) -> list[Template]:
+    with store.reading() as database:
+        return _read_rows(database, where, values)
+
+
+def _read_rows(database: Connection, where: str, values: Sequence[Any]) -> list[Template]:
+    rows = database.execute(f"select {COLUMNS} from {_JOINED} where {where}", list(values))
+    return [Template(**_decode(Template.__struct_fields__, row)) for row in rows]
+
+
+def _decode(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+    """Return a row by name, with JSON columns decoded."""
+    row = dict(zip(names, values, strict=True))
+    for name in ("provenance", *_STRUCTURED):
+        if row.get(name):
+            row[name] = msgspec.json.decode(row[name])
+    return row
