@@ -271,7 +271,7 @@ def test_a_job_is_paused_resumed_and_removed(cli: Cli) -> None:
     assert cli.json("job", "history")["runs"] == []
     assert "one goes on: " in cli.run("job", "resume", "one")
     cli.json("job", "run", "one")
-    assert "nobody said yes" in cli.fail("job", "remove", "one")
+    assert "not confirmed" in cli.fail("job", "remove", "one")
     cli.run("job", "remove", "one", "--yes")
     assert cli.json("job", "list") == {"jobs": []}
     assert len(cli.json("job", "history", "one")["runs"]) == 1
@@ -317,7 +317,7 @@ def test_what_is_exported_can_be_imported_elsewhere(cli: Cli, tmp_path: Path) ->
     file.write_text(text)
     (tmp_path / "other").mkdir()
     other = Cli(tmp_path / "other")
-    assert "nobody said yes" in other.fail("job", "import", str(file))
+    assert "not confirmed" in other.fail("job", "import", str(file))
     other.run("job", "import", str(file), "--yes")
     assert other.run("job", "export") == text
     assert "already" in other.fail("job", "import", str(file), "--yes")

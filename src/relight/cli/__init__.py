@@ -11,26 +11,29 @@ import click
 
 from relight.errors import RelightError
 
-# every command, the module that holds it, and its line in the help
+# every command: its module and its line in the help
 COMMANDS = {
-    "import": ("importing", "Read what is new in the agents' own files."),
-    "report": ("report", "Show what it cost, by day, model, project and more."),
+    "import": ("importing", "Read new records from the agents' own files."),
+    "report": ("report", "Show cost and usage by day, model, project and more."),
     "show": ("show", "Show one session: turns, tool calls, failures."),
-    "failures": ("failures", "Show what went wrong, by kind and tool, and spirals."),
-    "label": ("label", "Say how a session went; a person's word wins."),
+    "failures": ("failures", "Show failures by kind and tool, and spirals."),
+    "label": ("label", "Label a session's outcome; a label overrides all other evidence."),
     "job": ("job", "Give agents work at set times; see how it really went."),
     "scheduler": ("scheduler", "Run jobs when they are due."),
-    "skills": ("skills", "Show what skills cost and how well they do, by model."),
+    "skills": ("skills", "Show cost and success of skills, by model."),
     "template": ("template", "Keep the best part of good sessions, to start others with."),
     "warm": ("warm", "Print what a new session should begin with."),
     "experiment": ("experiment", "Show whether warm starts helped."),
     "run": ("run", "Let an agent do a task, recorded as it goes."),
     "moa": ("moa", "Ask several models at once; see who said what."),
     "serve": ("serve", "Open the dashboard in a browser."),
-    "doctor": ("doctor", "Check what is found, read, unreadable, unpriced."),
+    "doctor": (
+        "doctor",
+        "Check the agents found, unreadable files, missing prices and the database.",
+    ),
     "rebuild": ("rebuild", "Derive all figures again from the tape."),
     "prune": ("prune", "Drop old tapes and old sessions."),
-    "forget": ("forget", "Delete one session for good."),
+    "forget": ("forget", "Delete one session permanently."),
     "backup": ("backup", "Copy the whole store into one file."),
     "config": ("config", "Show the settings and where they come from."),
     "demo": ("demo.command", "Try Relight on invented sessions."),
@@ -38,7 +41,7 @@ COMMANDS = {
 
 
 class Group(click.Group):
-    """Commands by name, imported when they are run or asked for help."""
+    """Commands by name, imported when they run or show their help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -54,7 +57,7 @@ class Group(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in COMMANDS and not args[0].startswith("-"):
-            # click itself seeks the name meant only among commands that are imported
+            # click looks for similar names only among imported commands
             from difflib import get_close_matches
 
             close = [f"{name!r}" for name in get_close_matches(args[0], COMMANDS)]
@@ -66,13 +69,13 @@ class Group(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # click would exit with 1. It was our reader's pipe, as of `head`, if another line finds
-            # it broken too; that of a program we started is an error
+            # click would exit with 1. If another line fails too, the reader of our output has
+            # gone, as `head` does. Otherwise it is the pipe of a program we started: an error
             try:
                 sys.stdout.write("\n")
                 sys.stdout.flush()
             except BrokenPipeError:
-                _let_go(sys.stdout)
+                _discard_rest(sys.stdout)
                 ctx.exit(0)
             raise
 
@@ -88,16 +91,16 @@ class Group(click.Group):
     epilog="Every command has --help with an example. Start with: relight import",
 )
 @click.option(
-    "--home", metavar="DIR", help="Relight's folder (else RELIGHT_HOME, else ~/.relight)."
+    "--home", metavar="DIR", help="Relight's folder (default: RELIGHT_HOME or ~/.relight)."
 )
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-@click.option("--version", is_flag=True, help="Show the version and leave.")
+@click.option("--version", is_flag=True, help="Show the version and exit.")
 @click.pass_context
 def relight(ctx: click.Context, home: str | None, debug: bool, version: bool) -> None:
     """The flight recorder and warm start for AI agents.
 
-    Alone, it shows what is recorded and what the last 30 days came to; on first use it finds the
-    agents on this machine and reads their sessions.
+    Without a command, it shows what is recorded and totals of the last 30 days. On first use it
+    finds the agents on this machine and reads their sessions.
     """
     ctx.meta["relight.home"] = home
     if version:
@@ -111,10 +114,10 @@ def relight(ctx: click.Context, home: str | None, debug: bool, version: bool) ->
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run the command line; an error is told once, with a hint."""
+    """Run the command line; print an error once, with a hint."""
     words = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):
-        # a terminal that lacks a character shows another, rather than nothing at all
+        # a terminal that lacks a character shows a replacement
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
@@ -129,19 +132,19 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except RelightError as error:
         if "--debug" in words:
             raise
-        code = _tell(error.message, error.hint)
+        code = _print_error(error.message, error.hint)
     except BrokenPipeError:
-        # the reader of our output has gone, as `head` does: nothing to tell anyone
-        _let_go(sys.stdout)
+        # the reader of our output has gone, as `head` does
+        _discard_rest(sys.stdout)
         code = 0
     except OSError as error:
         if "--debug" in words:
             raise
-        _let_go(sys.stdout)
-        code = _tell(str(error), "check the path, its permissions and the space on its disk")
+        _discard_rest(sys.stdout)
+        code = _print_error(str(error), "check the path, its permissions and the space on its disk")
     status = code if isinstance(code, int) else 0
     if arguments is None:
-        # all is written and closed: taking the interpreter apart would only cost time
+        # everything is written and closed: skip the interpreter's slow shutdown
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()
@@ -149,8 +152,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     sys.exit(status)
 
 
-def _tell(message: str, hint: str | None) -> int:
-    from relight.text import clean_lines  # a message may hold text of a hostile file
+def _print_error(message: str, hint: str | None) -> int:
+    from relight.text import clean_lines  # a message may contain text of a hostile file
 
     click.echo(f"error: {clean_lines(message)}", err=True)
     if hint:
@@ -158,6 +161,6 @@ def _tell(message: str, hint: str | None) -> int:
     return 1
 
 
-def _let_go(stream: TextIO) -> None:
-    """Send what is still unwritten nowhere, or Python would fail on it once more at its end."""
+def _discard_rest(stream: TextIO) -> None:
+    """Discard unwritten output, or Python would fail on it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -11,12 +11,12 @@ from relight.errors import RelightError
 def command(file: Path) -> None:
     """Copy the whole store into one file.
 
-    Others may write meanwhile. To restore, put the file in place of relight.db.
+    Other processes may write meanwhile. To restore, replace relight.db with the file.
     """
     if file.exists():
-        raise RelightError(f"{file} is already there", "name a new file")
+        raise RelightError(f"{file} already exists", "name a new file")
     if not file.parent.is_dir():
-        raise RelightError(f"there is no folder {file.parent}", "make it, or name another")
+        raise RelightError(f"there is no folder {file.parent}", "create it, or name another")
     with current_store() as store:
         store.backup(file)
     click.echo(f"copied {file.stat().st_size / 1e6:.1f} MB to {file}")

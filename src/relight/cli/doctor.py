@@ -6,9 +6,9 @@ from relight.cli.options import current_store, json_option, print_json, relight_
 @relight_command("doctor", example="relight doctor --json")
 @json_option
 def command(as_json: bool) -> None:
-    """Check what is found, read, unreadable, unpriced.
+    """Check the agents found, unreadable files, missing prices and the database.
 
-    Exit code 1 when the database is damaged.
+    Exits with 1 if the database is damaged.
     """
     from relight.reports.doctor import examine
 
@@ -40,7 +40,7 @@ def _print(found: dict[str, object]) -> None:
             source["source"],
             screen.count(source["files"]),
             screen.count(source["sessions"]),
-            source["folder"] + ("" if source["found"] else " (not there)")
+            source["folder"] + ("" if source["found"] else " (not found)")
             if source["folder"]
             else "named with --from",
         ]

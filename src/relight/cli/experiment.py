@@ -5,7 +5,7 @@ import click
 from relight.cli.experiment_run import start, stop
 from relight.cli.experiment_tables import print_experiments, print_holdout, print_paired
 from relight.cli.options import (
-    ask,
+    confirm,
     current_store,
     json_option,
     print_json,
@@ -95,7 +95,7 @@ def delete(name: str, yes: bool) -> None:
     with current_store() as store:
         find_experiment(store, name)
         if not yes:
-            ask(f"delete the experiment {clean(name)}?")
+            confirm(f"delete the experiment {clean(name)}?")
         delete_experiment(store, name, now=int(time.time() * 1000))
     click.echo(f"deleted {clean(name)}")
 

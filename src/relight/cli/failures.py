@@ -12,11 +12,11 @@ TEXT_ROWS = 20
 @click.option("--since", default=DEFAULT_SINCE, metavar="D", help="2026-05-01, 7d or all.")
 @json_option
 def command(since: str, as_json: bool) -> None:
-    """Show what went wrong, by kind and tool, and spirals.
+    """Show failures by kind and tool, and spirals.
 
-    A failure is a tool call that could not do what it was asked, or a model call that got no
-    answer. A spiral is the same failing call three times or more, or one tool failing five times
-    in a row; tokens and cost are those of the turns that made the calls.
+    A failure is a tool call that could not do what it was asked, or a model call without a
+    response. A spiral is the same failing call three times or more, or one tool failing five times
+    in a row. Its tokens and cost are those of the turns that made the calls.
     """
     from relight.reports.failures import read_failures
 
@@ -25,7 +25,7 @@ def command(since: str, as_json: bool) -> None:
     if as_json:
         print_json({"since": since, **found})
     elif not found["failures"]:
-        click.echo("nothing failed; `--since all` looks further back")
+        click.echo("no failures; `--since all` looks further back")
     else:
         _print(found)
 
@@ -54,10 +54,10 @@ def _print(found: dict[str, Any]) -> None:
     if len(found["failures"]) > TEXT_ROWS:
         screen.print_text(f"… and {len(found['failures']) - TEXT_ROWS} more kinds", style="dim")
     for spiral in found["spirals"][:TEXT_ROWS]:
-        screen.print_text(f"spiral: {spiral['session']} {tell_spiral(spiral)}")
+        screen.print_text(f"spiral: {spiral['session']} {describe_spiral(spiral)}")
 
 
-def tell_spiral(spiral: dict[str, Any]) -> str:
+def describe_spiral(spiral: dict[str, Any]) -> str:
     from relight.cli.screen import count, dollars
 
     what = "the same failing call" if spiral["kind"] == "identical" else "failed"

@@ -1,16 +1,16 @@
 import click
 
-from relight.cli.options import ask, current_store, relight_command, yes_option
+from relight.cli.options import confirm, current_store, relight_command, yes_option
 
 
 @relight_command("forget", example="relight forget codex:01a1dd31")
 @click.argument("session")
 @yes_option
 def command(session: str, yes: bool) -> None:
-    """Delete one session for good.
+    """Delete one session permanently.
 
-    Tape, figures and facts of it and of its sub-agents go, and it is not read again. The agent's
-    own file is not touched.
+    Its tape, figures and facts and those of its sub-agents are deleted, and it is not imported
+    again. The agent's own file is not touched.
     """
     from relight.cli.screen import clean
     from relight.reports.sessions import find_session
@@ -22,7 +22,7 @@ def command(session: str, yes: bool) -> None:
             "select source, key, title from session where id = ?", (session_id,)
         )[0]
         if not yes:
-            told = clean(f"{source}:{key} ({title or 'no title'})")
-            ask(f"forget {told}?")
+            name = clean(f"{source}:{key} ({title or 'no title'})")
+            confirm(f"forget {name}?")
         count = forget(store, session_id)
     click.echo(f"forgot {count} session{'s' if count > 1 else ''}")

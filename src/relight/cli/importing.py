@@ -25,23 +25,23 @@ WATCH_SECONDS = 2.0
 @click.option(
     "--from", "folder", type=click.Path(path_type=Path), help="Read this file or folder instead."
 )
-@click.option("--watch", is_flag=True, help="Go on reading as sessions grow, until interrupted.")
+@click.option("--watch", is_flag=True, help="Keep reading as sessions grow, until interrupted.")
 @json_option
 def command(sources: Sequence[str], folder: Path | None, watch: bool, as_json: bool) -> None:
-    """Read what is new in the agents' own files.
+    """Read new records from the agents' own files.
 
-    Finds the sessions of Claude Code, Codex and Hermes Agent where these keep them
-    (CLAUDE_CONFIG_DIR, CODEX_HOME and HERMES_HOME are honoured). Reading again adds nothing twice.
-    A chat file has one session of OpenAI messages a line; name it with --source chat --from FILE.
+    Finds the sessions of Claude Code, Codex and Hermes Agent in their usual folders
+    (CLAUDE_CONFIG_DIR, CODEX_HOME and HERMES_HOME are honoured). Nothing is imported twice.
+    A chat file has one session of OpenAI messages per line; name it with --source chat --from FILE.
     """
     if folder is not None:
         if len(sources) != 1:
-            raise click.UsageError("--from goes with one --source, which says what is in there")
+            raise click.UsageError("--from needs exactly one --source, which names the format")
         if not folder.exists():
             raise RelightError(f"there is no {folder}", "check the path given with --from")
         folder = folder.absolute()
     elif "chat" in sources:
-        raise click.UsageError("chat files have no usual place: name one with --from")
+        raise click.UsageError("chat files have no usual folder: name one with --from")
     with current_store() as store:
         while True:
             _import_once(store, sources, folder, as_json=as_json, is_quiet=watch)
@@ -60,10 +60,10 @@ def _import_once(
 
         with progress_bar("importing") as progress:
             done = import_and_propose(
-                store, sources=sources, folder=folder, progress=progress, on_wait=_tell_waiting
+                store, sources=sources, folder=folder, progress=progress, on_wait=_report_waiting
             )
     else:
-        done = import_and_propose(store, sources=sources, folder=folder, on_wait=_tell_waiting)
+        done = import_and_propose(store, sources=sources, folder=folder, on_wait=_report_waiting)
     spent = time.monotonic() - started
     if is_quiet and not any(one.bytes or one.unreadable for one in done):
         return
@@ -83,7 +83,7 @@ def _import_once(
 
 
 def summarise(done: Sequence[Imported], spent: float) -> str:
-    """What an import took, in a line for each source that had something."""
+    """Return one line for each source with something new."""
     lines = []
     for one in done:
         if one.bytes or one.unreadable:
@@ -95,5 +95,5 @@ def summarise(done: Sequence[Imported], spent: float) -> str:
     return "\n".join([*lines, f"imported in {spent:.1f} s"] if lines else ["nothing new"])
 
 
-def _tell_waiting() -> None:
+def _report_waiting() -> None:
     click.echo("another import is running; waiting for it …", err=True)

@@ -7,7 +7,7 @@ from relight.cli.job_add import add, edit
 from relight.cli.job_exchange import export, import_jobs
 from relight.cli.job_run import run
 from relight.cli.options import (
-    ask,
+    confirm,
     current_store,
     json_option,
     print_json,
@@ -140,7 +140,7 @@ def remove(name: str, yes: bool, as_json: bool) -> None:
     with current_store() as store:
         find_job(store, name)
         if not yes:
-            ask(f"Remove the job {name}?")
+            confirm(f"Remove the job {name}?")
         remove_job(store, name)
     _tell_state(name, "removed", f"{name} is removed; its history stays", as_json=as_json)
 

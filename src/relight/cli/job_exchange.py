@@ -4,7 +4,7 @@ from pathlib import Path
 import click
 
 from relight.cli.options import (
-    ask,
+    confirm,
     current_store,
     json_option,
     print_json,
@@ -56,7 +56,7 @@ def import_jobs(file: Path, replace: bool, yes: bool, as_json: bool) -> None:
             click.echo(f"left out {name}: its time has passed", err=True)
         if not yes:
             click.echo(screen.clean_lines(write_tables(jobs, paused=paused)), err=True)
-            ask(f"Add {len(jobs)} jobs?")
+            confirm(f"Add {len(jobs)} jobs?")
         add_jobs(store, jobs, now=now, replace=replace, paused=paused)
         told = [describe_job(store, job.name, now=now) for job in jobs]
     if as_json:

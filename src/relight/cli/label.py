@@ -7,17 +7,17 @@ from relight.reports.labels import NAMES
 @relight_command("label", example='relight label codex:01a1dd31 failure --why "wrong file"')
 @click.argument("session")
 @click.argument("outcome", type=click.Choice(NAMES))
-@click.option("--why", metavar="TEXT", help="In a few words.")
+@click.option("--why", metavar="TEXT", help="The reason, in a few words.")
 def command(session: str, outcome: str, why: str | None) -> None:
-    """Say how a session went; a person's word wins.
+    """Label a session's outcome; a label overrides all other evidence.
 
-    Labels make templates, comparisons and scores better. `unknown` takes the verdict out of it.
+    Labels improve templates, comparisons and scores. `unknown` excludes the session from them.
     """
     from relight.reports.labels import label_session
-    from relight.reports.sessions import find_session
+    from relight.reports.sessions import find_session, name_session
 
     with current_store() as store:
         session_id = find_session(store, session)
         label_session(store, session_id, outcome, why=why)
-        source, key = store.query("select source, key from session where id = ?", (session_id,))[0]
-    click.echo(f"{source}:{key} is labelled {outcome}")
+        name = name_session(store, session_id)
+    click.echo(f"{name} is labelled {outcome}")

@@ -1,4 +1,4 @@
-"""What the commands have in common: where the store is, and how data is printed."""
+"""What commands share: their options, the store and JSON output."""
 
 import re
 import sys
@@ -15,7 +15,7 @@ SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 class _Command(click.Command):
-    """A command whose errors name what a person typed, not what Python calls it."""
+    """A command whose errors name options as typed, not as Python parameters."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -28,9 +28,9 @@ class _Command(click.Command):
 
 
 def name_option(command: click.Command, name: str) -> str:
-    """The option or argument of a command that gives a parameter, as it is typed.
+    """Return the option or argument that sets a parameter, as it is typed.
 
-    A parameter's name says its unit too: `--half-life` gives `half_life_days`.
+    A parameter's name may add its unit: `--half-life` sets `half_life_days`.
     """
     found = {one.name: one for one in command.params if one.name}
     near = [one for one in found if name.startswith(f"{one}_")]
@@ -41,7 +41,7 @@ def name_option(command: click.Command, name: str) -> str:
 
 
 def relight_command(name: str, example: str) -> Callable[[Function], click.Command]:
-    """A command with the options all of them take, and an example in its help."""
+    """Return a decorator for a command with the common options and an example in its help."""
 
     def make(function: Function) -> click.Command:
         made = click.command(
@@ -54,7 +54,7 @@ def relight_command(name: str, example: str) -> Callable[[Function], click.Comma
 
 
 def relight_group(name: str, example: str) -> Callable[[Function], click.Group]:
-    """A command with commands below it."""
+    """Return a decorator for a group of commands."""
 
     def make(function: Function) -> click.Group:
         made = click.group(name, epilog=f"Example: {example}", context_settings=SETTINGS)(function)
@@ -70,8 +70,8 @@ def _shared_options() -> list[click.Parameter]:
             ["--home"],
             metavar="DIR",
             expose_value=False,
-            callback=_keep_home,
-            help="Relight's folder (else RELIGHT_HOME, else ~/.relight).",
+            callback=_set_home,
+            help="Relight's folder (default: RELIGHT_HOME or ~/.relight).",
         ),
         click.Option(
             ["--debug"], is_flag=True, expose_value=False, help="Show the traceback of an error."
@@ -84,10 +84,10 @@ def json_option(function: Function) -> Function:
 
 
 def yes_option(function: Function) -> Function:
-    return click.option("--yes", is_flag=True, help="Do it without asking.")(function)
+    return click.option("--yes", is_flag=True, help="Do not ask for confirmation.")(function)
 
 
-def _keep_home(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+def _set_home(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
     if value:
         ctx.meta["relight.home"] = value
 
@@ -98,24 +98,24 @@ def current_home() -> str | None:
 
 
 def current_store() -> Store:
-    """The store the command is about."""
+    """Return the store that the command works on."""
     return open_store(current_home())
 
 
 def print_json(value: object) -> None:
-    """JSON on standard output, where nothing else goes."""
+    """Print JSON to standard output, where nothing else is printed."""
     import msgspec
 
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a list as a person types it, separated by commas."""
+    """Return the words of a comma-separated list."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def name_project(project: str | None) -> str | None:
-    """A project as sessions name it, by the folder they ran in."""
+    """Return a project as sessions name it: the absolute folder they ran in."""
     from pathlib import Path
 
     if project and (project in (".", "..") or project.startswith(("./", "../", "~"))):
@@ -123,13 +123,11 @@ def name_project(project: str | None) -> str | None:
     return project
 
 
-def ask(question: str) -> None:
-    """Go on only if a person says yes; where none can be asked, say how to do without."""
+def confirm(question: str) -> None:
+    """Continue only after confirmation; raise without a terminal."""
     try:
         click.confirm(question, abort=True, err=True)
     except click.Abort:
         if sys.stdin.isatty():
             raise
-        raise RelightError(
-            "not done: nobody said yes", "add --yes to do it without asking"
-        ) from None
+        raise RelightError("not done: not confirmed", "add --yes to skip the question") from None

@@ -1,4 +1,4 @@
-"""`relight` alone: what is recorded, the last 30 days at a glance, what to do next."""
+"""`relight` without a command: what is recorded, the last 30 days, what to do next."""
 
 import os
 
@@ -18,7 +18,7 @@ def show_overview(home: str | None) -> None:
 
 
 def _first_run(store: Store) -> bool:
-    """Find the agents on this machine and read them; whether there was anything."""
+    """Find the agents on this machine and import them; True if there were any."""
     from relight.cli.importing import summarise
     from relight.intake.importing import find_work
     from relight.sources import SOURCES
@@ -69,7 +69,7 @@ def _show(store: Store) -> None:
 
 
 def _print_tops(store: Store, chosen: filters.Filter) -> None:
-    """The models and projects that cost most."""
+    """Print the models and projects that cost most."""
     for key in ("model", "project"):
         found = totals.sum_costs(store, key, chosen)
         rows = sorted(found, key=lambda row: row["cost_usd"] or 0, reverse=True)[:3]

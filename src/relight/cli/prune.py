@@ -6,7 +6,7 @@ import click
 
 from relight.cli.options import (
     Function,
-    ask,
+    confirm,
     current_store,
     json_option,
     print_json,
@@ -17,7 +17,7 @@ from relight.cli.options import (
 Decorator = Callable[[Function], Function]
 
 
-def days_option(word: str, name: str, told: str, default: int | None = None) -> Decorator:
+def days_option(word: str, name: str, things: str, default: int | None = None) -> Decorator:
     return click.option(
         word,
         name,
@@ -25,7 +25,7 @@ def days_option(word: str, name: str, told: str, default: int | None = None) -> 
         default=default,
         show_default=default is not None,
         metavar="DAYS",
-        help=f"Drop {told} that ended longer ago{' (else none)' if default is None else ''}.",
+        help=f"Drop {things} that ended longer ago{' (default: none)' if default is None else ''}.",
     )
 
 
@@ -33,7 +33,7 @@ def days_option(word: str, name: str, told: str, default: int | None = None) -> 
 @days_option("--tapes", "tape_days", "tapes of sessions", 90)
 @days_option("--index", "index_days", "whole sessions")
 @days_option("--answers", "answer_days", "files with answers of jobs' runs")
-@click.option("--dry-run", is_flag=True, help="Only tell what would go.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be dropped.")
 @yes_option
 @json_option
 def command(
@@ -46,8 +46,8 @@ def command(
 ) -> None:
     """Drop old tapes, old sessions and old answers.
 
-    Tapes are the redacted originals, most of the store's size; without one a session keeps its
-    figures, but cannot be shown in full or derived again. The index is small: keep it long.
+    Tapes are the redacted originals and most of the store's size. Without its tape a session keeps
+    its figures, but cannot be shown in full or rebuilt. The index is small: keep it long.
     """
     from relight.cli.screen import size
     from relight.store.keep.retention import prune
@@ -62,11 +62,11 @@ def command(
             answer_days=answer_days,
         )
         found = drop(dry_run=True)
-        told = f"{found.tapes} tape parts ({size(found.tape_bytes)}), {found.sessions} sessions"
-        told += f" and {found.answers} answers"
+        total = f"{found.tapes} tape parts ({size(found.tape_bytes)}), {found.sessions} sessions"
+        total += f" and {found.answers} answers"
         if not dry_run and (found.tapes or found.sessions or found.answers):
             if not yes:
-                ask(f"drop {told}?")
+                confirm(f"drop {total}?")
             drop(dry_run=False)
     if as_json:
         print_json(
@@ -79,4 +79,4 @@ def command(
             }
         )
     else:
-        click.echo(f"{'would drop' if dry_run else 'dropped'} {told}")
+        click.echo(f"{'would drop' if dry_run else 'dropped'} {total}")

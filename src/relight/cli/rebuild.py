@@ -5,12 +5,14 @@ from relight.cli.options import current_store, relight_command
 
 @relight_command("rebuild", example="relight rebuild --prices")
 @click.option("--prices", "reprice", is_flag=True, help="Look all prices up again.")
-@click.option("--redact", "again_redact", is_flag=True, help="Apply today's rules to old tapes.")
+@click.option(
+    "--redact", "again_redact", is_flag=True, help="Apply the current redaction rules to old tapes."
+)
 def command(reprice: bool, again_redact: bool) -> None:
     """Derive all figures again from the tape.
 
-    Costs stay as they were recorded unless --prices is given. Sessions whose tape was pruned keep
-    the figures they have.
+    Costs stay as recorded unless --prices is given. Sessions whose tape was pruned keep their
+    figures.
     """
     from relight.cli.screen import progress_bar
     from relight.intake.rebuild import rebuild

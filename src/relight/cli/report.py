@@ -22,12 +22,14 @@ MARKDOWN_COLUMNS = (
 
 
 @relight_command("report", example="relight report --by model,project --since 7d")
-@click.option("--by", default="day", metavar="KEYS", help=f"Of {', '.join(totals.KEYS)}.")
+@click.option(
+    "--by", default="day", metavar="KEYS", help=f"Comma-separated: {', '.join(totals.KEYS)}."
+)
 @click.option("--since", default=filters.DEFAULT_SINCE, metavar="D", help="2026-05-01, 7d or all.")
 @click.option("--until", metavar="D", help="The last day, as 2026-05-31 or 7d.")
 @click.option("--source", metavar="S", help="Only this source.")
-@click.option("--model", metavar="M", help="Only models whose name has this in it.")
-@click.option("--project", metavar="P", help="Only projects whose folder has this in it.")
+@click.option("--model", metavar="M", help="Only models with this in their name.")
+@click.option("--project", metavar="P", help="Only projects with this in their folder.")
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print a Markdown table.")
@@ -42,10 +44,10 @@ def command(
     as_csv: bool,
     as_markdown: bool,
 ) -> None:
-    """Show what it cost, by day, model, project and more.
+    """Show cost and usage by day, model, project and more.
 
-    Days are in the store's time zone. Sub-agents count in their parents' sessions, once. Cost is
-    at list price where the agent does not say what it was; turns without a price are counted.
+    Days are in the store's time zone. Sub-agents count once, in their parents' sessions. Cost is
+    at list price unless the agent recorded it; turns without a price are counted.
     """
     if as_json + as_csv + as_markdown > 1:
         raise click.UsageError("choose one of --json, --csv and --markdown")
@@ -80,15 +82,15 @@ def print_csv(found: Report) -> None:
     import sys
 
     names = list(found.rows[0]) if found.rows else [*found.by, *found.total]
-    # a title is hostile text: no escape sequence, and no formula for a spreadsheet
-    rows = [{name: _tame(value) for name, value in row.items()} for row in found.rows]
+    # titles are untrusted: no escape sequences, and no spreadsheet formulas
+    rows = [{name: _make_safe(value) for name, value in row.items()} for row in found.rows]
     writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     sys.stdout.flush()
 
 
-def _tame(value: object) -> object:
+def _make_safe(value: object) -> object:
     if not isinstance(value, str):
         return value
     from relight.cli.screen import clean
@@ -98,7 +100,7 @@ def _tame(value: object) -> object:
 
 
 def markdown(found: Report) -> str:
-    """The report as a Markdown table, with the total in its last row."""
+    """Return the report as a Markdown table, with the total in its last row."""
     names = [*found.by, *MARKDOWN_COLUMNS]
 
     def line(cells: list[str]) -> str:
@@ -119,7 +121,7 @@ def markdown(found: Report) -> str:
 
 
 def print_report(found: Report) -> None:
-    """The report as a table for eighty columns, and what must be known to read it."""
+    """Print the report as a table for eighty columns, with notes on its figures."""
     from relight.cli import screen
 
     of_calls = found.total["turns"] is None
@@ -130,8 +132,8 @@ def print_report(found: Report) -> None:
     largest = max((_weight(row) for row in found.rows), default=0)
     with_bar = found.by in (["day"], ["week"], ["month"])
     headings = CALL_HEADINGS if of_calls else USAGE_HEADINGS
-    first = 1 if "session" in found.by else 0  # each of them is one session
-    last = -1 if of_calls and "failure" not in found.by else None  # no model call is of a tool
+    first = 1 if "session" in found.by else 0  # every row is one session
+    last = -1 if of_calls and "failure" not in found.by else None  # model calls have no tool
     shown = slice(first, last)
     columns = [*keys, *[screen.Column(name, is_spare=name in SPARE) for name in headings[shown]]]
     if with_bar:
@@ -197,12 +199,12 @@ def _number(value: object) -> float | None:
 
 
 def _weight(row: dict[str, object]) -> float:
-    """What a bar shows: cost, or, where nothing has a price, output."""
+    """Return the length of a bar: cost, or output if nothing has a price."""
     return _number(row["cost_usd"]) or (_number(row["output_tokens"]) or 0) * 1e-9
 
 
 def _name(key: str, value: object) -> str:
-    """A key as a person would say it; `--json` has it whole."""
+    """Return a key in short form; `--json` has it whole."""
     text = "unknown" if value is None else str(value)
     if key in ("skill", "job") and value is None:
         return f"(no {key})"
@@ -212,7 +214,7 @@ def _name(key: str, value: object) -> str:
 
 
 def shorten(sessions: Sequence[str]) -> dict[str, str]:
-    """Beginnings of sessions' names that tell them apart, where that is not too long.
+    """Return unique beginnings of sessions' names, unless they would be too long.
 
     >>> list(shorten(["hermes:cron_4d9a61c07b3e_0815", "hermes:cron_4d9a61c07b3e_0923"]).values())
     ['hermes:cron_4d9a61c07b3e_08', 'hermes:cron_4d9a61c07b3e_09']
@@ -225,24 +227,24 @@ def shorten(sessions: Sequence[str]) -> dict[str, str]:
 
 
 def notes(found: Report) -> list[str]:
-    """What a reader of the figures must know: what is missing from them, and what is a bound."""
-    told = []
+    """Return notes on the figures: what is missing from them, and what is a lower bound."""
+    lines = []
     total = found.total
     if total["unpriced_turns"]:
-        told.append(
+        lines.append(
             f"{total['unpriced_turns']:,} of {total['turns']:,} turns have no known price and are"
             " not in the cost (≥); `relight doctor` names their models"
         )
     if total["partial_turns"]:
         share = total["partial_turns"] / total["turns"]
-        told.append(
+        lines.append(
             f"{'under 1%' if share < 0.01 else f'{share:.0%}'} of turns are partial: the agent"
             " logged only a lower bound of their output"
         )
     if total["included_usd"]:
-        told.append(
+        lines.append(
             f"${total['included_usd']:,.2f} more at list price was included in a subscription"
         )
     if found.by == ["day"] and "tool_calls" in total:
-        told.append("failed: share of tool calls that went wrong")
-    return told
+        lines.append("failed: share of tool calls that failed")
+    return lines

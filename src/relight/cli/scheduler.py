@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from relight.cli.options import (
-    ask,
+    confirm,
     current_home,
     current_store,
     json_option,
@@ -107,13 +107,13 @@ def _install(kind: str, *, remove: bool, yes: bool) -> None:
         for unit in there:
             click.echo(f"remove {unit.path}", err=True)
         if not yes:
-            ask("Remove these?")
+            confirm("Remove these?")
         for line in remove_units(chosen, there):
             click.echo(line)
         return
     for unit in units:
         click.echo(f"{unit.path}:\n\n{unit.text}", err=True)
     if not yes:
-        ask("Write these files and start what they say?")
+        confirm("Write these files and start what they say?")
     for line in install_units(chosen, units):
         click.echo(line)

@@ -1,4 +1,4 @@
-"""Tables, figures and progress for people; the one home of rich."""
+"""Tables, figures and progress for terminals; the only module that uses rich."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -18,13 +18,13 @@ from relight.text import dollars as dollars
 from relight.text import seconds as seconds
 from relight.text import size as size
 
-READABLE = 14  # characters that tell most names apart
+READABLE = 14  # characters that distinguish most names
 BLOCKS = " ▏▎▍▌▋▊▉█"
 
 
 class Screen(Console):
     def on_broken_pipe(self) -> None:
-        """Leave a reader that has gone to `main`, where it is no error; rich would exit with 1."""
+        """Raise for `main`, which treats a closed pipe as no error; rich would exit with 1."""
         raise BrokenPipeError
 
 
@@ -33,10 +33,10 @@ def console(stream: IO[str] | None = None) -> Console:
 
 
 class Column:
-    """A column of a table: its heading, and whether it holds numbers or words.
+    """A column of a table: its heading, and whether it contains numbers or words.
 
-    Words give way where a table is too wide, unless they are names that a person must type. What
-    is spare is left out before words are cut so short that nobody can tell them apart.
+    If a table is too wide, words are cut, except names that people must type. Spare columns are
+    left out before words become unreadable.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ def print_table(
     *,
     total: Sequence[str] | None = None,
 ) -> None:
-    """A table that fits the screen: numbers stand to the right and whole, words give way."""
+    """Print a table that fits the screen: numbers stay whole, words are cut."""
     target = console()
     table = Table(
         box=SIMPLE_HEAD,
@@ -78,7 +78,7 @@ def print_table(
     columns = [columns[number] for number in kept]
     cells = [[row[number] for number in kept] for row in cells]
     widths = fit_widths(columns, cells, target.width)
-    if any(column.is_name for column in columns):  # rather a line too long than half a name
+    if any(column.is_name for column in columns):  # a line may be too long, but a name is never cut
         target.width = max(target.width, sum(widths) + 2 * len(widths))
     for number, column in enumerate(columns):
         table.add_column(
@@ -94,14 +94,14 @@ def print_table(
         table.add_row(*map(Text, row))
     target.print(table)
     if left_out:
-        told = ", ".join(reversed(left_out))
-        print_text(f"no room for {told}: a wider window shows it, --json too", style="dim")
+        missing = ", ".join(reversed(left_out))
+        print_text(f"no room for {missing}: widen the window or use --json", style="dim")
 
 
 def find_spare(
     columns: Sequence[Column], cells: Sequence[Sequence[str]], available: int
 ) -> list[int]:
-    """The places of what is left out so that words can be read, from the right."""
+    """Return the indexes of spare columns to leave out, from the right."""
     widths = measure(columns, cells)
     least = [
         width if column.is_number or column.is_name else min(width, READABLE)
@@ -125,7 +125,7 @@ def measure(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[i
 def fit_widths(
     columns: Sequence[Column], cells: Sequence[Sequence[str]], available: int
 ) -> list[int]:
-    """A width for each column; where they do not fit, the widest words are cut first."""
+    """Return a width for each column; if they do not fit, the widest words are cut first."""
     widths = measure(columns, cells)
     words = [number for number, one in enumerate(columns) if not one.is_number and not one.is_name]
     least = 8 if any(column.is_name for column in columns) else 4
@@ -142,7 +142,7 @@ def print_text(text: str, *, style: str = "") -> None:
 
 
 def bar(value: float, largest: float, *, width: int = 8) -> str:
-    """A small bar for a value among others.
+    """Return a small bar for a value among others.
 
     >>> bar(5, 10, width=4)
     '██'
@@ -154,7 +154,7 @@ def bar(value: float, largest: float, *, width: int = 8) -> str:
 
 
 def trend(values: Sequence[float | None], *, highest: float | None = None) -> str:
-    """A small line of values, one a day; a dot where there is none.
+    """Return a small line of values, one per day; a dot where a value is missing.
 
     >>> trend([0, 1, None, 4], highest=4)
     '▁▃·█'
@@ -168,7 +168,7 @@ def trend(values: Sequence[float | None], *, highest: float | None = None) -> st
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A function to tell progress to; on a screen it is a bar on standard error."""
+    """Yield a function that shows progress, as a bar on standard error if it is a terminal."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return

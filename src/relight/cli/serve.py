@@ -16,11 +16,11 @@ SHORTEST_TOKEN = 16
 @relight_command("serve", example="relight serve --port 8080")
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
 @click.option("--host", default=HOST, show_default=True, help="The address to serve on.")
-@click.option("--token", help="Ask for this secret (else RELIGHT_TOKEN, else [serve] token).")
+@click.option("--token", help="Require this secret (default: RELIGHT_TOKEN or [serve] token).")
 def command(port: int, host: str, token: str | None) -> None:
-    """Open the dashboard and its JSON API for a browser on this machine.
+    """Serve the dashboard and its JSON API to a browser on this machine.
 
-    Nothing is loaded from outside. Other machines are served only if a token is set; the address
+    Nothing is loaded from outside. Other machines are served only if a token is set. The address
     is the first line of the output.
     """
     serve(current_home(), host=host, port=port, token=token)
@@ -59,20 +59,20 @@ def serve(home: str | Path | None, *, host: str, port: int, token: str | None = 
 
 
 def check_token(host: str, token: str | None) -> None:
-    """Other machines are let in with a secret that nobody guesses, or not at all."""
+    """Raise unless the token is long enough for other machines to be let in."""
     hint = "set RELIGHT_TOKEN to a long secret, or leave --host out"
     if not token:
-        raise RelightError(f"{host} can be reached by other machines, and no token is set", hint)
+        raise RelightError(f"other machines can reach {host}, and no token is set", hint)
     if len(token) < SHORTEST_TOKEN:
         raise RelightError(f"the token is shorter than {SHORTEST_TOKEN} characters", hint)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that is listening already, so that who reads the address can ask at once."""
+    """Return a listening socket: requests may arrive as soon as the address is printed."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.create_server(found[4][:2], family=found[0], backlog=128)
-        # an answer's last part must not wait until its first is acknowledged
+        # the end of a response must not wait for an acknowledgement of its start
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
     except socket.gaierror as error:

@@ -29,7 +29,7 @@ def command(session: str, as_json: bool) -> None:
 
 def _print(found: dict[str, Any]) -> None:
     from relight.cli import screen
-    from relight.cli.failures import tell_spiral
+    from relight.cli.failures import describe_spiral
 
     figures = found["figures"]
     screen.print_text(found["title"] or "(no title)", style="bold")
@@ -41,10 +41,10 @@ def _print(found: dict[str, Any]) -> None:
         f" · outcome {found['outcome']}"
     )
     if found["score"] is not None:
-        told = f"{found['category']} ({found['task_type']}) · score {found['score']:.2f}"
+        line = f"{found['category']} ({found['task_type']}) · score {found['score']:.2f}"
         if found["outcome"] == "unknown":
-            told += ", a weak hint: it ranks a success above a failure in 6 cases of 10"
-        screen.print_text(told)
+            line += ", a weak hint: it ranks a success above a failure in 6 cases of 10"
+        screen.print_text(line)
     fresh = (figures["input_tokens"] or 0) + (figures["cache_write_tokens"] or 0)
     screen.print_text(
         f"{figures['turns']} turns · {screen.count(fresh)} in,"
@@ -70,12 +70,12 @@ def _print(found: dict[str, Any]) -> None:
     for evidence in found["evidence"]:
         screen.print_text(f"  {evidence}", style="dim")
     for spiral in found["spirals"]:
-        screen.print_text(f"  spiral: {tell_spiral(spiral)}")
+        screen.print_text(f"  spiral: {describe_spiral(spiral)}")
     _print_steps(found)
 
 
 def _print_steps(found: dict[str, Any]) -> None:
-    """Turns and tool calls in the order they happened."""
+    """Print turns and tool calls in the order they happened."""
     from relight.cli import screen
 
     steps = [(turn["at"] or "", 0, _turn_cells(turn)) for turn in found["turns"]]

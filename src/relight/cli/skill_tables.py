@@ -1,4 +1,4 @@
-"""What `relight skills` shows: tables, with a small line of the last days for each row."""
+"""Tables of `relight skills`, with a trend of the last days in each row."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -14,7 +14,7 @@ Daily = list[dict[str, Any]]
 
 
 def print_stats(totals: Sequence[SkillTotal], daily: Daily) -> None:
-    """Uses, outcomes and costs of each skill and model, and how often they ran."""
+    """Print uses, outcomes and costs of each skill and model."""
     headings = ["runs", "ok", "failed", "unkn.", "cost", "time", "trend"]
     columns = [screen.Column(name, is_number=False) for name in ("skill", "model")]
     columns += [screen.Column(name, is_spare=name == "trend") for name in headings]
@@ -41,7 +41,7 @@ def print_stats(totals: Sequence[SkillTotal], daily: Daily) -> None:
 
 
 def print_ema(rows: Sequence[SkillEma], daily: Daily) -> None:
-    """The averages, and the plain success rate of each day beside them."""
+    """Print the averages with the plain success rate of each day."""
     columns = [screen.Column(name, is_number=False) for name in ("skill", "model")]
     columns += [screen.Column(name) for name in ("success", "n_eff", "a call", "time", "runs")]
     columns += [screen.Column("unkn."), screen.Column("trend", is_spare=True)]
@@ -67,7 +67,7 @@ def print_ema(rows: Sequence[SkillEma], daily: Daily) -> None:
 
 
 def print_comparison(found: Comparison) -> None:
-    """The models of a skill, and the verdict on them."""
+    """Print the models of a skill and the verdict on them."""
     columns = [screen.Column("model", is_number=False)]
     headings = ("runs", "ok", "failed", "unkn.", "rate", "95 %", "a call", "a success")
     columns += [screen.Column(name) for name in headings]
@@ -92,7 +92,7 @@ def print_comparison(found: Comparison) -> None:
 
 
 def _group_days(daily: Daily) -> dict[tuple[str, str | None], dict[str, Daily]]:
-    """What each skill did on each model, by day: a row for each provider."""
+    """Return the rows of each skill and model by day: one per provider."""
     found: dict[tuple[str, str | None], dict[str, Daily]] = {}
     for row in daily:
         own = found.setdefault((row["skill_name"], row["model"]), {})
@@ -101,7 +101,7 @@ def _group_days(daily: Daily) -> dict[tuple[str, str | None], dict[str, Daily]]:
 
 
 def _list_days(daily: Daily) -> list[str]:
-    """The last days up to the newest on record, as many as there is room for."""
+    """Return the days up to the newest on record, as many as fit."""
     days = [row["day"] for row in daily if row["day"] != "unknown"]
     if not days:
         return []

@@ -12,10 +12,10 @@ from relight.reports.filters import DEFAULT_SINCE
 
 @relight_group("skills", example="relight skills ema --half-life 5")
 def command() -> None:
-    """Show what skills cost and how well they do, by model.
+    """Show cost and success of skills, by model.
 
-    A session's whole cost is charged to the skills it used, each with its share. An outcome that
-    nobody knows, and a cost without a price, is left out of every average and counted.
+    A session's whole cost is charged to the skills it used, each with its share. Unknown outcomes
+    and costs are left out of every average and counted.
     """
 
 
@@ -48,15 +48,19 @@ def stats(since: str, until: str | None, skill: str | None, as_json: bool) -> No
 
 
 @relight_command("ema", example="relight skills ema --window-days 30 --half-life 5")
-@click.option("--window-days", type=int, default=14, metavar="N", help="How far back (14).")
-@click.option("--alpha", type=float, metavar="A", help="The newest day's weight (0.3).")
-@click.option("--half-life", type=float, metavar="DAYS", help="Instead: when a use counts half.")
+@click.option(
+    "--window-days", type=int, default=14, metavar="N", help="How far back (default: 14)."
+)
+@click.option("--alpha", type=float, metavar="A", help="The newest day's weight (default: 0.3).")
+@click.option(
+    "--half-life", type=float, metavar="DAYS", help="Instead of alpha: when a use counts half."
+)
 @json_option
 def ema(window_days: int, alpha: float | None, half_life: float | None, as_json: bool) -> None:
-    """Show how each skill does lately, the newest counting most.
+    """Show moving averages of each skill; the newest days count most.
 
-    Each use weighs by its age in days: with alpha 0.3 it counts half after 1.94 days. n_eff is how
-    many equal uses the known outcomes are worth.
+    Each use is weighted by its age in days: with alpha 0.3 it counts half after 1.94 days. n_eff is
+    the number of equally weighted uses that the known outcomes are worth.
     """
     from relight.reports.skills.averages import find_window, query_skill_ema, read_half_life
     from relight.reports.skills.uses import read_daily
@@ -78,14 +82,20 @@ def ema(window_days: int, alpha: float | None, half_life: float | None, as_json:
 
 @relight_command("compare", example="relight skills compare triage --models opus,haiku")
 @click.argument("skill")
-@click.option("--models", metavar="A,B", help="Only these, by name or a part of it (else all).")
-@click.option("--margin", type=float, default=0.05, metavar="X", help="What may be lost (0.05).")
+@click.option("--models", metavar="A,B", help="Only these, by name or a part of it (default: all).")
+@click.option(
+    "--margin",
+    type=float,
+    default=0.05,
+    metavar="X",
+    help="The acceptable loss of success (default: 0.05).",
+)
 @json_option
 def compare(skill: str, models: str | None, margin: float, as_json: bool) -> None:
-    """Tell whether a cheaper model is good enough for a skill.
+    """Show whether a cheaper model is good enough for a skill.
 
-    Compares success and cost for each success with the dearest model, and says how sure the runs
-    so far make it, or how many more would settle it.
+    Compares success and cost per success with the most expensive model, and shows how certain the
+    result is, or how many more runs would settle it.
     """
     from relight.reports.skills.comparison import compare_models
 
@@ -108,12 +118,20 @@ def compare(skill: str, models: str | None, margin: float, as_json: bool) -> Non
     "record", example="relight skills record triage --model haiku --success --cost-usd 0.02"
 )
 @click.argument("skill")
-@click.option("--invoked-at", metavar="TIME", help="When (now, or as known of the session).")
-@click.option("--completed-at", metavar="TIME", help="When it was done.")
-@click.option("--session", "session_id", metavar="ID", help="Telling it again then updates it.")
-@click.option("--job", "job_id", metavar="ID", help="The job it was a run of.")
+@click.option(
+    "--invoked-at",
+    metavar="TIME",
+    help="When it began (default: as recorded of the session, else now).",
+)
+@click.option("--completed-at", metavar="TIME", help="When it ended.")
+@click.option(
+    "--session", "session_id", metavar="ID", help="The session; recording it again then updates it."
+)
+@click.option("--job", "job_id", metavar="ID", help="The job whose run it was part of.")
 @click.option("--skill-version", metavar="V", help="The skill's version.")
-@click.option("--entry", metavar="WAY", help="cron, tool, slash, preload or auto.")
+@click.option(
+    "--entry", metavar="WAY", help="How it was invoked: cron, tool, slash, preload or auto."
+)
 @click.option("--model", metavar="M")
 @click.option("--provider", metavar="P")
 @click.option("--duration-seconds", type=float, metavar="S")
@@ -121,13 +139,15 @@ def compare(skill: str, models: str | None, margin: float, as_json: bool) -> Non
 @click.option("--output-tokens", type=int, metavar="N")
 @click.option("--cache-read-tokens", type=int, metavar="N")
 @click.option("--cache-write-tokens", type=int, metavar="N")
-@click.option("--cost-usd", type=float, metavar="X", help="Left out, derived or unknown.")
+@click.option("--cost-usd", type=float, metavar="X", help="Default: derived, else unknown.")
 @click.option("--cost-status", metavar="S", help="reported, estimated, included or unknown.")
-@click.option("--cost-source", metavar="S", help="Who says so.")
-@click.option("--success/--failure", default=None, help="Left out, derived or unknown.")
+@click.option("--cost-source", metavar="S", help="The origin of the cost.")
+@click.option("--success/--failure", default=None, help="Default: derived, else unknown.")
 @click.option("--end-reason", metavar="TEXT")
 @click.option("--quality-score", type=float, metavar="X", help="From 0 to 1.")
-@click.option("--share", type=float, metavar="X", help="Of its session (derived, else 1).")
+@click.option(
+    "--share", type=float, metavar="X", help="Its share of the session (default: derived, else 1)."
+)
 @json_option
 def record(
     skill: str,
@@ -155,9 +175,9 @@ def record(
 ) -> None:
     """Record one use of a skill by hand, or from a script.
 
-    With a session there is one row for the session, skill and way in: telling it again updates what
-    is told and keeps the rest. A TIME is 2026-11-15T09:00:00Z, without Z in the store's time zone,
-    20261115, or Unix seconds.
+    With a session, there is one row for each session, skill and entry: recording it again updates
+    the values given and keeps the rest. A TIME is 2026-11-15T09:00:00Z, without Z in the store's
+    time zone, 20261115, or Unix seconds.
     """
     from functools import partial
 

@@ -4,7 +4,7 @@ import click
 from msgspec.structs import replace
 
 from relight.cli.options import (
-    ask,
+    confirm,
     current_store,
     json_option,
     name_project,
@@ -166,7 +166,7 @@ def delete(name: str, yes: bool) -> None:
     with current_store() as store:
         found = find_template(store, name)
         if not yes:
-            ask(f"delete {clean(found.name)}?")
+            confirm(f"delete {clean(found.name)}?")
         delete_template(store, name)
     click.echo(f"deleted {clean(name)}")
 

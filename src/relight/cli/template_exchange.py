@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from relight.cli.options import (
-    ask,
+    confirm,
     current_store,
     json_option,
     print_json,
@@ -133,6 +133,6 @@ def import_file(file: Path, name: str | None, yes: bool) -> None:
             screen.print_text(line)
         screen.print_text("\n" + render_template(found) + "\n")
         if not yes:
-            ask(f"add {screen.clean(found.name)}?")
+            confirm(f"add {screen.clean(found.name)}?")
         made = import_template(store, found)
     click.echo(f"{screen.clean(made.name)} is in use")

@@ -9,7 +9,7 @@ import click
 import msgspec
 from msgspec import Struct
 
-from relight.cli.options import ask, current_home, print_json
+from relight.cli.options import confirm, current_home, print_json
 from relight.config import find_home
 from relight.errors import RelightError
 from relight.warm.agents.hermes_package import Step
@@ -42,7 +42,7 @@ def install_agent(agent: str, *, remove: bool, yes: bool, as_json: bool) -> None
     if is_needed:
         _show(agent, change, step, remove=remove, is_quiet=as_json)
         if not yes:
-            ask("do so?" if step.command else f"change {change.path} so?")
+            confirm("do so?" if step.command else f"change {change.path} so?")
         if remove:  # the settings first: the agent must not look for a missing package
             apply_change(change)
             _run_step(package, step, added, remove=True)
