@@ -5,7 +5,7 @@ from each, under any of these names, at the top or in an object named `info`, `m
 `labels`:
 
     messages     messages, trajectory, traj, conversation, history     OpenAI chat messages
-    calls        calls                      {"call_id", "exit_code", "timed_out", "is_error"}
+    calls        calls                      {"call_id", "exit_code", "timed_out", "error"}
     outcome      outcome, success, resolved, is_success, passed        true, "success", "failed" …
     reward       reward, score              a number; from 0.5 on it is a success
     task         task_id, instance_id, problem_id, task                runs of one task share it

@@ -1,7 +1,7 @@
 """Judging tool calls: how fast, and how often right on labelled sessions.
 
 `--data DIR` names a folder of `*.jsonl` (or `.jsonl.gz`) files in the `chat` format: one session
-a line, with `messages`, and `calls` that tell each call's `exit_code`, `timed_out` or `is_error`.
+a line, with `messages`, and `calls` with the `exit_code`, `timed_out`, `is_error` or `error` of each.
 """
 
 import argparse
@@ -124,15 +124,16 @@ def count_agreement(
     """
     counts = {"text only": [0, 0, 0, 0], "exit code": [0, 0, 0, 0]}
     for tool, arguments, result, label in calls:
-        code, timed_out, is_error = (label.get(n) for n in ("exit_code", "timed_out", "is_error"))
+        code, timed_out = label.get("exit_code"), label.get("timed_out")
+        is_error = label.get("is_error", label.get("error"))
         if code is None and timed_out is None and is_error is None:
             continue
         is_bad = bool(code or timed_out or (code is None and is_error))
         given: dict[str, dict[str, Any]] = {"text only": {}}
-        if code is not None or timed_out is not None:
+        if code is not None or timed_out:
             given["exit code"] = {"exit_code": code, "timed_out": timed_out}
-        for what, told in given.items():
-            called_bad = judge_call(tool, arguments, result, **told).label in ("error", "negative")
+        for what, known in given.items():
+            called_bad = judge_call(tool, arguments, result, **known).label in ("error", "negative")
             row = counts[what]
             row[0] += called_bad and is_bad
             row[1] += called_bad and not is_bad

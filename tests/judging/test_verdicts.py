@@ -33,11 +33,11 @@ def find_outcome(tool: str, arguments: object, result: object) -> str | None:
 def test_an_exit_code_is_read_with_its_command(shape: dict[str, Any]) -> None:
     command = {"command": shape["command"]}
     verdict = judge_call("bash", command, shape["output"], exit_code=shape["exit_code"])
-    assert verdict.label == shape["told"]
+    assert verdict.label == shape["with_code"]
 
 
 @pytest.mark.parametrize("shape", COMMANDS)
-def test_without_an_exit_code_the_command_and_its_last_words_tell(shape: dict[str, Any]) -> None:
+def test_without_an_exit_code_the_command_and_its_last_words_decide(shape: dict[str, Any]) -> None:
     verdict = judge_call("bash", {"command": shape["command"]}, shape["output"])
     assert verdict.label == shape["label"]
 
@@ -53,19 +53,19 @@ def test_without_an_exit_code_the_command_and_its_last_words_tell(shape: dict[st
         "Output: {output}\nExit Code: {code}\nProcess Group PGID: 7",
     ],
 )
-def test_every_harness_tells_the_same_exit_code(shape: dict[str, Any], wrapping: str) -> None:
+def test_every_harness_writes_the_same_exit_code(shape: dict[str, Any], wrapping: str) -> None:
     if "exit_code" in shape:
         text = wrapping.format(code=shape["exit_code"], output=shape["output"])
         verdict = judge_call("shell", {"command": shape["command"]}, text)
-        assert verdict.label == shape["told"]
+        assert verdict.label == shape["with_code"]
 
 
 @pytest.mark.parametrize("shape", COMMANDS)
-def test_an_object_around_the_output_tells_the_same(shape: dict[str, Any]) -> None:
+def test_an_object_around_the_output_gives_the_same_verdict(shape: dict[str, Any]) -> None:
     if "exit_code" in shape:
         fields = {"output": shape["output"], "exit_code": shape["exit_code"], "error": None}
         arguments = json.dumps({"command": shape["command"]})
-        assert judge_call("terminal", arguments, json.dumps(fields)).label == shape["told"]
+        assert judge_call("terminal", arguments, json.dumps(fields)).label == shape["with_code"]
 
 
 @pytest.mark.parametrize("shape", CALLS)
@@ -105,7 +105,7 @@ def test_a_flag_that_only_repeats_an_exit_code_is_judged_by_the_exit_code() -> N
     assert judge_call(*call, "", is_error=True).label == "error"
 
 
-def test_a_grep_that_found_nothing_is_an_answer_though_no_one_flags_it() -> None:
+def test_a_grep_that_found_nothing_is_an_answer_without_a_flag() -> None:
     for silence in ("", "(Bash completed with no output)", "[no output]"):
         verdict = judge_call("Bash", {"command": "grep x y"}, silence, is_error=False)
         assert verdict.label == "negative"
@@ -147,7 +147,7 @@ def test_no_result_is_unknown_and_not_failed() -> None:
     assert judge_call("bash", {"command": "ls"}, None).label == "unknown"
 
 
-def test_what_only_an_exit_code_could_tell_is_unknown_without_it() -> None:
+def test_what_only_an_exit_code_shows_is_unknown_without_it() -> None:
     assert judge_call("bash", {"command": "test -f setup.py"}, "").label == "unknown"
     assert judge_call("bash", {"command": "grep -q spam a.py"}, "").label == "unknown"
 
@@ -213,16 +213,6 @@ def test_a_missing_command_with_another_way_prepared_is_not() -> None:
         "bash", {"command": "foo || ls"}, "bash: foo: command not found\na.py\n", exit_code=0
     )
     assert verdict.label == "ok"
-
-
-def test_a_printed_exit_code_counts_for_what_stood_before_it() -> None:
-    command = {"command": 'pytest -q; echo "EXIT: $?"'}
-    verdict = judge_call("bash", command, f"{PYTEST_FAILED}EXIT: 1\n", exit_code=0)
-    assert (verdict.label, verdict.reason) == ("ok", "tests failed, and its exit code was printed")
-    command = {"command": './bake; echo "EXIT: $?"'}
-    verdict = judge_call("bash", command, "no flour\nEXIT: 2\n", exit_code=0)
-    assert (verdict.label, verdict.evidence) == ("error", "exit code 2: EXIT: 2")
-    assert judge_call("bash", command, "1 passed in 0.1s\nEXIT: 0\n", exit_code=0).label == "ok"
 
 
 def test_a_traceback_in_the_end_of_a_piped_script_is_an_error() -> None:
@@ -326,7 +316,7 @@ def test_evidence_is_short() -> None:
     assert len(verdict.evidence) <= 200
 
 
-def test_the_outcome_of_tests_is_told_though_a_pipe_hides_it() -> None:
+def test_the_outcome_of_tests_is_found_though_a_pipe_hides_it() -> None:
     command = {"command": "pytest 2>&1 | tail -5"}
     assert judge_call("bash", command, PYTEST_FAILED, exit_code=0).label == "ok"
     assert find_outcome("bash", command, PYTEST_FAILED) == "failed"
@@ -335,7 +325,7 @@ def test_the_outcome_of_tests_is_told_though_a_pipe_hides_it() -> None:
     assert find_outcome("bash", {"command": "ls"}, "a.py\n") is None
 
 
-def test_the_outcome_of_tests_is_told_by_a_terminals_screen() -> None:
+def test_the_outcome_of_tests_is_found_on_a_terminals_screen() -> None:
     keys = {"keystrokes": "pytest -q\n", "duration": 9.0}
     screen = (
         f"New Terminal Output:\n\nme@h:/w# pytest -q\n{PYTEST_FAILED}me@h:/w# ls\na.py\nme@h:/w#"

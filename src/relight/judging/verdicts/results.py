@@ -1,8 +1,8 @@
-"""What a tool's result says about itself, in whatever shape the agent's harness put it.
+"""Results of tools in the shapes that agents write them, and the verdict of their fields.
 
 Hermes and Codex wrap output in JSON, Claude Code and OpenHands put the exit code before or after
-it, mini-swe-agent and Gemini use tags. One reading of them all: the output, the exit code, the
-flags, and the fields if the result is an object.
+it, mini-swe-agent and Gemini use tags. `read_result` returns the same for all: the output, the exit
+code, the flags, and the fields if the result is an object.
 """
 
 import json
@@ -12,7 +12,9 @@ from typing import Any
 
 import msgspec
 
+from relight.judging.verdicts.phrases import make_error
 from relight.judging.verdicts.rules import Rules, read_rules
+from relight.model import Verdict
 
 _EDGE = 400
 _NOTE = 100
@@ -23,13 +25,16 @@ _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 _COLOUR = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
 _HALF = re.compile(r'\A\{\s*"(?:output|stdout|content|result|text)":\s*"')
 _ERROR_TAGS = ("<tool_use_error>", "<error>")
+_EMPTY = frozenset(("", "none", "null", "false", "no", "0", "ok", "n/a"))
 _TIMEOUT_WORDS = ("imed out", "TIMED OUT", "imeout", "TIMEOUT", "no new output", "took more than")
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """A result, unwrapped. `text` is what the tool wrote, without the harness' own words;
-    `raw` is the whole of it, for where an object turns out to be output itself; `parts` are the
-    objects of a list of them, if each says of itself how it went."""
+    """A result, unwrapped.
+
+    `text` is the tool's output without the words of the harness; `raw` is the whole result, for an
+    object that turns out to be output; `parts` are the objects of a list, if each has a status.
+    """
 
     text: str = ""
     raw: str = ""
@@ -42,18 +47,18 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 def read_result(result: object, depth: int = 0) -> Seen:
-    """What a result says, be it text, JSON text, an object, content blocks or nothing."""
+    """Return a result unwrapped: text, JSON text, an object, content blocks or nothing."""
     if isinstance(result, str):
         return _read_text(result, depth)
     if isinstance(result, Mapping):
         return _read_fields(result, depth)
     if isinstance(result, Sequence) and not isinstance(result, bytes | bytearray):
         return _read_blocks(result, depth)
-    return Seen() if result is None else Seen(say(result), say(result))
+    return Seen() if result is None else Seen(to_text(result), to_text(result))
 
 
 def find_number(fields: Mapping[str, Any], names: Sequence[str]) -> int | None:
-    """The first whole number under one of several names."""
+    """Return the first whole number under one of several names."""
     for name in names:
         if name in fields and (value := read_number(fields[name])) is not None:
             return value
@@ -61,7 +66,7 @@ def find_number(fields: Mapping[str, Any], names: Sequence[str]) -> int | None:
 
 
 def read_number(value: object) -> int | None:
-    """A whole number, or the digits of one, if an exit code may be as large."""
+    """Return a whole number, or the digits of one, if an exit code may be as large."""
     if value is None:
         return None
     value = _unbox(value)
@@ -73,15 +78,15 @@ def read_number(value: object) -> int | None:
 
 
 def read_flag(value: object) -> bool | None:
-    """Yes or no, be it a word in a string, 1 or 0; None if it is neither."""
+    """Return a flag from a bool, a word, 1 or 0; None for anything else."""
     if isinstance(value, bool) or value is None:
         return value
     value = _unbox(value)
-    return _FLAGS.get(say(value).strip().lower()) if isinstance(value, str | int) else None
+    return _FLAGS.get(to_text(value).strip().lower()) if isinstance(value, str | int) else None
 
 
 def _unbox(value: object) -> object:
-    """A plain value in place of numpy's: tables of calls are full of them."""
+    """The plain value of a numpy scalar: tables of calls hold them."""
     unbox = None if isinstance(value, str | int | float) else getattr(value, "item", None)
     if not callable(unbox):
         return value
@@ -92,18 +97,18 @@ def _unbox(value: object) -> object:
 
 
 def decode(text: str) -> object:
-    """The JSON value a text is; None if it is none, or one too deep to be read."""
+    """Return the JSON value of a text; None if it is not JSON, or too deep to be read."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
 
 
-def say(value: object) -> str:
-    """The words of any value, even one that is too deep or too large for `str`."""
+def to_text(value: object) -> str:
+    """Return any value as text, even one that is too deep or too large for `str`."""
     try:
         return str(value)
-    except Exception:  # noqa: BLE001 - whatever a result holds, it is judged
+    except Exception:  # noqa: BLE001 - any result gets a verdict
         return f"<{type(value).__name__}>"
 
 
@@ -115,7 +120,7 @@ def _read_text(text: str, depth: int) -> Seen:
         text = _strip(text.lstrip(), rules)
         start = text.lstrip()[:1]
     if start == '"' and depth < _DEPTH_LIMIT:
-        value = decode(text.strip())  # as tools give it that encode a result twice
+        value = decode(text.strip())  # some tools encode a result twice
         if isinstance(value, str):
             return _read_text(value, depth + 1)
     if start in ("{", "[") and depth < _DEPTH_LIMIT:
@@ -135,7 +140,7 @@ def _read_text(text: str, depth: int) -> Seen:
         text = text[: len(text) - len(tail) + found.start()]
     elif "xit" in tail and (found := rules.exit_last.search(tail)):
         exit_code = _first_int(found.groups())
-        if not found[0].lstrip().lower().startswith("exit"):  # those may be a program's own words
+        if not found[0].lstrip().lower().startswith("exit"):  # those may be the program's output
             text = text[: len(text) - len(tail) + found.start()]
     text = _strip(text, rules)
     if len(text) < _NOTE and rules.no_output.fullmatch(text.strip()):
@@ -150,10 +155,9 @@ def _read_text(text: str, depth: int) -> Seen:
 
 
 def _strip(text: str, rules: Rules) -> str:
-    """Text without the tags around it and the harness' words before it.
+    """The text without the tags around it and the words of the harness before it.
 
-    Inside `<untrusted_tool_result>` a note to the model stands before the content, set off by
-    an empty line.
+    Inside `<untrusted_tool_result>` a note to the model and an empty line precede the content.
     """
     for _ in range(4):
         if found := rules.prefix.match(text):
@@ -179,7 +183,7 @@ def _find_timeout(head: str, tail: str, rules: Rules) -> str | None:
         return None
     for word in _TIMEOUT_WORDS:
         at = edges.find(word)
-        while at >= 0:  # a rule speaks of a line from its start on
+        while at >= 0:  # a rule matches from the start of a line
             start, end = edges.rfind("\n", 0, at), edges.find("\n", at)
             if rules.timeout.match(edges, start):
                 return edges[start + 1 : end if end >= 0 else None]
@@ -188,7 +192,7 @@ def _find_timeout(head: str, tail: str, rules: Rules) -> str | None:
 
 
 def _decode(text: str) -> object:
-    """The JSON value a text is, or the object it begins with: agents append warnings to it."""
+    """The JSON value of a text, or the object that it begins with: agents append warnings."""
     value = decode(text)
     if value is not None or text[0] != "{":
         return value
@@ -212,7 +216,7 @@ def _read_fields(fields: Mapping[str, Any], depth: int) -> Seen:
     flag = read_flag(fields.get("is_error")) if flag is None else flag
     flags = (name for name in names.timeout_flags if name in fields and read_flag(fields[name]))
     timeout = next(flags, None)
-    raised = fields.get("exception_info")  # of mini-swe-agent, not of the command
+    raised = fields.get("exception_info")  # mini-swe-agent's, not the command's
     if isinstance(raised, str) and " timed out after " in raised:
         timeout = raised[raised.rfind(" timed out after ") + 1 :]
     parts: list[str] = []
@@ -255,3 +259,79 @@ def _join_blocks(blocks: Sequence[object]) -> str:
 
 def _first_int(groups: Sequence[str | None]) -> int | None:
     return next((read_number(group) for group in groups if group is not None), None)
+
+
+def judge_fields(fields: Mapping[str, Any], depth: int = 0) -> Verdict | None:
+    """Return the verdict of the fields of a JSON result; None if they report no failure.
+
+    Only errors, flags and statuses count, never the words beside them.
+    """
+    names = read_rules().fields
+    for name in names.errors:
+        if name in fields and (said := _read_complaint(fields[name])) is not None:
+            return make_error(None, said)
+    for name in names.successes:
+        if name in fields and read_flag(fields[name]) is False:
+            return make_error(None, _read_message(fields) or f"{name}: false")
+    for name in names.statuses:
+        if name in fields and _is_bad_status(fields[name], fields):
+            said = _read_message(fields)
+            return make_error(None, f"{name}: {fields[name]}" + (f", {said}" if said else ""))
+    if depth:
+        return None
+    if len(fields) == 1 and (said := _read_lone(*fields.values())):
+        return make_error(None, said)
+    inner = fields.get("result")
+    if isinstance(inner, str) and inner[:1] == "{":
+        inner = read_result(inner).fields
+    if isinstance(inner, Mapping):
+        return judge_fields(inner, 1)
+    parts = fields.get("results")
+    if isinstance(parts, list) and parts:
+        bad = [judge_fields(part, 1) if isinstance(part, Mapping) else None for part in parts]
+        return bad[0] if all(bad) else None
+    return None
+
+
+def _read_complaint(value: object) -> str | None:
+    """The message in the value of an `error` field; None if it is empty.
+
+    Numbers are ignored: they count, or measure.
+    """
+    if isinstance(value, str):
+        return None if value.strip().lower() in _EMPTY else value
+    if isinstance(value, Mapping):
+        return (_read_message(value) or to_text(dict(value))) if value else None
+    if isinstance(value, list):
+        return (_read_complaint(value[0]) or to_text(value[0])) if value else None
+    return "error: true" if value is True else None
+
+
+def _read_message(fields: Mapping[str, Any]) -> str:
+    for name in ("message", "error", "detail", "reason", "msg", "description", "stderr"):
+        value = fields.get(name)
+        if isinstance(value, str) and value:
+            return value
+    return ""
+
+
+def _read_lone(value: object) -> str | None:
+    """The message of an object whose only field is a complaint, under any name."""
+    if not isinstance(value, str) or not value:
+        return None
+    rules = read_rules()
+    is_bad = value.strip(" .!").lower() in rules.fields.lone_words or rules.first_line.match(value)
+    return value.strip().partition("\n")[0] if is_bad else None
+
+
+def _is_bad_status(value: object, fields: Mapping[str, Any]) -> bool:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return 400 <= value < 600
+    if not isinstance(value, str):
+        return False
+    names, word = read_rules().fields, value.lower()
+    if word in names.error_words:
+        return True
+    return word in names.weak_error_words and not any(
+        name == "id" or to_text(name).endswith(("_id", "Id")) for name in fields
+    )

@@ -53,8 +53,6 @@ class Wrapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tags: tuple[str, ...]
     no_output: tuple[str, ...]
     prefixes: tuple[str, ...]
-    screens: tuple[str, ...]
-    after_screens: tuple[str, ...]
     timeouts: tuple[str, ...]
 
 
@@ -101,7 +99,6 @@ class Programs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     zero_piped: frozenset[str]
     wordless: frozenset[str]
     checks: str
-    serving: tuple[str, ...]
     shell_messages: str
     missing_commands: str
     missing_modules: str
@@ -147,15 +144,12 @@ class Rules:
         self.tag = re.compile(rf"<({'|'.join(wrapping.tags)})(?: [^>\n]*)?>\n?")
         self.no_output = re.compile(join(wrapping.no_output), re.IGNORECASE)
         self.prefix = re.compile(join(wrapping.prefixes))
-        self.screen = re.compile(join(wrapping.screens))
-        self.after_screen = re.compile(join(wrapping.after_screens))
         self.timeout = at_lines(wrapping.timeouts)
         self.nothing_found = re.compile(join(tools.nothing_found))
         self.refusal = re.compile(join(tools.refusals))
         self.first_line = re.compile(join(tools.first_lines))
         self.first_words = re.compile(join(tools.first_words))
         self.check = re.compile(programs.checks)
-        self.serving = at_lines(programs.serving)
         self.shell_message = at_lines([programs.shell_messages])
         self.missing_command = at_lines([programs.missing_commands])
         self.missing_module = at_lines([programs.missing_modules])

@@ -1,23 +1,29 @@
-"""A terminal's screen, as agents that type into one are shown it: Terminal-Bench's terminus.
+"""Results that only one benchmark harness or client writes, apart from the main path.
 
-What was typed stands behind the shell's prompt, what it printed below it; the lines of a
-here-document are echoed behind `> `. One result may show several commands. It is read as a
-script, line by line, each with its own output.
+Terminal-Bench's terminus shows a terminal's screen: each command behind the shell's prompt, its
+output below, the lines of a here-document behind `> `. It is read as a script, line by line, each
+with its output. Cline returns a list with one object for each command of a call.
 """
 
 import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from relight.judging.shell import split_stages
-from relight.judging.verdicts.exits import judge_zero
-from relight.judging.verdicts.judging import judge_output
+from relight.judging.verdicts.commands import judge_output, judge_zero
 from relight.judging.verdicts.outputs import Output, find_missing_command, make_output
-from relight.judging.verdicts.phrases import OK_TEXT, tell_error
-from relight.judging.verdicts.rules import read_rules
+from relight.judging.verdicts.phrases import OK, OK_TEXT, make_error
+from relight.judging.verdicts.results import Seen, judge_fields, read_result
 from relight.model import Verdict
 
 _STARTS = ("New Terminal Output:", "Current ", "Previous response had ")
+_HEAD = re.compile(
+    r"(?:Previous response had warnings:\n(?:[^\n]+\n)*\n)?(?:Current terminal state:\n)?"
+    r"(?:New Terminal Output|Current Terminal Screen):\n"
+)
+_QUESTION = re.compile(r"\nAre you sure you want to mark the task as complete\?[\s\S]*\Z")
 _NAME = r"(?:\([^()\n]{1,40}\) ?)?"  # that of a virtual environment
 _PATH = r":[^\n]{0,120}?[#$](?: |$)"
 # As on most systems, bash's on a Mac, zsh's there, and bash's where nothing is set.
@@ -37,7 +43,7 @@ _BREAKS_LIMIT = 50
 
 
 class Typed(msgspec.Struct, frozen=True):
-    """A command on a screen, and what it printed below."""
+    """A command on a screen, and its output below."""
 
     command: str
     text: str
@@ -46,8 +52,8 @@ class Typed(msgspec.Struct, frozen=True):
 class Screen(msgspec.Struct, frozen=True):
     """The commands on a screen, in order; `is_idle` if the shell waits for another.
 
-    `rest` is what stood above the first of them. `is_open` if there is none, and the shell waits
-    for the end of one that was begun earlier: a quote or a here-document nobody closed.
+    `rest` is the text above the first of them. `is_open` if there is none and the shell waits for
+    the end of an earlier one: a quote or a here-document that was not closed.
     """
 
     typed: tuple[Typed, ...]
@@ -57,10 +63,10 @@ class Screen(msgspec.Struct, frozen=True):
 
 
 def read_screen(text: str) -> Screen | None:
-    """The screen that a result shows; None if it shows none."""
-    if not text.startswith(_STARTS) or not (head := read_rules().screen.match(text)):
+    """Return the screen that a result shows; None if it is not one."""
+    if not text.startswith(_STARTS) or not (head := _HEAD.match(text)):
         return None
-    text = read_rules().after_screen.sub("", text[head.end() :]).rstrip()
+    text = _QUESTION.sub("", text[head.end() :]).rstrip()
     names = {found["who"] for found in _PROMPTS.finditer(text)} - {None}
     prompt = _PROMPTS
     if names:  # seen at a line's start, it counts behind output that lacks its last newline
@@ -84,7 +90,7 @@ def read_screen(text: str) -> Screen | None:
 
 
 def find_outputs(screen: Screen, keys: str) -> list[Output]:
-    """Each command on a screen with its output; the keys pressed, where none is to be seen."""
+    """Return each command on a screen with its output; the keys typed count if none is in sight."""
     typed = list(screen.typed)
     first = keys.strip().partition("\n")[0]
     if not any(each.command.startswith(first[:_NARROWEST]) for each in typed):
@@ -95,22 +101,22 @@ def find_outputs(screen: Screen, keys: str) -> list[Output]:
 
 
 def judge_screen(screen: Screen, keys: str) -> Verdict:
-    """What became of the commands on a screen: the last one's exit code would be that of all.
+    """Return the verdict on the commands on a screen: that of the last one.
 
-    An earlier one's failure counts where it would in a script: if it shows in spite of that.
+    A failure of an earlier one counts if its output shows it, as in a script.
     """
     if screen.is_open and not screen.rest.strip() and not _is_open(keys):
-        return tell_error("syntax_error", "the shell waits for the end of an earlier command")
+        return make_error("syntax_error", "the shell waits for the end of an earlier command")
     outputs = find_outputs(screen, keys)
     last = outputs[-1]
-    is_begun = not screen.is_idle and not last.text.strip()  # it may be at work still
+    is_begun = not screen.is_idle and not last.text.strip()  # it may still be running
     verdict = OK_TEXT if is_begun else judge_output(last, None)
     if verdict.label in ("error", "negative"):
         return verdict
     for output in reversed(outputs[:-1]):
         if not output.is_reader or find_missing_command(output):
             masked = _make_output(f"{output.command}\ntrue", output.text[1:])
-            earlier = judge_zero(masked, is_told=False)
+            earlier = judge_zero(masked, is_known=False)
             if earlier.label == "error":
                 return earlier
     return verdict
@@ -121,14 +127,14 @@ def _make_output(command: str, text: str) -> Output:
 
 
 def _find_width(text: str) -> int:
-    """How many characters a line of the terminal holds, if several lines are as long; else 0."""
+    """The width of the terminal, if several lines are as long; else 0."""
     lengths = [len(line) for line in text.split("\n")]
     width = max(lengths)
     return width if width >= _NARROWEST and lengths.count(width) > 1 else 0
 
 
 def _divide(text: str, *, margin: int, width: int) -> tuple[str, str]:
-    """What was typed behind a prompt, with all its lines, and what was printed after it."""
+    """The command behind a prompt, with all its lines, and the output after it."""
     command, _newline, rest = text.partition("\n")
     is_full = width > 0 and margin + len(command) == width
     for _ in range(_BREAKS_LIMIT):
@@ -152,7 +158,7 @@ def _divide(text: str, *, margin: int, width: int) -> tuple[str, str]:
 
 
 def _is_open(command: str) -> bool:
-    """Whether more lines must follow for a command to be whole."""
+    """True if a command is incomplete without more lines."""
     return bool(_OPEN.search(command)) or bool(command.count("'") % 2 or command.count('"') % 2)
 
 
@@ -161,5 +167,41 @@ def _find_echoes(text: str) -> list[str]:
 
 
 def _drop_echo(text: str) -> str:
-    """Text without the lines of a here-document, whose first command is out of sight."""
+    """The text without the lines of a here-document whose command is out of sight."""
     return "\n".join(line for line in text.split("\n") if line[:1] != ">")
+
+
+def judge_parts(
+    parts: Sequence[Mapping[str, Any]],
+    lines: Sequence[str],
+    judge_shell: Callable[[str, Seen, int | None], Verdict],
+) -> Verdict:
+    """Return the worst verdict on the parts of a call that did several things.
+
+    If there is one command line for each part, `judge_shell` judges the parts.
+    """
+    verdicts = [
+        _judge_part(part, lines[at] if len(lines) == len(parts) else None, judge_shell)
+        for at, part in enumerate(parts)
+    ]
+    labels = [verdict.label for verdict in verdicts]
+    worst = next((label for label in ("error", "negative") if label in labels), labels[-1])
+    return verdicts[labels.index(worst)]
+
+
+def _judge_part(
+    part: Mapping[str, Any],
+    line: str | None,
+    judge_shell: Callable[[str, Seen, int | None], Verdict],
+) -> Verdict:
+    seen = read_result(part)
+    if line is not None:
+        texts = [read_result(part[name]) for name in ("result", "error") if name in part]
+        code = next((each.exit_code for each in (seen, *texts) if each.exit_code), 0)
+        if code or not judge_fields(part):
+            text = texts[0].text if texts else seen.text
+            return judge_shell(line, Seen(text, text), code)
+    if seen.is_error or seen.exit_code:
+        first = seen.text.strip().partition("\n")[0]
+        return make_error(None, first or "marked as an error")
+    return judge_fields(part) or OK
