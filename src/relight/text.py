@@ -14,6 +14,15 @@ HIDDEN = re.compile(
 )
 
 
+def join_words(words: list[str], last: str = "and") -> str:
+    """Return the words as a list in a sentence.
+
+    >>> join_words(["a", "b", "c"])
+    'a, b and c'
+    """
+    return f" {last} ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
 def clean(text: str) -> str:
     """Return the text on one line, each hidden character replaced: safe to print in a terminal.
 

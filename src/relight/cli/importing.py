@@ -3,24 +3,34 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from relight.cli.options import current_store, json_option, print_json, relight_command
 from relight.errors import RelightError
 from relight.model import Imported
-from relight.sources import SOURCES, find_source
+from relight.sources import SOURCES, find_added, find_source, list_sources
 from relight.store import Store
 from relight.store.templates import count_proposed
-from relight.text import size
+from relight.text import join_words, size
 from relight.warm.automatic import import_and_propose
 
 WATCH_SECONDS = 2.0
 
 
+class SourceChoice(click.Choice[str]):
+    """A source's name; other packages are searched only for a name that is not built in."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value not in self.choices:
+            self.choices = tuple(list_sources())
+        return super().convert(value, param, ctx)
+
+
 @relight_command("import", example="relight import --source codex --from ~/old/.codex/sessions")
 @click.option(
-    "--source", "sources", multiple=True, type=click.Choice(list(SOURCES)), help="Only this one."
+    "--source", "sources", multiple=True, type=SourceChoice(list(SOURCES)), help="Only this one."
 )
 @click.option(
     "--from", "folder", type=click.Path(path_type=Path), help="Read this file or folder instead."
@@ -30,9 +40,9 @@ WATCH_SECONDS = 2.0
 def command(sources: Sequence[str], folder: Path | None, watch: bool, as_json: bool) -> None:
     """Read new records from the agents' own files.
 
-    Finds the sessions of Claude Code, Codex and Hermes Agent in their usual folders
-    (CLAUDE_CONFIG_DIR, CODEX_HOME and HERMES_HOME are honoured). Nothing is imported twice.
-    A chat file has one session of OpenAI messages per line; name it with --source chat --from FILE.
+    Finds the sessions of {titles} in their usual folders ({variables} are honoured). Nothing is
+    imported twice. A chat file has one session of OpenAI messages per line; name it with
+    --source chat --from FILE.
     """
     if folder is not None:
         if len(sources) != 1:
@@ -40,14 +50,24 @@ def command(sources: Sequence[str], folder: Path | None, watch: bool, as_json: b
         if not folder.exists():
             raise RelightError(f"there is no {folder}", "check the path given with --from")
         folder = folder.absolute()
-    elif "chat" in sources:
-        raise click.UsageError("chat files have no usual folder: name one with --from")
+    for source in map(find_source, () if folder else sources):
+        if source.needs_path:
+            raise click.UsageError(f"{source.title} have no usual folder: name one with --from")
+    for warning in find_added().warnings:
+        click.echo(f"warning: {warning}", err=True)
     with current_store() as store:
         while True:
             _import_once(store, sources, folder, as_json=as_json, is_quiet=watch)
             if not watch:
                 return
             time.sleep(WATCH_SECONDS)
+
+
+_AGENTS = [source for source in SOURCES.values() if source.variable]
+command.help = (command.help or "").format(
+    titles=join_words([source.title for source in _AGENTS]),
+    variables=join_words([source.variable or "" for source in _AGENTS]),
+)
 
 
 def _import_once(

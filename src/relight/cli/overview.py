@@ -21,12 +21,15 @@ def _first_run(store: Store) -> bool:
     """Find the agents on this machine and import them; True if there were any."""
     from relight.cli.importing import summarise
     from relight.intake.importing import find_work
-    from relight.sources import SOURCES
+    from relight.sources import list_sources
+    from relight.text import join_words
     from relight.warm.automatic import import_and_propose
 
-    found = {name: len(list(find_work(store, name, None, os.environ))) for name in SOURCES}
+    sources = list_sources()
+    found = {name: len(list(find_work(store, name, None, os.environ))) for name in sources}
     if not any(found.values()):
-        click.echo("No sessions of Claude Code, Codex or Hermes Agent were found on this machine.")
+        titles = [one.title for one in sources.values() if one.variable]
+        click.echo(f"No sessions of {join_words(titles, 'or')} were found on this machine.")
         click.echo("Try `relight demo`, or name a folder: relight import --source NAME --from DIR")
         return False
     names = ", ".join(
@@ -83,9 +86,9 @@ def _print_tops(store: Store, chosen: filters.Filter) -> None:
 
 def _print_next(store: Store) -> None:
     from relight.intake.importing import find_work
-    from relight.sources import SOURCES
+    from relight.sources import list_sources
 
-    waiting = sum(1 for name in SOURCES for _ in find_work(store, name, None, os.environ))
+    waiting = sum(1 for name in list_sources() for _ in find_work(store, name, None, os.environ))
     if waiting:
         files = "1 file has" if waiting == 1 else f"{waiting:,} files have"
         screen.print_text(f"→ {files} something new: relight import")

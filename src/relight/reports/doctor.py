@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from relight.sources import find_source, list_sources
+from relight.sources import find_added, find_source, list_sources
 from relight.store import Store
 from relight.store.misses import count_missed
 
@@ -28,7 +28,10 @@ def examine(store: Store, *, environment: Mapping[str, str] | None = None) -> di
         "unpriced": unpriced,
         "database": database,
         "missed_records": missed,
-        "advice": _advise(sources, unreadable, unpriced, database, missed),
+        "advice": [
+            *_advise(sources, unreadable, unpriced, database, missed),
+            *find_added().warnings,
+        ],
     }
 
 

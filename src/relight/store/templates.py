@@ -347,8 +347,6 @@ _CLEARS_BAR = """
             select 1 from template_version where source_session = source || ':' || key)
 """
 _NEWEST_FIRST = "order by started_at desc nulls last, session.id"
-# a line of a chat file is a whole session, and a session with a recorded outcome has ended
-_IS_OVER = "coalesce(ended_at, 0) <= ? or source = 'chat' or told_outcome is not null"
 
 
 def find_good_sessions(store: Store, bar: Bar, *, limit: int) -> list[GoodSession]:
@@ -362,23 +360,39 @@ def find_good_sessions(store: Store, bar: Bar, *, limit: int) -> list[GoodSessio
 
 
 def take_due(
-    store: Store, touched: Collection[int], bar: Bar, *, over_before: int, tape_bytes: int
+    store: Store,
+    touched: Collection[int],
+    bar: Bar,
+    *,
+    over_before: int,
+    tape_bytes: int,
+    complete: Sequence[str],
 ) -> list[int]:
     """Return the touched and postponed sessions that clear the bar and are over.
 
-    Sessions that clear the bar but may go on are postponed to a later call.
+    Sessions that clear the bar but may go on are postponed to a later call. The sources `complete`
+    record only sessions that are over, and a session with a recorded outcome has ended.
     """
+    names = ", ".join("?" * len(complete))
+    is_over = f"coalesce(ended_at, 0) <= ? or source in ({names}) or told_outcome is not null"
     with store.transaction() as database:
         _insert_due(database, touched)
         rows = read(
             database,
             _JudgedSession,
-            f"select session.id as id, {flag(_IS_OVER)} as is_over"
+            f"select session.id as id, {flag(is_over)} as is_over"
             f" from session where {_CLEARS_BAR}"
             " and session.id in (select session_id from candidate_due)"
             " and (select sum(length(records)) from tape_part where session_id = session.id) <= ?"
             f" {_NEWEST_FIRST}",
-            (over_before, bar.least_calls, bar.failure_rate, bar.least_messages, tape_bytes),
+            (
+                over_before,
+                *complete,
+                bar.least_calls,
+                bar.failure_rate,
+                bar.least_messages,
+                tape_bytes,
+            ),
         )
         database.execute("delete from candidate_due")
         _insert_due(database, [one.id for one in rows if not one.is_over])

@@ -17,6 +17,7 @@ from relight.intake.importing import import_all
 from relight.judging.scoring import score_session
 from relight.model import Imported
 from relight.reports.weights import read_weights
+from relight.sources import list_sources
 from relight.store import Store
 from relight.store.templates import Bar, find_good_sessions, take_due
 from relight.warm.capture import find_failed_rules, make_template, read_material
@@ -105,7 +106,14 @@ def propose_candidates(
     at = int(time.time() * 1000) if now is None else now
     until = clock() + PROPOSE_SECONDS
     made: list[Template] = []
-    ready = take_due(store, touched, BAR, over_before=at - QUIET_MS, tape_bytes=TAPE_BYTES)
+    ready = take_due(
+        store,
+        touched,
+        BAR,
+        over_before=at - QUIET_MS,
+        tape_bytes=TAPE_BYTES,
+        complete=[one.name for one in list_sources().values() if one.is_complete],
+    )
     for session_id in ready:
         if len(made) >= PROPOSED or clock() > until:
             break

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from relight.errors import RelightError
+from relight.sources import SOURCES
 
 PLUGIN = "relight"
 HOOK = "UserPromptSubmit"
@@ -34,8 +35,6 @@ class Change(Struct, frozen=True):
 class Agent(Struct, frozen=True):
     """An agent that Relight can be added to."""
 
-    # from the environment and the user's home folder
-    find_settings: Callable[[Mapping[str, str], Path], Path]
     # from the settings file and the command that answers the hook; True to remove Relight
     plan: Callable[[Path, str, bool], Change]
     # the module with `answer_prompt`, if the agent calls a hook
@@ -54,11 +53,11 @@ def plan_change(
 ) -> Change:
     """Return the change that adds Relight to an agent or removes it; nothing is written yet."""
     environment = os.environ if environment is None else environment
-    user = Path(environment.get("HOME") or Path.home())
     if agent not in AGENTS:
         raise RelightError(f"Relight cannot be added to {agent!r}", f"only to {', '.join(AGENTS)}")
-    row = AGENTS[agent]
-    return row.plan(row.find_settings(environment, user), command or find_command(home), remove)
+    source = SOURCES[agent]
+    path = source.find_homes(environment)[0] / (source.settings or "")
+    return AGENTS[agent].plan(path, command or find_command(home), remove)
 
 
 def apply_change(change: Change) -> None:
@@ -101,11 +100,6 @@ def _read(path: Path) -> str | None:
         raise RelightError(f"cannot read {path}: {error}") from error
 
 
-def _find_claude(environment: Mapping[str, str], user: Path) -> Path:
-    named = environment.get("CLAUDE_CONFIG_DIR", "").split(",")[0].strip()
-    return (Path(named).expanduser() if named else user / ".claude") / "settings.json"
-
-
 def _plan_claude(path: Path, command: str, remove: bool) -> Change:
     before = _read(path)
     try:
@@ -144,10 +138,6 @@ def _without_ours(group: Any) -> Any:
     if len(others) == len(hooks):
         return group
     return {**group, "hooks": others} if others else None
-
-
-def _find_hermes(environment: Mapping[str, str], user: Path) -> Path:
-    return Path(environment.get("HERMES_HOME") or user / ".hermes").expanduser() / "config.yaml"
 
 
 def _plan_hermes(path: Path, _: str, remove: bool) -> Change:
@@ -212,6 +202,6 @@ def _disable(text: str) -> str:
 
 # by the name of the agent's source
 AGENTS = {
-    "claude-code": Agent(_find_claude, _plan_claude, hook="relight.warm.agents.claude_hook"),
-    "hermes": Agent(_find_hermes, _plan_hermes, package="relight.warm.agents.hermes_package"),
+    "claude-code": Agent(_plan_claude, hook="relight.warm.agents.claude_hook"),
+    "hermes": Agent(_plan_hermes, package="relight.warm.agents.hermes_package"),
 }
