@@ -12,9 +12,9 @@ NAMED_IN = ("sources", "warm/agents", "data", "cli/demo")
 AGENT = re.compile(r"claude|codex|hermes", re.IGNORECASE)
 # help shows people real commands; an example needs a program that exists
 EXAMPLES = re.compile(r"such as: \w+ -|^relight [a-z]+ .*\b(?:claude-code|codex|hermes)\b")
-# (file, text): why the name stands there
 EXCEPTIONS = {
-    ("cli/job.py", "hermes:<id>"): "an example of a job's name",
+    # the name of a seed's format, which `relight warm --format` takes
+    ("warm/injection.py", "hermes"),
 }
 
 
@@ -44,6 +44,6 @@ def test_no_agent_is_named_in_code_that_serves_all_of_them() -> None:
         for path in sorted(ROOT.rglob("*.py"))
         if not (name := path.relative_to(ROOT).as_posix()).startswith(NAMED_IN)
         for line, text in find_texts(path)
-        if AGENT.search(text) and not EXAMPLES.search(text)
+        if AGENT.search(text) and not EXAMPLES.search(text) and (name, text) not in EXCEPTIONS
     ]
     assert found == []

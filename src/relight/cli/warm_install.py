@@ -12,8 +12,7 @@ from msgspec import Struct
 from relight.cli.options import confirm, current_home, print_json
 from relight.config import find_home
 from relight.errors import RelightError
-from relight.warm.agents.hermes_package import Step
-from relight.warm.agents.settings import AGENTS, Change, apply_change, plan_change
+from relight.warm.agents.settings import AGENTS, Change, Step, apply_change, plan_change
 
 # the packages added to an agent's Python environment with Relight, so that --remove can remove them
 ADDED = "{agent}-packages.json"

@@ -14,10 +14,9 @@ from importlib import metadata
 from pathlib import Path
 from shutil import which
 
-from msgspec import Struct
-
 from relight import __version__
 from relight.errors import RelightError
+from relight.warm.agents.settings import Step
 
 ASK_SECONDS = 60
 INSTALL_SECONDS = 900
@@ -27,16 +26,6 @@ LIST = (
     "print(json.dumps({name: version for name, version in found.items() if name}))"
 )
 _PROGRAM = re.compile(r"(/[^\s\"']*/bin/(?:python[\d.]*|hermes))(?=[\s\"']|$)")
-
-
-class Step(Struct, frozen=True):
-    """A command that adds Relight to Hermes' Python or takes it out, or why there is none."""
-
-    python: Path | None = None
-    command: list[str] = []
-    why_not: str | None = None
-    constraints: list[str] = []
-    before: list[str] = []
 
 
 def plan_addition(environment: Mapping[str, str] | None = None) -> Step:

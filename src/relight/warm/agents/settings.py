@@ -32,6 +32,16 @@ class Change(Struct, frozen=True):
         return self.before != self.after
 
 
+class Step(Struct, frozen=True):
+    """A command that adds Relight to an agent's Python or takes it out, or why there is none."""
+
+    python: Path | None = None
+    command: list[str] = []
+    why_not: str | None = None
+    constraints: list[str] = []
+    before: list[str] = []
+
+
 class Agent(Struct, frozen=True):
     """An agent that Relight can be added to."""
 
