@@ -15,8 +15,6 @@ OLDEST_SECONDS = 20.0
 # While an import writes, the version changes all the time. A slow response is then rebuilt less
 # often, so that no address takes more than a tenth of a processor.
 TIMES_AS_LONG, OUTDATED_SECONDS = 10, 10.0
-# A slow page is shown as it was while the next one is built; its script then notices the newer one.
-SLOW_SECONDS, LAST_SECONDS = 0.1, 30.0
 Key = tuple[str, bytes]
 
 
@@ -38,12 +36,7 @@ class ResponseCache:
         self._building: dict[Key, asyncio.Future[Response]] = {}
 
     async def respond(
-        self,
-        request: Request,
-        version: str,
-        build: Callable[[], Awaitable[Response]],
-        *,
-        is_page: bool = False,
+        self, request: Request, version: str, build: Callable[[], Awaitable[Response]]
     ) -> Response:
         """Return the cached response to this address, else a new one; a forced reload skips it."""
         key = (request.url.path, request.scope["query_string"])
@@ -58,8 +51,6 @@ class ResponseCache:
             building = asyncio.ensure_future(build())
             self._building[key] = building
             building.add_done_callback(lambda done: self._store(key, version, began, done))
-        if cached is not None and is_page and _is_better_than_waiting(cached):
-            return cached.response
         # a client that disconnects must not cancel the build for the others
         return await asyncio.shield(building)
 
@@ -95,7 +86,3 @@ def _is_fresh(cached: CachedResponse, version: str) -> bool:
     if cached.version == version:
         return age < OLDEST_SECONDS
     return age < min(cached.took * TIMES_AS_LONG, OUTDATED_SECONDS)
-
-
-def _is_better_than_waiting(cached: CachedResponse) -> bool:
-    return cached.took > SLOW_SECONDS and time.monotonic() - cached.created_at < LAST_SECONDS

@@ -72,7 +72,7 @@ def page_route(site: Site, page: Page) -> Route:
                 lambda store: render_page(site, page, store, request, version)
             )
 
-        return await site.cache.respond(request, version, build, is_page=True)
+        return await site.cache.respond(request, version, build)
 
     return Route(page.path, respond, name=page.name)
 
