@@ -1,7 +1,7 @@
 """Judging tool calls: how fast, and how often right on labelled sessions.
 
 `--data DIR` names a folder of `*.jsonl` (or `.jsonl.gz`) files in the `chat` format: one session
-a line, with `messages`, and `calls` with the `exit_code`, `timed_out`, `is_error` or `error` of each.
+a line, with `messages`, and `calls`: the `exit_code`, `timed_out`, `is_error` or `error` of each.
 """
 
 import argparse

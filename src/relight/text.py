@@ -37,6 +37,14 @@ def clean_lines(text: str) -> str:
     return "\n".join(clean(line) for line in text.split("\n"))
 
 
+def to_text(value: object, *, fallback: str | None = None) -> str:
+    """Return any value as text; the fallback, or its type, if `str` raises."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - a foreign value must not raise
+        return f"<{type(value).__name__}>" if fallback is None else fallback
+
+
 def strip_hidden(text: str) -> str:
     """Return the text without hidden characters: a person cannot see them, but a model reads them.
 

@@ -27,10 +27,12 @@ from build_messages import (
 )
 from relight.intake.rebuild import rebuild
 from relight.judging.features import Feature, measure_session, read_table
-from relight.judging.refitting import Example, predict, refit
 from relight.judging.scoring import (
+    Example,
     Weights,
+    predict,
     read_weights,
+    refit,
     score_measures,
     score_session,
     standardize,

@@ -18,8 +18,7 @@ from relight.chat.validity import validate_messages
 from relight.cli.demo import write_demo
 from relight.intake.importing import import_all
 from relight.intake.rebuild import rebuild
-from relight.judging.features import read_pattern
-from relight.judging.remarks import HINTS, says
+from relight.judging.features import HINTS, read_pattern, says
 from relight.judging.scoring import score_session
 from relight.reports.labels import label_session
 from relight.reports.transcript import read_transcript

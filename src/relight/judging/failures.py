@@ -1,8 +1,8 @@
-"""What went wrong: of which kind, whether trying again can help, and how long to wait.
+"""The kind of a failure, whether a retry can help, and how long to wait.
 
-Decided on the HTTP status, then on the type of the exception, then on anchored text; the rows
-are in `data/failures.toml`. No client library is imported: exceptions of httpx2, openai,
-subprocess, ssl and the rest are known by the names of their classes and by their attributes.
+The HTTP status decides, then the type of the exception, then anchored text; the rows are in
+`data/failures.toml`. No client library is imported: exceptions of httpx2, openai, subprocess, ssl
+and others are recognised by the names of their classes and by their attributes.
 """
 
 import builtins
@@ -17,9 +17,9 @@ from typing import Any, Literal, NamedTuple, SupportsIndex
 import msgspec
 
 from relight.data import read_data
-from relight.judging.complaints import (
+from relight.judging.error_text import (
     TEXT_LIMIT,
-    describe,
+    describe_error,
     find_code,
     find_errno,
     find_exit_code,
@@ -29,13 +29,13 @@ from relight.judging.complaints import (
     is_status,
     list_chains,
     list_types,
-    read_number,
-    say,
+    read_integer,
+    read_words,
 )
 from relight.model import Failure
 
-_LONGEST_ASKED_SECONDS = 365 * 86400.0  # a date so far off is no date
-# "openai.APIConnectionError: …", as a log or another program tells of an exception
+_LONGEST_ASKED_SECONDS = 365 * 86400.0  # a later date is not meant
+# "openai.APIConnectionError: …", as a log or another program prints an exception
 _TYPE_NAME = re.compile(r"\s*(?:\w+\.)*(\w+)(?:[:(]|\s*\Z)")
 
 
@@ -70,7 +70,7 @@ class _Table(msgspec.Struct, frozen=True):
 
 
 class _Rules:
-    """The table, turned round so that each question is one look-up."""
+    """The table with one index for each look-up."""
 
     def __init__(self, table: _Table) -> None:
         self.kinds = {row.name: row for row in reversed(table.kind)}
@@ -103,7 +103,7 @@ def read_kinds() -> Mapping[str, Kind]:
 
 
 class _Link(NamedTuple):
-    """One error of a chain, with everything it says."""
+    """One error of a chain, with its text."""
 
     error: object
     text: str
@@ -112,25 +112,25 @@ class _Link(NamedTuple):
 def classify_error(
     error: object, *, status: SupportsIndex | float | str | None = None, now: float | None = None
 ) -> Failure:
-    """What an exception, an error's text or an API's error body means, and what to do about it.
+    """Return what an exception, an error's text or an API's error body means, and what to do.
 
-    Of exceptions raised from one another the outermost decides whose status or type tells
-    something, of a group the first such member; words only where none does. `backoff_seconds` is
-    never less than what the other side asked for with Retry-After. Whatever is given, nothing is
-    raised: this is called where something has gone wrong already.
+    In a chain the outermost exception with a known status or type decides, in a group the first
+    such member; text only if none has one. `backoff_seconds` is never less than the server's
+    Retry-After. Nothing is raised, whatever the error is: this runs where something has already
+    failed.
 
     >>> classify_error("HTTP 429: You exceeded your current quota").category
     'permanent'
     """
-    chains = [[_Link(each, describe(each)) for each in chain] for chain in list_chains(error)]
+    chains = [[_Link(each, describe_error(each)) for each in chain] for chain in list_chains(error)]
     links = [link for chain in chains for link in chain]
-    code: str | int | None = read_number(status)
-    if name := _name_status(read_number(status)):
+    code: str | int | None = read_integer(status)
+    if name := _name_status(read_integer(status)):
         name = _refine(name, links)
     else:
         judged = next(filter(None, map(_judge_chain, chains)), None)
-        name, told = judged or ("unknown", _find_first_code(links))
-        code = code if told is None else told
+        name, found = judged or ("unknown", _find_first_code(links))
+        code = code if found is None else found
     kind = _rules().kinds[name]
     can_retry = kind.max_retries > 0
     asked = find_retry_after(error, now=now) if can_retry else None
@@ -148,22 +148,22 @@ def classify_error(
 
 @lru_cache(maxsize=4096)
 def find_kind(text: str, *, is_tool: bool = False) -> str | None:
-    """The kind of failure a text tells of; with `is_tool` only of those tools have."""
+    """Return the kind of failure in a text; with `is_tool` only kinds that tools have."""
     text = text[:TEXT_LIMIT]
     for row, pattern in _rules().texts:
-        can_tell = row.is_tool if is_tool else row.name not in row.refines
-        if can_tell and pattern.search(text):
+        is_candidate = row.is_tool if is_tool else row.name not in row.refines
+        if is_candidate and pattern.search(text):
             return row.name
     return None
 
 
 def find_exit_kind(exit_code: int) -> str | None:
-    """The kind of failure that a shell or a signal shows by its exit code."""
+    """Return the kind of failure that an exit code of a shell or a signal means."""
     return _rules().by_exit_code.get(128 - exit_code if -64 < exit_code < -1 else exit_code)
 
 
 def find_failure_phrase(text: str) -> str | None:
-    """The words of a final answer that say the run failed, if it has them.
+    """Return the words of a final answer that say the run failed, if it has them.
 
     >>> find_failure_phrase("I was unable to complete the task: the disk is full.")
     'I was unable to complete the'
@@ -173,19 +173,21 @@ def find_failure_phrase(text: str) -> str | None:
 
 
 def find_retry_after(error: object, *, now: float | None = None) -> float | None:
-    """The seconds that the other side asked to wait, from its headers or its words."""
+    """Return the seconds that the server asked to wait, from its headers or its text."""
     errors = [each for chain in list_chains(error) for each in chain]
     asked = [_read_headers(find_headers(each) or {}, now) for each in errors]
-    asked += [_read_words(describe(each)) for each in errors]
+    asked += [_read_wait(describe_error(each)) for each in errors]
     seconds = next((each for each in asked if each is not None), None)
     return None if seconds is None else min(seconds, _LONGEST_ASKED_SECONDS)
 
 
 def _read_headers(headers: Mapping[Any, Any], now: float | None) -> float | None:
-    told = {say(name).lower(): say(value).strip() for name, value in headers.items()}
-    if (seconds := _read_seconds(told.get("retry-after-ms"))) is not None:
+    lowered = {
+        read_words(name).lower(): read_words(value).strip() for name, value in headers.items()
+    }
+    if (seconds := _read_seconds(lowered.get("retry-after-ms"))) is not None:
         return seconds / 1000
-    after = told.get("retry-after")
+    after = lowered.get("retry-after")
     if (seconds := _read_seconds(after)) is not None:
         return seconds
     if after and (at := _read_date(after)) is not None:
@@ -193,13 +195,13 @@ def _read_headers(headers: Mapping[Any, Any], now: float | None) -> float | None
     return None
 
 
-def _read_words(text: str) -> float | None:
+def _read_wait(text: str) -> float | None:
     for pattern in _rules().wait_texts:
         if found := pattern.search(text):
             units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-            parts = [(float(told), units[unit]) for unit, told in found.groupdict().items() if told]
+            parts = [float(text) * units[unit] for unit, text in found.groupdict().items() if text]
             if parts:
-                return sum(amount * seconds for amount, seconds in parts)
+                return sum(parts)
     return None
 
 
@@ -235,7 +237,7 @@ def _name_fact(link: _Link) -> str | None:
         or (None if exit_code is None else find_exit_kind(exit_code))
         or _name_type(link)
     )
-    # that a program failed is said by its exit code; what failed, only by its words
+    # an exit code says that a program failed; only its text says why
     return _name_words(link) or name if name == "command_failed" else name
 
 
@@ -250,7 +252,7 @@ def _name_status(status: int | None) -> str | None:
 
 
 def _name_type(link: _Link) -> str | None:
-    """The kind by the class of an exception, or by that which a text begins with."""
+    """The kind by the class of an exception, or by the class name that a text begins with."""
     rules = _rules()
     if name := rules.by_errno.get(find_errno(link.error) or ""):
         return name

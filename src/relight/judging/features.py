@@ -1,7 +1,8 @@
-"""What is counted in a session, to tell how good it was.
+"""The features of a session that its score is made of.
 
-Counting is apart from weighing, so that a session once measured can be scored again when the
-weights change. Patterns are in `data/scoring.toml`.
+Measuring is separate from weighing, so that a measured session can be scored again when the
+weights change. Patterns are in `data/scoring.toml`. They are slow and rarely match, so a text is
+first searched for the plain words without which no pattern can match.
 """
 
 import math
@@ -24,10 +25,30 @@ from relight.model import Verdict
 
 _SHORT = 3
 _READ_CHARACTERS = 10_000  # of a text: what a person means stands near its beginning
+# For each row of patterns, words of which every match contains one.
+HINTS = {
+    "user_corrections": (
+        "wrong", "incorrect", "not right",
+        "not correct", "not what i", "not the", "that isn", "that wasn", "i said", "i already ",
+        "i just ", "i told", "i asked", "i meant", "you forgot", "you missed", "you misunderstood",
+        "you ignored", "you broke", "you did", "you were supposed", "you should", "undo ",
+        "revert ", "still ", "actually", "try again",
+    ),
+    "malformed": (
+        "formatted ", "format error", "exactly one ", "tool call", "function call", "could not ",
+        "invalid ", "found",
+    ),
+    "give_ups": (
+        "unable", "not able", "sorry", "i can", "i could", "i was ", "unfortunately", "i apologi",
+        "give up", "giving up", "ran out of", "not possible", "as far as i c",
+    ),
+}  # fmt: skip
+# words that are a correction only at the start of a line
+_INTERRUPTION = re.compile(r"\W*(?:wait|stop|hold on|no|nope)\b").match
 
 
 class Feature(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a feature is worth, and what is typical of it."""
+    """The weight of a feature, its typical value and spread."""
 
     weight: float
     mean: float
@@ -35,9 +56,9 @@ class Feature(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Measures(Struct, frozen=True, kw_only=True):
-    """What was counted in a session: enough to score it again with other weights.
+    """The measures of a session: enough to score it again with other weights.
 
-    A feature that is None could not be told: no test was run, no call was judged.
+    A feature is None if it is unknown: no test was run, no call was judged.
     """
 
     total_messages: int
@@ -64,7 +85,7 @@ class Table(Struct, frozen=True, forbid_unknown_fields=True):
 def measure_session(
     messages: Iterable[object], *, calls: Iterable[Mapping[str, Any]] | None = None
 ) -> Measures:
-    """What counts for a session's score, each call judged by its evidence."""
+    """Return the measures of a session, with a verdict on each call."""
     own = list_own(messages)
     entries = read_entries(own)
     made = [call for entry in entries for call in entry.calls]
@@ -116,12 +137,12 @@ def make_features(
     is_submitted: bool,
     is_handed_over: bool,
 ) -> dict[str, float | None]:
-    """What the counts of a session tell; where nothing was said or done, no trouble is no merit.
+    """Return the features from a session's counts; None where there was nothing to count.
 
-    `failed` is of the calls that were judged, `broken` how many different calls failed.
+    `failed` has one flag for each judged call, `broken` is the number of distinct failed calls.
     """
     late = failed[len(failed) // 2 :]
-    is_short = calls < _SHORT  # too short for its length to tell anything
+    is_short = calls < _SHORT  # too short for its length to mean anything
     of_length = {"messages": messages, "calls": calls}
     of_words = {"malformed_turns": malformed, "user_corrections": corrections, "give_ups": give_ups}
     of_calls = {
@@ -144,9 +165,9 @@ def make_features(
 def judge_calls(
     calls: Sequence[Call], *, facts: Iterable[Mapping[str, Any]] | None = None
 ) -> list[Verdict]:
-    """A verdict on each call, from its result and what else is known of it by its id.
+    """Return a verdict on each call, from its result and the facts with its id.
 
-    Where ids were used twice, facts are given out in the order of the calls.
+    If ids occur twice, facts are assigned in the order of the calls.
     """
     known: dict[str, list[Mapping[str, Any]]] = {}
     for fact in facts or ():
@@ -172,7 +193,7 @@ def judge_calls(
 
 
 def _count_malformed(entries: Sequence[Entry], verdicts: Sequence[Verdict]) -> int:
-    """Turns that could not be used: empty, not readable, of no tool, or told so afterwards."""
+    """The number of unusable turns: empty, not readable, without a tool, or rejected later."""
     turns = [entry for entry in entries if entry.role == "assistant"]
     empty = sum(not entry.calls and not entry.text.strip() for entry in turns)
     unreadable = sum(
@@ -187,7 +208,7 @@ def _count_malformed(entries: Sequence[Entry], verdicts: Sequence[Verdict]) -> i
 
 
 def _count_texts(name: str, entries: Sequence[Entry], role: str) -> int:
-    """How many texts of a role match; the first user message is the task, and no remark on it."""
+    """The number of matching texts of a role, without the task, the first user message."""
     texts = [entry.text for entry in entries if entry.role == role]
     return sum(_matches(name, text) for text in (texts[1:] if role == "user" else texts))
 
@@ -210,7 +231,7 @@ def _find_last_tests(calls: Sequence[Call], verdicts: Sequence[Verdict]) -> bool
 
 
 def _is_submitted(entries: Sequence[Entry], calls: Sequence[Call]) -> bool:
-    """Whether the session came to an end: it was handed in, or the last word is an answer."""
+    """True if the session reached its end: a submission, or an answer as the last message."""
     for call in calls[-2:]:
         if is_submission(call.tool, understand_call(call.tool, call.arguments).command):
             return True
@@ -221,7 +242,7 @@ def _is_submitted(entries: Sequence[Entry], calls: Sequence[Call]) -> bool:
 
 
 def is_submission(tool: str, command: str | list[str] | None) -> bool:
-    """Whether a call says that the work is done, by its tool's name or by its command."""
+    """True if a call reports that the work is done, by its tool's name or by its command."""
     line = " ".join(command) if isinstance(command, list) else command or ""
     if matches_tool("submitted", tool):
         return True
@@ -238,14 +259,30 @@ def _matches(name: str, text: str) -> bool:
     return bool(read_pattern(name).search(text, 0, _READ_CHARACTERS))
 
 
+def says(name: str, text: str) -> bool:
+    """True if a text matches the patterns of this name.
+
+    >>> says("user_corrections", "No, I meant the other file."), says("give_ups", "All done.")
+    (True, False)
+    """
+    lowered = text[:_READ_CHARACTERS].lower()
+    for hint in HINTS[name]:
+        if hint in lowered:
+            break
+    else:
+        if name != "user_corrections" or not any(map(_INTERRUPTION, lowered.split("\n"))):
+            return False
+    return _matches(name, text)
+
+
 @cache
 def read_pattern(name: str) -> re.Pattern[str]:
-    """All rows of one kind of pattern as one."""
+    """Return all rows of one kind of pattern as one pattern."""
     return re.compile("|".join(read_table().patterns[name]), re.I | re.M)
 
 
 @cache
 def read_table() -> Table:
-    """What `scoring.toml` says, read at the first use."""
+    """Return the content of `scoring.toml`, read at the first use."""
     text = read_data("scoring.toml")
     return msgspec.convert(tomllib.loads(text), Table)

@@ -3,8 +3,7 @@
 import msgspec
 
 from relight.judging.features import read_table
-from relight.judging.refitting import Example, refit
-from relight.judging.scoring import Weights
+from relight.judging.scoring import Example, Weights, refit
 from relight.judging.scoring import read_weights as read_shipped
 from relight.store import Store
 from relight.store.derive import scores

@@ -23,10 +23,10 @@ from relight.judging.verdicts.results import (
     read_flag,
     read_number,
     read_result,
-    to_text,
 )
 from relight.judging.verdicts.rules import read_rules
 from relight.model import Verdict
+from relight.text import to_text
 
 _UNKNOWN = Verdict("unknown", None, "the call has no result")
 _ENVELOPE = frozenset(

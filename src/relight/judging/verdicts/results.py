@@ -15,6 +15,7 @@ import msgspec
 from relight.judging.verdicts.phrases import make_error
 from relight.judging.verdicts.rules import Rules, read_rules
 from relight.model import Verdict
+from relight.text import to_text
 
 _EDGE = 400
 _NOTE = 100
@@ -102,14 +103,6 @@ def decode(text: str) -> object:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
-
-
-def to_text(value: object) -> str:
-    """Return any value as text, even one that is too deep or too large for `str`."""
-    try:
-        return str(value)
-    except Exception:  # noqa: BLE001 - any result gets a verdict
-        return f"<{type(value).__name__}>"
 
 
 def _read_text(text: str, depth: int) -> Seen:

@@ -7,10 +7,9 @@ from typing import Any
 import msgspec
 
 from relight.ids import hash_names, row_id
-from relight.judging.features import is_submission
+from relight.judging.features import is_submission, says
 from relight.judging.kinds import Sides, take_sides
 from relight.judging.meanings import Meaning, Understood, changes_nothing, understand_call
-from relight.judging.remarks import says
 from relight.model import Parsed, Spoken
 
 NOTHING, FILES = "-", {"s": "source", "d": "document"}

@@ -1,6 +1,6 @@
-"""What an error of whatever library says of itself: its words, its numbers, what is behind it.
+"""The text, numbers and causes of an error of any library.
 
-Nothing here raises: it is asked where something has gone wrong already.
+Nothing here raises: it runs where something has already failed.
 """
 
 import errno
@@ -9,20 +9,22 @@ from collections.abc import Mapping
 from operator import index
 from typing import Any
 
+from relight.text import to_text
+
 TEXT_LIMIT = 4000
 _ERRORS_LIMIT = 32
 _DIGITS = re.compile(r"\s*[0-9]{1,9}\s*")
-# subclasses of OSError with numbers of their own: 1 is no EPERM there
+# subclasses of OSError with other numbers: 1 is not EPERM there
 _NUMBERED_OTHERWISE = frozenset(("SSLError", "gaierror", "herror"))
 _STARTERS = frozenset(("_execute_child", "_posix_spawn"))
 
 
 def list_chains(error: object) -> list[list[object]]:
-    """The error with what it was raised from, outermost first; then what was handled beside it.
+    """Return the error with its causes, outermost first; then the chains of its contexts.
 
-    What an error was raised from explains it. What was merely being handled may have nothing to
-    do with it (a cache without the key, so that a model was asked), and is a chain of its own,
-    to be asked later; after `from None` there is none. A group is its members.
+    A cause (`raise … from`) explains an error. A context, an exception that was merely being
+    handled, may be unrelated (a cache miss before a model call), so it is a separate chain that
+    comes later. After `from None` there is no context. A group stands for its members.
     """
     chains: list[list[object]] = []
     seen: set[int] = set()
@@ -50,27 +52,27 @@ def list_chains(error: object) -> list[list[object]]:
     return chains
 
 
-def describe(error: object) -> str:
-    """Everything one error says: its message, its body, its output."""
+def describe_error(error: object) -> str:
+    """Return the text of one error: its message, its body, its output."""
     if not isinstance(error, BaseException):
-        return say(error)[:TEXT_LIMIT]
-    parts = [say(error)]
+        return read_words(error)[:TEXT_LIMIT]
+    parts = [read_words(error)]
     body = peek(error, "body")
     if not callable(body):
-        parts.append(say(body))
-    # of a response only what was read: one of httpx raises if it was not
+        parts.append(read_words(body))
+    # only the part of a response that was read: httpx raises for the rest
     for owner, name in (
         (peek(error, "response"), "text"),
         *((error, name) for name in ("code", "type", "stderr", "output")),
     ):
         value = peek(owner, name)
         if isinstance(value, str | bytes):
-            parts.append(say(value))
+            parts.append(read_words(value))
     return "\n".join(part for part in parts if part)[:TEXT_LIMIT]
 
 
 def find_status(error: object) -> int | None:
-    """The HTTP status of a failure, as an attribute or in the body of an API's error."""
+    """Return the HTTP status of a failure, from an attribute or the body of an API's error."""
     response = peek(error, "response")
     attributes = (
         *(peek(error, name) for name in ("status_code", "status", "http_status", "code")),
@@ -83,7 +85,7 @@ def find_status(error: object) -> int | None:
         if isinstance(body, dict)
         for name in ("status_code", "status", "code")
     )
-    numbers = (read_number(value) for value in (*attributes, *fields))
+    numbers = (read_integer(value) for value in (*attributes, *fields))
     return next((number for number in numbers if is_status(number)), None)
 
 
@@ -104,7 +106,7 @@ def find_exit_code(error: object) -> int | None:
 
 
 def find_code(error: object) -> str | int | None:
-    """What an error is called by who raised it: an exit code, an API's code, a system's name."""
+    """Return the error's code: an exit code, an API's code or the system's name."""
     if (exit_code := find_exit_code(error)) is not None:
         return exit_code
     code = peek(error, "code")
@@ -119,7 +121,7 @@ def find_code(error: object) -> str | int | None:
 
 
 def find_errno(error: object) -> str | None:
-    """The operating system's name for an error, such as ENOSPC."""
+    """Return the operating system's name for an error, such as ENOSPC."""
     number = peek(error, "errno")
     if not isinstance(number, int) or not _NUMBERED_OTHERWISE.isdisjoint(list_types(type(error))):
         return None
@@ -127,14 +129,14 @@ def find_errno(error: object) -> str | None:
 
 
 def list_types(kind: type) -> list[str]:
-    """The names of a class and of all it is made of, the narrowest first."""
+    """Return the names of a class and of its bases, the narrowest first."""
     return [base.__name__ for base in kind.__mro__]
 
 
 def is_missing_program(error: object) -> bool:
-    """Whether the file that was not found is the program that `subprocess` was to start.
+    """True if the file that was not found is the program that `subprocess` tried to start.
 
-    It raises the same for the folder to start it in, and tells them apart only by the name.
+    It raises the same error for a missing working folder; only the file name differs.
     """
     if not isinstance(error, FileNotFoundError) or error.__traceback__ is None:
         return False
@@ -149,29 +151,26 @@ def is_missing_program(error: object) -> bool:
 
 
 def peek(owner: object, name: str) -> object:
-    """An attribute of a stranger, None if it has none: a property may raise whatever it likes."""
+    """Return an attribute of a foreign object, None if it has none or if reading it raises."""
     try:
         return getattr(owner, name, None)
-    except Exception:  # noqa: BLE001 - an error that cannot be read is still to be classified
+    except Exception:  # noqa: BLE001 - a property of a foreign error may raise anything
         return None
 
 
-def say(value: object) -> str:
-    """A stranger's own words, empty if it has none or fails to find them."""
+def read_words(value: object) -> str:
+    """Return a foreign value as text, empty if it has none or if `str` raises."""
     if value is None:
         return ""
     if isinstance(value, bytes | bytearray):
         return bytes(value[: 4 * TEXT_LIMIT]).decode(errors="replace")
-    try:
-        return str(value)
-    except Exception:  # noqa: BLE001 - as above
-        return ""
+    return to_text(value, fallback="")
 
 
-def read_number(value: object) -> int | None:
-    """A whole number, in whatever type or digits a client has it; truth is none.
+def read_integer(value: object) -> int | None:
+    """Return a whole number of any type, or its digits; None for a bool.
 
-    >>> read_number("429"), read_number(429.0), read_number(True)
+    >>> read_integer("429"), read_integer(429.0), read_integer(True)
     (429, 429, None)
     """
     if isinstance(value, str):
@@ -181,6 +180,6 @@ def read_number(value: object) -> int | None:
     if isinstance(value, bool):
         return None
     try:
-        return index(value)  # type: ignore[arg-type]  # whatever has none raises
-    except Exception:  # noqa: BLE001 - a stranger's own method
+        return index(value)  # type: ignore[arg-type]  # raises for other types
+    except Exception:  # noqa: BLE001 - a foreign method may raise anything
         return None
