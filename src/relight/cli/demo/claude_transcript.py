@@ -8,18 +8,18 @@ from typing import Any
 
 from relight.cli.demo.claude_tools import answer, ask, write_usage
 from relight.cli.demo.dice import Clock, Dice
-from relight.cli.demo.metering import Meter, Usage
+from relight.cli.demo.metering import Meter, MeteredCall, Usage
 from relight.cli.demo.story import HOME, Skill, Step, Task, read_skills
 
 OPUS, SONNET, HAIKU = "claude-opus-4-6", "claude-sonnet-4-5-20250929", "claude-haiku-4-5-20251001"
-# until the new one, the lines of sub-agents kept what the start of the stream said of the output
+# before the new version, sub-agents' lines kept the output tokens of the start of the stream
 OLD_VERSION, NEW_VERSION = "2.1.280", "2.1.325"
 
 Record = dict[str, Any]
 
 
 class Transcript:
-    """One file of a session: the session's own, or that of one of its sub-agents."""
+    """One file of a session: its main file, or that of one of its sub-agents."""
 
     def __init__(
         self, dice: Dice, clock: Clock, *, session: str, cwd: str, model: str, version: str
@@ -37,6 +37,9 @@ class Transcript:
         self.records: list[Record] = []
         self.agents: list[tuple[Transcript, Record]] = []
         self.totals: dict[str, Usage] = {}
+        self.calls: list[MeteredCall] = []
+        # True: only the last line of a response has its output tokens
+        self.is_partial = False
         self.tools: list[str] = []
         self.heard = 0
         self.lines_added = 0
@@ -50,7 +53,7 @@ class Transcript:
         )
 
     def play(self, task: Task) -> None:
-        """A prompt and all that follows until the answer."""
+        """Write a prompt and everything up to the answer."""
         self.skill = None
         if task.command and self.records:
             self._type_command(task.command, task.prompt)
@@ -59,7 +62,7 @@ class Transcript:
         for step in task.steps:
             self.take(step)
         if task.answer:
-            self._respond([{"type": "text", "text": task.answer}], stop="end_turn")
+            self.respond([{"type": "text", "text": task.answer}], stop="end_turn")
 
     def type_prompt(self, text: str) -> None:
         self.prompt_id = self.dice.uuid()
@@ -71,7 +74,7 @@ class Transcript:
         self.add_line({"promptId": self.prompt_id, **line})
 
     def add_line(self, line: Record) -> None:
-        """Put a line of the conversation after the last one, with what every line bears."""
+        """Add a line of the conversation, with the fields of every line."""
         uuid = self.dice.uuid()
         agent = {"agentId": self.agent} if self.agent else {}
         place = {"parentUuid": self.parent, "isSidechain": bool(self.agent), **agent}
@@ -80,12 +83,12 @@ class Transcript:
         self.parent = uuid
 
     def take(self, step: Step) -> None:
-        """The model asks for a tool, the tool answers."""
+        """Write a tool call and its result."""
         call_id = self.dice.text_id("toolu_01")
         name, arguments = ask(step, self.cwd)
         blocks = [{"type": "text", "text": step.say}] if step.say else []
         call = {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
-        self._respond([*blocks, call], stop="tool_use")
+        self.respond([*blocks, call], stop="tool_use")
         if name not in self.tools:
             self.tools.append(name)
         asker = self.parent
@@ -96,7 +99,7 @@ class Transcript:
             self.clock.wait(step.seconds)
         self.lines_added += step.new.count("\n") + step.text.count("\n")
         block: Record = {"tool_use_id": call_id, "type": "tool_result", "content": result}
-        if step.tool not in ("skill", "delegate"):  # some good results bear no flag
+        if step.tool not in ("skill", "delegate"):  # some successful results have no flag
             block["is_error"] = is_error
         self.add_user([block], toolUseResult=details, sourceToolAssistantUUID=asker)
         if step.tool == "skill":
@@ -114,14 +117,15 @@ class Transcript:
             f"<command-name>/{command}</command-name>\n<command-args>{words}</command-args>"
         )
 
-    def _respond(self, blocks: Sequence[Record], *, stop: str) -> None:
-        """The lines of one response: equal ids and usage, one block each."""
+    def respond(self, blocks: Sequence[Record], *, stop: str) -> None:
+        """Write the lines of one response: the same ids and usage, one block each."""
         said = len(json.dumps(blocks))
         usage = self.meter.read_call(self.heard, said)
         if self.keeps_hour:
             usage = replace(usage, write_1h=usage.write)
         self.heard = 0
         self.totals[self.model] = self.totals.get(self.model, Usage()) + usage
+        self.calls.append(MeteredCall(self.clock.text, self.model, usage))
         is_cut = self.agent is not None and self.version == OLD_VERSION
         shown = replace(usage, output=self.dice.randint(1, 8), thinking=0) if is_cut else usage
         message: Record = {
@@ -142,13 +146,18 @@ class Transcript:
             thought = {"type": "thinking", "thinking": "", "signature": self.dice.text_id("", 40)}
             blocks = [thought, *blocks]
         for index, block in enumerate(blocks):
-            line = {"message": {**message, "content": [block]}, "apiBlockIndex": index}
+            if self.is_partial and index < len(blocks) - 1:
+                early = write_usage(replace(usage, output=self.dice.randint(1, 8), thinking=0))
+                begun = {**message, "stop_reason": None, "usage": early}
+            else:
+                begun = message
+            line = {"message": {**begun, "content": [block]}, "apiBlockIndex": index}
             self.add_line({**line, **more, "type": "assistant"})
             self.clock.wait(self.dice.uniform(0.05, 0.4))
 
     def _delegate(self, step: Step, call_id: str) -> Record:
-        """Let a sub-agent do a step, in a file of its own; what its caller hears of it."""
-        child = Transcript(
+        """Let a sub-agent do a step, in another file; return the details of the result."""
+        child = type(self)(
             self.dice,
             self.clock,
             session=self.session,
@@ -158,13 +167,13 @@ class Transcript:
         )
         child.agent = f"a{self.dice.hex_id(16)}"
         child.meter.growth = 2_400
-        child.totals = self.totals
+        child.totals, child.calls, child.is_partial = self.totals, self.calls, self.is_partial
         before, started = self.totals.get(HAIKU, Usage()), self.clock.milliseconds
         child.prompt_id = self.prompt_id
         child.add_user(step.text)
         for inner in step.inner:
             child.take(inner)
-        child._respond([{"type": "text", "text": step.out}], stop="end_turn")
+        child.respond([{"type": "text", "text": step.out}], stop="end_turn")
         meta = {
             "agentType": "Explore",
             "description": step.target,
@@ -185,7 +194,7 @@ class Transcript:
         }
 
     def fail(self, status: int, kind: str) -> None:
-        """The API refuses: a line that no model wrote, and the person says to go on."""
+        """Write an API error, a line that no model wrote, and the prompt to continue."""
         self.clock.wait(self.dice.uniform(40, 90))
         body = {"type": "error", "error": {"type": kind, "message": "Overloaded"}}
         text = f"API Error: {status} {json.dumps(body)}"
@@ -205,7 +214,7 @@ class Transcript:
         self.type_prompt("continue")
 
     def compact(self) -> None:
-        """`/compact`: a call that no line shows, only the session's total."""
+        """Write `/compact`: a call that only the session's total includes."""
         hidden = Usage(fresh=210, read=self.meter.cached, output=1_640)
         self.totals[self.model] += hidden
         before = self.meter.context
@@ -221,13 +230,14 @@ class Transcript:
         self.add_user("<local-command-stdout>Compacted</local-command-stdout>")
 
     def fork(self) -> "Transcript":
-        """Another session that begins with copies of all lines of this one."""
+        """Return another session that begins with copies of all lines of this one."""
         twin = copy(self)
         twin.session = self.dice.uuid()
         spoken = [record for record in self.records if "uuid" in record]
         twin.records = [{**record, "sessionId": twin.session} for record in spoken]
         twin.agents = []
         twin.totals = dict(self.totals)
+        twin.calls = []
         twin.meter = copy(self.meter)
         return twin
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from relight.cli.demo.codex_tools import Request, ask
 from relight.cli.demo.dice import Clock, Dice
-from relight.cli.demo.metering import Meter, Usage
+from relight.cli.demo.metering import Meter, MeteredCall, Usage
 from relight.cli.demo.story import Step, Stories, Task, find_arm
 
 LARGE, SMALL = "gpt-5.2-codex", "gpt-5.1-codex-mini"
-VERSION = "0.166.0"
+VERSION, OLD_VERSION, OLDEST_VERSION = "0.166.0", "0.117.0", "0.53.0"
 CONTEXT_WINDOW = 258_400
 
 Record = dict[str, Any]
@@ -21,14 +21,27 @@ Record = dict[str, Any]
 class Rollout:
     """One session's file."""
 
-    def __init__(self, dice: Dice, clock: Clock, *, session: str, cwd: str, model: str) -> None:
+    def __init__(
+        self,
+        dice: Dice,
+        clock: Clock,
+        *,
+        session: str,
+        cwd: str,
+        model: str,
+        version: str = VERSION,
+        meta: Record | None = None,
+    ) -> None:
         self.dice = dice
         self.clock = clock
         self.cwd = cwd
         self.model = model
         self.session = session
         self.turn = ""
+        self.version = version
         self.lines: list[bytes] = []
+        self.ordinal = 0
+        self.calls: list[MeteredCall] = []
         self.last = Usage()
         self.total = Usage()
         self.turn_total = Usage()
@@ -40,23 +53,23 @@ class Rollout:
             growth=6_000,
             cache_seconds=900,
         )
-        meta = {
+        own = {
             "session_id": self.session,
             "id": self.session,
             "timestamp": clock.text,
             "cwd": cwd,
             "originator": "codex_cli",
-            "cli_version": VERSION,
+            "cli_version": version,
             "source": "cli",
             "thread_source": "user",
             "model_provider": "openai",
             "base_instructions": {"text": "You work in a terminal, together with a developer."},
             "git": {"branch": "main"},
         }
-        self._add("session_meta", meta)
+        self._add("session_meta", {**own, **(meta or {})})
 
     def play(self, task: Task) -> None:
-        """A prompt and all that follows until the answer, or until somebody stops it."""
+        """Write a prompt and everything up to the answer, or until it is interrupted."""
         self.turn = self.dice.uuid7(self.clock.now)
         self.turn_total = Usage()
         started_ms = self.clock.milliseconds
@@ -89,7 +102,7 @@ class Rollout:
         )
 
     def take(self, step: Step) -> None:
-        """The model asks for a tool, the tool answers."""
+        """Write a tool call and its result."""
         asked = ask(step)
         call_id = self.dice.text_id("call_", 24)
         is_function = asked.name != "apply_patch"
@@ -101,21 +114,17 @@ class Rollout:
         out = asked.out
         if asked.command:
             self._complete(self._describe_command(asked, step, call_id), started_ms=started)
-            out = (
-                f"Chunk ID: {self.dice.hex_id(6)}\nWall time: {step.seconds:.4f} seconds\n"
-                f"Process exited with code {asked.exit}\n"
-                f"Original token count: {len(out) // 4}\nOutput:\n{out}\n"
-            )
+            out = self._format_output(asked, step)
         result = {"type": f"{kind}_call_output", "call_id": call_id, "output": out}
         self._add("response_item", result)
         self.heard += len(out)
         self._count()
 
     def _think(self, said: int, text: str, call: Record | None = None) -> None:
-        """One response: some reasoning, perhaps words, perhaps a call, and its usage."""
+        """Write one response: reasoning, text, a call, and its usage."""
         usage = self.meter.read_call(self.heard, said)
         self.heard = 0
-        # this provider charges nothing for keeping a prompt: what is new is all fresh
+        # this provider charges nothing for cache writes: all new tokens are fresh
         usage = Usage(usage.fresh + usage.write, usage.read, 0, 0, usage.output, usage.thinking)
         if usage.thinking > 300:
             item = {"type": "reasoning", "id": self.dice.text_id("rs_", 24), "summary": []}
@@ -130,6 +139,18 @@ class Rollout:
         self.total += usage
         self.turn_total += usage
         self.last = usage
+        self.calls.append(MeteredCall(self.clock.text, self.model, usage))
+        self._record_usage(usage)
+
+    def _format_output(self, asked: Request, step: Step) -> str:
+        """Return a command's output as the model gets it."""
+        return (
+            f"Chunk ID: {self.dice.hex_id(6)}\nWall time: {step.seconds:.4f} seconds\n"
+            f"Process exited with code {asked.exit}\n"
+            f"Original token count: {len(asked.out) // 4}\nOutput:\n{asked.out}\n"
+        )
+
+    def _record_usage(self, usage: Usage) -> None:
         record = {
             "thread_id": self.session,
             "turn_id": self.turn,
@@ -179,9 +200,38 @@ class Rollout:
         self._add("event_msg", {"type": kind, "turn_id": self.turn, **payload})
 
     def _add(self, kind: str, payload: Record) -> None:
-        head = {"timestamp": self.clock.text, "ordinal": len(self.lines), "type": kind}
-        line = json.dumps({**head, "payload": payload}, ensure_ascii=False, separators=(",", ":"))
+        head = {"timestamp": self.clock.text, "ordinal": self.ordinal, "type": kind}
+        self._write({**head, "payload": payload})
+        self.ordinal += 1
+
+    def _write(self, record: Record) -> None:
+        line = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
         self.lines.append(line.encode() + b"\n")
+
+
+class OldRollout(Rollout):
+    """A rollout of Codex 0.117 or 0.53: no ordinals, usage only as running totals, twice each."""
+
+    def _record_usage(self, usage: Usage) -> None:
+        self._count()
+
+    def _complete(self, item: Record, *, started_ms: int | None = None) -> None:
+        kinds = {"UserMessage": "user_message", "AgentMessage": "agent_message"}
+        if item["type"] in kinds:
+            self._event(kinds[item["type"]], message=item["content"][0]["text"])
+
+    def _event(self, kind: str, **payload: object) -> None:
+        if self.version != OLDEST_VERSION or not kind.startswith("task_"):
+            super()._event(kind, **payload)
+
+    def _format_output(self, asked: Request, step: Step) -> str:
+        if self.version != OLDEST_VERSION:
+            return super()._format_output(asked, step)
+        metadata = {"exit_code": asked.exit, "duration_seconds": round(step.seconds, 1)}
+        return json.dumps({"output": asked.out, "metadata": metadata})
+
+    def _add(self, kind: str, payload: Record) -> None:
+        self._write({"timestamp": self.clock.text, "type": kind, "payload": payload})
 
 
 def _write_usage(usage: Usage) -> Record:
@@ -196,7 +246,7 @@ def _write_usage(usage: Usage) -> Record:
 
 
 def write_sessions(home: Path, dice: Dice, stories: Stories, begun: Sequence[datetime]) -> None:
-    """A rollout for each moment; the last but two ends in a spiral."""
+    """Write a rollout for each moment; the last but two ends in a spiral."""
     for number, at in enumerate(begun):
         project = stories.choose_project()
         count = dice.choices((1, 2, 3, 4), (1, 3, 3, 2))[0]

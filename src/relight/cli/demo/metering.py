@@ -1,7 +1,7 @@
-"""What an invented conversation would have cost: tokens as a provider counts them, and its prices.
+"""The tokens of an invented conversation as a provider counts them, and its prices.
 
-A conversation's context grows with every call. What the provider still has in its cache is read
-from there; after a long pause all of it is written anew, which is what makes pauses dear.
+A conversation's context grows with every call. What the provider's cache still holds is read from
+there. After a long pause all of it is written again, which makes pauses expensive.
 """
 
 from dataclasses import astuple, dataclass
@@ -38,8 +38,17 @@ class Usage:
         return self.fresh + self.read + self.write
 
 
+@dataclass(frozen=True)
+class MeteredCall:
+    """One model call as its transcript shows it: the time, the model, the tokens."""
+
+    at: str
+    model: str
+    usage: Usage
+
+
 def estimate_usd(usage: Usage, model: str) -> float:
-    """What a client would show as the cost; 0.0 for a model it has no price for."""
+    """Return the cost that a client shows; 0.0 for a model without a price."""
     rates = next((rates for name, rates in RATES.items() if model.startswith(name)), (0.0,) * 5)
     short = usage.write - usage.write_1h
     tokens = (usage.fresh, usage.read, short, usage.write_1h, usage.output)
@@ -63,7 +72,7 @@ class Meter:
         self.last_at = clock.seconds
 
     def read_call(self, heard: int, said: int) -> Usage:
-        """Tokens of a call that was told `heard` characters more and answers with `said`."""
+        """Return the tokens of a call with `heard` new characters of input and `said` of output."""
         hidden = self.dice.randint(self.growth // 4, self.growth)  # reminders, tool lists, thinking
         if self.context > CONTEXT_LIMIT:
             hidden //= 8
