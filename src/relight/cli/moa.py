@@ -100,11 +100,11 @@ def run(preset: str, prompt: str, as_json: bool) -> None:
 def traces(as_json: bool) -> None:
     """List the traced sessions, newest first."""
     from relight.config import find_home, read_config
-    from relight.work.moa.traces import list_traces
+    from relight.work.moa.traces import TraceList, list_traces
 
     rows = list_traces(read_config(find_home(current_home())).trace_folder)
     if as_json:
-        print_json({"traces": rows})
+        print_json(TraceList(rows))
         return
     if not rows:
         click.echo("no traces; [moa] save_traces = true in config.toml saves them")

@@ -62,7 +62,12 @@ def ema(window_days: int, alpha: float | None, half_life: float | None, as_json:
     Each use is weighted by its age in days: with alpha 0.3 it counts half after 1.94 days. n_eff is
     the number of equally weighted uses that the known outcomes are worth.
     """
-    from relight.reports.skills.averages import find_window, query_skill_ema, read_half_life
+    from relight.reports.skills.averages import (
+        SkillAverages,
+        find_window,
+        query_skill_ema,
+        read_half_life,
+    )
     from relight.reports.skills.uses import read_daily
 
     half_life_days = read_half_life(alpha, half_life)
@@ -71,7 +76,7 @@ def ema(window_days: int, alpha: float | None, half_life: float | None, as_json:
         since, today = find_window(store, window_days=window_days)
         daily = [] if as_json else read_daily(store, since=since, until=today.isoformat())
     if as_json:
-        print_json({"window_days": window_days, "half_life_days": half_life_days, "rows": rows})
+        print_json(SkillAverages(window_days, half_life_days, rows))
     elif rows:
         from relight.cli.skill_tables import print_ema
 

@@ -222,12 +222,12 @@ def _take_into_use(names: Sequence[str]) -> None:
 def stats(as_json: bool) -> None:
     """Show the results of each version of each template."""
     from relight.cli import screen
-    from relight.warm.results import read_stats
+    from relight.warm.results import TemplateStats, read_stats
 
     with current_store() as store:
         rows = read_stats(store)
     if as_json:
-        print_json({"templates": rows})
+        print_json(TemplateStats(rows))
         return
     columns = [screen.Column("template", is_name=True)]
     columns += [screen.Column(name) for name in ("v.", "warm", "cold", "ok", "failed")]

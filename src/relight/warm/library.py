@@ -64,6 +64,12 @@ class TemplateView(Struct, frozen=True, kw_only=True):
     made_way: list[str] | UnsetType = UNSET
 
 
+class TemplateList(Struct, frozen=True):
+    """Templates as JSON, each in its newest version."""
+
+    templates: list[TemplateView]
+
+
 _COPIED = TemplateView.__struct_fields__[: TemplateView.__struct_fields__.index("state")]
 
 

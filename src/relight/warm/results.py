@@ -52,6 +52,12 @@ class VersionStats(Struct, frozen=True):
     retired_why: str | None
 
 
+class TemplateStats(Struct, frozen=True):
+    """The results of every version of every template."""
+
+    templates: list[VersionStats]
+
+
 def read_posteriors(
     store: Store, templates: Sequence[Template], *, now: int | None = None
 ) -> list[Posterior]:

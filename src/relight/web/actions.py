@@ -30,14 +30,37 @@ class Action(Struct, frozen=True):
     act: Callable[[Store, Any, Path], Any]
 
 
-def label_session(store: Store, body: given.LabelBody, path: Path) -> Any:
+class SessionLabel(Struct, frozen=True):
+    """A session and its new label."""
+
+    session: str
+    outcome: given.Outcome
+    why: str | None
+
+
+class JobStatus(Struct, frozen=True):
+    """A job's state and next run after a change."""
+
+    job: str
+    state: registry.JobState
+    next_run_at: str | None
+
+
+class StartedRun(Struct, frozen=True):
+    """A job whose run was started."""
+
+    job: str
+    is_begun: bool = True
+
+
+def label_session(store: Store, body: given.LabelBody, path: Path) -> SessionLabel:
     """Label a session's outcome; a label overrides all other evidence."""
     found = find_session(store, path["session"])
     write_label(store, found, body.outcome, why=body.why or None)
-    return {"session": name_session(store, found), "outcome": body.outcome, "why": body.why or None}
+    return SessionLabel(name_session(store, found) or "", body.outcome, body.why or None)
 
 
-def capture_session(store: Store, body: given.CaptureBody, path: Path) -> Any:
+def capture_session(store: Store, body: given.CaptureBody, path: Path) -> library.TemplateView:
     """Capture a template from a session."""
     captured = capture_template(
         store,
@@ -52,18 +75,18 @@ def capture_session(store: Store, body: given.CaptureBody, path: Path) -> Any:
     return library.show_template(captured)
 
 
-def create_template(store: Store, body: given.CaptureSessionBody, _: Path) -> Any:
+def create_template(store: Store, body: given.CaptureSessionBody, _: Path) -> library.TemplateView:
     """Capture a template from the session named in the body."""
     return capture_session(store, body, {"session": body.session})
 
 
-def retire_template(store: Store, body: given.RetireBody, path: Path) -> Any:
+def retire_template(store: Store, body: given.RetireBody, path: Path) -> library.TemplateView:
     """Retire a template: no session starts with it any more."""
     library.retire_template(store, path["template"], why=body.why)
     return _show_template(store, path["template"])
 
 
-def restore_template(store: Store, _: given.NoParameters, path: Path) -> Any:
+def restore_template(store: Store, _: given.NoParameters, path: Path) -> library.TemplateView:
     """Put a retired or proposed template into use."""
     found = library.find_template(store, path["template"])
     if found.state != "live":
@@ -71,23 +94,23 @@ def restore_template(store: Store, _: given.NoParameters, path: Path) -> Any:
     return _show_template(store, path["template"])
 
 
-def _show_template(store: Store, name: str) -> Any:
+def _show_template(store: Store, name: str) -> library.TemplateView:
     return library.show_template(library.find_template(store, name), with_seed=False)
 
 
-def pause_job(store: Store, _: given.NoParameters, path: Path) -> Any:
+def pause_job(store: Store, _: given.NoParameters, path: Path) -> JobStatus:
     """Start no run of a job until it is resumed."""
     registry.pause_job(store, path["job"])
     return _show_job(store, path["job"])
 
 
-def resume_job(store: Store, _: given.NoParameters, path: Path) -> Any:
+def resume_job(store: Store, _: given.NoParameters, path: Path) -> JobStatus:
     """Let runs of a paused job start again."""
     registry.resume_job(store, path["job"], now=round(time.time() * 1000))
     return _show_job(store, path["job"])
 
 
-def run_job(store: Store, _: given.NoParameters, path: Path) -> Any:
+def run_job(store: Store, _: given.NoParameters, path: Path) -> StartedRun:
     """Start a run of a job now.
 
     The run has its own process: it may last for hours and outlive the server.
@@ -102,12 +125,12 @@ def run_job(store: Store, _: given.NoParameters, path: Path) -> Any:
     )
     # reap the child, or it would stay in the process table
     threading.Thread(target=child.wait, daemon=True).start()
-    return {"job": name, "is_begun": True}
+    return StartedRun(name)
 
 
-def _show_job(store: Store, name: str) -> Any:
+def _show_job(store: Store, name: str) -> JobStatus:
     state, due = registry.find_state(store, name)
-    return {"job": name, "state": state, "next_run_at": write_time(due)}
+    return JobStatus(name, state, write_time(due))
 
 
 ACTIONS = (

@@ -14,13 +14,13 @@ from relight.reports import doctor, failures, runs, sessions, steps
 from relight.reports.filters import Filter
 from relight.reports.listing import Listing
 from relight.reports.listing import list_sessions as list_page
-from relight.reports.skills.averages import query_skill_ema, read_half_life
-from relight.reports.skills.comparison import compare_models
+from relight.reports.skills.averages import SkillAverages, query_skill_ema, read_half_life
+from relight.reports.skills.comparison import Comparison, compare_models
 from relight.reports.skills.uses import read_daily
 from relight.reports.totals import KEYS, report
 from relight.store import Store
 from relight.warm import library
-from relight.warm.results import read_stats
+from relight.warm.results import TemplateStats, read_stats
 from relight.web import parameters as given
 from relight.web.arms import read_arms
 from relight.web.filters import Filters, choose
@@ -118,14 +118,16 @@ def read_skill_stats(store: Store, asked: given.SkillDayParameters, _: Path) -> 
     return {"since": chosen.since, "until": chosen.until, "rows": rows}
 
 
-def read_skill_averages(store: Store, asked: given.SkillAverageParameters, _: Path) -> Any:
+def read_skill_averages(
+    store: Store, asked: given.SkillAverageParameters, _: Path
+) -> SkillAverages:
     """Moving averages of each skill: the newest days count most."""
     half_life = read_half_life(asked.alpha or None, asked.half_life_days or None)
     rows = query_skill_ema(store, window_days=asked.window_days, half_life_days=half_life)
-    return {"window_days": asked.window_days, "half_life_days": half_life, "rows": rows}
+    return SkillAverages(asked.window_days, half_life, rows)
 
 
-def compare_skill(store: Store, asked: given.SkillComparisonParameters, _: Path) -> Any:
+def compare_skill(store: Store, asked: given.SkillComparisonParameters, _: Path) -> Comparison:
     """Whether a cheaper model is good enough for a skill."""
     _check_skill(asked.skill)
     names = [name.strip() for name in (asked.models or "").split(",") if name.strip()]
@@ -152,19 +154,23 @@ def read_job(store: Store, _: given.NoParameters, path: Path) -> Any:
     raise MissingError(f"there is no job {name!r}", "`relight job list` shows them")
 
 
-def list_templates(store: Store, asked: given.TemplateListParameters, _: Path) -> Any:
+def list_templates(
+    store: Store, asked: given.TemplateListParameters, _: Path
+) -> library.TemplateList:
     """Templates, each in its newest version."""
     every = [*library.read_templates(store), *library.read_candidates(store)]
     shown = [one for one in every if asked.state in (UNSET, one.state)]
-    return {"templates": [library.show_template(one, with_seed=False) for one in shown]}
+    return library.TemplateList([library.show_template(one, with_seed=False) for one in shown])
 
 
-def read_template_stats(store: Store, _: given.NoParameters, __: Path) -> Any:
+def read_template_stats(store: Store, _: given.NoParameters, __: Path) -> TemplateStats:
     """Results of every version of every template."""
-    return {"templates": read_stats(store)}
+    return TemplateStats(read_stats(store))
 
 
-def read_template(store: Store, asked: given.TemplateParameters, path: Path) -> Any:
+def read_template(
+    store: Store, asked: given.TemplateParameters, path: Path
+) -> library.TemplateView:
     """One template with its seed."""
     found = library.find_template(store, path["template"], version=asked.version or None)
     versions = [one.version for one in library.read_versions(store, found.name)]
@@ -187,12 +193,12 @@ def read_pairs(store: Store, _: given.NoParameters, path: Path) -> Any:
     return pairs.as_json(pairs.read_paired_report(store, experiment))
 
 
-def list_traces(store: Store, _: given.NoParameters, __: Path) -> Any:
+def list_traces(store: Store, _: given.NoParameters, __: Path) -> traces.TraceList:
     """Traced sessions of mixtures, newest first."""
-    return {"traces": traces.list_traces(store.config.trace_folder)}
+    return traces.TraceList(traces.list_traces(store.config.trace_folder))
 
 
-def read_trace(store: Store, asked: given.TraceParameters, path: Path) -> Any:
+def read_trace(store: Store, asked: given.TraceParameters, path: Path) -> traces.TraceReport:
     """A mixture's trace: each model's input, output and cost."""
     found = traces.find_trace(store.config.trace_folder, path["session"])
     return traces.report_trace(found, asked.turn or None)

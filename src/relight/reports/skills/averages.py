@@ -50,6 +50,14 @@ class SkillEma(Struct, frozen=True, kw_only=True):
     last_invoked_at: str | None
 
 
+class SkillAverages(Struct, frozen=True):
+    """The moving averages of all skills, with the window and half-life they were computed with."""
+
+    window_days: int
+    half_life_days: float
+    rows: list[SkillEma]
+
+
 class _Day(Struct, frozen=True):
     """A skill's uses on one model and provider on one day, as `RECENT` counts them."""
 

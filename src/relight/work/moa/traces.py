@@ -100,6 +100,12 @@ class TraceSummary(Struct, frozen=True, kw_only=True):
     skipped_lines: int
 
 
+class TraceList(Struct, frozen=True):
+    """Traced sessions, newest first."""
+
+    traces: list[TraceSummary]
+
+
 class TracedModel(Struct, kw_only=True):
     """A model in one role: its calls, failures, cost and time, and how often it disagreed."""
 
