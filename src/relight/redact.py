@@ -81,7 +81,7 @@ class Lookalike(Struct, frozen=True, forbid_unknown_fields=True):
     note: str = ""
 
 
-class Table(Struct, frozen=True, forbid_unknown_fields=True):
+class SecretTable(Struct, frozen=True, forbid_unknown_fields=True):
     """All that `data/redact.toml` says."""
 
     rule: list[Rule]
@@ -104,9 +104,9 @@ class Scan(Struct, frozen=True, dict=True):
 
 
 @cache
-def read_table() -> Table:
+def read_table() -> SecretTable:
     """The rules as written in `data/redact.toml`."""
-    return toml.decode(read_data("redact.toml"), type=Table)
+    return toml.decode(read_data("redact.toml"), type=SecretTable)
 
 
 @cache

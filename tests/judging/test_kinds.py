@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build_messages import act, coding_session, merge_calls, service_session, user
-from relight.judging.kinds import Kind, classify_calls, classify_session
+from relight.judging.kinds import WorkKind, classify_calls, classify_session
 from relight.judging.meanings import tell_meaning
 
-CODING = Kind("code", "coding")
+CODING = WorkKind("code", "coding")
 COMMANDS = ["ls -la", "cat src/app.py", "sed -i s/a/b/ src/app.py", "pytest -q", "git diff"]
 
 # The same work under each agent's own names: read a file, change it, look for text, run a command,
@@ -226,7 +226,7 @@ def test_service_sessions_are_research_or_ops(number: int) -> None:
 
 
 def test_a_session_without_tools_is_mixed_and_general() -> None:
-    nothing = Kind("mixed", "general")
+    nothing = WorkKind("mixed", "general")
     assert classify_session([user("Hi")]) == nothing
     assert classify_calls([("think", {}), ("todo", {})]) == nothing
 
@@ -265,7 +265,7 @@ def test_a_repair_with_open_edit_and_scroll_is_coding() -> None:
 
 def test_keeping_servers_is_ops() -> None:
     lines = ["apt-get update", "systemctl restart nginx", "docker ps", "cat /etc/nginx.conf"]
-    assert classify_calls(("bash", {"command": line}) for line in lines) == Kind("code", "ops")
+    assert classify_calls(("bash", {"command": line}) for line in lines) == WorkKind("code", "ops")
 
 
 def test_parallel_calls_count_one_by_one() -> None:

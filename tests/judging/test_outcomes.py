@@ -7,7 +7,7 @@ import pytest
 import build
 from relight.intake.importing import import_all
 from relight.intake.rebuild import rebuild
-from relight.judging.outcomes import Seen, judge_outcome
+from relight.judging.outcomes import OutcomeEvidence, judge_outcome
 from relight.reports.failures import count_days, read_failures
 from relight.reports.filters import Filter
 from relight.reports.labels import label_session
@@ -24,45 +24,71 @@ def outcome_of(store: Store, name: str) -> tuple[str, list[str]]:
 @pytest.mark.parametrize(
     ("seen", "outcome"),
     [
-        (Seen(ending="answer"), "unknown"),
-        (Seen(ending="prompt"), "failure"),
-        (Seen(ending="interrupted"), "unknown"),
-        (Seen(ending="result"), "unknown"),
-        (Seen(ending="result", last_call_label="ok"), "unknown"),
-        (Seen(ending="result", last_call_label="error"), "failure"),
-        (Seen(ending="interrupted", last_call_label="error"), "unknown"),
-        (Seen(ending="result", last_call_label="error", last_call_kind="rejected"), "unknown"),
-        (Seen(is_run=True, ledger_status="completed", last_tests="failed", answer="x"), "success"),
-        (Seen(is_run=True, ledger_status="unknown", last_tests="failed", answer="x"), "failure"),
-        (Seen(ending="api_error", api_failure="overloaded"), "failure"),
-        (Seen(ending="answer", api_failure="overloaded"), "unknown"),
-        (Seen(ending="answer", last_tests="passed"), "success"),
-        (Seen(ending="answer", last_tests="failed"), "failure"),
-        (Seen(ending="call", last_tests="passed"), "unknown"),
-        (Seen(ending="answer", last_call_label="error"), "unknown"),
-        (Seen(told="failure", ending="answer", last_tests="passed"), "failure"),
-        (Seen(is_run=True, ledger_status="completed", ending="answer", answer="Fine."), "success"),
-        (Seen(is_run=True, ledger_status="completed", script_error="exit 3"), "failure"),
-        (Seen(is_run=True, ledger_status="failed", ledger_error="HTTP 500"), "failure"),
-        (Seen(is_run=True, ledger_status="running", ending="prompt"), "unknown"),
-        (Seen(ending="empty"), "unknown"),
-        (Seen(is_run=True, ledger_status="completed", ending="empty", answer="x"), "failure"),
-        (Seen(is_run=True, ledger_status="completed", ending="answer", answer=""), "failure"),
+        (OutcomeEvidence(ending="answer"), "unknown"),
+        (OutcomeEvidence(ending="prompt"), "failure"),
+        (OutcomeEvidence(ending="interrupted"), "unknown"),
+        (OutcomeEvidence(ending="result"), "unknown"),
+        (OutcomeEvidence(ending="result", last_call_label="ok"), "unknown"),
+        (OutcomeEvidence(ending="result", last_call_label="error"), "failure"),
+        (OutcomeEvidence(ending="interrupted", last_call_label="error"), "unknown"),
         (
-            Seen(is_run=True, ledger_status="completed", answer="[SCRIPT_FAILED]: no disk"),
+            OutcomeEvidence(ending="result", last_call_label="error", last_call_kind="rejected"),
+            "unknown",
+        ),
+        (
+            OutcomeEvidence(
+                is_run=True, ledger_status="completed", last_tests="failed", answer="x"
+            ),
+            "success",
+        ),
+        (
+            OutcomeEvidence(is_run=True, ledger_status="unknown", last_tests="failed", answer="x"),
             "failure",
         ),
-        (Seen(is_run=True, ledger_status="completed", answer="[SILENT]"), "success"),
-        (Seen(label="success", ledger_status="failed", ending="prompt"), "success"),
-        (Seen(label="unknown", ledger_status="failed"), "unknown"),
+        (OutcomeEvidence(ending="api_error", api_failure="overloaded"), "failure"),
+        (OutcomeEvidence(ending="answer", api_failure="overloaded"), "unknown"),
+        (OutcomeEvidence(ending="answer", last_tests="passed"), "success"),
+        (OutcomeEvidence(ending="answer", last_tests="failed"), "failure"),
+        (OutcomeEvidence(ending="call", last_tests="passed"), "unknown"),
+        (OutcomeEvidence(ending="answer", last_call_label="error"), "unknown"),
+        (OutcomeEvidence(told="failure", ending="answer", last_tests="passed"), "failure"),
+        (
+            OutcomeEvidence(
+                is_run=True, ledger_status="completed", ending="answer", answer="Fine."
+            ),
+            "success",
+        ),
+        (OutcomeEvidence(is_run=True, ledger_status="completed", script_error="exit 3"), "failure"),
+        (OutcomeEvidence(is_run=True, ledger_status="failed", ledger_error="HTTP 500"), "failure"),
+        (OutcomeEvidence(is_run=True, ledger_status="running", ending="prompt"), "unknown"),
+        (OutcomeEvidence(ending="empty"), "unknown"),
+        (
+            OutcomeEvidence(is_run=True, ledger_status="completed", ending="empty", answer="x"),
+            "failure",
+        ),
+        (
+            OutcomeEvidence(is_run=True, ledger_status="completed", ending="answer", answer=""),
+            "failure",
+        ),
+        (
+            OutcomeEvidence(
+                is_run=True, ledger_status="completed", answer="[SCRIPT_FAILED]: no disk"
+            ),
+            "failure",
+        ),
+        (OutcomeEvidence(is_run=True, ledger_status="completed", answer="[SILENT]"), "success"),
+        (OutcomeEvidence(label="success", ledger_status="failed", ending="prompt"), "success"),
+        (OutcomeEvidence(label="unknown", ledger_status="failed"), "unknown"),
     ],
 )
-def test_the_strongest_evidence_decides(seen: Seen, outcome: str) -> None:
+def test_the_strongest_evidence_decides(seen: OutcomeEvidence, outcome: str) -> None:
     assert judge_outcome(seen).outcome == outcome
 
 
 def test_all_evidence_is_kept_the_deciding_one_first() -> None:
-    seen = Seen(is_run=True, script_error="exit 3", ledger_status="completed", ending="answer")
+    seen = OutcomeEvidence(
+        is_run=True, script_error="exit 3", ledger_status="completed", ending="answer"
+    )
     judged = judge_outcome(seen)
     assert judged.evidence[0] == "the job's script failed: exit 3"
     assert "the scheduler's ledger says completed" in judged.evidence

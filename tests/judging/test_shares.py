@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relight.judging.shares import Charge, Entered, Spent, apportion, charge_skills
+from relight.judging.shares import Charge, Entered, SpentItem, apportion, charge_skills
 
 ROOT, AGENT = 1, 2
 
@@ -15,15 +15,15 @@ def enter(name: str, at: int | None, **fields: Any) -> Entered:
     return Entered(**{"session": ROOT, "name": name, "entry": "tool", "at": at, **fields})
 
 
-def spend(cost: int | None, at: int | None, **fields: Any) -> Spent:
-    return Spent(**{"session": ROOT, "at": at, "amounts": (cost,), "turns": 1, **fields})
+def spend(cost: int | None, at: int | None, **fields: Any) -> SpentItem:
+    return SpentItem(**{"session": ROOT, "at": at, "amounts": (cost,), "turns": 1, **fields})
 
 
-def charge(entries: list[Entered], spent: list[Spent], **times: int | None) -> list[Charge]:
+def charge(entries: list[Entered], spent: list[SpentItem], **times: int | None) -> list[Charge]:
     return charge_skills(entries, spent, parents={AGENT: ROOT}, root=ROOT, **times)
 
 
-def costs(entries: list[Entered], spent: list[Spent], **times: int | None) -> dict[str, Any]:
+def costs(entries: list[Entered], spent: list[SpentItem], **times: int | None) -> dict[str, Any]:
     return {one.name: one.amounts[0] for one in charge(entries, spent, **times)}
 
 
@@ -130,7 +130,7 @@ def test_whole_parts_add_up_and_none_is_off_by_more_than_one(total: int) -> None
     assert all(abs(part - ideal) < 1 for part, ideal in zip(parts, ideals, strict=True))
 
 
-def make_session(dice: random.Random) -> tuple[list[Entered], list[Spent]]:
+def make_session(dice: random.Random) -> tuple[list[Entered], list[SpentItem]]:
     """A session with a few skills, sub-agents and every kind of gap in what is known."""
     names = ["a", "b", "c", "d"][: dice.randint(1, 4)]
     entries = [
@@ -144,7 +144,7 @@ def make_session(dice: random.Random) -> tuple[list[Entered], list[Spent]]:
     ]
     by_log = dice.random() < 0.3
     spent = [
-        Spent(
+        SpentItem(
             session=dice.choice([ROOT, AGENT]),
             at=dice.choice([None, dice.randint(0, 120)]),
             amounts=(

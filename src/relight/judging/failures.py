@@ -39,7 +39,7 @@ _LONGEST_ASKED_SECONDS = 365 * 86400.0  # a later date is not meant
 _TYPE_NAME = re.compile(r"\s*(?:\w+\.)*(\w+)(?:[:(]|\s*\Z)")
 
 
-class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FailureKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One row of the table of failures."""
 
     name: str
@@ -58,21 +58,21 @@ class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     is_answer: bool = False
 
 
-class _Texts(msgspec.Struct, frozen=True):
+class FailureTexts(msgspec.Struct, frozen=True):
     status: tuple[str, ...]
     wait: tuple[str, ...]
     failed_answers: tuple[str, ...]
 
 
-class _Table(msgspec.Struct, frozen=True):
-    kind: tuple[Kind, ...]
-    texts: _Texts
+class FailureTable(msgspec.Struct, frozen=True):
+    kind: tuple[FailureKind, ...]
+    texts: FailureTexts
 
 
-class _Rules:
+class FailureRules:
     """The table with one index for each look-up."""
 
-    def __init__(self, table: _Table) -> None:
+    def __init__(self, table: FailureTable) -> None:
         self.kinds = {row.name: row for row in reversed(table.kind)}
         self.by_status = {code: row.name for row in table.kind for code in row.status}
         self.by_type = {name: row.name for row in table.kind for name in row.types}
@@ -86,18 +86,18 @@ class _Rules:
         )
 
 
-def _join(row: Kind) -> re.Pattern[str]:
+def _join(row: FailureKind) -> re.Pattern[str]:
     codes = [rf"(?<!\w){re.escape(code)}(?!\w)" for code in row.codes]
     return re.compile("|".join([*codes, *row.patterns]), re.IGNORECASE | re.MULTILINE)
 
 
 @cache
-def _rules() -> _Rules:
+def _rules() -> FailureRules:
     text = read_data("failures.toml")
-    return _Rules(msgspec.convert(tomllib.loads(text), _Table))
+    return FailureRules(msgspec.convert(tomllib.loads(text), FailureTable))
 
 
-def read_kinds() -> Mapping[str, Kind]:
+def read_kinds() -> Mapping[str, FailureKind]:
     """Every kind of failure by its name."""
     return _rules().kinds
 

@@ -72,7 +72,7 @@ class Measures(Struct, frozen=True, kw_only=True):
     features: dict[str, float | None]
 
 
-class Table(Struct, frozen=True, forbid_unknown_fields=True):
+class ScoringTable(Struct, frozen=True, forbid_unknown_fields=True):
     """The whole of `scoring.toml`."""
 
     intercept: float
@@ -282,7 +282,7 @@ def read_pattern(name: str) -> re.Pattern[str]:
 
 
 @cache
-def read_table() -> Table:
+def read_table() -> ScoringTable:
     """Return the content of `scoring.toml`, read at the first use."""
     text = read_data("scoring.toml")
-    return msgspec.convert(tomllib.loads(text), Table)
+    return msgspec.convert(tomllib.loads(text), ScoringTable)

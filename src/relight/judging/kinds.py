@@ -16,7 +16,7 @@ CATEGORIES: tuple[Category, ...] = get_args(Category)
 _Name = TypeVar("_Name", bound=str)
 
 
-class Kind(Struct, frozen=True):
+class WorkKind(Struct, frozen=True):
     """The kind of work a session was, in the two views people ask for."""
 
     task_type: TaskType
@@ -31,18 +31,18 @@ class Sides(Struct, frozen=True):
     files: frozenset[str] = frozenset()
 
 
-def classify_session(messages: Iterable[object]) -> Kind:
+def classify_session(messages: Iterable[object]) -> WorkKind:
     """The kind of work that OpenAI chat messages show.
 
     >>> asked = {"id": "c1", "function": {"name": "Bash", "arguments": '{"command": "pytest -q"}'}}
     >>> classify_session([{"role": "assistant", "tool_calls": [asked]}])
-    Kind(task_type='code', category='coding')
+    WorkKind(task_type='code', category='coding')
     """
     entries = read_entries(list_own(messages))
     return classify_calls((call.tool, call.arguments) for one in entries for call in one.calls)
 
 
-def classify_calls(calls: Iterable[tuple[str, object]]) -> Kind:
+def classify_calls(calls: Iterable[tuple[str, object]]) -> WorkKind:
     """The kind of work that tool calls are, each a tool with its arguments.
 
     A command is code whatever it does, and so is work on files where commands are run as well and
@@ -61,7 +61,7 @@ def take_sides(call: Understood) -> Sides:
     return Sides("code" if is_command else view.task_type, view.category, call.files)
 
 
-def judge_sides(counts: Mapping[Sides, int]) -> Kind:
+def judge_sides(counts: Mapping[Sides, int]) -> WorkKind:
     """The kind of work that so many calls of each side are."""
     types: Counter[str] = Counter()
     categories: Counter[str] = Counter()
@@ -74,7 +74,7 @@ def judge_sides(counts: Mapping[Sides, int]) -> Kind:
         files.update(dict.fromkeys(sides.files, count))
     if types["code"] and files["source"] > files["document"]:
         types["code"] += types.pop("file", 0)
-    return Kind(
+    return WorkKind(
         _find_dominant(types, ("code", "file", "research"), "task_type") or "mixed",
         _find_dominant(categories, ("coding", "ops", "research"), "category") or "general",
     )

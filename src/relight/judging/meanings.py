@@ -23,17 +23,17 @@ _Record = Literal["web", "lookup", "update", "comm", "plan", "other"]
 Meaning = Literal[_Work, _Record]
 
 
-class View(Struct, frozen=True, forbid_unknown_fields=True):
+class MeaningView(Struct, frozen=True, forbid_unknown_fields=True):
     """The side that a meaning takes in each view of a session; None is no side."""
 
     task_type: Literal["code", "file", "research"] | None = None
     category: Literal["coding", "research", "ops"] | None = None
 
 
-class Table(Struct, frozen=True, forbid_unknown_fields=True):
+class TaxonomyTable(Struct, frozen=True, forbid_unknown_fields=True):
     """The whole of `taxonomy.toml`."""
 
-    views: dict[Meaning, View]
+    views: dict[Meaning, MeaningView]
     dominance_percent: dict[str, int]
     names: dict[Meaning, frozenset[str]]
     arguments: dict[str, frozenset[str]]
@@ -273,7 +273,7 @@ def _read_programs() -> _Programs:
 
 
 @cache
-def read_table() -> Table:
+def read_table() -> TaxonomyTable:
     """The words and weights of `taxonomy.toml`, read at the first use."""
     text = read_data("taxonomy.toml")
-    return msgspec.convert(tomllib.loads(text), Table)
+    return msgspec.convert(tomllib.loads(text), TaxonomyTable)

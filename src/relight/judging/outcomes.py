@@ -13,7 +13,7 @@ STOPPED = ("interrupted", "rejected")
 TESTS_FAILED = "the last test run failed"
 
 
-class Seen(Struct, frozen=True, kw_only=True):
+class OutcomeEvidence(Struct, frozen=True, kw_only=True):
     """All that the record holds on how a session or run went."""
 
     label: OutcomeName | None = None
@@ -35,16 +35,16 @@ class Seen(Struct, frozen=True, kw_only=True):
     last_tests: str | None = None
 
 
-def judge_outcome(seen: Seen) -> Outcome:
+def judge_outcome(seen: OutcomeEvidence) -> Outcome:
     """The outcome that the strongest evidence gives, and all the evidence there is.
 
     A person's word wins; then a scheduler's ledger when it tells of a failure, a failed script,
     what the answer admits; then how the session ended. That an agent ended with an answer alone
     proves nothing, and neither does a scheduler's "completed" when the script failed.
 
-    >>> judge_outcome(Seen(ending="prompt")).outcome
+    >>> judge_outcome(OutcomeEvidence(ending="prompt")).outcome
     'failure'
-    >>> judge_outcome(Seen(ending="answer")).outcome
+    >>> judge_outcome(OutcomeEvidence(ending="answer")).outcome
     'unknown'
     """
     found = [*_find_words(seen), *_find_failures(seen), *_find_successes(seen)]
@@ -52,7 +52,7 @@ def judge_outcome(seen: Seen) -> Outcome:
     return Outcome(found[0][0] if found else "unknown", evidence)
 
 
-def _find_words(seen: Seen) -> list[tuple[OutcomeName, str]]:
+def _find_words(seen: OutcomeEvidence) -> list[tuple[OutcomeName, str]]:
     found: list[tuple[OutcomeName, str]] = []
     if seen.label:
         why = f": {seen.label_why}" if seen.label_why else ""
@@ -62,7 +62,7 @@ def _find_words(seen: Seen) -> list[tuple[OutcomeName, str]]:
     return found
 
 
-def _find_failures(seen: Seen) -> list[tuple[OutcomeName, str]]:
+def _find_failures(seen: OutcomeEvidence) -> list[tuple[OutcomeName, str]]:
     reasons = []
     if seen.ledger_status == "failed":
         reasons.append(f"the scheduler's ledger says failed: {seen.ledger_error or 'no reason'}")
@@ -75,7 +75,7 @@ def _find_failures(seen: Seen) -> list[tuple[OutcomeName, str]]:
     return [("failure", reason) for reason in reasons]
 
 
-def _find_bad_ends(seen: Seen) -> list[str]:
+def _find_bad_ends(seen: OutcomeEvidence) -> list[str]:
     """What it ended in that is no good end, once it has ended."""
     reasons = []
     if seen.api_failure and seen.ending in ("api_error", "prompt", "result"):
@@ -90,22 +90,22 @@ def _find_bad_ends(seen: Seen) -> list[str]:
     return reasons
 
 
-def _is_given_up(seen: Seen) -> bool:
+def _is_given_up(seen: OutcomeEvidence) -> bool:
     """Whether nothing came after a call that failed."""
     is_end = seen.ending in ("call", "result") and seen.last_call_label == "error"
     return is_end and seen.last_call_kind not in STOPPED
 
 
-def _is_interrupted(seen: Seen) -> bool:
+def _is_interrupted(seen: OutcomeEvidence) -> bool:
     is_stopped = seen.ending in ("call", "result") and seen.last_call_kind in STOPPED
     return is_stopped or seen.ending == "interrupted"
 
 
-def _tell_last_call(seen: Seen) -> str:
+def _tell_last_call(seen: OutcomeEvidence) -> str:
     return f"the last call failed: {seen.last_call_tool}, {seen.last_call_reason}"
 
 
-def _find_admissions(seen: Seen) -> list[str]:
+def _find_admissions(seen: OutcomeEvidence) -> list[str]:
     """What a scheduled run's own answer says against it: nobody was there to read it."""
     answer = seen.answer or ""
     if SCRIPT_FAILED in answer:
@@ -117,7 +117,7 @@ def _find_admissions(seen: Seen) -> list[str]:
     return []
 
 
-def _find_successes(seen: Seen) -> list[tuple[OutcomeName, str]]:
+def _find_successes(seen: OutcomeEvidence) -> list[tuple[OutcomeName, str]]:
     reasons = []
     if seen.ledger_status == "completed":
         reasons.append("the scheduler's ledger says completed")
@@ -126,7 +126,7 @@ def _find_successes(seen: Seen) -> list[tuple[OutcomeName, str]]:
     return [("success", reason) for reason in reasons]
 
 
-def _find_hints(seen: Seen) -> list[str]:
+def _find_hints(seen: OutcomeEvidence) -> list[str]:
     """What is worth knowing, but decides nothing."""
     hints = []
     if seen.is_run and not seen.has_session:

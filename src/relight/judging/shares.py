@@ -32,7 +32,7 @@ class Entered(Struct, frozen=True, kw_only=True):
     version: str | None = None
 
 
-class Spent(Struct, frozen=True, kw_only=True):
+class SpentItem(Struct, frozen=True, kw_only=True):
     """Something to be charged: a model call, or a tool call, which has no `turns`.
 
     `skill` is the one that the log itself charges. Of a lump, told only by a running total, nobody
@@ -66,7 +66,7 @@ class Charge(Struct, frozen=True, kw_only=True):
 
 def charge_skills(
     entries: Sequence[Entered],
-    spent: Sequence[Spent],
+    spent: Sequence[SpentItem],
     *,
     parents: Mapping[int, int | None],
     root: int,
@@ -129,7 +129,7 @@ class _Timeline(Struct, frozen=True):
     owners: list[tuple[int, ...]]
 
 
-def _list_uses(entries: Sequence[Entered], spent: Sequence[Spent]) -> list[Use]:
+def _list_uses(entries: Sequence[Entered], spent: Sequence[SpentItem]) -> list[Use]:
     """Every use in the order of coming in; a skill that only the log names came in unseen."""
     found = sorted(
         (one.at is not None, one.at or 0, one.name, one.entry or "", one.entry) for one in entries
@@ -157,7 +157,7 @@ def _draw_timelines(entries: Sequence[Entered], uses: Sequence[Use]) -> dict[int
 
 def _find_groups(
     uses: Sequence[Use],
-    spent: Sequence[Spent],
+    spent: Sequence[SpentItem],
     timelines: Mapping[int, _Timeline],
     parents: Mapping[int, int | None],
 ) -> Groups:
@@ -194,7 +194,7 @@ def _find_owners(
 def _weigh(
     number: int,
     groups: Groups,
-    spent: Sequence[Spent],
+    spent: Sequence[SpentItem],
     last: tuple[int, ...],
 ) -> list[Fraction]:
     """Each use's part of the model calls; where only lumps are known, of the moments of work.
@@ -231,7 +231,7 @@ def _add(amounts: Sequence[Amounts]) -> Amounts:
 
 
 def _share_amounts(
-    groups: Groups, spent: Sequence[Spent], weights: Sequence[Fraction]
+    groups: Groups, spent: Sequence[SpentItem], weights: Sequence[Fraction]
 ) -> list[list[int | None]]:
     """Each figure's shares, use by use."""
     parts = {
@@ -288,13 +288,13 @@ def _find_version(entries: Sequence[Entered], use: Use) -> str | None:
 
 
 def _first_moment(
-    entries: Sequence[Entered], spent: Sequence[Spent], use: Use, started_at: int | None
+    entries: Sequence[Entered], spent: Sequence[SpentItem], use: Use, started_at: int | None
 ) -> int | None:
     own = [one.at for one in entries if (one.name, one.entry) == use]
     own = own or [one.at for one in spent if one.skill == use[0]]
     return min((at for at in own if at is not None), default=started_at)
 
 
-def _last_moment(number: int, groups: Groups, spent: Sequence[Spent]) -> int | None:
+def _last_moment(number: int, groups: Groups, spent: Sequence[SpentItem]) -> int | None:
     own = [spent[place].at for owners, some in groups.items() if number in owners for place in some]
     return max((at for at in own if at is not None), default=None)

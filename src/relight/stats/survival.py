@@ -16,7 +16,7 @@ from relight.stats.beta import student_quantile
 from relight.stats.rates import Estimate, check_positive, check_share
 
 
-class Step(Struct, frozen=True):
+class SurvivalStep(Struct, frozen=True):
     """From `time` on, `survival` is the share still waiting; `at_risk` were just before it."""
 
     time: float
@@ -25,7 +25,7 @@ class Step(Struct, frozen=True):
     survival: float
 
 
-def kaplan_meier(times: Sequence[tuple[float, bool]]) -> list[Step]:
+def kaplan_meier(times: Sequence[tuple[float, bool]]) -> list[SurvivalStep]:
     """The share of sessions still without the event, as steps down at each time of an event.
 
     `times` has one (time, happened) a session; one that ended without the event has `happened`
@@ -37,14 +37,14 @@ def kaplan_meier(times: Sequence[tuple[float, bool]]) -> list[Step]:
     for time, _ in times:
         if not 0 <= time < math.inf:
             raise RelightError(f"a time must be a number from 0 up, not {time}")
-    steps: list[Step] = []
+    steps: list[SurvivalStep] = []
     survival, at_risk = 1.0, len(times)
     for time, group in groupby(sorted(times), key=itemgetter(0)):
         ended = [happened for _, happened in group]
         events = sum(ended)
         if events:
             survival *= 1 - events / at_risk
-            steps.append(Step(time, at_risk, events, survival))
+            steps.append(SurvivalStep(time, at_risk, events, survival))
         at_risk -= len(ended)
     return steps
 
@@ -105,7 +105,7 @@ def _find_mean(times: Sequence[tuple[float, bool]], horizon: float) -> _CutMean 
     waiting = steps[-1].survival if steps else 1.0
     if not times or (waiting > 0 and max(time for time, _ in times) < horizon):
         return None
-    corners = [Step(0.0, len(times), 0, 1.0), *steps, Step(horizon, 0, 0, waiting)]
+    corners = [SurvivalStep(0.0, len(times), 0, 1.0), *steps, SurvivalStep(horizon, 0, 0, waiting)]
     areas = [left.survival * (right.time - left.time) for left, right in pairwise(corners)]
     variance = still = 0.0  # Greenwood's; `still` is the area behind the step
     for step, area in zip(reversed(steps), reversed(areas), strict=False):

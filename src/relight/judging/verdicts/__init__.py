@@ -17,7 +17,7 @@ from relight.judging.verdicts.harnesses import find_outputs, judge_parts, judge_
 from relight.judging.verdicts.outputs import find_tests, make_output
 from relight.judging.verdicts.phrases import OK, make_error, make_negative
 from relight.judging.verdicts.results import (
-    Seen,
+    ReadResult,
     decode,
     judge_fields,
     read_flag,
@@ -185,7 +185,7 @@ def _names(arguments: object, what: Literal["places", "questions"]) -> bool:
     return isinstance(fields, Mapping) and not names.isdisjoint(fields)
 
 
-def _judge_shell(command: str | list[str], seen: Seen, code: int | None) -> Verdict:
+def _judge_shell(command: str | list[str], seen: ReadResult, code: int | None) -> Verdict:
     text = seen.text
     if seen.fields is None:
         text = seen.raw if seen.is_json else text
@@ -201,7 +201,7 @@ def _judge_shell(command: str | list[str], seen: Seen, code: int | None) -> Verd
     return judge_output(make_output(split_stages(command), text, command=whole), code)
 
 
-def _judge_search(role: Role, seen: Seen) -> Verdict | None:
+def _judge_search(role: Role, seen: ReadResult) -> Verdict | None:
     if role != "search" or seen.fields is None:
         return None
     names = read_rules().fields
@@ -214,7 +214,7 @@ def _judge_search(role: Role, seen: Seen) -> Verdict | None:
     return None
 
 
-def _judge_text(role: Role, seen: Seen, *, is_question: bool) -> Verdict:
+def _judge_text(role: Role, seen: ReadResult, *, is_question: bool) -> Verdict:
     rules, text = read_rules(), seen.text.lstrip()
     if role == "search" and (found := rules.nothing_found.match(text)):
         return make_negative("no_match", found[0])

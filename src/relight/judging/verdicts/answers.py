@@ -10,7 +10,7 @@ from relight.judging.verdicts.outputs import (
     find_tests,
 )
 from relight.judging.verdicts.phrases import OK_PARTLY, make_negative, make_tests
-from relight.judging.verdicts.rules import Answer, read_rules
+from relight.judging.verdicts.rules import AnswerRow, read_rules
 from relight.model import Verdict
 
 # Faults of the script itself, whatever it was written to check.
@@ -95,7 +95,7 @@ def judge_findings(output: Output, *, is_complaining: bool = False) -> Verdict |
     return None
 
 
-def find_answer_row(output: Output) -> Answer | None:
+def find_answer_row(output: Output) -> AnswerRow | None:
     """Return the row of the first stage whose exit code is an answer."""
     rules = read_rules()
     rows = (rules.find_row(rules.answers, stage) for stage in output.deciders)
@@ -125,7 +125,7 @@ def is_test_run(output: Output) -> bool:
     return any(_find_runner(stage) for stage in output.stages)
 
 
-def _find_runner(stage: Stage) -> Answer | None:
+def _find_runner(stage: Stage) -> AnswerRow | None:
     rules = read_rules()
     found = rules.find_row(rules.runners, stage)
     if found or stage.program != "python":

@@ -15,13 +15,13 @@ from relight.judging.shell import split_stages
 from relight.judging.verdicts.commands import judge_output, judge_zero
 from relight.judging.verdicts.outputs import Output, find_missing_command, make_output
 from relight.judging.verdicts.phrases import OK, OK_TEXT, make_error
-from relight.judging.verdicts.results import Seen, judge_fields, read_result
+from relight.judging.verdicts.results import ReadResult, judge_fields, read_result
 from relight.model import Verdict
 
 _STARTS = ("New Terminal Output:", "Current ", "Previous response had ")
 _HEAD = re.compile(
     r"(?:Previous response had warnings:\n(?:[^\n]+\n)*\n)?(?:Current terminal state:\n)?"
-    r"(?:New Terminal Output|Current Terminal Screen):\n"
+    r"(?:New Terminal Output|Current Terminal TerminalScreen):\n"
 )
 _QUESTION = re.compile(r"\nAre you sure you want to mark the task as complete\?[\s\S]*\Z")
 _NAME = r"(?:\([^()\n]{1,40}\) ?)?"  # that of a virtual environment
@@ -49,7 +49,7 @@ class Typed(msgspec.Struct, frozen=True):
     text: str
 
 
-class Screen(msgspec.Struct, frozen=True):
+class TerminalScreen(msgspec.Struct, frozen=True):
     """The commands on a screen, in order; `is_idle` if the shell waits for another.
 
     `rest` is the text above the first of them. `is_open` if there is none and the shell waits for
@@ -62,7 +62,7 @@ class Screen(msgspec.Struct, frozen=True):
     is_open: bool = False
 
 
-def read_screen(text: str) -> Screen | None:
+def read_screen(text: str) -> TerminalScreen | None:
     """Return the screen that a result shows; None if it is not one."""
     if not text.startswith(_STARTS) or not (head := _HEAD.match(text)):
         return None
@@ -86,10 +86,10 @@ def read_screen(text: str) -> Screen | None:
     rest = text[: prompts[0].start()] if prompts else text
     is_idle = bool(prompts) and not text[prompts[-1].end() :].strip()
     is_open = not typed and not is_idle and (f"\n{text}").endswith("\n>")
-    return Screen(tuple(typed), _drop_echo(rest), is_idle, is_open)
+    return TerminalScreen(tuple(typed), _drop_echo(rest), is_idle, is_open)
 
 
-def find_outputs(screen: Screen, keys: str) -> list[Output]:
+def find_outputs(screen: TerminalScreen, keys: str) -> list[Output]:
     """Return each command on a screen with its output; the keys typed count if none is in sight."""
     typed = list(screen.typed)
     first = keys.strip().partition("\n")[0]
@@ -100,7 +100,7 @@ def find_outputs(screen: Screen, keys: str) -> list[Output]:
     return [_make_output(each.command, each.text) for each in typed]
 
 
-def judge_screen(screen: Screen, keys: str) -> Verdict:
+def judge_screen(screen: TerminalScreen, keys: str) -> Verdict:
     """Return the verdict on the commands on a screen: that of the last one.
 
     A failure of an earlier one counts if its output shows it, as in a script.
@@ -174,7 +174,7 @@ def _drop_echo(text: str) -> str:
 def judge_parts(
     parts: Sequence[Mapping[str, Any]],
     lines: Sequence[str],
-    judge_shell: Callable[[str, Seen, int | None], Verdict],
+    judge_shell: Callable[[str, ReadResult, int | None], Verdict],
 ) -> Verdict:
     """Return the worst verdict on the parts of a call that did several things.
 
@@ -192,7 +192,7 @@ def judge_parts(
 def _judge_part(
     part: Mapping[str, Any],
     line: str | None,
-    judge_shell: Callable[[str, Seen, int | None], Verdict],
+    judge_shell: Callable[[str, ReadResult, int | None], Verdict],
 ) -> Verdict:
     seen = read_result(part)
     if line is not None:
@@ -200,7 +200,7 @@ def _judge_part(
         code = next((each.exit_code for each in (seen, *texts) if each.exit_code), 0)
         if code or not judge_fields(part):
             text = texts[0].text if texts else seen.text
-            return judge_shell(line, Seen(text, text), code)
+            return judge_shell(line, ReadResult(text, text), code)
     if seen.is_error or seen.exit_code:
         first = seen.text.strip().partition("\n")[0]
         return make_error(None, first or "marked as an error")

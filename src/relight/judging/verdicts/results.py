@@ -30,7 +30,7 @@ _EMPTY = frozenset(("", "none", "null", "false", "no", "0", "ok", "n/a"))
 _TIMEOUT_WORDS = ("imed out", "TIMED OUT", "imeout", "TIMEOUT", "no new output", "took more than")
 
 
-class Seen(msgspec.Struct, frozen=True):
+class ReadResult(msgspec.Struct, frozen=True):
     """A result, unwrapped.
 
     `text` is the tool's output without the words of the harness; `raw` is the whole result, for an
@@ -47,7 +47,7 @@ class Seen(msgspec.Struct, frozen=True):
     parts: tuple[Mapping[str, Any], ...] = ()
 
 
-def read_result(result: object, depth: int = 0) -> Seen:
+def read_result(result: object, depth: int = 0) -> ReadResult:
     """Return a result unwrapped: text, JSON text, an object, content blocks or nothing."""
     if isinstance(result, str):
         return _read_text(result, depth)
@@ -55,7 +55,7 @@ def read_result(result: object, depth: int = 0) -> Seen:
         return _read_fields(result, depth)
     if isinstance(result, Sequence) and not isinstance(result, bytes | bytearray):
         return _read_blocks(result, depth)
-    return Seen() if result is None else Seen(to_text(result), to_text(result))
+    return ReadResult() if result is None else ReadResult(to_text(result), to_text(result))
 
 
 def find_number(fields: Mapping[str, Any], names: Sequence[str]) -> int | None:
@@ -105,7 +105,7 @@ def decode(text: str) -> object:
         return None
 
 
-def _read_text(text: str, depth: int) -> Seen:
+def _read_text(text: str, depth: int) -> ReadResult:
     rules = read_rules()
     text = raw = text.removeprefix("\x00json:")
     start = text.lstrip()[:1]
@@ -144,7 +144,7 @@ def _read_text(text: str, depth: int) -> Seen:
     timeout = _find_timeout(head, tail, rules)
     if text.startswith("The last command <command>") and "</command> timed out" in text:
         timeout = "timed out and has been killed"  # after the command, however long that is
-    return Seen(text, raw, None, exit_code, is_error, timeout)
+    return ReadResult(text, raw, None, exit_code, is_error, timeout)
 
 
 def _strip(text: str, rules: Rules) -> str:
@@ -195,7 +195,7 @@ def _decode(text: str) -> object:
         return None
 
 
-def _read_fields(fields: Mapping[str, Any], depth: int) -> Seen:
+def _read_fields(fields: Mapping[str, Any], depth: int) -> ReadResult:
     names = read_rules().fields
     inner = fields.get("functionResponse")
     if isinstance(inner, Mapping) and depth < _DEPTH_LIMIT:
@@ -229,10 +229,10 @@ def _read_fields(fields: Mapping[str, Any], depth: int) -> Seen:
         elif isinstance(value, list):
             parts.append(_join_blocks(value))
     text = "\n".join(part for part in parts if part)
-    return Seen(text, text, fields, exit_code, flag, timeout, True)
+    return ReadResult(text, text, fields, exit_code, flag, timeout, True)
 
 
-def _read_blocks(blocks: Sequence[object], depth: int) -> Seen:
+def _read_blocks(blocks: Sequence[object], depth: int) -> ReadResult:
     if blocks and isinstance(blocks[0], Mapping) and "functionResponse" in blocks[0]:
         return read_result(blocks[0], depth + 1)
     text = _join_blocks(blocks)
@@ -242,7 +242,7 @@ def _read_blocks(blocks: Sequence[object], depth: int) -> Seen:
     names = read_rules().fields.reports
     if len(parts) < len(blocks) or any(names.isdisjoint(part) for part in parts):
         parts = ()
-    return Seen(is_json=True, parts=parts)
+    return ReadResult(is_json=True, parts=parts)
 
 
 def _join_blocks(blocks: Sequence[object]) -> str:

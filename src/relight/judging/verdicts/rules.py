@@ -16,7 +16,7 @@ Level = Literal["any", "sure", "zero"]
 _LINES_LIMIT = 1000  # sets of programs whose lines are remembered
 
 
-class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AnswerRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Programs, and the exit codes by which they say no."""
 
     programs: tuple[str, ...]
@@ -31,7 +31,7 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     is_quiet: bool = False
 
 
-class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LineRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A line by which a program shows that it failed."""
 
     patterns: tuple[str, ...]
@@ -112,17 +112,17 @@ class Programs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     help_options: frozenset[str]
 
 
-class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class VerdictTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole of `verdicts.toml`."""
 
     wrapping: Wrapping
     fields: Fields
     tools: Tools
     programs: Programs
-    answer: tuple[Answer, ...]
-    runner: tuple[Answer, ...]
-    linter: tuple[Answer, ...]
-    line: tuple[Line, ...]
+    answer: tuple[AnswerRow, ...]
+    runner: tuple[AnswerRow, ...]
+    linter: tuple[AnswerRow, ...]
+    line: tuple[LineRow, ...]
     codes_of: dict[str, dict[str, str]]
 
 
@@ -134,7 +134,7 @@ class Rules:
     looks only at the alternatives that begin with the right letter.
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: VerdictTable) -> None:
         wrapping, tools, programs = table.wrapping, table.tools, table.programs
         self.fields, self.tools, self.programs = table.fields, tools, programs
         self.codes_of = table.codes_of
@@ -173,11 +173,11 @@ class Rules:
         self._named = frozenset(
             name for row in table.line for name in (*row.programs, *row.not_programs)
         )
-        self._lines: dict[tuple[frozenset[str], Level], list[tuple[Line, re.Pattern[str]]]] = {}
+        self._lines: dict[tuple[frozenset[str], Level], list[tuple[LineRow, re.Pattern[str]]]] = {}
 
     def find_lines(
         self, programs: frozenset[str], level: Level
-    ) -> list[tuple[Line, re.Pattern[str]]]:
+    ) -> list[tuple[LineRow, re.Pattern[str]]]:
         """The rows of lines that hold where these programs are in a command.
 
         `sure`: those that no exit code of another program speaks against, such as that of a
@@ -197,11 +197,11 @@ class Rules:
                 self._lines[programs, level] = known
         return known
 
-    def find_row(self, rows: dict[str, Answer], stage: Stage) -> Answer | None:
+    def find_row(self, rows: dict[str, AnswerRow], stage: Stage) -> AnswerRow | None:
         """The row of a stage: of its program with its action (`git grep`), else of the program."""
         return rows.get(f"{stage.program} {stage.action}") or rows.get(stage.program)
 
-    def find_linter(self, stage: Stage) -> Answer | None:
+    def find_linter(self, stage: Stage) -> AnswerRow | None:
         """The row of a checker, or of what runs one by the name of a script: `npm run lint`."""
         row = self.find_row(self.linters, stage)
         if row is None or not row.scripts:
@@ -234,7 +234,7 @@ def at_lines(patterns: Iterable[str]) -> re.Pattern[str]:
     return re.compile(rf"\n(?:{join(patterns)})", re.MULTILINE)
 
 
-def by_program(rows: Iterable[Answer]) -> dict[str, Answer]:
+def by_program(rows: Iterable[AnswerRow]) -> dict[str, AnswerRow]:
     """Rows by each program they name; the first row that names one counts."""
     return {name: row for row in reversed(tuple(rows)) for name in row.programs}
 
@@ -243,4 +243,4 @@ def by_program(rows: Iterable[Answer]) -> dict[str, Answer]:
 def read_rules() -> Rules:
     """The rules, read and compiled at the first use."""
     text = read_data("verdicts.toml")
-    return Rules(msgspec.convert(tomllib.loads(text), Table))
+    return Rules(msgspec.convert(tomllib.loads(text), VerdictTable))

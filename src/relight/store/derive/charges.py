@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from relight.judging.shares import Charge, Entered, Spent, Use, charge_skills
+from relight.judging.shares import Charge, Entered, SpentItem, Use, charge_skills
 from relight.store.derive.rollup import AMOUNTS
 
 # what is shared out are AMOUNTS; the statements below select them in that order
@@ -182,7 +182,7 @@ def _charge_several(
         if entry is not None
     ]
     spent = [
-        Spent(
+        SpentItem(
             session=turn.session,
             at=turn.at,
             amounts=turn.amounts,
@@ -193,7 +193,7 @@ def _charge_several(
         for turn in turns
     ]
     spent += [
-        Spent(session=session, at=at, amounts=tuple(amounts), skill=by_log.get(turn_id))
+        SpentItem(session=session, at=at, amounts=tuple(amounts), skill=by_log.get(turn_id))
         for turn_id, session, at, *amounts in database.execute(CALLS, (root_id,))
     ]
     parents = database.execute(

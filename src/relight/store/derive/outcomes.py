@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from relight.judging.outcomes import Seen, judge_outcome
+from relight.judging.outcomes import OutcomeEvidence, judge_outcome
 from relight.store.derive.scheduled import IS_NAMED_AFTER
 
 EVIDENCE = """
@@ -73,7 +73,7 @@ def _judge_session(database: sqlite3.Connection, session_id: int) -> None:
         failure = _first(database, LAST_API_FAILURE, session_id) or (None, None)
         call = _first(database, LAST_CALL, session_id) or (None, None, None, None)
         judged = judge_outcome(
-            Seen(
+            OutcomeEvidence(
                 label=label,
                 label_why=why,
                 is_run=bool(is_run),
@@ -121,7 +121,9 @@ def _find_last_tests(
 
 def _judge_sessionless(database: sqlite3.Connection) -> None:
     for run_id, status, error in database.execute(SESSIONLESS).fetchall():
-        seen = Seen(is_run=True, has_session=False, ledger_status=status, ledger_error=error)
+        seen = OutcomeEvidence(
+            is_run=True, has_session=False, ledger_status=status, ledger_error=error
+        )
         judged = judge_outcome(seen)
         database.execute(
             "update run set outcome = ?, outcome_evidence = ? where id = ?",
