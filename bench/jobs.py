@@ -16,7 +16,7 @@ from bench.measure import ROOT, judge, memory_of, print_rows, relight, tree_of
 from relight.config import Config
 from relight.reports.runs import read_runs
 from relight.store import Store, open_store
-from relight.work.jobs.job import Job, Run, RunResult
+from relight.work.jobs.job import JobDefinition, JobResult, JobRun
 from relight.work.jobs.registry import add_job, add_jobs
 
 DAY_MS = 86_400_000
@@ -30,13 +30,13 @@ with open_store(sys.argv[1]) as store:
 
 
 def do_nothing(
-    store: Store, job: Job, run: Run, *, config: Config, clock: Callable[[], float]
-) -> RunResult:
+    store: Store, job: JobDefinition, run: JobRun, *, config: Config, clock: Callable[[], float]
+) -> JobResult:
     """A run that only leaves a line behind, so that what was done twice would show."""
     file = os.open(config.home / "ran.txt", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(file, f"{job.name}\n".encode())
     os.close(file)
-    return RunResult(status="completed", outcome="success", evidence=["nothing was to be done"])
+    return JobResult(status="completed", outcome="success", evidence=["nothing was to be done"])
 
 
 def main(words: list[str]) -> int:
@@ -130,8 +130,10 @@ def watch_idle(home: Path, count: int, seconds: float) -> list[tuple[str, str, s
     ]
 
 
-def _make_job(name: str, schedule: str, **fields: Any) -> Job:
-    return Job(name=name, schedule=schedule, prompt="Do nothing.", **{"model": "none", **fields})
+def _make_job(name: str, schedule: str, **fields: Any) -> JobDefinition:
+    return JobDefinition(
+        name=name, schedule=schedule, prompt="Do nothing.", **{"model": "none", **fields}
+    )
 
 
 def _start(home: Path) -> subprocess.Popen[bytes]:

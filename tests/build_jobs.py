@@ -11,12 +11,12 @@ from typing import Any
 
 from relight.config import Config
 from relight.store import Store
-from relight.work.jobs.job import Job, Run, RunResult
+from relight.work.jobs.job import JobDefinition, JobResult, JobRun
 from relight.work.jobs.registry import add_jobs
 from relight.work.jobs.run import execute_run
 
 RAN = "ran.txt"
-DONE = RunResult(status="completed", outcome="success", evidence=["it was done"])
+DONE = JobResult(status="completed", outcome="success", evidence=["it was done"])
 CODE = """
 import sys
 from relight.work.jobs.scheduler import Scheduler
@@ -27,9 +27,9 @@ with open_store(home) as store:
 """
 
 
-def make_job(name: str, **fields: Any) -> Job:
+def make_job(name: str, **fields: Any) -> JobDefinition:
     defaults = {"schedule": "daily 07:00", "prompt": "Do it.", "model": "m", "timezone": "UTC"}
-    return Job(name=name, **{**defaults, **fields})
+    return JobDefinition(name=name, **{**defaults, **fields})
 
 
 def add_due(store: Store, count: int, **fields: Any) -> list[str]:
@@ -54,23 +54,23 @@ def read_ran(home: Path) -> list[str]:
 
 
 def note(
-    store: Store, job: Job, run: Run, *, config: Config, clock: Callable[[], float]
-) -> RunResult:
+    store: Store, job: JobDefinition, run: JobRun, *, config: Config, clock: Callable[[], float]
+) -> JobResult:
     append(config.home, job.name)
     return DONE
 
 
 def note_slowly(
-    store: Store, job: Job, run: Run, *, config: Config, clock: Callable[[], float]
-) -> RunResult:
+    store: Store, job: JobDefinition, run: JobRun, *, config: Config, clock: Callable[[], float]
+) -> JobResult:
     append(config.home, job.name)
     time.sleep(0.05)
     return DONE
 
 
 def take_turns(
-    store: Store, job: Job, run: Run, *, config: Config, clock: Callable[[], float]
-) -> RunResult:
+    store: Store, job: JobDefinition, run: JobRun, *, config: Config, clock: Callable[[], float]
+) -> JobResult:
     append(config.home, "begin")
     time.sleep(0.2)
     append(config.home, "end")
@@ -78,8 +78,8 @@ def take_turns(
 
 
 def look(
-    store: Store, job: Job, run: Run, *, config: Config, clock: Callable[[], float]
-) -> RunResult:
+    store: Store, job: JobDefinition, run: JobRun, *, config: Config, clock: Callable[[], float]
+) -> JobResult:
     """What others see of a run while it is being done."""
     words = [
         sys.executable,
@@ -97,8 +97,8 @@ def look(
 
 
 def die(
-    store: Store, job: Job, run: Run, *, config: Config, clock: Callable[[], float]
-) -> RunResult:
+    store: Store, job: JobDefinition, run: JobRun, *, config: Config, clock: Callable[[], float]
+) -> JobResult:
     append(config.home, job.name)
     if job.prompt == "die":
         os.kill(os.getpid(), signal.SIGKILL)
@@ -106,8 +106,8 @@ def die(
 
 
 def linger(
-    store: Store, job: Job, run: Run, *, config: Config, clock: Callable[[], float]
-) -> RunResult:
+    store: Store, job: JobDefinition, run: JobRun, *, config: Config, clock: Callable[[], float]
+) -> JobResult:
     """A run that only ends when it is told to, and then says that it was."""
     append(config.home, "begin")
     try:
@@ -122,8 +122,8 @@ def linger(
 
 
 def put_away_slowly(
-    store: Store, job: Job, run: Run, *, config: Config, clock: Callable[[], float]
-) -> RunResult:
+    store: Store, job: JobDefinition, run: JobRun, *, config: Config, clock: Callable[[], float]
+) -> JobResult:
     """A run that takes its time to end when it is told to."""
     append(config.home, "begin")
     try:
@@ -137,8 +137,8 @@ def put_away_slowly(
 
 
 def work(
-    store: Store, job: Job, run: Run, *, config: Config, clock: Callable[[], float]
-) -> RunResult:
+    store: Store, job: JobDefinition, run: JobRun, *, config: Config, clock: Callable[[], float]
+) -> JobResult:
     """The real thing, with agents that keep their files in this home."""
     own = {"PATH": os.environ["PATH"], "HOME": str(config.home)}
     return execute_run(store, job, run, config=config, clock=clock, environment=own)

@@ -10,7 +10,7 @@ from typing import Any
 from relight.ids import row_id
 from relight.store import Store
 from relight.work.jobs.claimed_run import run_now
-from relight.work.jobs.job import Job, Run, RunResult
+from relight.work.jobs.job import JobDefinition, JobResult, JobRun
 from relight.work.jobs.registry import add_job
 from relight.work.jobs.run import execute_run
 
@@ -97,20 +97,20 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": str(home), **more}
 
 
-def make_job(**fields: Any) -> Job:
+def make_job(**fields: Any) -> JobDefinition:
     given = {"name": "house", "schedule": "every 1h", "prompt": "Look after the house.", **fields}
-    return Job(**given)
+    return JobDefinition(**given)
 
 
-def make_run(job: Job, number: int = 1) -> Run:
+def make_run(job: JobDefinition, number: int = 1) -> JobRun:
     key = f"{job.name}@{number}"
     now = round(time.time() * 1000)
-    return Run(
+    return JobRun(
         id=row_id("run", "relight", key), key=key, job=job.name, scheduled_for=now, started_at=now
     )
 
 
-def execute(store: Store, job: Job, *, home: Path, number: int = 1) -> RunResult:
+def execute(store: Store, job: JobDefinition, *, home: Path, number: int = 1) -> JobResult:
     """Do the work of a run alone, without a scheduler, and without waiting between attempts."""
     return execute_run(
         store,
@@ -122,11 +122,11 @@ def execute(store: Store, job: Job, *, home: Path, number: int = 1) -> RunResult
     )
 
 
-def run_job(store: Store, job: Job, *, home: Path) -> RunResult:
+def run_job(store: Store, job: JobDefinition, *, home: Path) -> JobResult:
     """Keep a job, run it at once and write down what came of it, as `relight job run` does."""
     add_job(store, job, now=round(time.time() * 1000), replace=True)
 
-    def do(store: Store, job: Job, run: Run, **given: Any) -> RunResult:
+    def do(store: Store, job: JobDefinition, run: JobRun, **given: Any) -> JobResult:
         return execute_run(
             store, job, run, environment=environment(home), sleep=lambda _: None, **given
         )
@@ -134,7 +134,7 @@ def run_job(store: Store, job: Job, *, home: Path) -> RunResult:
     return run_now(store, job.name, holder="test", execute=do)[1]
 
 
-def read_answer(store: Store, result: RunResult) -> dict[str, Any]:
+def read_answer(store: Store, result: JobResult) -> dict[str, Any]:
     """The file of a run's answer: its facts, and below `answer` the answer."""
     assert result.answer_file is not None
     text = (store.config.home / result.answer_file).read_text()

@@ -16,7 +16,7 @@ import pytest
 from build import wait_for
 from relight.config import Config
 from relight.work.jobs.boot import find_units
-from relight.work.jobs.job import Job
+from relight.work.jobs.job import JobDefinition
 from relight.work.jobs.sharing import write_tables
 from scripted import Reply, Server, call
 from terminal import Run, run_relight
@@ -108,15 +108,15 @@ def test_all_fields_of_a_job_are_kept_and_shown(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("words", "said", "hint"),
     [
-        ("--schedule soon --prompt P --model m", "'soon' is not understood", "daily 07:00"),
+        ("--schedule soon --prompt P --model m", "'soon' cannot be parsed", "daily 07:00"),
         (
             "--schedule hourly --model m",
             "the job's --prompt cannot be ''",
-            "what the agent is to do",
+            "the agent's task",
         ),
         ("--schedule hourly --prompt P", "names no model", "--model"),
         ("--schedule hourly --prompt P --model moa:x", "moa", None),
-        ("--schedule 2001-01-01 --prompt P --model m", "lies in the past", "a time that is to"),
+        ("--schedule 2001-01-01 --prompt P --model m", "lies in the past", "a time in the future"),
         (
             "--schedule hourly --prompt P --model m --timezone Mars",
             "--timezone cannot",
@@ -140,7 +140,11 @@ def test_all_fields_of_a_job_are_kept_and_shown(cli: Cli) -> None:
         ("--schedule hourly --prompt P --model m --base-url gopher:x", "--base-url", "http://"),
         ("--schedule hourly --prompt P --model m --timeout 8d", "--timeout cannot", "a week"),
         ("--schedule hourly --prompt P --model m --key-variable k-1", "--key-variable", "KEY"),
-        ("--schedule hourly --prompt P --runner command", "--command", "what to run"),
+        (
+            "--schedule hourly --prompt P --runner command",
+            "--command",
+            "a program and its arguments",
+        ),
         ("--schedule hourly --prompt P --command 'a \"b'", "cannot be read", "quotes"),
         ("--schedule hourly --prompt-file /no/such --model m", "/no/such", "--prompt-file"),
     ],
@@ -158,7 +162,7 @@ def test_a_key_given_in_place_of_its_variable_is_not_shown_again(cli: Cli) -> No
     words = ["--schedule", "hourly", "--prompt", "P", "--model", "m", "--key-variable"]
     told = cli.fail("job", "add", "one", *words, "sk-proj-1234")
     assert "sk-proj" not in told
-    assert "name the environment variable" in told
+    assert "name the variable" in told
 
 
 def test_a_run_by_hand_prints_its_answer_and_is_in_the_history(cli: Cli) -> None:
@@ -269,7 +273,7 @@ def test_a_job_is_paused_resumed_and_removed(cli: Cli) -> None:
     time.sleep(1.1)
     cli.run("scheduler", "--once")
     assert cli.json("job", "history")["runs"] == []
-    assert "one goes on: " in cli.run("job", "resume", "one")
+    assert "one is resumed: " in cli.run("job", "resume", "one")
     cli.json("job", "run", "one")
     assert "not confirmed" in cli.fail("job", "remove", "one")
     cli.run("job", "remove", "one", "--yes")
@@ -287,7 +291,7 @@ def test_a_job_that_is_not_there_is_told_with_a_hint(cli: Cli, verb: str) -> Non
 def test_a_name_is_taken_once_and_changed_by_edit(cli: Cli) -> None:
     cli.add("one")
     words = ["--schedule", "hourly", "--prompt", "x", "--model", "m"]
-    assert "there is a job one already" in cli.fail("job", "add", "one", *words)
+    assert "the job one already exists" in cli.fail("job", "add", "one", *words)
     told = cli.json("job", "edit", "one", "--schedule", "every 2h", "--budget-usd", "1.5")
     assert (told["schedule"], told["budget_usd"], told["prompt"]) == (
         "every 2h",
@@ -334,7 +338,7 @@ def test_what_is_exported_can_be_imported_elsewhere(cli: Cli, tmp_path: Path) ->
         ("[jobs.a]\nprompt = 'x'", "schedule"),
         ("[jobs.'a/b']\nschedule = 'hourly'\nprompt = 'x'", "a/b"),
         ("[jobs.a]\nschedule = 'hourly'\nprompt = 'x'", "[jobs.a]: the job a names no model"),
-        ("[jobs.a]\nschedule = 'hourly'\nprompt = 'x'\npaused = 'no'", "either true or false"),
+        ("[jobs.a]\nschedule = 'hourly'\nprompt = 'x'\npaused = 'no'", "must be true or false"),
         ("[jobs.a]\nschedule = 'hourly'\nprompt = 'x'\nscript = 'x.sh'", "no script 'x.sh'"),
         ("[jobs.a]\nschedule = 'hourly'\nprompt = 'x'\nskills = ['s']", "no skill 's'"),
         ("[jobs.a]\nschedule = 'hourly'\nprompt = 'x'\ntools = ['fly']", "no tool 'fly'"),
@@ -390,7 +394,9 @@ def test_a_job_whose_one_time_has_passed_is_left_out_of_an_import(cli: Cli, tmp_
 
 def test_any_text_survives_export() -> None:
     hostile = "a\"\"\"b\\ \x00\x1f\x7f\u2028 {prompt}\n''' é\r\n\\"
-    job = Job(name="one", schedule="hourly", prompt=hostile, command=[hostile, ""], tools=[])
+    job = JobDefinition(
+        name="one", schedule="hourly", prompt=hostile, command=[hostile, ""], tools=[]
+    )
     tables = tomllib.loads(write_tables([job]))["jobs"]
     assert tables["one"]["prompt"] == hostile
     assert tables["one"]["command"] == [hostile, ""]
@@ -486,7 +492,7 @@ def test_nothing_in_a_path_means_something_to_systemd(tmp_path: Path) -> None:
 )
 def test_a_bad_setting_for_jobs_is_told(cli: Cli, text: str) -> None:
     (cli.home / "config.toml").write_text(text)
-    assert "[jobs]" in cli.fail("config")
+    assert "jobs" in cli.fail("config")
 
 
 def test_settings_for_jobs_have_defaults(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from build_runs import environment
 from clients import find_claude, find_codex
 from relight.model import Usage
 from relight.store import Store
-from relight.work.jobs.figures import add_figures
-from relight.work.jobs.runners import Ran, run_command
+from relight.work.jobs.runners import AttemptResult, run_command
+from relight.work.jobs.spending import add_figures
 from scripted import Reply, call
 from scripted_agents import AgentServer, has_tool_results
 
@@ -50,7 +50,7 @@ def answer(request: dict[str, Any]) -> Reply:
     return Reply("All is in its place.", usage=USAGE)
 
 
-def run(store: Store, home: Path, prompt: str, *words: str, **options: Any) -> Ran:
+def run(store: Store, home: Path, prompt: str, *words: str, **options: Any) -> AttemptResult:
     scratch = home / f"scratch-{uuid.uuid4()}"
     return run_command(store, prompt, command=words, scratch=scratch, folder=home, **options)
 

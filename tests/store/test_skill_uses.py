@@ -21,8 +21,7 @@ from relight.store import Store
 from relight.store.derive import charges
 from relight.store.keep.retention import forget, prune
 from relight.work.jobs.registry import add_jobs, find_job
-from relight.work.jobs.results import finish
-from relight.work.jobs.slots import start_now
+from relight.work.jobs.slots import finish, start_now
 
 CHAT = "20261115_000000_abc123"
 HASH = "sha256:55529879b90e"

@@ -11,13 +11,13 @@ from build_jobs import DONE, make_job
 from relight.reports.runs import LATELY, find_trouble, read_jobs, read_runs
 from relight.store import Store
 from relight.work.jobs.claimed_run import run_now
-from relight.work.jobs.job import RunResult
+from relight.work.jobs.job import JobResult
 from relight.work.jobs.registry import add_job
 
-FAILED = RunResult(status="failed", outcome="failure", evidence=["it was not done"])
+FAILED = JobResult(status="failed", outcome="failure", evidence=["it was not done"])
 
 
-def run_job(store: Store, name: str, *results: RunResult) -> None:
+def run_job(store: Store, name: str, *results: JobResult) -> None:
     """A job of this name with these runs, the oldest first, a second apart."""
     add_job(store, make_job(name), now=build.START)
     for at, result in enumerate(results):

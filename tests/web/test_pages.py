@@ -16,7 +16,7 @@ from relight.intake.recorder import record
 from relight.reports.skills.uses import record_skill_invocation
 from relight.store import open_store
 from relight.web.pages import PAGES
-from relight.work.jobs.job import Job
+from relight.work.jobs.job import JobDefinition
 from relight.work.jobs.registry import add_job
 
 LISTS = [page.path for page in PAGES if page.is_in_navigation]
@@ -92,7 +92,9 @@ def test_names_full_of_markup_stay_names(tmp_path: Path) -> None:
         record_skill_invocation(
             store, skill_name="<b>evil</b>", invoked_at=1, model=EVIL, success=True
         )
-        add_job(store, Job(name="job", schedule="0 7 * * *", prompt=EVIL, model=EVIL), now=0)
+        add_job(
+            store, JobDefinition(name="job", schedule="0 7 * * *", prompt=EVIL, model=EVIL), now=0
+        )
     with serving.make_client(home) as client:
         paths = [*LISTS, "/sessions/relight:evil", "/skills/<b>evil</b>", "/jobs/job"]
         asked = [(path, {"since": "all"}) for path in paths]

@@ -14,12 +14,18 @@ from relight.errors import ModelContextError, RefusedError, RelightError
 from relight.intake.recorder import record
 from relight.reports.runs import read_runs
 from relight.store import Store
-from relight.work.jobs.checks import check_context, check_drift, choose_job_tools
-from relight.work.jobs.job import Job, Run
+from relight.work.jobs.job import JobDefinition, JobRun
+from relight.work.jobs.preparation import (
+    Route,
+    check_context,
+    check_drift,
+    choose_job_tools,
+    choose_route,
+    is_local,
+)
 from relight.work.jobs.registry import add_job
-from relight.work.jobs.routing import Route, choose_route, is_local
 from relight.work.jobs.slots import start_now
-from relight.work.jobs.spending import Spent, count_left, read_spent
+from relight.work.jobs.spending import DaySpending, count_left, read_spending
 from scripted import Reply, Server
 
 FAR = "https://203.0.114.9/v1"
@@ -39,7 +45,7 @@ def make_config(home: Path, **jobs: object) -> Config:
     return Config(home=home, jobs=msgspec.convert(jobs, JobSettings))
 
 
-def route(job: Job, config: Config, **environment: str) -> Route:
+def route(job: JobDefinition, config: Config, **environment: str) -> Route:
     return choose_route(job, config=config, environment=environment)
 
 
@@ -136,7 +142,7 @@ def test_no_job_gets_tools_that_ask_or_send(tmp_path: Path) -> None:
         choose_job_tools(make_job(tools=["magic"]), near)
 
 
-def check(job: Job, config: Config) -> None:
+def check(job: JobDefinition, config: Config) -> None:
     check_context(job, route=route(job, config), config=config)
 
 
@@ -169,14 +175,14 @@ def test_a_default_that_has_changed_is_refused_until_someone_agrees() -> None:
     check_drift(job, Route(model="cheap"))
     check_drift(make_job(), Route(model="dear"))
     check_drift(make_job(model="dear", default_model="cheap"), Route(model="dear"))
-    with pytest.raises(RefusedError, match="was cheap when house was made, and is dear now") as it:
+    with pytest.raises(RefusedError, match="was cheap when house was added and is dear now") as it:
         check_drift(job, Route(model="dear"))
     assert "--model dear" in (it.value.hint or "")
 
 
 def test_the_smallest_of_what_is_left_is_what_a_run_may_cost(tmp_path: Path) -> None:
     config = make_config(tmp_path, budget_usd_per_day=10.0)
-    spent = Spent(by_job=1.0, by_all=9.5)
+    spent = DaySpending(by_job=1.0, by_all=9.5)
     assert count_left(make_job(), config=make_config(tmp_path), spent=spent) == (None, [])
     left, warnings = count_left(make_job(budget_usd=2.0), config=config, spent=spent)
     assert (left, warnings) == (0.5, ["$9.5000 of the budget of $10 for all jobs a day is spent"])
@@ -188,9 +194,14 @@ def test_the_smallest_of_what_is_left_is_what_a_run_may_cost(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("spent", "whose"),
-    [(Spent(by_job=1.0), "for house a day"), (Spent(by_all=10.0), "for all jobs a day")],
+    [
+        (DaySpending(by_job=1.0), "for house a day"),
+        (DaySpending(by_all=10.0), "for all jobs a day"),
+    ],
 )
-def test_a_budget_that_is_used_up_refuses_the_run(tmp_path: Path, spent: Spent, whose: str) -> None:
+def test_a_budget_that_is_used_up_refuses_the_run(
+    tmp_path: Path, spent: DaySpending, whose: str
+) -> None:
     config = make_config(tmp_path, budget_usd_per_day=10.0)
     with pytest.raises(RefusedError, match=f"{whose} is used up"):
         count_left(make_job(budget_usd_per_day=1.0), config=config, spent=spent)
@@ -198,7 +209,7 @@ def test_a_budget_that_is_used_up_refuses_the_run(tmp_path: Path, spent: Spent, 
 
 def test_runs_that_nobody_can_price_are_warned_of(tmp_path: Path) -> None:
     config = make_config(tmp_path, budget_usd_per_day=10.0)
-    _, warnings = count_left(make_job(), config=config, spent=Spent(unpriced=2))
+    _, warnings = count_left(make_job(), config=config, spent=DaySpending(unpriced=2))
     assert warnings == ["2 runs today have no known price: no budget counts them"]
 
 
@@ -212,7 +223,7 @@ def test_what_a_command_never_hears_of_is_warned_of(tmp_path: Path) -> None:
             tools=["read_file"],
         )
         assert execute(store, job, home=tmp_path).warnings == [
-            "the command is not told the job's model and base_url and tools: it chooses itself"
+            "the command does not receive the job's model and base_url and tools"
         ]
         job = make_job(runner="command", command=["/bin/echo", "{model}"], model="m")
         assert execute(store, job, home=tmp_path).warnings == []
@@ -238,10 +249,10 @@ def test_what_a_day_has_cost_is_counted_by_job_and_over_all(tmp_path: Path) -> N
     ):
         assert spend(store, tmp_path, server.base_url) == "completed"
         assert spend(store, tmp_path, server.base_url, name="garden") == "completed"
-        spent = read_spent(store, make_job(), run_id=0, now=time.time())
-        assert spent == Spent(by_job=COST, by_all=2 * COST)
-        yesterday = read_spent(store, make_job(), run_id=0, now=time.time() + 86400)
-        assert yesterday == Spent()
+        spent = read_spending(store, make_job(), run_id=0, now=time.time())
+        assert spent == DaySpending(by_job=COST, by_all=2 * COST)
+        yesterday = read_spending(store, make_job(), run_id=0, now=time.time() + 86400)
+        assert yesterday == DaySpending()
 
 
 def test_a_run_beyond_the_days_budget_is_refused_recorded_and_costs_nothing(
@@ -265,7 +276,7 @@ def test_runs_that_go_on_are_counted_by_what_they_spent_or_may(tmp_path: Path) -
     now = round(time.time() * 1000)
     with build.open_home(tmp_path) as store:
         limits = {"frugal": 2.0, "spent-more": 0.5, "unlimited": None, "last": 9.0}
-        runs: dict[str, Run] = {}
+        runs: dict[str, JobRun] = {}
         for name, limit in limits.items():
             job = make_job(name=name, model="m", budget_usd=limit)
             add_job(store, job, now=now)
@@ -274,12 +285,12 @@ def test_runs_that_go_on_are_counted_by_what_they_spent_or_may(tmp_path: Path) -
             with record(store, f"{runs[name].key}-1", model="m") as rec:
                 rec.turn(input_tokens=1, cost_usd=cost)
 
-        def read(name: str) -> Spent:
-            return read_spent(store, make_job(), run_id=runs[name].id, now=now / 1000)
+        def read(name: str) -> DaySpending:
+            return read_spending(store, make_job(), run_id=runs[name].id, now=now / 1000)
 
-        assert read("last") == Spent(set_aside=2.0 + 0.75 + 0.25)
+        assert read("last") == DaySpending(set_aside=2.0 + 0.75 + 0.25)
         # whoever began first does not give way to who came later
-        assert read("frugal") == Spent()
+        assert read("frugal") == DaySpending()
         config = make_config(tmp_path, budget_usd_per_day=3.0)
         with pytest.raises(RefusedError, match=r"\$3.0000 of it set aside for runs that go on"):
             count_left(make_job(), config=config, spent=read("last"))

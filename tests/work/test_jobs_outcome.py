@@ -2,8 +2,9 @@
 
 import pytest
 
-from relight.work.jobs.outcome import is_silent, judge_run
-from relight.work.jobs.runners import Ran
+from relight.work.jobs.answers import is_silent
+from relight.work.jobs.run import judge_run
+from relight.work.jobs.runners import AttemptResult
 from relight.work.jobs.scripts import ScriptResult
 
 BROKEN = ScriptResult(name="look.sh", exit_code=3, errors="no disk")
@@ -12,23 +13,31 @@ BROKEN = ScriptResult(name="look.sh", exit_code=3, errors="no disk")
 @pytest.mark.parametrize(
     ("ran", "evidence"),
     [
-        (Ran(ended_by="the agent failed: HTTP 500", answer="sorry"), "the agent failed: HTTP 500"),
-        (Ran(answer=""), "the answer is empty"),
-        (Ran(answer=None), "the answer is empty"),
-        (Ran(answer=" \n "), "the answer is empty"),
         (
-            Ran(answer="I looked.\n[SCRIPT_FAILED]: the backup did not run\nElse all is well."),
+            AttemptResult(ended_by="the agent failed: HTTP 500", answer="sorry"),
+            "the agent failed: HTTP 500",
+        ),
+        (AttemptResult(answer=""), "the answer is empty"),
+        (AttemptResult(answer=None), "the answer is empty"),
+        (AttemptResult(answer=" \n "), "the answer is empty"),
+        (
+            AttemptResult(
+                answer="I looked.\n[SCRIPT_FAILED]: the backup did not run\nElse all is well."
+            ),
             "the answer says [SCRIPT_FAILED]: the backup did not run",
         ),
-        (Ran(answer="[SCRIPT_FAILED]"), "the answer says [SCRIPT_FAILED]"),
+        (AttemptResult(answer="[SCRIPT_FAILED]"), "the answer says [SCRIPT_FAILED]"),
         (
-            Ran(answer="I was unable to complete the task: no network."),
+            AttemptResult(answer="I was unable to complete the task: no network."),
             "the answer says: I was unable to complete the",
         ),
-        (Ran(answer="API call failed after 3 retries"), "the answer says: API call failed"),
+        (
+            AttemptResult(answer="API call failed after 3 retries"),
+            "the answer says: API call failed",
+        ),
     ],
 )
-def test_every_way_to_fail_is_a_failure(ran: Ran, evidence: str) -> None:
+def test_every_way_to_fail_is_a_failure(ran: AttemptResult, evidence: str) -> None:
     judged = judge_run(ran)
     assert (judged.outcome, judged.evidence[0]) == ("failure", evidence)
 
@@ -37,7 +46,7 @@ def test_every_way_to_fail_is_a_failure(ran: Ran, evidence: str) -> None:
     "answer", ["All is well.", "[SILENT]", "The script failed, but never mind"]
 )
 def test_a_failed_script_fails_the_run_whatever_the_agent_says(answer: str) -> None:
-    judged = judge_run(Ran(answer=answer), BROKEN)
+    judged = judge_run(AttemptResult(answer=answer), BROKEN)
     assert judged.outcome == "failure"
     reason = "the job's script failed: look.sh ended with exit code 3: no disk"
     assert reason in judged.evidence
@@ -62,12 +71,12 @@ def test_a_failed_script_that_left_no_time_for_the_agent_fails_the_run() -> None
     ],
 )
 def test_a_report_that_speaks_of_failures_is_a_success(answer: str) -> None:
-    judged = judge_run(Ran(answer=answer, evidence=["it ended with an answer"]))
+    judged = judge_run(AttemptResult(answer=answer, evidence=["it ended with an answer"]))
     assert (judged.outcome, judged.evidence) == ("success", ["it ended with an answer"])
 
 
 def test_silence_is_a_success_that_says_so() -> None:
-    judged = judge_run(Ran(answer="[SILENT]", evidence=["the usage file says completed"]))
+    judged = judge_run(AttemptResult(answer="[SILENT]", evidence=["the usage file says completed"]))
     assert judged.outcome == "success"
     assert judged.evidence == [
         "the answer is [SILENT]: nothing to report",

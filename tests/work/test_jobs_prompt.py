@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relight.errors import RelightError
-from relight.work.jobs.documents import Skill, find_skills
 from relight.work.jobs.prompt import build_prompt
 from relight.work.jobs.scripts import ScriptResult
+from relight.work.jobs.skills import SkillDocument, find_skills
 
 HINT = """\
 [SCHEDULED JOB]
@@ -23,8 +23,8 @@ SCRIPT_FAILED: If a script or command that the task depends on has failed, put \
 [SCRIPT_FAILED]: and the reason on a line of your answer. Never report a failure as a success.
 RUNTIME: model=gpt-5.1 provider=openai
 [/SCHEDULED JOB]"""
-TIDY = Skill("tidy", "---\nname: tidy\n---\nPut things away.", "/skills/tidy", "1.2.0")
-SWEEP = Skill("sweep", "Sweep the floor.", "/skills/sweep", None)
+TIDY = SkillDocument("tidy", "---\nname: tidy\n---\nPut things away.", "/skills/tidy", "1.2.0")
+SWEEP = SkillDocument("sweep", "Sweep the floor.", "/skills/sweep", None)
 
 
 def test_a_plain_job_gets_the_hints_and_its_prompt() -> None:
@@ -102,7 +102,7 @@ def write_skill(root: Path, name: str, text: str) -> None:
     (root / name / "SKILL.md").write_text(text)
 
 
-def find(home: Path, *names: str, workdir: Path | None = None) -> list[Skill]:
+def find(home: Path, *names: str, workdir: Path | None = None) -> list[SkillDocument]:
     environment = {"HOME": str(home)}
     return find_skills(names, home=home / "relight", workdir=workdir, environment=environment)
 

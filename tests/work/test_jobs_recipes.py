@@ -13,7 +13,7 @@ from relight.errors import RelightError
 from relight.model import Usage
 from relight.sources import SOURCES
 from relight.sources.printouts import READERS, Printout
-from relight.work.jobs.recipes import Plan, can_choose_model, plan_command, read_recipes
+from relight.work.jobs.recipes import CommandPlan, can_choose_model, plan_command, read_recipes
 
 VALUES = {
     "prompt": "Do {workdir} it",
@@ -25,7 +25,7 @@ VALUES = {
 }
 
 
-def plan(line: str, **options: Any) -> Plan:
+def plan(line: str, **options: Any) -> CommandPlan:
     return plan_command(shlex.split(line), VALUES, **options)
 
 
@@ -64,7 +64,7 @@ def test_what_a_program_needs_is_added_and_what_a_person_wrote_stands(
     planned = plan(line)
     prompt = VALUES["prompt"]
     assert planned.words == [prompt if word == "P" else word for word in shlex.split(words)]
-    assert planned.told == (prompt if told == "P" else told)
+    assert planned.standard_input == (prompt if told == "P" else told)
 
 
 def test_a_model_and_a_budget_reach_the_programs_that_take_them() -> None:
@@ -95,7 +95,7 @@ def test_a_prompt_too_long_for_an_argument_is_an_error_that_says_what_to_do() ->
     with pytest.raises(RelightError, match="longer than the 128 KB") as caught:
         plan_command(["hermes", "-z", "{prompt}"], long)
     assert "{prompt_file}" in (caught.value.hint or "")
-    assert plan_command(["claude", "-p"], long).told == long["prompt"]
+    assert plan_command(["claude", "-p"], long).standard_input == long["prompt"]
 
 
 def test_the_table_names_sources_and_readers_that_exist() -> None:

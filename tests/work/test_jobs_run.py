@@ -29,13 +29,12 @@ from relight.reports.sessions import find_session
 from relight.reports.totals import report
 from relight.store import Store, open_store
 from relight.store.keep.retention import forget, prune
-from relight.work.jobs.aftermath import follow_up
-from relight.work.jobs.job import Delivery, Job
-from relight.work.jobs.lost_runs import find_dead, settle_dead
+from relight.work.jobs.job import Delivery, JobDefinition
+from relight.work.jobs.lost_runs import collect_interrupted, find_dead, settle_dead
 from relight.work.jobs.notes import find_notes
 from relight.work.jobs.retry import count_spent
 from relight.work.jobs.run import execute_run
-from relight.work.jobs.runners import Ran
+from relight.work.jobs.runners import AttemptResult
 from scripted import Reply, Server, call, has_results
 
 MODEL = {
@@ -58,7 +57,7 @@ def write_script(home: Path, name: str, text: str) -> None:
     (folder / name).write_text(text)
 
 
-def agent_job(home: Path, prompt: str, **fields: Any) -> Job:
+def agent_job(home: Path, prompt: str, **fields: Any) -> JobDefinition:
     """A job of the stand-in for Claude Code."""
     words = [str(write_agent(home)), "-p"]
     return make_job(runner="command", command=words, prompt=prompt, **fields)
@@ -322,11 +321,14 @@ def test_a_run_that_is_stopped_while_it_is_delivered_keeps_its_outcome(tmp_path:
 
 def test_attempts_that_left_no_session_cost_what_their_program_says(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
-        told = [Ran(cost_nanos=5, usage=Usage(input=1)), Ran(cost_nanos=7, usage=Usage(output=2))]
+        told = [
+            AttemptResult(cost_nanos=5, usage=Usage(input=1)),
+            AttemptResult(cost_nanos=7, usage=Usage(output=2)),
+        ]
         spent = count_spent(store, told)
         assert (spent.cost_nanos, spent.usage) == (12, Usage(input=1, output=2))
         # one that says nothing makes the whole unknown, and what is known still counts
-        spent = count_spent(store, [*told, Ran()])
+        spent = count_spent(store, [*told, AttemptResult()])
         assert (spent.cost_nanos, spent.known_nanos) == (None, 12)
 
 
@@ -501,7 +503,7 @@ def test_a_changed_default_refuses_the_run_until_a_person_agrees(tmp_path: Path)
         assert run_job(store, make_job(default_model="m"), home=tmp_path).status == "completed"
         changed = run_job(store, make_job(default_model="cheaper"), home=tmp_path)
         assert (changed.status, changed.attempts, len(server.chats)) == ("refused", 0, 1)
-        assert "was cheaper when house was made, and is m now" in changed.evidence[0]
+        assert "was cheaper when house was added and is m now" in changed.evidence[0]
 
 
 def test_a_mixture_of_models_does_a_job(tmp_path: Path) -> None:
@@ -550,7 +552,9 @@ def test_a_model_elsewhere_gets_no_terminal_and_the_run_says_so(tmp_path: Path) 
     job = make_job(model="m", base_url="http://192.0.9.1:9/v1", timeout_seconds=1.0)
     with build.open_home(tmp_path) as store:
         result = execute(store, job, home=tmp_path)
-        assert result.warnings[0].startswith("without execute_code and terminal, since m is not")
+        assert result.warnings[0].startswith(
+            "without execute_code and terminal, since m is outside"
+        )
 
 
 def start_run(home: Path, **fields: Any) -> "subprocess.Popen[bytes]":
@@ -585,7 +589,7 @@ def start_slow_run(home: Path, prompt: str, **fields: Any) -> tuple["subprocess.
 def settle(store: Store) -> None:
     """What whoever comes next does; a day later a lease is over for certain."""
     settle_dead(store, find_dead(store, now=round(time.time() * 1000) + 86_400_000))
-    follow_up(store)
+    collect_interrupted(store)
 
 
 def test_a_stopped_run_kills_its_program_and_lets_the_signal_pass(tmp_path: Path) -> None:

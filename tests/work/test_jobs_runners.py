@@ -11,14 +11,14 @@ import build
 from build_runs import environment, write_agent, write_program
 from relight.store import Store
 from relight.work.agent.limits import Budget
-from relight.work.jobs.runners import Ran, run_chat, run_command
+from relight.work.jobs.runners import AttemptResult, run_chat, run_command
 from relight.work.run_spec import RunSpec
 from scripted import Reply, Server, call, has_results
 
 OUTAGE = b'{"error": {"message": "outage"}}'
 
 
-def command(store: Store, home: Path, prompt: str, *words: str, **options: object) -> Ran:
+def command(store: Store, home: Path, prompt: str, *words: str, **options: object) -> AttemptResult:
     scratch = home / f"scratch-{uuid.uuid4()}"
     given = {"seconds": 30.0, "folder": home, "environment": environment(home), **options}
     given["scratch"] = scratch
@@ -149,7 +149,7 @@ def test_a_session_that_was_only_gone_on_with_is_not_the_runs_own(tmp_path: Path
         older.write_bytes(build.as_lines(lines).replace(b"2026-11-15T00", b"2026-01-15T00"))
         ran = command(store, tmp_path, "Look.", agent, "-p", "--session-id", "older")
         assert (ran.answer, ran.session) == ("All is in its place.", None)
-        assert "it went on with claude-code:older, which began before" in ran.evidence
+        assert "it continued claude-code:older, which began before" in ran.evidence
         # what it cost before is not counted again: what the program says of itself is
         assert ran.cost_nanos == 5_900_000
 

@@ -25,18 +25,23 @@ from relight.intake.recorder import record
 from relight.reports.runs import read_jobs, read_runs
 from relight.reports.totals import report
 from relight.store import Store, open_store
+from relight.store.jobs import find_next_due
 from relight.times import write_time
-from relight.work.jobs.aftermath import follow_up
 from relight.work.jobs.claimed_run import do_run, run_now
-from relight.work.jobs.job import RunResult
+from relight.work.jobs.job import JobResult
 from relight.work.jobs.leases import Holder, find_alive, is_alive
-from relight.work.jobs.lost_runs import find_dead, settle_dead
-from relight.work.jobs.notes import Note, Program, find_folder, note_program, note_run
+from relight.work.jobs.lost_runs import collect_interrupted, find_dead, settle_dead
+from relight.work.jobs.notes import (
+    ProgramNote,
+    RunNote,
+    find_run_folder,
+    write_program_note,
+    write_run_note,
+)
 from relight.work.jobs.registry import add_job, pause_job, remove_job, resume_job
-from relight.work.jobs.results import finish
 from relight.work.jobs.scheduler import Scheduler
 from relight.work.jobs.schedules import find_grace_ms, find_next, read_schedule
-from relight.work.jobs.slots import begin, bring_forward, claim_due, find_next_due, start_now
+from relight.work.jobs.slots import begin, bring_forward, claim_due, finish, start_now
 from relight.work.processes import find_descendants, kill_all
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
@@ -283,18 +288,20 @@ def test_the_session_of_the_next_run_is_not_that_of_one_that_was_killed(
     add_job(store, job, now=NOON)
     old = int(time.time() * 1000) - HOUR
     run = start_now(store, job, "elsewhere/1-ab", now=old)
-    note_run(home, Note(run=run))
+    write_run_note(home, RunNote(run=run))
     places = {"HOME": str(home)}
-    program = Program(source=None, key=None, started_at=old, until=old + 2 * HOUR, places=places)
+    program = ProgramNote(
+        source=None, key=None, started_at=old, until=old + 2 * HOUR, places=places
+    )
     for number, noted in enumerate((replace(program, is_over=True), program)):
-        folder = find_folder(home, run.key) / str(number)
-        note_program(folder, noted)
+        folder = find_run_folder(home, run.key) / str(number)
+        write_program_note(folder, noted)
         (folder / "prompt.md").write_text("Look.")
     settle_dead(store, find_dead(store, now=old + HOUR))
     later = start_now(store, job, "elsewhere/1-cd", now=int(time.time() * 1000))
     words = {"PATH": os.environ["PATH"], "HOME": str(home)}
     subprocess.run([str(wrapper)], input=b"Look.", env=words, check=True)
-    follow_up(store)
+    collect_interrupted(store)
     runs = {one["run_id"]: one for one in read_runs(store)}
     assert (runs[run.key]["status"], runs[run.key]["session_id"]) == ("unknown", None)
     assert runs[run.key]["attempts"] == 2
@@ -446,7 +453,7 @@ def test_a_rebuild_leaves_jobs_and_their_runs_as_they_were(store: Store) -> None
     with record(store, "mine", model="m") as rec:
         rec.message("user", "x")
         rec.turn(input_tokens=10, output_tokens=5)
-    failed = RunResult(
+    failed = JobResult(
         status="failed", outcome="failure", evidence=["it went wrong"], session="relight:mine"
     )
     run_now(store, "one", holder="host/1", execute=lambda *_, **__: failed)
@@ -556,7 +563,7 @@ def test_a_run_by_hand_is_kept_like_any_other(store: Store) -> None:
 
 
 def test_a_run_that_raises_has_failed_and_says_by_what(store: Store) -> None:
-    def break_down(*_: object, **__: object) -> RunResult:
+    def break_down(*_: object, **__: object) -> JobResult:
         raise ZeroDivisionError("by nought")
 
     add_job(store, jobs.make_job("one"), now=NOON)
@@ -566,7 +573,7 @@ def test_a_run_that_raises_has_failed_and_says_by_what(store: Store) -> None:
 
 
 def test_an_interrupted_run_is_unknown(store: Store) -> None:
-    def interrupt(*_: object, **__: object) -> RunResult:
+    def interrupt(*_: object, **__: object) -> JobResult:
         raise KeyboardInterrupt
 
     job = jobs.make_job("one")
@@ -621,7 +628,7 @@ def test_a_clock_may_be_passed_in(store: Store) -> None:
         max_parallel=1,
         execute="build_jobs:note",
         clock=lambda: (NOON + 19 * HOUR) / 1000,
-        tell=lambda kind, _: told.append(kind),
+        report=lambda kind, _: told.append(kind),
     )
     scheduler.run(once=True)
     assert told == ["done"]

@@ -16,9 +16,9 @@ from relight.work.jobs.schedules import (
     find_grace_ms,
     find_last,
     find_next,
+    format_moment,
     read_schedule,
     read_span,
-    tell_moment,
 )
 
 ZONES = ("Europe/Berlin", "America/Sao_Paulo", "Asia/Kolkata", "Pacific/Apia")
@@ -160,7 +160,7 @@ def test_a_moment_inside_a_repeated_hour_finds_only_what_is_to_come() -> None:
     second = datetime(2026, 10, 25, 1, 15, tzinfo=UTC)
     found = find_next(schedule, int(second.timestamp()) * 1000)
     assert found is not None
-    assert tell_moment(found, "Europe/Berlin") == "Mon 2026-10-26 02:30 CET"
+    assert format_moment(found, "Europe/Berlin") == "Mon 2026-10-26 02:30 CET"
 
 
 @given(period=st.integers(1, 40 * 86400), made=st.integers(0, 2**41), ask=st.integers(0, 2**42))
@@ -202,7 +202,7 @@ def test_a_schedule_is_told_back_in_words_with_its_times(
     schedule = read_schedule(text, timezone="Europe/Berlin", made_at=now)
     assert words is None or schedule.words == words
     slots = islice(schedule.slots(now), len(times))
-    found = [tell_moment(slot, "Europe/Berlin") for slot in slots]
+    found = [format_moment(slot, "Europe/Berlin") for slot in slots]
     assert found == times
 
 

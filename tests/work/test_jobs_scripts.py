@@ -63,7 +63,7 @@ def test_python_and_executable_scripts_run_too(tmp_path: Path) -> None:
 
 def test_a_script_that_nobody_knows_how_to_run_is_an_error(tmp_path: Path) -> None:
     write_script(tmp_path, "look.rb", "puts 1")
-    with pytest.raises(RelightError, match=r"nobody knows how to run look\.rb"):
+    with pytest.raises(RelightError, match=r"there is no known way to run look\.rb"):
         run(tmp_path, "look.rb")
 
 
@@ -223,7 +223,9 @@ def test_a_run_that_takes_too_long_leaves_no_service_behind(tmp_path: Path) -> N
 def test_what_a_program_is_told_reaches_it_however_long(tmp_path: Path) -> None:
     told = "ä" * 300_000
     command = [sys.executable, "-c", "import sys; print(len(sys.stdin.buffer.read()))"]
-    ended = run_process(command, folder=tmp_path, seconds=30, told=told)
+    ended = run_process(command, folder=tmp_path, seconds=30, standard_input=told)
     assert ended.output == "600000\n"
-    deaf = run_process(["/bin/sh", "-c", "exit 0"], folder=tmp_path, seconds=30, told=told)
+    deaf = run_process(
+        ["/bin/sh", "-c", "exit 0"], folder=tmp_path, seconds=30, standard_input=told
+    )
     assert deaf.exit_code == 0

@@ -1,11 +1,13 @@
+import signal
+import sys
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
 
 from relight.cli.job_add import add, edit
-from relight.cli.job_exchange import export, import_jobs
-from relight.cli.job_run import run
 from relight.cli.options import (
     confirm,
     current_store,
@@ -22,10 +24,10 @@ SHOWN_WITH_JOB = 5
 
 @relight_group("job", example='relight job add inbox --schedule "daily 07:00" --prompt "…"')
 def command() -> None:
-    """Give agents work at times you choose, and see how it really went.
+    """Schedule agent work, and see the outcome of each run.
 
-    `relight scheduler` runs what is due. Jobs of Hermes' own scheduler are shown too, as
-    `hermes:<id>`. A run's outcome comes from exit codes, scripts, the answer and the session,
+    `relight scheduler` runs the jobs that are due. Jobs of other agents' schedulers are listed too,
+    as `source:id`. A run's outcome comes from exit codes, scripts, the answer and the session,
     never from how the session was closed.
     """
 
@@ -33,7 +35,7 @@ def command() -> None:
 @relight_command("list", example="relight job list --json")
 @json_option
 def list_jobs(as_json: bool) -> None:
-    """List the jobs, with their last outcome."""
+    """List the jobs with their last outcome."""
     from relight.reports.runs import read_jobs
     from relight.work.jobs.leases import find_alive
 
@@ -46,35 +48,39 @@ def list_jobs(as_json: bool) -> None:
         return
     if not jobs:
         click.echo(
-            "no jobs are known; `relight job add --help` shows how to make one,"
-            " and `relight import` reads those of other schedulers"
+            "there are no jobs; `relight job add --help` shows how to add one,"
+            " and `relight import` reads those of other agents"
         )
         return
     from relight.cli.job_tables import print_jobs
 
     print_jobs(jobs, zone)
     if not is_run and any(job["runner"] and job["state"] == "scheduled" for job in jobs):
-        click.echo("no scheduler is running: `relight scheduler` runs what is due", err=True)
+        click.echo("no scheduler is running: start it with `relight scheduler`", err=True)
 
 
 @relight_command("show", example="relight job show inbox")
 @click.argument("name")
 @json_option
 def show(name: str, as_json: bool) -> None:
-    """Show one job: what it does, when it is due, how its last runs went."""
+    """Show one job: its settings, its next times and its last runs."""
+    import msgspec
+
     from relight.reports.runs import find_foreign, read_runs
-    from relight.work.jobs.view import describe_job
+    from relight.work.jobs.registry import describe_job
 
     with current_store() as store:
         _settle_dead(store)
-        told = find_foreign(store, name) or describe_job(store, name, now=_now())
-        runs = read_runs(store, told["job"], limit=SHOWN_WITH_JOB)
+        job = find_foreign(store, name) or msgspec.structs.asdict(
+            describe_job(store, name, now=_now())
+        )
+        runs = read_runs(store, job["job"], limit=SHOWN_WITH_JOB)
     if as_json:
-        print_json(told | {"runs": runs})
+        print_json(job | {"runs": runs})
     else:
         from relight.cli.job_tables import print_job
 
-        print_job(told, runs, store.timezone)
+        print_job(job, runs, store.timezone)
 
 
 @relight_command("history", example="relight job history inbox --json")
@@ -82,7 +88,7 @@ def show(name: str, as_json: bool) -> None:
 @click.option("--limit", type=click.IntRange(1), help="The newest N (else 50; all with --json).")
 @json_option
 def history(name: str | None, limit: int | None, as_json: bool) -> None:
-    """Show runs, newest first, of all jobs or of one."""
+    """Show the runs of all jobs or of one, newest first."""
     from relight.reports.runs import read_runs
 
     most = limit if as_json else (limit or SHOWN_RUNS) + 1
@@ -99,7 +105,54 @@ def history(name: str | None, limit: int | None, as_json: bool) -> None:
         if len(runs) > shown:
             click.echo(f"there are more: --limit {shown * 10}", err=True)
     else:
-        click.echo("no runs are known")
+        click.echo("there are no runs")
+
+
+@relight_command("run", example="relight job run inbox")
+@click.argument("name")
+@json_option
+def run(name: str, as_json: bool) -> None:
+    """Run a job now, and print its result.
+
+    The schedule stays as it is; a paused job runs too. Exit 1 if the run failed.
+    """
+    from relight.reports.runs import read_run
+    from relight.work.jobs.claimed_run import run_now
+    from relight.work.jobs.leases import Holder
+    from relight.work.jobs.run import execute_run
+
+    # an ended run cleans up, and records that it was ended
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    with current_store() as store, Holder(store.config.home) as holder:
+        begun, result = run_now(store, name, holder=holder.name, execute=execute_run)
+        found = read_run(store, begun.id)
+    if as_json:
+        print_json(found | {"answer": result.answer})
+    else:
+        _print_result(found, result.answer)
+    if result.outcome == "failure":
+        click.get_current_context().exit(1)
+
+
+def _print_result(found: Mapping[str, Any], answer: str | None) -> None:
+    from relight.cli import screen
+
+    if answer:
+        click.echo(screen.clean_lines(answer))
+    figures = [found["run_id"], f"outcome {found['outcome']}"]
+    figures.append(screen.seconds(found["duration_seconds"]))
+    if found["session_id"]:
+        cost = screen.dollars(found["cost_usd"], unpriced=found["unpriced_turns"] or 0)
+        figures += [cost, found["session_id"]]
+    click.echo(" · ".join(figures), err=True)
+    for line in (*found["evidence"], *found["warnings"]):
+        click.echo(f"  {screen.clean(line)}", err=True)
+    if found["answer_file"]:
+        click.echo(f"  answer in {found['answer_file']}", err=True)
+    delivery = found["delivery"]
+    if delivery and delivery["status"] == "failed":
+        line = f"not delivered to {delivery['to']}: {delivery['error']}"
+        click.echo(f"  {screen.clean(line)}", err=True)
 
 
 @relight_command("pause", example="relight job pause inbox")
@@ -111,22 +164,22 @@ def pause(name: str, as_json: bool) -> None:
 
     with current_store() as store:
         pause_job(store, name)
-    _tell_state(name, "paused", f"{name} is paused: relight job resume {name}", as_json=as_json)
+    _print_state(name, "paused", f"{name} is paused: relight job resume {name}", as_json=as_json)
 
 
 @relight_command("resume", example="relight job resume inbox")
 @click.argument("name")
 @json_option
 def resume(name: str, as_json: bool) -> None:
-    """Go on with a job that was paused, from its next time on."""
+    """Resume a paused job from its next time on."""
     from relight.work.jobs.registry import find_job, resume_job
-    from relight.work.jobs.schedules import tell_moment
+    from relight.work.jobs.schedules import format_moment
 
     with current_store() as store:
         due = resume_job(store, name, now=_now())
         zone = find_job(store, name).timezone or store.timezone
-    told = f"{name} goes on: {tell_moment(due, zone)}"
-    _tell_state(name, "scheduled", told, as_json=as_json)
+    line = f"{name} is resumed: {format_moment(due, zone)}"
+    _print_state(name, "scheduled", line, as_json=as_json)
 
 
 @relight_command("remove", example="relight job remove inbox --yes")
@@ -142,25 +195,75 @@ def remove(name: str, yes: bool, as_json: bool) -> None:
         if not yes:
             confirm(f"Remove the job {name}?")
         remove_job(store, name)
-    _tell_state(name, "removed", f"{name} is removed; its history stays", as_json=as_json)
+    _print_state(name, "removed", f"{name} is removed; its history stays", as_json=as_json)
 
 
-def _tell_state(name: str, state: str, told: str, *, as_json: bool) -> None:
+@relight_command("export", example="relight job export > jobs.toml")
+@click.argument("names", nargs=-1)
+@json_option
+def export(names: tuple[str, ...], as_json: bool) -> None:
+    """Print jobs as TOML, all or those named, for backup or another machine."""
+    import msgspec
+
+    from relight.work.jobs.registry import find_job, find_paused, read_own_jobs
+    from relight.work.jobs.sharing import write_tables
+
+    with current_store() as store:
+        jobs = [find_job(store, name) for name in names] or read_own_jobs(store)
+        paused = find_paused(store)
+    if as_json:
+        listed = [{**msgspec.to_builtins(job), "paused": job.name in paused} for job in jobs]
+        print_json({"jobs": listed})
+    else:
+        click.echo(write_tables(jobs, paused=paused), nl=False)
+
+
+@relight_command("import", example="relight job import jobs.toml --replace")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--replace", is_flag=True, help="Replace existing jobs of the same name.")
+@yes_option
+@json_option
+def import_jobs(file: Path, replace: bool, yes: bool, as_json: bool) -> None:
+    """Add the jobs in a TOML file, after showing them.
+
+    All are checked before the first is added. Jobs whose only time has passed are left out.
+    """
+    from relight.cli import screen
+    from relight.work.jobs.registry import add_jobs, describe_job, is_past
+    from relight.work.jobs.sharing import read_tables, write_tables
+
+    now = _now()
+    with current_store() as store:
+        found, paused = read_tables(store, file)
+        jobs = [job for job in found if not is_past(store, job, now=now)]
+        for name in sorted({job.name for job in found} - {job.name for job in jobs}):
+            click.echo(f"left out {name}: its time has passed", err=True)
+        if not yes:
+            click.echo(screen.clean_lines(write_tables(jobs, paused=paused)), err=True)
+            confirm(f"Add {len(jobs)} jobs?")
+        add_jobs(store, jobs, now=now, replace=replace, paused=paused)
+        added = [describe_job(store, job.name, now=now) for job in jobs]
+    if as_json:
+        print_json({"jobs": added})
+        return
+    for one in added:
+        state = ", paused" if one.state == "paused" else ""
+        click.echo(f"added {one.name}: {one.schedule_words} ({one.timezone}){state}")
+
+
+def _print_state(name: str, state: str, line: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"job": name, "state": state})
     else:
-        click.echo(told)
+        click.echo(line)
 
 
 def _settle_dead(store: Any) -> None:
-    """A run whose process is gone is not shown as running, and with what it left."""
-    from relight.work.jobs.lost_runs import find_dead, find_untold, settle_dead
+    """Finish runs whose process is gone, so that none is shown as running."""
+    from relight.work.jobs.lost_runs import collect_interrupted, find_dead, settle_dead
 
     settle_dead(store, find_dead(store, now=_now()))
-    if find_untold(store):
-        from relight.work.jobs.aftermath import follow_up
-
-        follow_up(store)
+    collect_interrupted(store)
 
 
 def _now() -> int:

@@ -16,20 +16,20 @@ from relight.store import Store
 @job_options
 @json_option
 def add(name: str, as_json: bool, **given: Any) -> None:
-    """Add a job: work for an agent, at times you choose.
+    """Add a job: agent work on a schedule.
 
     Schedules: "every 30m", "daily 07:00", "weekdays 08:30", "weekly mon 09:00", "monthly 1 09:00",
     a cron expression, or one time such as "2027-01-31 18:00". The runner chat is Relight's own
-    agent at any OpenAI-compatible endpoint; with --command the work is done by another agent's
-    program, such as "claude -p {prompt}", and the session it leaves is imported.
+    agent at any OpenAI-compatible endpoint. With --command another agent's program does the work,
+    such as "claude -p {prompt}", and its session is imported.
     """
     from relight.work.jobs.job import read_job
-    from relight.work.jobs.preparing import settle_job
+    from relight.work.jobs.preparation import settle_job
     from relight.work.jobs.registry import add_job
 
     fields = read_fields(given)
     if "schedule" not in fields:
-        raise click.UsageError("when? give it a --schedule")
+        raise click.UsageError("a job needs a --schedule")
     with current_store() as store:
         job = read_job({**fields, "name": name})
         add_job(store, settle_job(store, job), now=_now())
@@ -41,20 +41,19 @@ def add(name: str, as_json: bool, **given: Any) -> None:
 @job_options
 @json_option
 def edit(name: str, as_json: bool, **given: Any) -> None:
-    """Change a job; what is not named stays as it is.
+    """Change settings of a job; the others stay.
 
-    An empty value takes away what was there. `--model default` goes with the default model as it
-    is now.
+    An empty value removes a setting. `--model default` means the current default model.
     """
     import msgspec
 
     from relight.work.jobs.job import read_job
-    from relight.work.jobs.preparing import settle_job
+    from relight.work.jobs.preparation import settle_job
     from relight.work.jobs.registry import add_job, find_job
 
     fields = read_fields(given)
     if not fields:
-        raise click.UsageError("nothing to change: name what should be different")
+        raise click.UsageError("nothing to change: give at least one option")
     with current_store() as store:
         before = find_job(store, name)
         if fields.get("runner") == "chat":
@@ -69,24 +68,24 @@ def edit(name: str, as_json: bool, **given: Any) -> None:
 
 def _show(store: Store, name: str, done: str, *, as_json: bool) -> None:
     from relight.work.jobs.leases import find_alive
-    from relight.work.jobs.view import describe_job
+    from relight.work.jobs.registry import describe_job
 
-    told = describe_job(store, name, now=_now())
+    job = describe_job(store, name, now=_now())
     if as_json:
-        print_json(told)
+        print_json(job)
         return
-    click.echo(f"{done} {name}: {told['schedule_words']} ({told['timezone']})")
-    if told["state"] == "paused":
+    click.echo(f"{done} {name}: {job.schedule_words} ({job.timezone})")
+    if job.state == "paused":
         click.echo(f"it is paused: relight job resume {name}")
         return
-    click.echo(f"next: {', '.join(told['next_times_told'])}")
-    program = told["command"][0] if told["command"] and not told["use_shell"] else None
+    click.echo(f"next: {', '.join(job.next_times_told)}")
+    program = job.command[0] if job.command and not job.use_shell else None
     if program and shutil.which(program) is None:
-        click.echo(f"there is no program {program} here yet", err=True)
+        click.echo(f"the program {program} is not installed here", err=True)
     if not find_alive(store.config.home):
         click.echo(
             "no scheduler is running: start `relight scheduler`, or `relight scheduler --install`"
-            " to have one at every boot",
+            " to start one at every boot",
             err=True,
         )
 

@@ -1,4 +1,4 @@
-"""The options that say what a job is, for adding one and for changing one."""
+"""The options of `job add` and `job edit`."""
 
 import shlex
 import sys
@@ -12,7 +12,7 @@ from relight.cli.options import split_words
 from relight.errors import RelightError
 
 Function = Callable[..., Any]
-# the options whose value is a field of the job as it stands
+# options that are fields of the job unchanged
 PLAIN = (
     "schedule",
     "timezone",
@@ -31,30 +31,36 @@ PLAIN = (
 )
 OPTIONS = (
     click.option("--schedule", metavar="S", help='"every 30m", "daily 07:00", cron, or a time.'),
-    click.option("--timezone", metavar="TZ", help="The zone of its times (else the store's)."),
-    click.option("--prompt", metavar="P", help="What the agent is to do."),
+    click.option("--timezone", metavar="TZ", help="The schedule's time zone (else the store's)."),
+    click.option("--prompt", metavar="P", help="The agent's task."),
     click.option("--prompt-file", metavar="F", help="A file with the prompt; - is standard input."),
-    click.option("--skill", "skills", multiple=True, metavar="N", help="A skill it uses; again…"),
-    click.option("--runner", type=click.Choice(["chat", "command"]), help="Who does the work."),
+    click.option(
+        "--skill", "skills", multiple=True, metavar="N", help="A skill to use; repeatable."
+    ),
+    click.option(
+        "--runner", type=click.Choice(["chat", "command"]), help="Relight's agent, or a command."
+    ),
     click.option("--command", metavar="ARGV", help="An agent's program, such as: claude -p"),
-    click.option("--shell/--no-shell", "use_shell", default=None, help="The command is a line."),
+    click.option(
+        "--shell/--no-shell", "use_shell", default=None, help="The command is a shell line."
+    ),
     click.option("--model", metavar="M", help="The model, moa:PRESET, or default."),
-    click.option("--provider", metavar="P", help="Who is paid for it, where that is not clear."),
+    click.option("--provider", metavar="P", help="The provider, if it is not obvious."),
     click.option("--base-url", metavar="U", help="Any OpenAI-compatible endpoint."),
     click.option("--key-variable", metavar="V", help="The variable that holds the endpoint's key."),
-    click.option("--context-tokens", type=int, metavar="N", help="The model's window; no check."),
-    click.option("--template", metavar="T", help="A template to start warm with, auto or none."),
-    click.option("--script", metavar="F", help="A file in the home's scripts folder, run before."),
-    click.option("--workdir", metavar="D", help="The folder it works in (else one of its own)."),
-    click.option("--tools", metavar="T,…", help="The tools it may use."),
+    click.option("--context-tokens", type=int, metavar="N", help="The model's context window."),
+    click.option("--template", metavar="T", help="A template's name, auto or none."),
+    click.option("--script", metavar="F", help="A file in the home's scripts folder."),
+    click.option("--workdir", metavar="D", help="The working folder (else a new one)."),
+    click.option("--tools", metavar="T,…", help="The tools that it may use."),
     click.option(
-        "--allow-terminal/--no-allow-terminal", default=None, help="The terminal at any endpoint."
+        "--allow-terminal/--no-allow-terminal", default=None, help="Allow it at any endpoint."
     ),
-    click.option("--timeout", metavar="10m", help="How long a run may take (else 30m)."),
-    click.option("--max-attempts", type=int, metavar="N", help="Tries, if trying again can help."),
+    click.option("--timeout", metavar="10m", help="Time limit of a run (else 30m)."),
+    click.option("--max-attempts", type=int, metavar="N", help="Attempts, if a retry can help."),
     click.option("--deliver", metavar="WHERE", help="file, command:ARGV or webhook:URL."),
-    click.option("--budget-usd", type=float, metavar="X", help="What a run may cost."),
-    click.option("--budget-usd-per-day", type=float, metavar="X", help="What a day may cost."),
+    click.option("--budget-usd", type=float, metavar="X", help="Cost limit of a run."),
+    click.option("--budget-usd-per-day", type=float, metavar="X", help="Cost limit of a day."),
 )
 
 
@@ -65,7 +71,7 @@ def job_options(function: Function) -> Function:
 
 
 def read_fields(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a job that these options tell; an empty text takes away what was there."""
+    """The fields of a job given by these options; None for an empty value, which removes one."""
     from relight.work.jobs.schedules import read_span
 
     fields: dict[str, Any] = {name: given[name] for name in PLAIN if given[name] is not None}
@@ -107,14 +113,14 @@ def _read_prompt(name: str) -> str:
 
 
 def _read_command(text: str, *, use_shell: bool) -> list[str]:
-    """The words of a command as a shell would see them, or the line itself, for the shell."""
+    """The words of a command split as by a shell, or the whole line if a shell runs it."""
     if use_shell:
         return [text]
     try:
         return shlex.split(text)
     except ValueError as error:
         raise RelightError(
-            f"the command {text!r} cannot be read: {error}", "mind its quotes"
+            f"the command {text!r} cannot be read: {error}", "check its quotes"
         ) from None
 
 

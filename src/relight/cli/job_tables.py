@@ -1,4 +1,4 @@
-"""Jobs and their runs as people read them."""
+"""Tables of jobs and runs for the terminal."""
 
 import shlex
 import time
@@ -11,15 +11,15 @@ import click
 
 from relight.cli import screen
 
-# what is said of a job before its other fields, or told by its runs
-SAID = {"name", "job", "state", "timezone", "prompt", "schedule_words"}
-SAID |= {"runs", "successes", "failures"}
-# says more of a run than that its outcome is unknown
+# fields of a job that are printed before the others, or shown by its runs
+HEADING = {"name", "job", "state", "timezone", "prompt", "schedule_words"}
+HEADING |= {"runs", "successes", "failures"}
+# a status that says more than the outcome unknown
 UNDONE = ("claimed", "running", "skipped", "refused")
 
 
 def print_jobs(jobs: Sequence[Mapping[str, Any]], zone: str) -> None:
-    """A line for each job; its state in place of the next time where there is none."""
+    """Print a line for each job, with its state if it has no next time."""
     columns = [screen.Column(heading, is_number=False) for heading in ("job", "schedule", "next")]
     columns += [screen.Column("runs"), screen.Column("failed")]
     columns += [screen.Column("last", is_number=False), screen.Column("outcome", is_number=False)]
@@ -27,10 +27,10 @@ def print_jobs(jobs: Sequence[Mapping[str, Any]], zone: str) -> None:
         [
             job["name"],
             job["schedule"] or "",
-            _tell_shortly(job["next_run_at"], zone) or job["state"] or "",
+            _format_shortly(job["next_run_at"], zone) or job["state"] or "",
             screen.count(job["runs"]),
             screen.count(job["failures"]),
-            _tell_shortly(job["last_run_at"], zone),
+            _format_shortly(job["last_run_at"], zone),
             job["last_outcome"] or "",
         ]
         for job in jobs
@@ -41,36 +41,36 @@ def print_jobs(jobs: Sequence[Mapping[str, Any]], zone: str) -> None:
             screen.print_text(f"{job['name']} needs attention: {job['trouble']}")
 
 
-def print_job(told: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], zone: str) -> None:
-    """All that is set of a job, its prompt, and its last runs."""
-    when = told.get("schedule_words") or told["schedule"]
-    where = f" ({told['timezone']})" if told["timezone"] else ""
-    click.echo(screen.clean(f"{told['name']}: {when}{where}, {told['state']}"))
-    if told.get("next_times_told"):
-        click.echo(f"next: {', '.join(told['next_times_told'])}")
-    for field, value in told.items():
-        is_said = field in SAID or field.startswith(("next", "last"))
-        if not is_said and value not in (None, [], False, "none"):
+def print_job(job: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], zone: str) -> None:
+    """Print the settings of a job, its prompt and its last runs."""
+    when = job.get("schedule_words") or job["schedule"]
+    where = f" ({job['timezone']})" if job["timezone"] else ""
+    click.echo(screen.clean(f"{job['name']}: {when}{where}, {job['state']}"))
+    if job.get("next_times_told"):
+        click.echo(f"next: {', '.join(job['next_times_told'])}")
+    for field, value in job.items():
+        is_shown = field in HEADING or field.startswith(("next", "last"))
+        if not is_shown and value not in (None, [], False, "none"):
             join = shlex.join if field == "command" else ", ".join
             shown = join(value) if isinstance(value, list) else str(value)
             click.echo(f"{field.replace('_', ' ')}: {screen.clean(shown)}")
-    if told.get("prompt"):
-        click.echo(f"\n{screen.clean_lines(told['prompt'])}\n")
+    if job.get("prompt"):
+        click.echo(f"\n{screen.clean_lines(job['prompt'])}\n")
     if runs:
         print_runs(runs, zone)
     else:
-        click.echo("it has not run yet")
+        click.echo("it has no runs yet")
 
 
 def print_runs(runs: Sequence[Mapping[str, Any]], zone: str) -> None:
-    """A line for each run, with the piece of evidence that decided."""
+    """Print a line for each run, with the deciding piece of evidence."""
     columns = [screen.Column("started"), screen.Column("job", is_number=False)]
     columns += [screen.Column("outcome", is_number=False)]
     columns += [screen.Column("took"), screen.Column("cost")]
     columns += [screen.Column("evidence", is_number=False)]
     rows = [
         [
-            tell_time(run["started_at"] or run["scheduled_for"], zone),
+            format_time(run["started_at"] or run["scheduled_for"], zone),
             run["name"],
             run["status"] if run["status"] in UNDONE else run["outcome"],
             screen.seconds(run["duration_seconds"]),
@@ -84,15 +84,15 @@ def print_runs(runs: Sequence[Mapping[str, Any]], zone: str) -> None:
     screen.print_table(columns, rows)
 
 
-def _tell_shortly(moment: str | None, zone: str) -> str:
-    """Without the year, where it is this one."""
-    return tell_time(moment, zone).removeprefix(time.strftime("%Y-"))
+def _format_shortly(moment: str | None, zone: str) -> str:
+    """A time without the current year."""
+    return format_time(moment, zone).removeprefix(time.strftime("%Y-"))
 
 
-def tell_time(moment: str | None, zone: str) -> str:
-    """A time of the JSON as the clocks of a time zone show it.
+def format_time(moment: str | None, zone: str) -> str:
+    """A JSON time as local time in a time zone.
 
-    >>> tell_time("2026-11-15T03:12:00.218Z", "Europe/Berlin")
+    >>> format_time("2026-11-15T03:12:00.218Z", "Europe/Berlin")
     '2026-11-15 04:12'
     """
     if moment is None:

@@ -17,16 +17,16 @@ from relight.store import Store
 
 
 @relight_command("scheduler", example="relight scheduler --install")
-@click.option("--once", is_flag=True, help="Run what is due now, and leave.")
-@click.option("--max-parallel", type=click.IntRange(1, 64), metavar="N", help="Runs at a time.")
+@click.option("--once", is_flag=True, help="Run the jobs that are due now, and exit.")
+@click.option("--max-parallel", type=click.IntRange(1, 64), metavar="N", help="Parallel runs.")
 @click.option(
     "--install",
     is_flag=False,
     flag_value="auto",
     type=click.Choice(["auto", "systemd", "launchd"]),
-    help="Have it start at every boot, and import --watch with it.",
+    help="Start it, and import --watch, at every boot.",
 )
-@click.option("--remove", is_flag=True, help="Take away what --install made.")
+@click.option("--remove", is_flag=True, help="Remove what --install wrote.")
 @yes_option
 @json_option
 def command(
@@ -39,9 +39,9 @@ def command(
 ) -> None:
     """Run jobs when they are due, until stopped.
 
-    Any number of schedulers may share a store: each slot of a job is run once. Interrupted once
-    it ends with the last run, interrupted twice at once. With --json each run is a line of JSON
-    when it has ended.
+    Any number of schedulers may share a store: each slot of a job runs once. Interrupted once, it
+    ends after the last run; interrupted twice, at once. With --json it prints a line of JSON for
+    each run that has ended.
     """
     if install or remove:
         _install(install or "auto", remove=remove, yes=yes)
@@ -51,32 +51,32 @@ def command(
     with current_store() as store:
         size = max_parallel or store.config.jobs.max_parallel
 
-        def tell(kind: str, told: Any) -> None:
-            # whoever listens may be gone, or the disk that it is written to be full: jobs go on
+        def report(kind: str, value: Any) -> None:
+            # jobs go on if the output is closed or the disk is full
             with suppress(OSError, StoreError):
-                _tell(store, kind, told, as_json=as_json)
+                _print_event(store, kind, value, as_json=as_json)
 
         if not once:
             click.echo(f"running jobs of {store.config.home}, {size} at a time", err=True)
-        Scheduler(store, max_parallel=size, tell=tell).run(once=once)
+        Scheduler(store, max_parallel=size, report=report).run(once=once)
 
 
-def _tell(store: Store, kind: str, told: Any, *, as_json: bool) -> None:
+def _print_event(store: Store, kind: str, value: Any, *, as_json: bool) -> None:
     match kind:
         case "done":
-            _tell_run(store, told, as_json=as_json)
+            _print_run(store, value, as_json=as_json)
         case "lost":
-            runs = "1 run" if told == 1 else f"{told} runs"
+            runs = "1 run" if value == 1 else f"{value} runs"
             click.echo(
-                f"{runs} of a scheduler that ended are unknown: relight job history", err=True
+                f"{runs} of an ended scheduler set to unknown: relight job history", err=True
             )
         case "stopping":
-            click.echo("no more runs begin; interrupt again to end those that run", err=True)
+            click.echo("no more runs begin; interrupt again to end the open ones", err=True)
         case "trouble":
-            click.echo(f"error: {told}", err=True)
+            click.echo(f"error: {value}", err=True)
 
 
-def _tell_run(store: Store, run_id: int, *, as_json: bool) -> None:
+def _print_run(store: Store, run_id: int, *, as_json: bool) -> None:
     from relight.reports.runs import read_run
     from relight.text import clean
 
@@ -93,7 +93,7 @@ def _tell_run(store: Store, run_id: int, *, as_json: bool) -> None:
 
 
 def _install(kind: str, *, remove: bool, yes: bool) -> None:
-    """Show the files that start Relight at boot, ask, and write them; or take them away."""
+    """Show the service files, ask, and write them; or remove them."""
     from relight.config import find_home
     from relight.work.jobs.boot import find_kind, find_units, install_units, remove_units
 
@@ -114,6 +114,6 @@ def _install(kind: str, *, remove: bool, yes: bool) -> None:
     for unit in units:
         click.echo(f"{unit.path}:\n\n{unit.text}", err=True)
     if not yes:
-        confirm("Write these files and start what they say?")
+        confirm("Write these files and start the services?")
     for line in install_units(chosen, units):
         click.echo(line)

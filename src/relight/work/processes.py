@@ -1,8 +1,8 @@
-"""Programs run with limits on time and output, and ended with all their children.
+"""Programs with limits on time and output, ended together with all their children.
 
-A program gets a process group of its own. When its time is over it is asked to end, so that an
-agent can write down what it did and end its tools; what is left after a moment is killed, also
-children that went into groups of their own.
+Each program leads a new process group. At its time limit it gets SIGTERM, so that an agent can save
+its record and end its tools. After a moment the rest is killed, including children that moved to
+other groups.
 """
 
 import os
@@ -22,19 +22,19 @@ from msgspec import Struct
 LINGER_SECONDS = 0.3
 ENDING_SECONDS = 2.0
 OUTPUT_BYTES = 4 << 20
-# the variables that tell to which run of which home a process belongs
+# the variables that name the run and the home of a process
 MARKS = ("RELIGHT_HOME", "RELIGHT_RUN_ID")
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
-class Ended(Struct, frozen=True, kw_only=True):
-    """What a program printed, and how it ended."""
+class ProcessEnd(Struct, frozen=True, kw_only=True):
+    """Output and end of a program."""
 
     output: str
     errors: str
     exit_code: int
     timed_out: bool
-    # some of what it printed was too much, and left out of the middle
+    # the output was too long, and its middle is left out
     is_cut: bool
     seconds: float
 
@@ -45,22 +45,21 @@ def run_process(
     folder: Path,
     seconds: float,
     environment: Mapping[str, str] | None = None,
-    told: str | None = None,
+    standard_input: str | None = None,
     output_bytes: int = OUTPUT_BYTES,
     joins_errors: bool = False,
     ending_seconds: float = ENDING_SECONDS,
     ending_by: Callable[[Callable[[], None]], AbstractContextManager[object]] = nullcontext,
-) -> Ended:
-    """Run a program to its end, or end it when its time is over or this thread is interrupted.
+) -> ProcessEnd:
+    """Run a program to its end; end it at its time limit or if this thread is interrupted.
 
-    `told` is its standard input; with `joins_errors` its errors are among its output. What it
-    leaves running in the background does not hold up the result, and is ended too. `ending_by` is
-    given a function that another thread may call to end it. A program that is not there raises
-    OSError.
+    With `joins_errors` its errors are part of its output. Processes that it leaves in the
+    background do not delay the result, and are ended too. `ending_by` gets a function that another
+    thread may call to end the program. A missing program raises OSError.
     """
     started = time.monotonic()
     child: subprocess.Popen[bytes] | None = None
-    kept: list[_Kept] = []
+    streams: list[_Stream] = []
     exit_code, timed_out = 0, False
     try:
         with _undisturbed():
@@ -68,54 +67,54 @@ def run_process(
                 list(command),
                 cwd=folder,
                 env=None if environment is None else dict(environment),
-                stdin=subprocess.DEVNULL if told is None else subprocess.PIPE,
+                stdin=subprocess.DEVNULL if standard_input is None else subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT if joins_errors else subprocess.PIPE,
                 start_new_session=True,
             )
-            kept = [_Kept(one, output_bytes) for one in (child.stdout, child.stderr) if one]
+            streams = [_Stream(one, output_bytes) for one in (child.stdout, child.stderr) if one]
         if child.stdin is not None:
-            threading.Thread(target=_feed, args=(child.stdin, told), daemon=True).start()
+            threading.Thread(target=_feed, args=(child.stdin, standard_input), daemon=True).start()
         with ending_by(partial(_kill_family, child.pid)):
             child.wait(max(seconds, 0))
-        kept[0].linger()
+        streams[0].linger()
     except subprocess.TimeoutExpired:
         timed_out = True
     finally:
         if child is not None:
             exit_code = _end(child, environment or {}, ending_seconds=ending_seconds)
-        for one in kept:
+        for one in streams:
             one.close()
-    return Ended(
-        output=kept[0].text(),
-        errors="".join(one.text() for one in kept[1:]),
+    return ProcessEnd(
+        output=streams[0].text(),
+        errors="".join(one.text() for one in streams[1:]),
         exit_code=exit_code,
         timed_out=timed_out,
-        is_cut=any(one.is_cut for one in kept),
+        is_cut=any(one.is_cut for one in streams),
         seconds=time.monotonic() - started,
     )
 
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Put off being interrupted: a program that just starts would be left to itself for good."""
-    heard: list[int] = []
+    """Delay signals: an interrupt between start and wait would leave the program running."""
+    received: list[int] = []
 
-    def hear(number: int, _: FrameType | None) -> None:
-        heard.append(number)
+    def handle(number: int, _: FrameType | None) -> None:
+        received.append(number)
 
     before = {}
     if threading.current_thread() is threading.main_thread():
-        asked = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
-        # the program inherits what is ignored, and must not be kept from hearing the rest
-        before = {one: signal.signal(one, hear) for one, does in asked.items() if callable(does)}
+        handlers = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+        # ignored signals stay ignored, since the program inherits them
+        before = {one: signal.signal(one, handle) for one, now in handlers.items() if callable(now)}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for told in heard:
-            signal.raise_signal(told)
+        for one in received:
+            signal.raise_signal(one)
 
 
 def _feed(stream: IO[bytes], text: str) -> None:
@@ -126,7 +125,7 @@ def _feed(stream: IO[bytes], text: str) -> None:
 def _end(
     child: "subprocess.Popen[bytes]", environment: Mapping[str, str], *, ending_seconds: float
 ) -> int:
-    """End what is left of a program; one that has ended itself gets no time to tidy up."""
+    """End a program and its children; return its exit code. A program that ended gets no time."""
     strays = set[int]()
     if child.poll() is None:
         strays = find_descendants(child.pid)
@@ -155,17 +154,16 @@ def _signal_group(leader: int, number: int) -> None:
 
 
 def kill_all(processes: Iterable[int]) -> None:
-    """Kill processes at once, as far as they are there."""
+    """Kill processes at once; those that are gone are ignored."""
     for process in processes:
         with suppress(OSError):
             os.kill(process, KILL)
 
 
 def find_marked(environment: Mapping[str, str]) -> set[int]:
-    """The processes that were given all of `MARKS` as here, however they left their parents.
+    """The processes with the same `MARKS` in their environment, also without a parent.
 
-    A service that a program starts is nobody's child any more; what it was given it still has.
-    Only Linux tells that.
+    A service that a program starts loses its parent but keeps its environment. Only Linux shows it.
     """
     marks = {os.fsencode(f"{name}={environment.get(name)}") for name in MARKS}
     if any(name not in environment for name in MARKS):
@@ -179,13 +177,13 @@ def find_marked(environment: Mapping[str, str]) -> set[int]:
 
 
 def find_descendants(process: int) -> set[int]:
-    """The children of a process and theirs, whatever group they are in; empty where unknown."""
+    """The children of a process and their children, in any group; empty if unknown."""
     parents: dict[int, int] = {}
     if Path("/proc/self/stat").exists():
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 with suppress(OSError, ValueError, IndexError):
-                    # the name before the parent's id is in brackets, and may hold anything
+                    # the name before the parent's id is in parentheses, with any characters
                     fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
                     parents[int(entry.name)] = int(fields[1])
     else:
@@ -203,8 +201,8 @@ def find_descendants(process: int) -> set[int]:
     return found
 
 
-class _Kept:
-    """The first and the last of what a stream gives, read in a thread however much it is."""
+class _Stream:
+    """The beginning and the end of a stream of any length, read in a thread."""
 
     def __init__(self, stream: IO[bytes], limit: int) -> None:
         self._stream = stream
@@ -224,7 +222,7 @@ class _Kept:
                     del self._tail[: -self._half]
 
     def linger(self) -> None:
-        """Wait a moment for the end; a child that escaped may hold the other end for ever."""
+        """Wait a moment for the end; an escaped child may keep the other end open forever."""
         self._reader.join(LINGER_SECONDS)
 
     def close(self) -> None:

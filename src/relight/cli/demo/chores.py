@@ -11,12 +11,12 @@ from relight.cli.demo.story import read_table
 from relight.config import Config
 from relight.intake.recorder import record
 from relight.store import Store
+from relight.store.jobs import find_next_due
+from relight.work.jobs.answers import format_page, write_answer
 from relight.work.jobs.claimed_run import do_run
-from relight.work.jobs.closing import write_page
-from relight.work.jobs.job import Delivery, Job, Run, RunResult
-from relight.work.jobs.keeping import keep_answer
+from relight.work.jobs.job import Delivery, JobDefinition, JobResult, JobRun
 from relight.work.jobs.registry import add_job
-from relight.work.jobs.slots import begin, claim_due, find_next_due
+from relight.work.jobs.slots import begin, claim_due
 
 DAYS = 18
 HOLDER = "demo"
@@ -26,7 +26,7 @@ COMMAND = "relight-demo-releases --since yesterday"
 def run_chores(store: Store, *, now: datetime, seed: int = 7) -> None:
     """Add the job, and let it run every morning as its scheduler would have."""
     table, dice = read_table("chores.toml"), Dice(seed)
-    job = Job(**table["job"])
+    job = JobDefinition(**table["job"])
     first = (now - timedelta(days=DAYS)).replace(hour=6, minute=0)
     add_job(store, job, now=round(first.timestamp() * 1000))
     for work in cycle(table["run"]):
@@ -40,8 +40,8 @@ def _run_once(store: Store, work: dict[str, Any], clock: Clock, dice: Dice) -> N
     """The run that is due, a few seconds late as a scheduler is."""
 
     def execute(
-        store: Store, job: Job, run: Run, *, config: Config, clock: Callable[[], float]
-    ) -> RunResult:
+        store: Store, job: JobDefinition, run: JobRun, *, config: Config, clock: Callable[[], float]
+    ) -> JobResult:
         return _work(store, job, run, work, moments, dice)
 
     moments = clock
@@ -53,8 +53,8 @@ def _run_once(store: Store, work: dict[str, Any], clock: Clock, dice: Dice) -> N
 
 
 def _work(
-    store: Store, job: Job, run: Run, work: dict[str, Any], clock: Clock, dice: Dice
-) -> RunResult:
+    store: Store, job: JobDefinition, run: JobRun, work: dict[str, Any], clock: Clock, dice: Dice
+) -> JobResult:
     """What the agent did in one run, recorded as it would have been."""
     is_failed = "evidence" in work
     out = work.get("out", "12 releases of 9 packages, none of them a major one")
@@ -90,9 +90,9 @@ def _work(
         )
         rec.finish("failure" if is_failed else "success")
     facts = {"job": job.name, "run_id": run.key}
-    page = write_page(facts, work["answer"])
+    page = format_page(facts, work["answer"])
     is_silent = work["answer"] == "[SILENT]"
-    return RunResult(
+    return JobResult(
         status="failed" if is_failed else "completed",
         outcome="failure" if is_failed else "success",
         evidence=work.get("evidence", ["it ended with an answer, and nothing speaks against it"]),
@@ -100,7 +100,7 @@ def _work(
         model=job.model,
         provider=job.provider,
         answer=work["answer"],
-        answer_file=keep_answer(store.config.home, job.name, page, at=run.started_at / 1000),
+        answer_file=write_answer(store.config.home, job.name, page, at=run.started_at / 1000),
         delivery=Delivery(
             to="file",
             status="suppressed" if is_silent else "delivered",

@@ -24,7 +24,7 @@ from relight.work.experiments.register import (
     note_attempt,
 )
 from relight.work.experiments.tasks import Task
-from relight.work.jobs.figures import add_figures
+from relight.work.jobs.spending import add_figures
 
 CHECK = "uv run pytest -q"
 

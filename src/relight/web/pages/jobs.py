@@ -8,8 +8,8 @@ from relight.reports.runs import LATELY, read_jobs, read_recent
 from relight.text import dollars, seconds
 from relight.web.charts.sparks import RunBlock, draw_sparkline, draw_strip
 from relight.web.page import View
-from relight.work.jobs.job import Job as JobDefinition
-from relight.work.jobs.spending import read_spent
+from relight.work.jobs.job import JobDefinition
+from relight.work.jobs.spending import read_spending
 
 OPEN = ("claimed", "running")
 Run = dict[str, Any]
@@ -71,4 +71,4 @@ def _block(view: View, job: Job, run: Run) -> RunBlock:
 def count_spent(view: View) -> float:
     """What all runs of our own jobs have cost today, in the store's time zone."""
     anyone = JobDefinition(name="", schedule="")
-    return read_spent(view.store, anyone, run_id=0, now=view.now.timestamp()).by_all
+    return read_spending(view.store, anyone, run_id=0, now=view.now.timestamp()).by_all

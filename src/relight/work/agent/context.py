@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from relight.errors import RelightError
 from relight.models.endpoints import encode_json
-from relight.work.processes import Ended, run_process
+from relight.work.processes import ProcessEnd, run_process
 
 LONGEST_SECONDS = 3600.0
 
@@ -144,15 +144,15 @@ def run_limited(
     context: ToolContext,
     seconds: float | None = None,
     *,
-    told: str | None = None,
-) -> Ended:
+    standard_input: str | None = None,
+) -> ProcessEnd:
     """Run a command to its end, or end it with all its children when its time is over."""
     return run_process(
         command,
         folder=context.folder,
         seconds=context.limit_seconds(seconds),
         environment=context.environment,
-        told=told,
+        standard_input=standard_input,
         output_bytes=context.output_bytes,
         joins_errors=True,
         ending_seconds=0,

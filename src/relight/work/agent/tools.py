@@ -18,7 +18,7 @@ from relight.work.agent.context import (
     make_result,
     run_limited,
 )
-from relight.work.processes import Ended
+from relight.work.processes import ProcessEnd
 
 
 class Terminal(Struct, frozen=True):
@@ -43,11 +43,11 @@ def run_terminal(arguments: Terminal, context: ToolContext) -> ToolResult:
 
 def run_code(arguments: ExecuteCode, context: ToolContext) -> ToolResult:
     command = [sys.executable, "-X", "utf8", "-"]
-    ended = run_limited(command, context, arguments.timeout_seconds, told=arguments.code)
+    ended = run_limited(command, context, arguments.timeout_seconds, standard_input=arguments.code)
     return _format_end(ended)
 
 
-def _format_end(ended: Ended) -> ToolResult:
+def _format_end(ended: ProcessEnd) -> ToolResult:
     exit_code = 124 if ended.timed_out else ended.exit_code
     fields = {
         "output": ended.output,

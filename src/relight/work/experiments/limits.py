@@ -8,7 +8,7 @@ from relight.model import Usage
 from relight.store import Store
 from relight.work.experiments.plan import Plan
 from relight.work.experiments.register import Run
-from relight.work.jobs.figures import add_figures
+from relight.work.jobs.spending import add_figures
 
 
 class Spent(Struct, frozen=True, kw_only=True):

@@ -23,10 +23,9 @@ from relight.work.experiments.plan import WARM, Plan
 from relight.work.experiments.register import Experiment
 from relight.work.experiments.tasks import Task
 from relight.work.experiments.workplace import make_workplace, open_scratch, run_line, tell_ending
-from relight.work.jobs.figures import add_figures
-from relight.work.jobs.outcome import find_failures
 from relight.work.jobs.retry import try_run
-from relight.work.jobs.runners import Ran, run_chat, run_command
+from relight.work.jobs.runners import AttemptResult, find_failures, run_chat, run_command
+from relight.work.jobs.spending import add_figures
 from relight.work.run_spec import RunSpec
 
 Key = tuple[str, int, str]
@@ -81,13 +80,13 @@ def do_run(
                 max_attempts=plan.max_attempts,
                 deadline=deadline,
             )
-            outcome = _judge(store, task, tried.ran, folder, environment)
+            outcome = _judge(store, task, tried.last, folder, environment)
     except RelightError as error:
         register.finish_run(
             store, experiment, key, status="skipped", evidence=[error.message], now=_now(clock)
         )
         return {"status": "skipped", "why": error.message}
-    return _write(store, experiment, key, tried.ran, outcome, tried.sessions, began, clock)
+    return _write(store, experiment, key, tried.last, outcome, tried.sessions, began, clock)
 
 
 def _attempt(
@@ -101,7 +100,7 @@ def _attempt(
     scratch: Path,
     budget: Budget,
     environment: Mapping[str, str],
-) -> Ran:
+) -> AttemptResult:
     plan, arm = experiment.plan, key[2]
     prompt = f"{start.text}\n\n{task.prompt}" if start.text else task.prompt
     model = plan.find_model(arm)
@@ -159,7 +158,7 @@ def _find_budget(plan: Plan, spent: Spent, cost_usd: float, seconds: float) -> B
 
 
 def _judge(
-    store: Store, task: Task, ran: Ran, folder: Path, environment: Mapping[str, str]
+    store: Store, task: Task, ran: AttemptResult, folder: Path, environment: Mapping[str, str]
 ) -> Outcome:
     """Whether the task was done: its check says so, or else what the session shows."""
     if task.check is not None:
@@ -183,7 +182,7 @@ def _write(
     store: Store,
     experiment: Experiment,
     key: Key,
-    ran: Ran,
+    ran: AttemptResult,
     outcome: Outcome,
     sessions: list[str],
     began: float,
@@ -228,7 +227,7 @@ def _write(
     }
 
 
-def _find_stop(plan: Plan, ran: Ran, tokens: int | None) -> str | None:
+def _find_stop(plan: Plan, ran: AttemptResult, tokens: int | None) -> str | None:
     """Why a run tells nothing, and the next would not either: no money, or no model."""
     said = ran.ended_by or ""
     if plan.budget_usd is not None and said.startswith("the budget of $"):

@@ -10,7 +10,7 @@ from pathlib import Path
 from relight.errors import RelightError
 from relight.locks import hold
 from relight.work.experiments.tasks import Task
-from relight.work.processes import Ended, run_process
+from relight.work.processes import ProcessEnd, run_process
 
 COMMAND_SECONDS = 1800.0
 PREFIX, LOCK = "relight-experiment-", "held"
@@ -66,7 +66,7 @@ def _ignore_special(folder: str, names: list[str]) -> set[str]:
 
 def run_line(
     line: str | list[str], folder: Path, environment: Mapping[str, str] | None = None
-) -> Ended:
+) -> ProcessEnd:
     """Run a task's own command in the folder: a line for the shell, or a list of words.
 
     One that could not be run to its end tells nothing, and is an error.
@@ -88,7 +88,7 @@ def run_line(
     return ended
 
 
-def tell_ending(ended: Ended) -> str:
+def tell_ending(ended: ProcessEnd) -> str:
     """How a command ended, with the last that it said."""
     said = (ended.errors.strip() or ended.output.strip()).splitlines()
     last = f": {said[-1].strip()[:300]}" if said else ""

@@ -1,16 +1,17 @@
-"""Scheduled agent work: what is due runs once for its slot, and its outcome is never dressed up.
+"""Scheduled agent work: each slot of a job runs once, and its outcome follows from evidence.
 
-A run goes through these hands:
+From a slot to the model:
 
-- `job` says what a job, a run and a run's result are.
-- `schedules` tells when a job is due; `slots` claims one run for one slot; `registry` keeps jobs.
-- `scheduler` hands claimed runs to `worker` processes, which do them by way of `running`.
-- `execution.execute_run(store, job, run, *, config, clock) -> RunResult` does the work of one run,
-  in the thread that calls it. A run that fails is a result, never an exception. Where the run must
-  end at once `SystemExit` or `KeyboardInterrupt` is raised in it: it kills what it started and
-  lets the exception pass, unless what came of it is known already.
-  A session of our own is named `<run.key>-…`, so that what a run cost that was cut short is known.
-  What its agent has begun is in `notes` until the end, for a process that does not live to tell it.
-- `results` writes the result down, joined to its sessions, in one transaction; `losses` does it for
-  a run whose process is gone, and `aftermath` then finds the sessions that such a run left.
+- `schedules` computes slots, `registry` stores jobs, `slots` claims one run for one slot and writes
+  its end. `leases` shows which process holds a run and whether it is alive.
+- `scheduler` hands claimed runs to its `workers`; each is a process of `worker`. A run that a
+  person starts has no worker: `claimed_run.run_now`.
+- `claimed_run.do_run` calls an `Execute` function and writes its result.
+- `run.execute_run(store, job, run, *, config, clock) -> JobResult` does the work in the calling
+  thread. A failed run is a result, never an exception. `SystemExit` or `KeyboardInterrupt` raised
+  in it ends the run at once: it kills the processes it started and lets the exception pass, unless
+  the result is known already.
+- `preparation` checks budget, model, tools and skills; `retry` repeats attempts; `runners` runs
+  Relight's own agent or another agent's program; `answers` writes and delivers the answer.
+- `notes` on disk describe a run in progress. `lost_runs` uses them if the run's process dies.
 """

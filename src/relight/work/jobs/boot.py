@@ -1,4 +1,4 @@
-"""The files that have the system start the scheduler, and `import --watch`, at every boot."""
+"""The systemd or launchd files that start the scheduler and `import --watch` at boot."""
 
 import os
 import plistlib
@@ -20,7 +20,7 @@ KEYS = {
     "systemd": "the file `environment` in Relight's folder, a line each",
     "launchd": "EnvironmentVariables of these files",
 }
-# Told to stop, the scheduler alone hears it, and has this long to end what is running.
+# Only the scheduler gets the signal to stop; it has half an hour to finish its runs.
 SYSTEMD = """\
 [Unit]
 Description={description}
@@ -39,8 +39,8 @@ WantedBy=default.target
 """
 
 
-class Unit(Struct, frozen=True):
-    """A file that says what the system is to start, and the name it goes by there."""
+class BootUnit(Struct, frozen=True):
+    """A service file, and the name of the service."""
 
     name: str
     path: Path
@@ -48,27 +48,27 @@ class Unit(Struct, frozen=True):
 
 
 def find_kind() -> str:
-    """What starts programs on this system."""
+    """The service manager of this system."""
     if sys.platform == "darwin":
         return "launchd"
     if sys.platform.startswith("linux"):
         return "systemd"
     raise RelightError(
-        "Relight can install itself with systemd or launchd only",
-        "have the system run `relight scheduler --once` every minute",
+        "Relight installs services for systemd and launchd only",
+        "let the system run `relight scheduler --once` every minute",
     )
 
 
 def find_units(
     kind: str, *, home: Path, environment: Mapping[str, str] | None = None
-) -> list[Unit]:
-    """What would be written for this user, with this Python and this home."""
+) -> list[BootUnit]:
+    """The service files for this user, this Python and this home."""
     environment = os.environ if environment is None else environment
     write = _write_systemd if kind == "systemd" else _write_launchd
     return [write(name, home.absolute(), environment) for name in SERVICES]
 
 
-def _write_systemd(name: str, home: Path, environment: Mapping[str, str]) -> Unit:
+def _write_systemd(name: str, home: Path, environment: Mapping[str, str]) -> BootUnit:
     description, words = SERVICES[name]
     command = [sys.executable, "-m", "relight", "--home", str(home), *words]
     settings = environment.get("XDG_CONFIG_HOME") or str(_user_home(environment) / ".config")
@@ -79,16 +79,16 @@ def _write_systemd(name: str, home: Path, environment: Mapping[str, str]) -> Uni
         path=_quote(f"PATH={environment.get('PATH', os.defpath)}"),
         keys=str(home / "environment").replace("%", "%%"),
     )
-    return Unit(unit, Path(settings) / "systemd" / "user" / unit, text)
+    return BootUnit(unit, Path(settings) / "systemd" / "user" / unit, text)
 
 
 def _quote(word: str) -> str:
-    """A word as systemd reads it: whole, with nothing in it that stands for something else."""
+    """A word quoted for systemd."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'
 
 
-def _write_launchd(name: str, home: Path, environment: Mapping[str, str]) -> Unit:
+def _write_launchd(name: str, home: Path, environment: Mapping[str, str]) -> BootUnit:
     label = f"relight.{name}"
     log = str(home / f"{name}.log")
     settings = {
@@ -107,29 +107,29 @@ def _write_launchd(name: str, home: Path, environment: Mapping[str, str]) -> Uni
         "StandardErrorPath": log,
     }
     folder = _user_home(environment) / "Library" / "LaunchAgents"
-    return Unit(label, folder / f"{label}.plist", plistlib.dumps(settings).decode())
+    return BootUnit(label, folder / f"{label}.plist", plistlib.dumps(settings).decode())
 
 
 def _user_home(environment: Mapping[str, str]) -> Path:
     return Path(environment["HOME"]) if environment.get("HOME") else Path.home()
 
 
-def install_units(kind: str, units: Sequence[Unit]) -> list[str]:
-    """Write the files and have the system start them; gives what was done, in lines."""
+def install_units(kind: str, units: Sequence[BootUnit]) -> list[str]:
+    """Write the files and start the services; return lines that report each step."""
     lines = []
     for unit in units:
         unit.path.parent.mkdir(parents=True, exist_ok=True)
         unit.path.write_text(unit.text, encoding="utf-8")
         lines.append(f"wrote {unit.path}")
     lines += [_run(words) for words in _starting(kind, units)]
-    lines.append(f"keys that jobs need go into {KEYS[kind]}")
+    lines.append(f"put keys that jobs need into {KEYS[kind]}")
     if kind == "systemd":
         lines.append("to run also while you are not logged in: loginctl enable-linger")
     return lines
 
 
-def remove_units(kind: str, units: Sequence[Unit]) -> list[str]:
-    """Have the system stop them, and take the files away; gives what was done, in lines."""
+def remove_units(kind: str, units: Sequence[BootUnit]) -> list[str]:
+    """Stop the services and remove the files; return lines that report each step."""
     lines = [_run(words) for words in _ending(kind, units)]
     for unit in units:
         unit.path.unlink(missing_ok=True)
@@ -139,7 +139,7 @@ def remove_units(kind: str, units: Sequence[Unit]) -> list[str]:
     return lines
 
 
-def _starting(kind: str, units: Sequence[Unit]) -> list[list[str]]:
+def _starting(kind: str, units: Sequence[BootUnit]) -> list[list[str]]:
     if kind == "systemd":
         names = [unit.name for unit in units]
         reload = ["systemctl", "--user", "daemon-reload"]
@@ -147,18 +147,18 @@ def _starting(kind: str, units: Sequence[Unit]) -> list[list[str]]:
     return [["launchctl", "bootstrap", f"gui/{os.getuid()}", str(unit.path)] for unit in units]
 
 
-def _ending(kind: str, units: Sequence[Unit]) -> list[list[str]]:
+def _ending(kind: str, units: Sequence[BootUnit]) -> list[list[str]]:
     if kind == "systemd":
         return [["systemctl", "--user", "disable", "--now", *(unit.name for unit in units)]]
     return [["launchctl", "bootout", f"gui/{os.getuid()}/{unit.name}"] for unit in units]
 
 
 def _run(words: Sequence[str]) -> str:
-    """Run a command of the system; where it cannot be, say so: the files are there all the same."""
-    told = " ".join(words)
+    """Run a system command; return a line that reports success or failure."""
+    line = " ".join(words)
     if shutil.which(words[0]) is None:
-        return f"not done, {words[0]} is not here: {told}"
+        return f"not done, {words[0]} is not here: {line}"
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
-        return f"not done: {told}: {done.stderr.strip() or done.stdout.strip()}"
-    return f"done: {told}"
+        return f"not done: {line}: {done.stderr.strip() or done.stdout.strip()}"
+    return f"done: {line}"

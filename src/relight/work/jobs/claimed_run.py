@@ -1,4 +1,4 @@
-"""One run from its beginning to what is written of it, whoever does its work."""
+"""A begun run: its work is done by an `Execute` function, and its result is written."""
 
 import threading
 import time
@@ -9,14 +9,17 @@ from msgspec.structs import replace
 
 from relight.errors import StoreError
 from relight.store import Store
-from relight.work.jobs.aftermath import follow_up
-from relight.work.jobs.job import Execute, Job, Run, RunResult
+from relight.work.jobs.job import Execute, JobDefinition, JobResult, JobRun
 from relight.work.jobs.leases import HEARTBEAT_MS
-from relight.work.jobs.lost_runs import find_dead, settle_dead, tell_cut_short
-from relight.work.jobs.notes import remove_note
+from relight.work.jobs.lost_runs import (
+    collect_interrupted,
+    find_dead,
+    make_interrupted_result,
+    settle_dead,
+)
+from relight.work.jobs.notes import remove_notes
 from relight.work.jobs.registry import find_job
-from relight.work.jobs.results import finish
-from relight.work.jobs.slots import keep_lease, start_now
+from relight.work.jobs.slots import finish, keep_lease, start_now
 
 WAITS_SECONDS = (1, 2, 4, 8, 16)
 
@@ -28,24 +31,24 @@ def run_now(
     holder: str,
     execute: Execute,
     clock: Callable[[], float] = time.time,
-) -> tuple[Run, RunResult]:
-    """Run a job at once, because a person asks for it."""
+) -> tuple[JobRun, JobResult]:
+    """Run a job at once, because a person asked for it."""
     job, now = find_job(store, name), round(clock() * 1000)
     settle_dead(store, find_dead(store, now=now))
-    follow_up(store)
+    collect_interrupted(store)
     run = start_now(store, job, holder, now=now)
-    with _keeping_lease(store, holder, clock):
+    with _lease_kept(store, holder, clock):
         return run, do_run(store, job, run, holder=holder, execute=execute, clock=clock)
 
 
 @contextmanager
-def _keeping_lease(store: Store, holder: str, clock: Callable[[], float]) -> Iterator[None]:
-    """Say now and then that this process is still at work, as a scheduler does for its workers."""
+def _lease_kept(store: Store, holder: str, clock: Callable[[], float]) -> Iterator[None]:
+    """Renew this process's lease in a thread, as a scheduler does for its workers."""
     is_over = threading.Event()
 
     def keep() -> None:
         while not is_over.wait(HEARTBEAT_MS / 1000):
-            with suppress(StoreError):  # the lease lasts for several of these
+            with suppress(StoreError):  # a lease lasts for several heartbeats
                 keep_lease(store, holder, now=round(clock() * 1000))
 
     thread = threading.Thread(target=keep, daemon=True)
@@ -59,38 +62,38 @@ def _keeping_lease(store: Store, holder: str, clock: Callable[[], float]) -> Ite
 
 def do_run(
     store: Store,
-    job: Job,
-    run: Run,
+    job: JobDefinition,
+    run: JobRun,
     *,
     holder: str,
     execute: Execute,
     clock: Callable[[], float] = time.time,
-    tell_stop: Callable[[], str] = lambda: "it was interrupted",
-) -> RunResult:
-    """Do the work of a run that has begun, and write down what came of it.
+    find_reason: Callable[[], str] = lambda: "it was interrupted",
+) -> JobResult:
+    """Do the work of a run that has begun, and write its result.
 
-    A run that must end at once is `unknown`: what it had done by then, nobody knows.
+    An interrupted run ends as `unknown`, since its effects until then are unknown.
     """
     try:
         result = execute(store, job, run, config=store.config, clock=clock)
     except (SystemExit, KeyboardInterrupt):
-        evidence = f"{tell_stop()}; what it had done by then is not known"
-        result = tell_cut_short(store, run.key, [evidence])
+        evidence = f"{find_reason()}; what it had done by then is not known"
+        result = make_interrupted_result(store, run.key, [evidence])
         _write(store, run, result, holder=holder, clock=clock)
-        follow_up(store, run_id=run.id)
+        collect_interrupted(store, run_id=run.id)
         raise
-    except Exception as error:  # noqa: BLE001 - a run must never be left without an end
+    except Exception as error:  # noqa: BLE001 - every run must get an end
         evidence = f"Relight itself failed: {type(error).__name__}: {error}"
-        result = RunResult(status="failed", outcome="failure", evidence=[evidence])
+        result = JobResult(status="failed", outcome="failure", evidence=[evidence])
     _write(store, run, result, holder=holder, clock=clock)
-    remove_note(store.config.home, run.key)
+    remove_notes(store.config.home, run.key)
     return result
 
 
 def _write(
-    store: Store, run: Run, result: RunResult, *, holder: str, clock: Callable[[], float]
+    store: Store, run: JobRun, result: JobResult, *, holder: str, clock: Callable[[], float]
 ) -> None:
-    """Write down what came of a run; a disk that is full for a while must not lose it."""
+    """Write a run's result, with retries: a disk may be full for a while."""
     ended = replace(result, finished_at=result.finished_at or round(clock() * 1000))
     for wait_seconds in WAITS_SECONDS:
         with suppress(StoreError):

@@ -1,4 +1,4 @@
-"""A job, a run of it, and what came of the run; and what a job must be to be taken."""
+"""A job's definition, a run of it and the run's result, and the checks of a definition."""
 
 import math
 import re
@@ -23,36 +23,36 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LONGEST_SECONDS = 7 * 86400.0
 
 
-class Job(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A scheduled piece of agent work, as a person wrote it down."""
+class JobFields(Struct, frozen=True, kw_only=True):
+    """The settings of a job that a person chooses."""
 
     name: str
     schedule: str
-    # the zone that its times are in; else the store's
+    # the zone of its schedule; None is the store's
     timezone: str | None = None
     prompt: str = ""
     skills: list[str] = []
     runner: Literal["chat", "command"] = "chat"
-    # the command runner's argument list: {prompt}, {prompt_file} and {workdir} are filled in
+    # the command runner's arguments; {prompt}, {prompt_file} and {workdir} are filled in
     command: list[str] = []
-    # the command is one line for the shell, because a person asked for that
+    # True: the command is one line for the shell
     use_shell: bool = False
-    # None: whatever is the default when it runs; `default_model` is what that was when it was made
+    # None: the default model at run time; `default_model` is the default when the job was added
     model: str | None = None
     default_model: str | None = None
     provider: str | None = None
     base_url: str | None = None
     key_variable: str | None = None
-    # the model's context window where a person knows better: no check then
+    # the model's context window as the person knows it; given, the window is not checked
     context_tokens: int | None = None
-    # a template's name, auto or none: what the run starts warm with
+    # the template that runs start with: its name, auto or none
     template: str = "none"
     # a file in the home's `scripts` folder, run before the agent
     script: str | None = None
     workdir: str | None = None
-    # None: all that jobs may have
+    # None: all tools that jobs may use
     tools: list[str] | None = None
-    # the terminal also where the model is not on this machine or network
+    # allow the terminal to a model outside this machine and its network
     allow_terminal: bool = False
     timeout_seconds: float = 1800.0
     max_attempts: int = 3
@@ -60,11 +60,18 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_
     deliver: str = "file"
     budget_usd: float | None = None
     budget_usd_per_day: float | None = None
+
+
+class JobDefinition(
+    JobFields, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A job as it is stored and exported."""
+
     created_at: int | None = None
 
 
-class Run(Struct, frozen=True, kw_only=True):
-    """One run of a job, claimed for its slot; without a slot a person asked for it now."""
+class JobRun(Struct, frozen=True, kw_only=True):
+    """One run of a job. A run without a slot was started by a person."""
 
     id: int
     key: str
@@ -74,7 +81,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
-    """Where an answer went. That it did not arrive is not the run's failure, and is told apart."""
+    """Where an answer went. A failed delivery does not make the run a failure."""
 
     to: str
     status: Literal["delivered", "failed", "suppressed"]
@@ -82,12 +89,12 @@ class Delivery(Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class RunResult(Struct, frozen=True, kw_only=True):
-    """What came of a run: its evidence with the deciding piece first, and what it left.
+class JobResult(Struct, frozen=True, kw_only=True):
+    """The result of a run: outcome, evidence with the deciding piece first, sessions, cost.
 
-    `session` is `source:key` of the session that its last attempt left, `earlier` are those of the
-    attempts before. `cost_nanos` and `usage` are over all attempts and sub-agents; with neither and
-    a session, the session's figures serve.
+    `session` is `source:key` of the last attempt's session, `earlier` those of the attempts before.
+    `cost_nanos` and `usage` include all attempts and sub-agents. If both are None, the figures of
+    the session count.
     """
 
     status: Literal["completed", "failed", "refused", "unknown"]
@@ -96,35 +103,41 @@ class RunResult(Struct, frozen=True, kw_only=True):
     attempts: int = 1
     session: str | None = None
     earlier: list[str] = []
-    # when its work was over, whatever was done about it afterwards; None where nobody knows
+    # end of the work, before delivery; None if unknown
     finished_at: int | None = None
     model: str | None = None
     provider: str | None = None
     cost_nanos: int | None = None
     usage: Usage | None = None
     answer: str | None = None
-    # where the answer is kept, below the home folder
+    # path of the answer's file, relative to the home folder
     answer_file: str | None = None
     delivery: Delivery | None = None
-    # what did not stop the run but should be seen, such as a budget nearly spent
+    # such as a budget that is nearly spent
     warnings: list[str] = field(default_factory=list)
 
 
-def name_run(home: Path, key: str) -> dict[str, str]:
-    """What every process that a run starts is given, so that it is known again wherever it goes."""
+def run_variables(home: Path, key: str) -> dict[str, str]:
+    """The environment variables by which every process of a run can be found."""
     return dict(zip(MARKS, (str(home.resolve()), key), strict=True))
 
 
 class Execute(Protocol):
-    """Whatever does the work of one run: `execution.execute_run`, or a test's own."""
+    """The function that does the work of one run: `run.execute_run`, or one of a test."""
 
     def __call__(
-        self, store: Store, job: Job, run: Run, *, config: Config, clock: Callable[[], float]
-    ) -> RunResult: ...
+        self,
+        store: Store,
+        job: JobDefinition,
+        run: JobRun,
+        *,
+        config: Config,
+        clock: Callable[[], float],
+    ) -> JobResult: ...
 
 
-def check_job(job: Job) -> Job:
-    """The job as given, if it is one that can run; else an error that names the field."""
+def check_job(job: JobDefinition) -> JobDefinition:
+    """Return the job as given; raise ParameterError with the field's name if it cannot run."""
     _need(NAME.fullmatch(job.name), "name", job.name, "letters, digits, - and _, at most 64")
     _check_times(job)
     _check_work(job)
@@ -133,16 +146,16 @@ def check_job(job: Job) -> Job:
     return job
 
 
-def read_job(fields: object) -> Job:
-    """A job from a table of its fields, as in an exported file."""
+def read_job(fields: object) -> JobDefinition:
+    """Return a checked job from a table of its fields, such as one of an exported file."""
     try:
-        return check_job(msgspec.convert(fields, Job))
+        return check_job(msgspec.convert(fields, JobDefinition))
     except msgspec.ValidationError as error:
-        hint = f"a job has {', '.join(Job.__struct_fields__)}"
-        raise RelightError(f"this is no job: {error}", hint) from error
+        hint = f"a job has {', '.join(JobDefinition.__struct_fields__)}"
+        raise RelightError(f"not a valid job: {error}", hint) from error
 
 
-def _check_times(job: Job) -> None:
+def _check_times(job: JobDefinition) -> None:
     from relight.work.jobs.schedules import read_schedule
 
     if job.timezone is not None:
@@ -155,17 +168,17 @@ def _check_times(job: Job) -> None:
     read_schedule(job.schedule, timezone=job.timezone or "UTC", made_at=job.created_at or 0)
 
 
-def _check_work(job: Job) -> None:
+def _check_work(job: JobDefinition) -> None:
     _need(job.runner in RUNNERS, "runner", job.runner, " or ".join(RUNNERS))
     if job.runner == "command":
-        hint = "what to run, such as: hermes -z {prompt}"
+        hint = "a program and its arguments, with {prompt} for the prompt"
         _need(job.command and job.command[0].strip(), "command", job.command, hint)
         wants_prompt = any("{prompt" in word for word in job.command)
-        _need(job.prompt.strip() or not wants_prompt, "prompt", job.prompt, "what it is to do")
+        _need(job.prompt.strip() or not wants_prompt, "prompt", job.prompt, "the task")
         _need(len(job.command) == 1 or not job.use_shell, "command", job.command, "one line")
     else:
         _need(not job.command, "command", job.command, "for jobs with the runner command only")
-        _need(job.prompt.strip(), "prompt", job.prompt, "what the agent is to do")
+        _need(job.prompt.strip(), "prompt", job.prompt, "the agent's task")
     if job.script is not None:
         is_inside = job.script.strip() and not job.script.startswith(("/", "~", "\\"))
         is_inside = is_inside and ".." not in re.split(r"[/\\]", job.script)
@@ -177,23 +190,23 @@ def _check_work(job: Job) -> None:
     _need(is_known, "deliver", job.deliver, "file, command:ARGV or webhook:URL")
     is_address = kind != "webhook" or target.startswith(("http://", "https://"))
     _need(is_address, "deliver", job.deliver, "an address that begins with http:// or https://")
-    _need(kind != "command" or _can_split(target), "deliver", job.deliver, "mind its quotes")
+    _need(kind != "command" or _can_split(target), "deliver", job.deliver, "check its quotes")
 
 
-def _check_model(job: Job) -> None:
+def _check_model(job: JobDefinition) -> None:
     if job.base_url is not None:
         is_address = job.base_url.startswith(("http://", "https://"))
         _need(is_address, "base_url", job.base_url, "it begins with http:// or https://")
     if job.key_variable is not None and not VARIABLE.fullmatch(job.key_variable):
-        # what was given may be the key itself: it is not shown again
+        # the value may be the key itself, so it is not shown
         raise ParameterError(
-            "the job's key_variable is not the name of a variable",
-            "name the environment variable that holds the key, such as OPENAI_API_KEY",
+            "key_variable must be the name of an environment variable",
+            "name the variable that holds the key, such as OPENAI_API_KEY",
             names=["key_variable"],
         )
 
 
-def _check_limits(job: Job) -> None:
+def _check_limits(job: JobDefinition) -> None:
     hint = "seconds above 0, at most a week"
     is_possible = 0 < job.timeout_seconds <= LONGEST_SECONDS
     _need(is_possible, "timeout_seconds", job.timeout_seconds, hint)

@@ -1,8 +1,7 @@
-"""Who holds a run: a process that keeps a file locked for as long as it lives.
+"""Holders of runs: each is a process that keeps a file locked as long as it lives.
 
-The system lets go of the lock when the process and its workers have ended, however they ended, and
-no process id that was given to another can be taken for it. What another machine holds is told by
-its lease alone.
+The system releases the lock when the process and its workers have ended, however they ended. Unlike
+a process id, a lock is never reused. A holder on another machine is known by its lease alone.
 """
 
 import os
@@ -20,7 +19,7 @@ HEARTBEAT_MS = 15_000
 
 
 class Holder:
-    """This process as one that runs jobs, known to the others by `name`."""
+    """This process as a holder of runs; `name` is its name in the store."""
 
     def __init__(self, home: Path) -> None:
         self.name = f"{_host()}/{os.getpid()}-{secrets.token_hex(4)}"
@@ -30,7 +29,7 @@ class Holder:
         self._file = self._open()
 
     def _open(self) -> IO[bytes]:
-        """The file, locked, and still there: another's sweep may have come in between."""
+        """The locked file; opened again if another process swept it away meanwhile."""
         while True:
             file = self._path.open("wb")
             if hold(file.fileno(), waits=False):
@@ -40,7 +39,7 @@ class Holder:
             file.close()
 
     def fileno(self) -> int:
-        """The lock: whoever is given it holds it too."""
+        """The descriptor of the lock; a process that inherits it holds the lock too."""
         return self._file.fileno()
 
     def __enter__(self) -> Self:
@@ -53,7 +52,7 @@ class Holder:
 
 
 def is_alive(home: Path, name: str, *, lease_until: int | None, now: int) -> bool:
-    """Whether a holder still is at work; of one on this machine the lock tells it for certain."""
+    """True if a holder is alive: by its lock on this machine, by its lease on another."""
     if name.partition("/")[0] == _host() and os.name == "posix":
         try:
             with _find_file(home, name).open("rb+") as file:
@@ -64,13 +63,13 @@ def is_alive(home: Path, name: str, *, lease_until: int | None, now: int) -> boo
 
 
 def find_alive(home: Path) -> list[str]:
-    """The processes on this machine that run jobs now."""
+    """The names of the live holders on this machine."""
     names = [path.stem.replace("+", "/") for path in sorted(_find_files(home / FOLDER))]
     return [name for name in names if is_alive(home, name, lease_until=None, now=0)]
 
 
 def _sweep(folder: Path) -> None:
-    """Take away what holders left that died."""
+    """Remove the files of dead holders."""
     if os.name == "posix":
         for path in _find_files(folder):
             with suppress(OSError), path.open("rb+") as file:
@@ -87,5 +86,5 @@ def _find_file(home: Path, name: str) -> Path:
 
 
 def _find_files(folder: Path) -> list[Path]:
-    """The files of this machine's holders: of another's the lock tells nothing here."""
+    """The files of this machine's holders; a lock means nothing on another machine."""
     return [path for path in folder.glob("*.lock") if path.stem.split("+")[0] == _host()]

@@ -1,72 +1,102 @@
-"""Runs whose process is gone: marked `unknown`, never repeated; what never began is due again."""
+"""Runs whose process ended too early: marked `unknown`, never repeated, and their sessions found.
 
+A lost run is marked at once. Its sessions, their cost and the uses of its skills are collected
+afterwards, since that reads the agents' files. As long as a run's notes lie in the home folder, the
+collection is still to be done.
+"""
+
+import json
+import os
+import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
 
+from msgspec.structs import replace
+
+from relight.locks import hold
 from relight.store import Store
-from relight.work.jobs.figures import add_figures
-from relight.work.jobs.job import RunResult, name_run
+from relight.store.misses import record_safely
+from relight.store.runs import (
+    find_held_run,
+    find_held_runs,
+    find_interrupted_run,
+    find_sessions_named_after,
+    has_ended,
+    read_leases,
+    return_claims,
+)
+from relight.work.jobs.job import JobResult, run_variables
 from relight.work.jobs.leases import is_alive
-from relight.work.jobs.notes import find_notes
-from relight.work.jobs.results import finish
-from relight.work.jobs.slots import OPEN
+from relight.work.jobs.notes import (
+    FOLDER,
+    ProgramNote,
+    RunNote,
+    find_notes,
+    read_programs,
+    remove_notes,
+)
+from relight.work.jobs.slots import finish
+from relight.work.jobs.spending import add_figures
 from relight.work.processes import find_marked, kill_all
 
+WAIT_SECONDS = 60.0
 LOST = (
     "the process that ran it ended before the run did ({holder}); what it had done by then is"
     " not known, and it is not repeated"
 )
-# our own sessions are named after their run
-LEFT = """
-    select source || ':' || key from session
-    where source = 'relight' and key > ? || '-' and key < ? || '.' and parent_id is null
-    order by started_at
-"""
-
-ENDED = "select 1 from run where id = ? and status not in ('claimed', 'running')"
 
 
 def find_dead(store: Store, *, now: int) -> list[str]:
-    """Holders of runs that have not ended, and who are not there any more."""
-    rows = store.query(f"select holder, max(lease_until) from run where {OPEN} group by holder")
+    """The holders of open runs whose processes are gone."""
     return [
-        name
-        for name, lease in rows
-        if not is_alive(store.config.home, name, lease_until=lease, now=now)
+        lease.holder
+        for lease in read_leases(store)
+        if not is_alive(store.config.home, lease.holder, lease_until=lease.lease_until, now=now)
     ]
 
 
 def settle_dead(store: Store, dead: Iterable[str]) -> int:
-    """Give back what dead holders had only claimed, and mark as `unknown` what they were running.
+    """Return the claims of dead holders, and mark their running runs as `unknown`.
 
-    Gives how many runs were lost. What a lost run had started goes on for nobody, and is ended;
-    what it left is told by `aftermath`, which takes longer.
+    The result is the number of lost runs. Processes of a lost run are killed. A returned slot is
+    due again; its next claim decides whether it is too late.
     """
     lost = 0
     for holder in dead:
-        _give_back(store, holder)
-        rows = store.query(
-            f"select id, key from run where holder = ? and {OPEN} and status = 'running'", (holder,)
-        )
-        for run_id, key in rows:
-            lost += _mark_lost(store, run_id, key, holder, evidence=LOST.format(holder=holder))
+        return_claims(store, holder)
+        for run in find_held_runs(store, holder, "running"):
+            evidence = LOST.format(holder=holder)
+            lost += _mark_lost(store, run.id, run.key, holder, evidence=evidence)
     return lost
 
 
+def mark_lost(store: Store, run_id: int, holder: str, *, evidence: str) -> bool:
+    """Mark a run as `unknown` if its process died; False if the run had not begun."""
+    run = find_held_run(store, run_id, holder)
+    if run is not None and run.status == "claimed":
+        return False
+    if run is not None and run.status == "running":
+        _mark_lost(store, run_id, run.key, holder, evidence=evidence)
+    return True
+
+
 def _mark_lost(store: Store, run_id: int, key: str, holder: str, *, evidence: str) -> bool:
-    kill_all(find_marked(name_run(store.config.home, key)))
-    return finish(store, run_id, tell_cut_short(store, key, [evidence]), holder=holder)
+    kill_all(find_marked(run_variables(store.config.home, key)))
+    result = make_interrupted_result(store, key, [evidence])
+    return finish(store, run_id, result, holder=holder)
 
 
-def tell_cut_short(
+def make_interrupted_result(
     store: Store, key: str, evidence: list[str], *, left: Sequence[str] = ()
-) -> RunResult:
-    """What is known of a run that did not live to tell it: its sessions, and what they cost.
+) -> JobResult:
+    """The result of an interrupted run: `unknown`, with its sessions so far and their cost.
 
-    Its own are known by their names; `left` are those that its programs left.
+    Relight's own sessions are found by their names; `left` are those of other agents.
     """
-    sessions = [*find_sessions(store, key), *left]
+    sessions = [*find_sessions_named_after(store, key), *left]
     spent = add_figures(store, sessions)
-    return RunResult(
+    return JobResult(
         status="unknown",
         outcome="unknown",
         evidence=evidence,
@@ -78,45 +108,77 @@ def tell_cut_short(
     )
 
 
-def find_untold(store: Store) -> set[int]:
-    """The runs that were cut short, and of which nobody has told yet what they left."""
-    return {
-        note.run.id for note in find_notes(store.config.home) if store.query(ENDED, (note.run.id,))
-    }
+def find_uncollected(store: Store) -> set[int]:
+    """Interrupted runs whose sessions have not been collected yet."""
+    notes = find_notes(store.config.home)
+    return {note.run.id for note in notes if has_ended(store, note.run.id)}
 
 
-def find_sessions(store: Store, key: str) -> list[str]:
-    """The sessions of our own that a run has left so far, one an attempt."""
-    return [name for (name,) in store.query(LEFT, (key, key))]
+def collect_interrupted(store: Store, *, run_id: int | None = None) -> None:
+    """Collect the sessions of interrupted runs, or of one, and remove their notes.
 
-
-def _give_back(store: Store, holder: str) -> None:
-    """What a dead holder had claimed never began: its slot is due again, unless nobody wants it.
-
-    Whoever claims it next judges anew whether it has become too late.
+    A collection that fails is counted as a miss and not repeated.
     """
-    with store.transaction() as database:
-        rows = database.execute(
-            f"select job_id, scheduled_for, id from run where holder = ? and {OPEN}"
-            " and status = 'claimed'",
-            (holder,),
-        ).fetchall()
-        for job_id, slot, run_id in rows:
-            database.execute("delete from run where id = ?", (run_id,))
-            database.execute(
-                "update job set state = 'scheduled',"
-                " next_run_at = case when next_run_at < ?1 then next_run_at else ?1 end"
-                " where id = ?2 and state in ('scheduled', 'done')",
-                (slot, job_id),
-            )
+    home = store.config.home
+    if not find_uncollected(store):
+        return
+    # one process at a time, and once; where no file can be written, nothing is collected
+    with suppress(OSError), (home / FOLDER / "lock").open("a") as lock:
+        hold(lock.fileno())
+        uncollected = find_uncollected(store)
+        for note in find_notes(home):
+            if note.run.id in uncollected and run_id in (None, note.run.id):
+                record_safely(store, partial(_collect, note=note), wait_seconds=WAIT_SECONDS)
+                remove_notes(home, note.run.key)
 
 
-def lose(store: Store, run_id: int, holder: str, *, evidence: str) -> bool:
-    """Mark a run as `unknown` whose process died; False if the run had not even begun."""
-    rows = store.query("select key, status from run where id = ? and holder = ?", (run_id, holder))
-    for key, status in rows:
-        if status == "claimed":
-            return False
-        if status == "running":
-            _mark_lost(store, run_id, key, holder, evidence=evidence)
-    return True
+def _collect(store: Store, *, note: RunNote) -> None:
+    run = note.run
+    interrupted = find_interrupted_run(store, run.id)
+    if interrupted is None:
+        return
+    found = [
+        _find_left(store, program, prompt, next_at=interrupted.next_started_at)
+        for program, prompt in read_programs(store.config.home, run.key)
+    ]
+    reasons = (why for _, why in found if why)
+    evidence = [*json.loads(interrupted.outcome_evidence), *reasons]
+    left = [session for session, _ in found if session]
+    result = make_interrupted_result(store, run.key, evidence, left=left)
+    result = replace(
+        result,
+        attempts=max(result.attempts, len(found)),
+        finished_at=interrupted.finished_at,
+        model=note.model,
+        provider=note.provider,
+    )
+    # first the sessions: a skill's use is recorded in a session that belongs to this run
+    finish(store, run.id, result, holder=interrupted.holder)
+    from relight.work.jobs.skills import record_skills
+
+    record_skills(store, note, result)
+
+
+def _find_left(
+    store: Store, program: ProgramNote, prompt: str, *, next_at: int | None
+) -> tuple[str | None, str | None]:
+    """The session that a program left, or the reason why it is unknown."""
+    if program.is_over:
+        return program.session, None
+    # loaded late: reading other agents' files needs much code
+    from relight.work.jobs.sessions import SLACK_MS, find_left_session
+
+    ends = [program.until, round(time.time() * 1000)]
+    if next_at is not None:
+        # the next run has the same prompt
+        ends.append(next_at - 2 * SLACK_MS)
+    left = find_left_session(
+        store,
+        source=program.source,
+        key=program.key,
+        prompt=prompt,
+        started_at=program.started_at,
+        ended_at=min(ends),
+        environment={**os.environ, **program.places},
+    )
+    return left.name, left.note

@@ -1,7 +1,7 @@
-"""What a run has begun, noted in the home while it goes on.
+"""Notes of a run on disk while it goes on, for the case that its process is killed.
 
-A process that is killed tells nothing any more. Whoever finds its run cut short reads here which
-skills the agent was given, and by what the sessions of its attempts are known.
+A later process reads from them which skills the agent was given, and how to find the sessions of
+the run's attempts.
 """
 
 import shutil
@@ -14,89 +14,86 @@ from msgspec import Struct
 
 from relight.names import file_name
 from relight.sources import list_sources
-from relight.work.jobs.job import Run
+from relight.work.jobs.job import JobRun
 
 FOLDER = "runs"
 NOTE, PROGRAM, PROMPT = "note.json", "program.json", "prompt.md"
 
 
-class Note(Struct, frozen=True, kw_only=True):
-    """A run whose agent has begun: with which model, and which skills in which version."""
+class RunNote(Struct, frozen=True, kw_only=True):
+    """A run whose agent has begun: its model, and its skills with their versions."""
 
-    run: Run
+    run: JobRun
     model: str | None = None
     provider: str | None = None
     skills: list[tuple[str, str | None]] = []
 
 
-class Program(Struct, frozen=True, kw_only=True):
-    """A program at work: by what the session is known that it leaves, and which it was."""
+class ProgramNote(Struct, frozen=True, kw_only=True):
+    """A program at work, and how to find its session; `session` is set when it is found."""
 
     source: str | None
     key: str | None
     started_at: int
-    # it can have begun nothing after this
+    # the program's time limit: its session began before this
     until: int
     places: dict[str, str]
     is_over: bool = False
     session: str | None = None
 
 
-def note_run(home: Path, note: Note) -> None:
+def write_run_note(home: Path, note: RunNote) -> None:
     """Note that the agent of a run begins."""
-    _write(find_folder(home, note.run.key) / NOTE, note)
+    _write(find_run_folder(home, note.run.key) / NOTE, note)
 
 
-def note_program(folder: Path, program: Program) -> None:
-    """Note in a folder of its own what a program is doing, or what came of it."""
+def write_program_note(folder: Path, program: ProgramNote) -> None:
+    """Note a program's state in its scratch folder."""
     _write(folder / PROGRAM, program)
 
 
 def choose_places(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that say where agents keep sessions, out of a program's environment.
-
-    A later process, which looks for the program's session, may have other settings.
-    """
+    """The variables that say where agents store sessions; a later process may have others."""
     names = ["HOME", *(one.variable for one in list_sources().values() if one.variable)]
     return {name: environment[name] for name in names if name in environment}
 
 
-def is_noted(home: Path, key: str) -> bool:
-    """Whether the agent of a run has begun."""
-    return (find_folder(home, key) / NOTE).exists()
+def has_note(home: Path, key: str) -> bool:
+    """True if the agent of a run has begun."""
+    return (find_run_folder(home, key) / NOTE).exists()
 
 
-def find_notes(home: Path) -> list[Note]:
-    """The runs that have begun, and that nobody has put away."""
+def find_notes(home: Path) -> list[RunNote]:
+    """The notes of all runs that have begun and were not cleared away."""
     found = []
     for path in (home / FOLDER).glob(f"*/{NOTE}"):
         with suppress(OSError, msgspec.MsgspecError):
-            found.append(msgspec.json.decode(path.read_bytes(), type=Note))
+            found.append(msgspec.json.decode(path.read_bytes(), type=RunNote))
     return found
 
 
-def read_programs(home: Path, key: str) -> list[tuple[Program, str]]:
-    """The programs of a run's attempts, in their order, each with the prompt it was given."""
+def read_programs(home: Path, key: str) -> list[tuple[ProgramNote, str]]:
+    """The programs of a run's attempts in order, each with its prompt."""
     found = []
-    for path in find_folder(home, key).glob(f"*/{PROGRAM}"):
+    for path in find_run_folder(home, key).glob(f"*/{PROGRAM}"):
         with suppress(OSError, msgspec.MsgspecError):
-            program = msgspec.json.decode(path.read_bytes(), type=Program)
+            program = msgspec.json.decode(path.read_bytes(), type=ProgramNote)
             found.append((program, (path.parent / PROMPT).read_text("utf-8", "replace")))
     return sorted(found, key=lambda one: one[0].started_at)
 
 
-def remove_note(home: Path, key: str) -> None:
-    """Put away all that was noted of a run, once what came of it is written down."""
-    shutil.rmtree(find_folder(home, key), ignore_errors=True)
+def remove_notes(home: Path, key: str) -> None:
+    """Clear a run's notes away once its result is written."""
+    shutil.rmtree(find_run_folder(home, key), ignore_errors=True)
 
 
-def find_folder(home: Path, key: str) -> Path:
-    """Where a run's notes are, and what its programs are given in files."""
+def find_run_folder(home: Path, key: str) -> Path:
+    """The folder of a run's notes, and of the files for its programs."""
     return home / FOLDER / file_name(key)
 
 
 def _write(path: Path, value: Struct) -> None:
-    """Write a note whole or not at all: its reader may come at any moment."""
+    """Write a note atomically, since it may be read at any moment."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = path.with_suffix(".new")
     new.write_bytes(msgspec.json.encode(value))

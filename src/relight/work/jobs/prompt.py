@@ -1,15 +1,14 @@
-"""The prompt of a scheduled run: what the agent must know beyond what the person wrote.
+"""The prompt of a scheduled run: skills, rules for unattended work, script output, task.
 
-It is built when the model has been chosen, so that what it says of it is true; the choice itself
-sees only what the person wrote.
+It names the model and is built after the model was chosen; the choice depends on the task alone.
 """
 
 import re
 from collections.abc import Sequence
 
 from relight.judging.outcomes import SCRIPT_FAILED, SILENT
-from relight.work.jobs.documents import Skill
 from relight.work.jobs.scripts import ScriptResult
+from relight.work.jobs.skills import SkillDocument
 
 HINT = f"""\
 [SCHEDULED JOB]
@@ -27,31 +26,31 @@ RUNTIME: model={{model}} provider={{provider}}
 def build_prompt(
     prompt: str,
     *,
-    skills: Sequence[Skill] = (),
+    skills: Sequence[SkillDocument] = (),
     script: ScriptResult | None = None,
     model: str | None = None,
     provider: str | None = None,
 ) -> str:
-    """The skills' text, the hints for a scheduled job, what the script printed, and the prompt.
+    """The skills' text, the rules for a scheduled job, the script's output, and the prompt.
 
     >>> build_prompt("Tidy up.", model="gpt-5.1", provider="openai").splitlines()[-4:]
     ['RUNTIME: model=gpt-5.1 provider=openai', '[/SCHEDULED JOB]', '', 'Tidy up.']
     """
-    parts = [_tell_skill(skill) for skill in skills]
+    parts = [_format_skill(skill) for skill in skills]
     parts.append(HINT.format(model=_one_line(model), provider=_one_line(provider)))
     if script is not None:
-        parts.append(_tell_script(script))
+        parts.append(_format_script(script))
     parts.append(_clean(prompt))
     return "\n\n".join(part for part in parts if part)
 
 
-def _tell_skill(skill: Skill) -> str:
+def _format_skill(skill: SkillDocument) -> str:
     name, folder = _one_line(skill.name), _one_line(skill.folder)
     return f'<skill name="{name}" folder="{folder}">\n{_clean(skill.text)}\n</skill>'
 
 
-def _tell_script(script: ScriptResult) -> str:
-    """What the script printed, fenced so that nothing in it can end the fence."""
+def _format_script(script: ScriptResult) -> str:
+    """The script's output in a fence that it cannot close."""
     output, errors = _clean(script.output), _clean(script.errors)
     if script.failure is None:
         if not output:
@@ -73,7 +72,7 @@ def _fence(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Without null bytes, which no program's argument can hold."""
+    """The text without null bytes, which a program's argument cannot hold."""
     return text.replace("\0", "").strip()
 
 

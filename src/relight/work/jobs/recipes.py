@@ -1,4 +1,4 @@
-"""Agents' own programs as runners: the words that they need, from a table that people edit."""
+"""Other agents' programs as runners: their arguments, from the table `data/recipes.toml`."""
 
 import re
 import shlex
@@ -15,16 +15,17 @@ from relight.errors import RelightError
 
 PLACES = ("prompt", "prompt_file", "workdir", "usage_file", "session_id", "model")
 _PLACE = re.compile(r"\{(" + "|".join(PLACES) + r")\}")
-# the longest a single argument may be on Linux, with the byte that ends it
+# the longest single argument on Linux, with its final null byte
 ARGUMENT_BYTES = 128 << 10
 
 
 class Recipe(Struct, frozen=True, forbid_unknown_fields=True):
-    """One row of the table: how a program is asked once, and who reads its answer."""
+    """One row of the table: how a program runs once, and the format of its output."""
 
     name: str
     programs: list[str]
     source: str
+    # a name in `sources.printouts.READERS`
     reads: str
     mode: list[str]
     prompt: list[str] = []
@@ -34,34 +35,31 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True):
     session: list[str] = []
 
 
-class _Table(Struct, frozen=True, forbid_unknown_fields=True):
+class RecipeTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole table; a wrapper is a program that only starts another."""
+
     wrappers: list[str]
     recipe: list[Recipe]
 
 
-class Plan(Struct, frozen=True, kw_only=True):
-    """A command ready to be run: its words, what it is told, and the recipe it goes by."""
+class CommandPlan(Struct, frozen=True, kw_only=True):
+    """A command ready to run: its words, its standard input, and its recipe if it has one."""
 
     words: list[str]
-    told: str | None
+    standard_input: str | None
     recipe: Recipe | None
-    # the session is called what the words say
+    # the words set the session's id
     names_session: bool
 
 
 @cache
-def read_recipes() -> _Table:
+def read_recipes() -> RecipeTable:
     text = read_data("recipes.toml")
-    return msgspec.convert(tomllib.loads(text), _Table)
+    return msgspec.convert(tomllib.loads(text), RecipeTable)
 
 
 def find_recipe(command: Sequence[str]) -> tuple[Recipe, int] | None:
-    """The recipe of a command and the place of its program, also behind `env A=1` and its like.
-
-    >>> found = find_recipe(["env", "A=1", "/opt/bin/hermes", "-z"])
-    >>> found[0].name, found[1]
-    ('hermes', 2)
-    """
+    """The recipe of a command and the index of its program, also behind a wrapper (`env A=1`)."""
     table = read_recipes()
     for place, word in enumerate(command):
         name = PurePath(word).name
@@ -81,18 +79,18 @@ def plan_command(
     use_shell: bool = False,
     model: str | None = None,
     budget_usd: float | None = None,
-) -> Plan:
-    """The words to run, with the recipe's own added and all places filled in.
+) -> CommandPlan:
+    """The words to run, with the recipe's options added and all places filled in.
 
-    Where the command has no place for the prompt it is told on standard input. A shell's line
-    gets every value quoted, so that no prompt can become a command.
+    A command without a place for the prompt gets it on standard input. In a shell's line every
+    value is quoted, so that no prompt can become a command.
     """
     words = list(command)
     found = None if use_shell else find_recipe(words)
     if found:
         words = _complete(words, *found, model=model, budget_usd=budget_usd)
     places = set(_find_places(words))
-    told = None if places & {"prompt", "prompt_file"} else values["prompt"]
+    standard_input = None if places & {"prompt", "prompt_file"} else values["prompt"]
     if use_shell:
         quoted = {name: shlex.quote(value) for name, value in values.items()}
         words = ["/bin/sh", "-c", _fill(words[0], quoted)]
@@ -101,18 +99,18 @@ def plan_command(
     if max(len(word.encode("utf-8", "replace")) for word in words) >= ARGUMENT_BYTES:
         raise RelightError(
             f"the prompt is longer than the {ARGUMENT_BYTES >> 10} KB that an argument may have",
-            "give it with {prompt_file}, or leave {prompt} out to give it on standard input",
+            "use {prompt_file}, or leave {prompt} out for standard input",
         )
-    return Plan(
+    return CommandPlan(
         words=words,
-        told=told,
+        standard_input=standard_input,
         recipe=found[0] if found else None,
         names_session="session_id" in places,
     )
 
 
 def can_choose_model(command: Sequence[str], *, use_shell: bool = False) -> bool:
-    """Whether a model named for a command reaches the program that it runs."""
+    """True if the job's model reaches the command's program."""
     found = None if use_shell else find_recipe(command)
     return "model" in _find_places(command) or bool(found and found[0].model)
 
@@ -120,7 +118,7 @@ def can_choose_model(command: Sequence[str], *, use_shell: bool = False) -> bool
 def _complete(
     words: list[str], recipe: Recipe, place: int, *, model: str | None, budget_usd: float | None
 ) -> list[str]:
-    """Add what a recipe needs and the command lacks, right behind the program or its mode."""
+    """Add the recipe's options that the command lacks, right behind the program or its mode."""
     given = {word.partition("=")[0] for word in words[place + 1 :]}
     if not given & set(recipe.mode):
         words = [*words[: place + 1], recipe.mode[0], *words[place + 1 :]]
@@ -137,7 +135,7 @@ def _complete(
         is_chosen = "{session_id}" in option and given & set(recipe.session)
         if option[0] not in given and not is_chosen:
             added += option
-    # a mode that is a word of its own has its options behind it
+    # the options of a subcommand stand behind it
     own = next((n for n, word in enumerate(words) if n > place and word in recipe.mode), place)
     behind = place if words[own].startswith("-") else own
     return [*words[: behind + 1], *added, *words[behind + 1 :]]
@@ -148,5 +146,5 @@ def _find_places(words: Sequence[str]) -> list[str]:
 
 
 def _fill(word: str, values: Mapping[str, str]) -> str:
-    """Fill the places in one go: what is filled in is never looked at again."""
+    """Fill all places in one pass, so that filled-in text is never expanded again."""
     return _PLACE.sub(lambda found: values.get(found[1], found[0]), word)

@@ -1,173 +1,203 @@
-"""The jobs that are kept in the store: added, found, paused, resumed, removed."""
+"""The store's own jobs: add, find, describe, pause, resume, remove."""
 
 from collections.abc import Collection, Sequence
-from typing import Any, Literal
+from itertools import islice
+from typing import Literal
 
 import msgspec
 
 from relight.errors import MissingError, RelightError
 from relight.ids import row_id
 from relight.store import Store
-from relight.work.jobs.job import Job, check_job
-from relight.work.jobs.schedules import Schedule, find_next, read_schedule
+from relight.store.jobs import (
+    JobRow,
+    OwnJob,
+    find_foreign_name,
+    find_own_job,
+    read_own_definitions,
+    replace_job,
+    set_job_state,
+)
+from relight.times import write_time
+from relight.work.jobs.job import JobDefinition, JobFields, check_job
+from relight.work.jobs.schedules import Schedule, find_next, format_moment, read_schedule
 
 SOURCE = "relight"
+TIMES = 3
 JobState = Literal["scheduled", "paused", "done", "removed"]
-# What was there of a removed job makes way; its runs stay.
-WRITE = """
-    insert or replace into job (id, source, key, name, schedule, prompt, skills, model, provider,
-        script, state, created_at, next_run_at, definition)
-    values (?, 'relight', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
+
+
+class JobDescription(JobFields, frozen=True, kw_only=True):
+    """All settings of a job, its schedule in words, its state, and the next times it is due."""
+
+    job: str
+    schedule_words: str
+    state: str
+    created_at: str | None
+    next_run_at: str | None
+    next_times: list[str | None]
+    next_times_told: list[str]
 
 
 def job_id(name: str) -> int:
     return row_id("job", SOURCE, name)
 
 
-def schedule_of(job: Job, timezone: str) -> Schedule:
-    """When a job is due; `timezone` is the store's, for a job that has none of its own."""
+def schedule_of(job: JobDefinition, timezone: str) -> Schedule:
+    """The schedule of a job; `timezone` is the store's, used if the job names none."""
     zone = job.timezone or timezone
     return read_schedule(job.schedule, timezone=zone, made_at=job.created_at or 0)
 
 
-def add_job(store: Store, job: Job, *, now: int, replace: bool = False) -> None:
-    """Keep a job. One that is there already is only replaced when told so."""
+def add_job(store: Store, job: JobDefinition, *, now: int, replace: bool = False) -> None:
+    """Store a job; raise if there is one of that name and `replace` is False."""
     add_jobs(store, [job], now=now, replace=replace)
 
 
 def add_jobs(
     store: Store,
-    jobs: Sequence[Job],
+    jobs: Sequence[JobDefinition],
     *,
     now: int,
     replace: bool = False,
     paused: Collection[str] = (),
 ) -> None:
-    """Keep all of these jobs or, if one of them cannot be, none; those named `paused` as such.
+    """Store all of these jobs, or none if one of them is invalid; those in `paused` as paused.
 
-    A replaced job keeps its history, its state and the moment it was made.
+    A replaced job keeps its history, its state and its time of creation.
     """
     with store.transaction() as database:
         for job in jobs:
-            row = database.execute(
-                "select state, created_at from job where id = ? and state <> 'removed'",
-                (job_id(job.name),),
-            ).fetchone()
-            if row is not None and not replace:
+            before = find_own_job(store, job_id(job.name))
+            if before is not None and not replace:
                 hint = "`relight job edit` changes it"
-                raise RelightError(f"there is a job {job.name} already", hint)
-            made_at = row[1] if row else now
-            kept = check_job(msgspec.structs.replace(job, created_at=made_at))
-            due = find_next(schedule_of(kept, store.timezone), now)
+                raise RelightError(f"the job {job.name} already exists", hint)
+            checked = check_job(
+                msgspec.structs.replace(job, created_at=before.created_at if before else now)
+            )
+            due = find_next(schedule_of(checked, store.timezone), now)
             if due is None:
                 raise RelightError(
                     f"the schedule {job.schedule!r} of {job.name} lies in the past",
-                    "name a time that is to come",
+                    "give it a time in the future",
                 )
-            is_paused = job.name in paused or (row is not None and row[0] == "paused")
-            state: JobState = "paused" if is_paused else "scheduled"
-            database.execute(WRITE, _row(kept, state=state, due=None if is_paused else due))
+            is_paused = job.name in paused or (before is not None and before.state == "paused")
+            replace_job(
+                database,
+                _make_row(
+                    checked,
+                    state="paused" if is_paused else "scheduled",
+                    due=None if is_paused else due,
+                ),
+            )
 
 
-def _row(job: Job, *, state: JobState, due: int | None) -> tuple[Any, ...]:
-    return (
-        job_id(job.name),
-        job.name,
-        job.name,
-        job.schedule,
-        job.prompt,
-        msgspec.json.encode(job.skills).decode(),
-        job.model,
-        job.provider,
-        job.script,
-        state,
-        job.created_at,
-        due,
-        msgspec.json.encode(job).decode(),
+def _make_row(job: JobDefinition, *, state: JobState, due: int | None) -> JobRow:
+    return JobRow(
+        id=job_id(job.name),
+        source=SOURCE,
+        key=job.name,
+        name=job.name,
+        schedule=job.schedule,
+        prompt=job.prompt,
+        skills=msgspec.json.encode(job.skills).decode(),
+        model=job.model,
+        provider=job.provider,
+        script=job.script,
+        state=state,
+        created_at=job.created_at,
+        next_run_at=due,
+        definition=msgspec.json.encode(job).decode(),
     )
 
 
-def find_job(store: Store, name: str) -> Job:
-    """The job of that name; one of another agent's scheduler is not ours to run or change."""
-    return _read_one(store, name)[0]
+def find_job(store: Store, name: str) -> JobDefinition:
+    """Return the job of that name; raise if it is unknown or another scheduler's."""
+    return decode_job(_find_row(store, name).definition)
 
 
 def find_state(store: Store, name: str) -> tuple[JobState, int | None]:
     """The state of a job, and when it is due next."""
-    _, state, due = _read_one(store, name)
-    return state, due
+    row = _find_row(store, name)
+    return row.state, row.next_run_at  # type: ignore[return-value]
 
 
-def _read_one(store: Store, name: str) -> tuple[Job, JobState, int | None]:
-    rows = store.query(
-        "select definition, state, next_run_at from job where id = ? and state <> 'removed'",
-        (job_id(name),),
-    )
-    if rows:
-        definition, state, due = rows[0]
-        return decode_job(definition), state, due
-    foreign = store.query(
-        "select full_name from job where source <> 'relight' and ? in (full_name, key, name)",
-        (name,),
-    )
-    if foreign:
+def _find_row(store: Store, name: str) -> OwnJob:
+    if found := find_own_job(store, job_id(name)):
+        return found
+    if foreign := find_foreign_name(store, name):
         raise RelightError(
-            f"the job {foreign[0][0]} belongs to another scheduler",
-            "Relight shows its runs (`relight job history`); change it where it was made",
+            f"the job {foreign} belongs to another scheduler",
+            "Relight shows its runs (`relight job history`); change it in its own scheduler",
         )
     raise MissingError(f"there is no job {name!r}", "`relight job list` shows them")
 
 
-def decode_job(definition: str) -> Job:
-    return msgspec.json.decode(definition, type=Job)
+def decode_job(definition: str) -> JobDefinition:
+    return msgspec.json.decode(definition, type=JobDefinition)
 
 
-def read_own_jobs(store: Store) -> list[Job]:
-    """All jobs of our own, by name."""
-    rows = store.query(
-        "select definition from job where source = 'relight' and state <> 'removed' order by key"
-    )
-    return [decode_job(definition) for (definition,) in rows]
+def read_own_jobs(store: Store) -> list[JobDefinition]:
+    """All own jobs, by name."""
+    return [decode_job(row.definition) for row in read_own_definitions(store)]
 
 
 def find_paused(store: Store) -> set[str]:
-    """The names of our own jobs that are paused."""
-    rows = store.query("select key from job where source = 'relight' and state = 'paused'")
-    return {name for (name,) in rows}
+    """The names of the own jobs that are paused."""
+    return {row.key for row in read_own_definitions(store) if row.state == "paused"}
 
 
-def is_past(store: Store, job: Job, *, now: int) -> bool:
-    """Whether a job has no more times to come."""
+def is_past(store: Store, job: JobDefinition, *, now: int) -> bool:
+    """True if a job has no slot in the future."""
     return find_next(schedule_of(job, store.timezone), now) is None
 
 
+def describe_job(store: Store, name: str, *, now: int) -> JobDescription:
+    """All that is set of a job, with its next three slots."""
+    row = _find_row(store, name)
+    job, due = decode_job(row.definition), row.next_run_at
+    zone = job.timezone or store.timezone
+    schedule = schedule_of(job, zone)
+    slots: list[int] = []
+    if due is not None:
+        first = [due] if due > now else []
+        slots = [*first, *islice(schedule.slots(max(due, now)), TIMES - len(first))]
+    settings = msgspec.structs.asdict(job)
+    del settings["created_at"]
+    return JobDescription(
+        **{**settings, "timezone": zone},
+        job=job.name,
+        schedule_words=schedule.words,
+        state=row.state,
+        created_at=write_time(job.created_at),
+        next_run_at=write_time(due),
+        next_times=[write_time(slot) for slot in slots],
+        next_times_told=[format_moment(slot, zone) for slot in slots],
+    )
+
+
 def pause_job(store: Store, name: str) -> None:
-    """No run begins any more until it is resumed; one that runs goes on."""
-    _read_one(store, name)
+    """Begin no more runs of a job until it is resumed; one that is running continues."""
     _set_state(store, name, "paused", None)
 
 
 def resume_job(store: Store, name: str, *, now: int) -> int:
-    """Go on with the next slot; what was due meanwhile was not wanted. Gives when that is."""
-    job = find_job(store, name)
-    due = find_next(schedule_of(job, store.timezone), now)
+    """Schedule a paused job from its next slot on; return that slot."""
+    due = find_next(schedule_of(find_job(store, name), store.timezone), now)
     if due is None:
         raise RelightError(
-            f"the job {name} has no more times to come", "give it others with `relight job edit`"
+            f"the job {name} is never due again", "`relight job edit` gives it another schedule"
         )
     _set_state(store, name, "scheduled", due)
     return due
 
 
 def remove_job(store: Store, name: str) -> None:
-    """The job is gone; its runs stay in the history."""
-    _read_one(store, name)
+    """Remove a job; its runs stay in the history."""
     _set_state(store, name, "removed", None)
 
 
 def _set_state(store: Store, name: str, state: JobState, due: int | None) -> None:
+    found = _find_row(store, name)
     with store.transaction() as database:
-        database.execute(
-            "update job set state = ?, next_run_at = ? where id = ?", (state, due, job_id(name))
-        )
+        set_job_state(database, found.id, state, due)

@@ -1,4 +1,4 @@
-"""A run's attempts: tried again after failures that may pass, while there is time and money."""
+"""The attempts of a run: repeated after temporary failures, while there is time and money."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -7,29 +7,28 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.model import Failure
-from relight.models.retrying import choose_wait_seconds
 from relight.store import Store
-from relight.work.jobs.figures import Figures, add_figures, total_figures
-from relight.work.jobs.runners import Ran
+from relight.work.jobs.runners import AttemptResult
+from relight.work.jobs.spending import Figures, add_figures, total_figures
 
-# an attempt, given the seconds that it may take and the dollars that were spent before it
-Attempt = Callable[[float, float], Ran]
+# one attempt, given its time limit in seconds and the dollars spent by the attempts before
+Attempt = Callable[[float, float], AttemptResult]
 
 
-class Tried(Struct, frozen=True, kw_only=True):
-    """What came of each attempt, and what is to be said of those before the last."""
+class Attempts(Struct, frozen=True, kw_only=True):
+    """The results of all attempts, and notes about those before the last."""
 
-    attempts: list[Ran]
+    results: list[AttemptResult]
     notes: list[str]
 
     @property
-    def ran(self) -> Ran:
-        """The last one, which counts."""
-        return self.attempts[-1]
+    def last(self) -> AttemptResult:
+        """The attempt that counts."""
+        return self.results[-1]
 
     @property
     def sessions(self) -> list[str]:
-        return [ran.session for ran in self.attempts if ran.session]
+        return [result.session for result in self.results if result.session]
 
 
 def try_run(
@@ -39,46 +38,47 @@ def try_run(
     max_attempts: int,
     deadline: float,
     sleep: Callable[[float], None] = time.sleep,
-) -> Tried:
-    """Attempt a run until it ends well, its failure is no passing one, or it has had its share.
+) -> Attempts:
+    """Repeat an attempt until it succeeds, a retry cannot help, or the limits are reached.
 
-    `deadline` is a moment of the steady clock.
+    `deadline` is a time of the monotonic clock.
     """
-    attempts: list[Ran] = []
+    results: list[AttemptResult] = []
     notes: list[str] = []
     while True:
-        spent = count_spent(store, attempts).known_nanos / 1e9
-        ran = attempt(max(deadline - time.monotonic(), 0.0), spent)
-        attempts.append(ran)
-        count = len(attempts)
-        failure = ran.failure
-        if failure is None or not can_pass(failure, count) or count >= max_attempts:
+        spent = count_spent(store, results).known_nanos / 1e9
+        result = attempt(max(deadline - time.monotonic(), 0.0), spent)
+        results.append(result)
+        count = len(results)
+        failure = result.failure
+        if failure is None or not can_retry(failure, count) or count >= max_attempts:
             break
+        from relight.models.retrying import choose_wait_seconds
+
         wait = choose_wait_seconds(failure, count, asked_seconds=failure.backoff_seconds)
         if time.monotonic() + wait >= deadline:
             notes.append(f"no time is left to wait {wait:.1f} s and try again")
             break
-        notes.append(f"attempt {count} failed: {ran.ended_by}; tried again after {wait:.1f} s")
+        notes.append(f"attempt {count} failed: {result.ended_by}; tried again after {wait:.1f} s")
         sleep(wait)
-    return Tried(attempts=attempts, notes=notes)
+    return Attempts(results=results, notes=notes)
 
 
-def can_pass(failure: Failure, count: int) -> bool:
-    """Whether trying again may help after so many attempts; what nobody knows gets one more."""
+def can_retry(failure: Failure, count: int) -> bool:
+    """True if a retry may help after so many attempts; an unknown failure gets one more."""
     if failure.category == "unknown":
         return count <= failure.max_retries
     return failure.should_retry
 
 
-def count_spent(store: Store, attempts: Sequence[Ran]) -> Figures:
-    """What attempts have spent: as the session of each tells it, else as its program does."""
-    return total_figures(_count_one(store, ran) for ran in attempts)
+def count_spent(store: Store, results: Sequence[AttemptResult]) -> Figures:
+    """Cost and tokens of attempts: from the session of each, else as its program reports."""
+    return total_figures(_count_one(store, result) for result in results)
 
 
-def _count_one(store: Store, ran: Ran) -> Figures:
-    found = add_figures(store, [ran.session]) if ran.session else Figures()
-    if found.cost_nanos is not None or ran.cost_nanos is None:
-        return replace(found, usage=found.usage or ran.usage)
-    return Figures(
-        cost_nanos=ran.cost_nanos, known_nanos=ran.cost_nanos, usage=found.usage or ran.usage
-    )
+def _count_one(store: Store, result: AttemptResult) -> Figures:
+    found = add_figures(store, [result.session]) if result.session else Figures()
+    usage = found.usage or result.usage
+    if found.cost_nanos is not None or result.cost_nanos is None:
+        return replace(found, usage=usage)
+    return Figures(cost_nanos=result.cost_nanos, known_nanos=result.cost_nanos, usage=usage)

@@ -1,141 +1,201 @@
-"""One run of a job from beginning to end: prepared, prompted, tried, judged and closed."""
+"""One run of a job from start to end: prepare, prompt, attempt, judge, deliver.
+
+A worker calls `execute_run` for a claimed run. `retry.try_run` makes the attempts, each of which is
+one call of a function in `runners`.
+"""
 
 import logging
 import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from relight.config import Config
 from relight.errors import RefusedError, RelightError
+from relight.judging.outcomes import SILENT
 from relight.model import Outcome
+from relight.redact import redact_text
 from relight.store import Store
 from relight.store.misses import record_safely
-from relight.work.agent.limits import Budget
-from relight.work.jobs.closing import Done, Status, close_run, make_note
-from relight.work.jobs.job import Job, Run, RunResult, name_run
-from relight.work.jobs.notes import find_folder, is_noted, note_run
-from relight.work.jobs.outcome import judge_run
-from relight.work.jobs.preparing import Prepared, Task, prepare_run
+from relight.times import write_time
+from relight.work.jobs.answers import (
+    RunFacts,
+    deliver,
+    format_message,
+    format_page,
+    hide_secrets,
+    is_silent,
+    write_answer,
+)
+from relight.work.jobs.job import Delivery, JobDefinition, JobResult, JobRun, run_variables
+from relight.work.jobs.notes import RunNote, find_run_folder, has_note, write_run_note
+from relight.work.jobs.preparation import Prepared, Route, RunTask, prepare_run
 from relight.work.jobs.prompt import build_prompt
-from relight.work.jobs.retry import try_run
-from relight.work.jobs.runners import Ran, run_chat, run_command
+from relight.work.jobs.retry import Attempts, count_spent, try_run
+from relight.work.jobs.runners import AttemptResult, find_failures, run_chat, run_command
 from relight.work.jobs.scripts import ScriptResult, run_script
+from relight.work.jobs.skills import record_skills
 from relight.work.run_spec import RunSpec
 
 logger = logging.getLogger("relight")
 
 
+class RunEnd(Struct, frozen=True, kw_only=True):
+    """The end of a run's work, before its answer is written and delivered.
+
+    Without `prepared` the run was refused or failed in its preparation.
+    """
+
+    status: Literal["completed", "failed", "refused"]
+    judged: Outcome
+    attempts: Attempts | None = None
+    prepared: Prepared | None = None
+    is_skipped: bool = False
+    # the agent received its prompt
+    has_begun: bool = False
+
+    @property
+    def last(self) -> AttemptResult:
+        return self.attempts.last if self.attempts else AttemptResult()
+
+    @property
+    def sessions(self) -> list[str]:
+        return self.attempts.sessions if self.attempts else []
+
+
 def execute_run(
     store: Store,
-    job: Job,
-    run: Run,
+    job: JobDefinition,
+    run: JobRun,
     *,
     config: Config,
     clock: Callable[[], float] = time.time,
     environment: Mapping[str, str] | None = None,
     sleep: Callable[[float], None] = time.sleep,
-) -> RunResult:
-    """Do the work of one run; that it fails is its result, and never an exception."""
-    task = Task(
+) -> JobResult:
+    """Do the work of one run; a failure is a result, never an exception."""
+    given = os.environ if environment is None else environment
+    task = RunTask(
         store=store,
         job=job,
         run=run,
         config=config,
         clock=clock,
-        environment={
-            **(os.environ if environment is None else environment),
-            **name_run(config.home, run.key),
-        },
+        environment={**given, **run_variables(config.home, run.key)},
         sleep=sleep,
     )
-    done = _do(task)
+    end = _work(task)
     try:
-        return close_run(task, done)
-    except Exception as error:  # noqa: BLE001 - what the run came to is known, and must be told
+        return _close(task, end)
+    except Exception as error:  # noqa: BLE001 - the outcome is known, and must be returned
         logger.warning("the run %s could not be closed: %s", run.key, error)
-        return RunResult(
-            status=done.status,
-            outcome=done.judged.outcome,
-            evidence=[*done.judged.evidence, f"it could not be closed: {error}"],
-            attempts=len(done.tried.attempts) if done.tried else 0,
-            session=done.sessions[-1] if done.sessions else None,
-            earlier=done.sessions[:-1],
+        return JobResult(
+            status=end.status,
+            outcome=end.judged.outcome,
+            evidence=[*end.judged.evidence, f"it could not be closed: {error}"],
+            attempts=len(end.attempts.results) if end.attempts else 0,
+            session=end.sessions[-1] if end.sessions else None,
+            earlier=end.sessions[:-1],
         )
 
 
-def _do(task: Task) -> Done:
+def _work(task: RunTask) -> RunEnd:
+    """Prepare the run, run the job's script, attempt the work, and judge it."""
     prepared, deadline = None, time.monotonic() + task.job.timeout_seconds
     try:
         prepared = prepare_run(task)
-        return _work(task, prepared, deadline=deadline)
+        script = _run_script(task, prepared, seconds=deadline - time.monotonic())
+        is_skipped = script is not None and not script.failure and not script.wakes_agent
+        attempts = None
+        # the checks or the script may have used all the time
+        if not is_skipped and time.monotonic() < deadline:
+            attempts = _attempt(task, prepared, script, deadline=deadline)
     except RefusedError as error:
         return _give_up(task, prepared, error, status="refused")
     except RelightError as error:
         return _give_up(task, prepared, error)
-    except Exception as error:  # whatever broke a run, it must be told as one that failed
+    except Exception as error:  # any other error fails the run as well
         logger.exception("the run %s broke", task.run.key)
         return _give_up(task, prepared, RelightError(f"{type(error).__name__}: {error}"))
+    judged = judge_run(attempts.last if attempts else None, script)
+    notes = attempts.notes if attempts else []
+    return RunEnd(
+        status="completed" if judged.outcome == "success" else "failed",
+        judged=Outcome(judged.outcome, [*judged.evidence, *notes]),
+        attempts=attempts,
+        prepared=prepared,
+        is_skipped=is_skipped,
+        has_begun=attempts is not None,
+    )
 
 
 def _give_up(
-    task: Task, prepared: Prepared | None, error: RelightError, *, status: Status = "failed"
-) -> Done:
+    task: RunTask,
+    prepared: Prepared | None,
+    error: RelightError,
+    *,
+    status: Literal["failed", "refused"] = "failed",
+) -> RunEnd:
     hint = [error.hint] if error.hint else []
-    return Done(
+    return RunEnd(
         status=status,
         judged=Outcome("failure", [error.message, *hint]),
         prepared=prepared,
-        has_begun=is_noted(task.config.home, task.run.key),
+        has_begun=has_note(task.config.home, task.run.key),
     )
 
 
-def _work(task: Task, prepared: Prepared, *, deadline: float) -> Done:
-    job = task.job
-    script: ScriptResult | None = None
-    if job.script is not None:
-        script = run_script(
-            task.config.home,
-            job.script,
-            folder=prepared.folder,
-            seconds=deadline - time.monotonic(),
-            environment=task.environment,
-        )
-    is_skipped = script is not None and not script.failure and not script.wakes_agent
-    tried = None
-    # the checks or the script may have taken all the time
-    if not is_skipped and time.monotonic() < deadline:
-        prompt = build_prompt(
-            job.prompt,
-            skills=prepared.skills,
-            script=script,
-            model=prepared.route.model,
-            provider=prepared.route.provider,
-        )
-        note = make_note(task, prepared)
-        record_safely(task.store, lambda store: note_run(store.config.home, note))
-        tried = try_run(
-            task.store,
-            lambda seconds, spent: attempt_run(task, prepared, prompt, seconds, spent),
-            max_attempts=job.max_attempts,
-            deadline=deadline,
-            sleep=task.sleep,
-        )
-    judged = judge_run(tried.ran if tried else None, script)
-    return Done(
-        status="completed" if judged.outcome == "success" else "failed",
-        judged=Outcome(judged.outcome, [*judged.evidence, *(tried.notes if tried else ())]),
-        tried=tried,
-        prepared=prepared,
-        is_skipped=is_skipped,
-        has_begun=tried is not None,
+def _run_script(task: RunTask, prepared: Prepared, *, seconds: float) -> ScriptResult | None:
+    if task.job.script is None:
+        return None
+    return run_script(
+        task.config.home,
+        task.job.script,
+        folder=prepared.folder,
+        seconds=seconds,
+        environment=task.environment,
     )
 
 
-def attempt_run(
-    task: Task, prepared: Prepared, prompt: str, seconds: float, spent_usd: float
-) -> Ran:
-    """Let the job's runner work on the prompt once, with what is left of time and money."""
+def _attempt(
+    task: RunTask, prepared: Prepared, script: ScriptResult | None, *, deadline: float
+) -> Attempts:
+    """Build the prompt, note that the agent begins, and run it with retries."""
+    prompt = build_prompt(
+        task.job.prompt,
+        skills=prepared.skills,
+        script=script,
+        model=prepared.route.model,
+        provider=prepared.route.provider,
+    )
+    note = _make_note(task, prepared)
+    record_safely(task.store, lambda store: write_run_note(store.config.home, note))
+    return try_run(
+        task.store,
+        lambda seconds, spent: _run_agent(task, prepared, prompt, seconds, spent),
+        max_attempts=task.job.max_attempts,
+        deadline=deadline,
+        sleep=task.sleep,
+    )
+
+
+def _make_note(task: RunTask, prepared: Prepared) -> RunNote:
+    return RunNote(
+        run=task.run,
+        model=prepared.route.model,
+        provider=prepared.route.provider,
+        skills=[(skill.name, skill.version) for skill in prepared.skills],
+    )
+
+
+def _run_agent(
+    task: RunTask, prepared: Prepared, prompt: str, seconds: float, spent_usd: float
+) -> AttemptResult:
+    """Run the job's runner once, with the time and money that are left."""
     job, route, limit = task.job, prepared.route, prepared.allowance.cost_usd
     left = None if limit is None else max(limit - spent_usd, 0.0)
     if job.runner == "command":
@@ -149,8 +209,10 @@ def attempt_run(
             seconds=seconds,
             budget_usd=left,
             environment=task.environment,
-            scratch=find_folder(task.config.home, task.run.key) / secrets.token_hex(4),
+            scratch=find_run_folder(task.config.home, task.run.key) / secrets.token_hex(4),
         )
+    from relight.work.agent.limits import Budget
+
     assert route.model is not None
     spec = RunSpec(
         model=route.model,
@@ -161,7 +223,125 @@ def attempt_run(
         tools=prepared.allowance.tools,
         folder=prepared.folder,
         budget=Budget(cost_usd=left, seconds=seconds),
-        # if the run is cut short, its session is found by this name
+        # the session of an interrupted run is found by this name
         session_id=f"{task.run.key}-{secrets.token_hex(2)}",
     )
     return run_chat(task.store, prompt, spec)
+
+
+def judge_run(result: AttemptResult | None, script: ScriptResult | None = None) -> Outcome:
+    """Success or failure of a run with its evidence, the deciding piece first.
+
+    A failed script fails the run, however politely the agent reports it. Without a `result` the
+    agent never began: the script skipped it, or no time was left.
+
+    >>> judge_run(AttemptResult(answer="[SCRIPT_FAILED]: no disk")).outcome
+    'failure'
+    >>> judge_run(AttemptResult(answer="[SILENT]")).evidence
+    ['the answer is [SILENT]: nothing to report']
+    """
+    failures = []
+    if script is not None and script.failure:
+        failures.append(f"the job's script failed: {script.failure}")
+    if result is not None:
+        failures = [*find_failures(result), *failures]
+    elif script is None or script.wakes_agent:
+        failures.append("its time was over before the agent could begin")
+    others = list(result.evidence) if result else []
+    if failures:
+        return Outcome("failure", [*failures, *others])
+    if result is None:
+        return Outcome("success", ["the job's script said that the agent need not be woken"])
+    if is_silent(result.answer):
+        return Outcome("success", [f"the answer is {SILENT}: nothing to report", *others])
+    return Outcome("success", others or ["it ended with an answer"])
+
+
+def _close(task: RunTask, end: RunEnd) -> JobResult:
+    """Write the answer's file, record the skills' uses, and deliver; errors change no outcome."""
+    result = _sum_up(task, end)
+    facts, warnings = _list_facts(task, result), _find_warnings(task, end, result)
+    answer_file = None
+    try:
+        # an agent that was not woken has no answer
+        if not end.is_skipped:
+            page, at = format_page(asdict(facts), result.answer), task.run.started_at / 1000
+            answer_file = write_answer(task.config.home, task.job.name, page, at=at)
+    except OSError as error:
+        warnings.append(f"the answer could not be kept: {error}")
+    if end.prepared is not None and end.has_begun:
+        record_skills(task.store, _make_note(task, end.prepared), result)
+    delivery = _send(task, end, facts, result.answer, is_written=answer_file is not None)
+    return replace(result, answer_file=answer_file, delivery=delivery, warnings=warnings)
+
+
+def _sum_up(task: RunTask, end: RunEnd) -> JobResult:
+    """Outcome and cost of a run, without secrets."""
+    key = task.store.redaction_key
+    route = end.prepared.route if end.prepared else Route()
+    results = end.attempts.results if end.attempts else []
+    spent = count_spent(task.store, results)
+    return JobResult(
+        status=end.status,
+        outcome=end.judged.outcome,
+        evidence=[redact_text(text, key=key) for text in end.judged.evidence],
+        attempts=len(results),
+        session=end.sessions[-1] if end.sessions else None,
+        earlier=end.sessions[:-1],
+        finished_at=round(task.clock() * 1000),
+        model=end.last.model or route.model,
+        provider=end.last.provider or route.provider,
+        # an agent that never began costs nothing
+        cost_nanos=spent.cost_nanos if end.has_begun else 0,
+        usage=spent.usage,
+        answer=redact_text(end.last.answer, key=key) if end.last.answer else None,
+    )
+
+
+def _list_facts(task: RunTask, result: JobResult) -> RunFacts:
+    return RunFacts(
+        job=task.job.name,
+        run_id=task.run.key,
+        outcome=result.outcome,
+        evidence=result.evidence,
+        scheduled_for=write_time(task.run.scheduled_for),
+        started_at=write_time(task.run.started_at),
+        finished_at=write_time(result.finished_at),
+        model=result.model,
+        session_id=result.session,
+        cost_usd=None if result.cost_nanos is None else result.cost_nanos / 1e9,
+    )
+
+
+def _find_warnings(task: RunTask, end: RunEnd, result: JobResult) -> list[str]:
+    if end.prepared is None:
+        return []
+    allowance = end.prepared.allowance
+    warnings = list(allowance.warnings)
+    cost, limit = result.cost_nanos, task.job.budget_usd
+    if end.attempts is not None and allowance.cost_usd is not None and cost is None:
+        warnings.append("what it cost is not known: no budget could hold it")
+    if limit is not None and (cost or 0) / 1e9 > limit:
+        spent = (cost or 0) / 1e9
+        warnings.append(f"it cost ${spent:.4f}, more than its budget of ${limit:g}")
+    return warnings
+
+
+def _send(
+    task: RunTask, end: RunEnd, facts: RunFacts, answer: str | None, *, is_written: bool
+) -> Delivery:
+    """Deliver the answer, or the reasons of a failure; suppressed if there is nothing to report."""
+    to = task.job.deliver
+    if end.is_skipped or (end.status == "completed" and is_silent(answer)):
+        return Delivery(to=hide_secrets(to), status="suppressed", attempts=0)
+    if to == "file":
+        why = None if is_written else "the answer could not be kept"
+        return Delivery(to=to, status="delivered" if is_written else "failed", error=why)
+    return deliver(
+        to,
+        format_message(facts, answer),
+        facts={**asdict(facts), "answer": answer},
+        folder=end.prepared.folder if end.prepared else task.config.home,
+        environment=task.environment,
+        sleep=task.sleep,
+    )

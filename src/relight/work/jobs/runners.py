@@ -1,49 +1,47 @@
-"""The two ways to let an agent work: our own loop, or any program that runs one.
+"""The two runners: Relight's own agent, and any program that runs another agent.
 
-Neither needs a job: whoever has a prompt can call them. What fails is told in what they give;
-only what keeps this thread from going on, such as Ctrl-C, is raised.
+Neither needs a job. A failure is part of what they return; they raise only what must end this
+thread, such as Ctrl-C.
 """
 
 import os
+import re
 import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.errors import RelightError
 from relight.ids import row_id
-from relight.intake.recorder import name_session
-from relight.judging.failures import classify_error, read_kinds
+from relight.judging.failures import classify_error, find_failure_phrase, read_kinds
+from relight.judging.outcomes import SCRIPT_FAILED
 from relight.model import Failure, Usage
 from relight.prices import reported_cost
 from relight.sources.printouts import READERS, Printout
 from relight.store import Store
-from relight.work.agent.loop import OnEvent
-from relight.work.agent.session import run_prompt
-from relight.work.jobs.joining import Left, find_left
-from relight.work.jobs.notes import PROMPT, Program, choose_places, note_program
-from relight.work.jobs.recipes import plan_command
-from relight.work.processes import Ended, run_process
+from relight.store.runs import find_last_failure, find_session_start
+from relight.work.jobs.notes import PROMPT, ProgramNote, choose_places, write_program_note
+from relight.work.jobs.recipes import CommandPlan, plan_command
+from relight.work.processes import ProcessEnd, run_process
 from relight.work.run_spec import RunSpec
 
+if TYPE_CHECKING:
+    from relight.work.agent.loop import OnEvent
+
 BLINK_SECONDS = 0.2
-LAST_FAILURE = """
-    select failure, failure_text from turn
-    where session_id = ? and failure is not null and role is not 'reference'
-    order by at desc, place desc limit 1
-"""
+_REASON = re.compile(rf"{re.escape(SCRIPT_FAILED)}:?[ \t]*([^\n]*)")
 
 
-class Ran(Struct, frozen=True, kw_only=True):
-    """What an agent's work left: an answer or what went wrong, and the session that tells of it.
+class AttemptResult(Struct, frozen=True, kw_only=True):
+    """The result of one attempt: an answer or an error, and the session that recorded it.
 
-    `ended_by` is why it failed, in words; `failure` says whether trying again can help, and is
-    None where that is no question. `usage` and `cost_nanos` are what a program says of itself,
-    for when no session tells it.
+    `ended_by` is the reason of a failure in words. `failure` says whether a retry can help; None if
+    it cannot. `usage` and `cost_nanos` are a program's own figures, used if it left no session.
     """
 
     answer: str | None = None
@@ -58,25 +56,49 @@ class Ran(Struct, frozen=True, kw_only=True):
     evidence: list[str] = []
 
 
-def run_chat(store: Store, prompt: str, spec: RunSpec, *, on_event: OnEvent | None = None) -> Ran:
+def find_failures(result: AttemptResult) -> list[str]:
+    """The reasons why an attempt failed; its answer is judged only if it came to an end."""
+    if result.ended_by:
+        return [result.ended_by]
+    answer = (result.answer or "").strip()
+    if SCRIPT_FAILED in answer:
+        found = _REASON.search(answer)
+        reason = found[1].strip()[:300] if found else ""
+        return [f"the answer says {SCRIPT_FAILED}{f': {reason}' if reason else ''}"]
+    if not answer:
+        return ["the answer is empty"]
+    if phrase := find_failure_phrase(answer):
+        return [f"the answer says: {phrase}"]
+    return []
+
+
+def run_chat(
+    store: Store, prompt: str, spec: RunSpec, *, on_event: "OnEvent | None" = None
+) -> AttemptResult:
     """Run Relight's own agent on a prompt, with one model or with `moa:<preset>`."""
+    from relight.intake.recorder import name_session
+    from relight.work.agent.session import run_prompt
+
     session_id = spec.session_id or name_session(time.time())
     session = f"relight:{session_id}"
+    row = row_id("session", "relight", session_id)
     started = time.monotonic()
     try:
-        result, _ = run_prompt(
-            store, prompt, replace(spec, session_id=session_id), on_event=on_event
-        )
+        named = replace(spec, session_id=session_id)
+        result, _ = run_prompt(store, prompt, named, on_event=on_event)
     except RelightError as error:
-        found = row_id("session", "relight", session_id)
-        is_kept = bool(store.query("select 1 from session where id = ?", (found,)))
-        return Ran(ended_by=_say(error), session=session if is_kept else None, model=spec.model)
+        is_recorded = find_session_start(store, row) is not None
+        return AttemptResult(
+            ended_by=_format_error(error),
+            session=session if is_recorded else None,
+            model=spec.model,
+        )
     limit = spec.budget.seconds if spec.budget else None
     timed_out = bool(result.ended_by) and limit is not None and time.monotonic() - started >= limit
-    return Ran(
+    return AttemptResult(
         answer=result.answer,
-        ended_by=_tell_limit(limit) if limit is not None and timed_out else result.ended_by,
-        failure=_find_failure(store, session_id) if result.ended_by and not timed_out else None,
+        ended_by=_format_limit(limit) if limit is not None and timed_out else result.ended_by,
+        failure=_find_failure(store, row) if result.ended_by and not timed_out else None,
         timed_out=timed_out,
         session=session,
         model=spec.model,
@@ -84,16 +106,16 @@ def run_chat(store: Store, prompt: str, spec: RunSpec, *, on_event: OnEvent | No
     )
 
 
-def _find_failure(store: Store, session_id: str) -> Failure | None:
-    """What the last model call of a session failed with, if that is what ended it."""
-    rows = store.query(LAST_FAILURE, (row_id("session", "relight", session_id),))
-    if not rows or rows[0][0] not in read_kinds():
+def _find_failure(store: Store, session_id: int) -> Failure | None:
+    """The failure of a session's last model call, if it has a known kind."""
+    found = find_last_failure(store, session_id)
+    if found is None or found.failure not in read_kinds():
         return None
-    kind = read_kinds()[rows[0][0]]
+    kind = read_kinds()[found.failure]
     return Failure(
         kind=kind.name,
         category=kind.category,
-        reason=rows[0][1] or kind.reason,
+        reason=found.failure_text or kind.reason,
         should_retry=kind.max_retries > 0,
         max_retries=kind.max_retries,
         backoff_seconds=kind.backoff_seconds,
@@ -112,17 +134,16 @@ def run_command(
     seconds: float = 1800.0,
     budget_usd: float | None = None,
     environment: Mapping[str, str] | None = None,
-) -> Ran:
-    """Let a program work on a prompt, and find the session that it left.
+) -> AttemptResult:
+    """Run a program on a prompt, and find the session that it left.
 
-    Programs that have a recipe are given what they need to tell how it went; of any other its
-    exit code counts, and what it printed is the answer. `scratch` is a folder for its files, which
-    the caller removes: there stays noted by what the session is known, should this process not
-    live to find it.
+    A program with a recipe gets the options that make it report its result. For any other the exit
+    code counts, and its output is the answer. `scratch` is a folder for its files, which the caller
+    removes. A note there lets a later process find the session if this one is killed.
     """
-    environment = dict(os.environ if environment is None else environment)
-    # what the agent itself records goes where this is recorded
-    environment["RELIGHT_HOME"] = str(store.config.home.resolve())
+    # the agent's own records go to this store
+    home = {"RELIGHT_HOME": str(store.config.home.resolve())}
+    environment = {**(os.environ if environment is None else environment), **home}
     place = Path(folder).expanduser().resolve()
     started_at = time.time()
     try:
@@ -132,55 +153,46 @@ def run_command(
         )
         if not place.is_dir():
             raise RelightError(f"there is no folder {place}", "name another with --workdir")
-        recipe = plan.recipe
-        program = Program(
-            source=recipe.source if recipe else None,
+        program = ProgramNote(
+            source=plan.recipe.source if plan.recipe else None,
             key=values["session_id"] if plan.names_session else None,
             started_at=round(started_at * 1000),
             until=round((started_at + seconds) * 1000),
             places=choose_places(environment),
         )
-        note_program(scratch, program)
+        write_program_note(scratch, program)
         ended = run_process(
-            plan.words, folder=place, seconds=seconds, environment=environment, told=plan.told
+            plan.words,
+            folder=place,
+            seconds=seconds,
+            environment=environment,
+            standard_input=plan.standard_input,
         )
     except RelightError as error:
-        return Ran(ended_by=_say(error))
+        return AttemptResult(ended_by=_format_error(error))
     except OSError as error:
-        return Ran(ended_by=f"{command[0]} cannot be run: {error.strerror or error}")
-    read = READERS[recipe.reads if recipe else "plain"]
-    told = read(ended.output, Path(values["usage_file"]))
-    left = Left(None)
-    # no model answers in a blink: a program that is over by then and no agent we know was none
-    if recipe is not None or ended.seconds >= BLINK_SECONDS:
-        left = find_left(
-            store,
-            source=program.source,
-            key=told.session or program.key,
-            prompt=prompt,
-            started_at=program.started_at,
-            ended_at=round((started_at + ended.seconds) * 1000),
-            environment=environment,
-        )
-    with suppress(OSError):  # it is looked for once more, if ever
-        note_program(scratch, replace(program, is_over=True, session=left.session))
-    ended_by, failure = _judge_ending(ended, told, seconds)
-    return Ran(
-        answer=told.answer,
+        return AttemptResult(ended_by=f"{command[0]} cannot be run: {error.strerror or error}")
+    printed = _read_output(plan, ended, Path(values["usage_file"]))
+    session, note = _find_session(store, program, ended, printed, prompt, environment)
+    with suppress(OSError):  # at worst it is searched for once more
+        write_program_note(scratch, replace(program, is_over=True, session=session))
+    ended_by, failure = _judge_end(ended, printed, seconds)
+    return AttemptResult(
+        answer=printed.answer,
         ended_by=ended_by,
         failure=failure,
         timed_out=ended.timed_out,
-        session=left.session,
-        model=told.model or model,
-        provider=told.provider,
-        usage=told.usage,
-        cost_nanos=None if told.cost_usd is None else reported_cost(told.cost_usd).nanos,
-        evidence=[*told.evidence, *([left.note] if left.note else [])],
+        session=session,
+        model=printed.model or model,
+        provider=printed.provider,
+        usage=printed.usage,
+        cost_nanos=None if printed.cost_usd is None else reported_cost(printed.cost_usd).nanos,
+        evidence=[*printed.evidence, *([note] if note else [])],
     )
 
 
 def _list_values(prompt: str, model: str | None, *, folder: Path, scratch: Path) -> dict[str, str]:
-    """What the places in a command stand for; the prompt is in a file too."""
+    """The values of the places in a command; the prompt is also written to a file."""
     scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
     prompt_file = scratch / PROMPT
     prompt_file.write_text(prompt, encoding="utf-8", errors="replace")
@@ -194,30 +206,61 @@ def _list_values(prompt: str, model: str | None, *, folder: Path, scratch: Path)
     }
 
 
-def _judge_ending(
-    ended: Ended, told: Printout, seconds: float
+def _read_output(plan: CommandPlan, ended: ProcessEnd, usage_file: Path) -> Printout:
+    reader = READERS[plan.recipe.reads if plan.recipe else "plain"]
+    return reader(ended.output, usage_file)
+
+
+def _find_session(
+    store: Store,
+    program: ProgramNote,
+    ended: ProcessEnd,
+    printed: Printout,
+    prompt: str,
+    environment: Mapping[str, str],
+) -> tuple[str | None, str | None]:
+    """The session that a program left, and a note about the search."""
+    if program.source is None and ended.seconds < BLINK_SECONDS:
+        return None, None  # no model answers that fast, so the program was no agent
+    # loaded late: reading other agents' files needs much code
+    from relight.work.jobs.sessions import find_left_session
+
+    left = find_left_session(
+        store,
+        source=program.source,
+        key=printed.session or program.key,
+        prompt=prompt,
+        started_at=program.started_at,
+        ended_at=program.started_at + round(ended.seconds * 1000),
+        environment=environment,
+    )
+    return left.name, left.note
+
+
+def _judge_end(
+    ended: ProcessEnd, printed: Printout, seconds: float
 ) -> tuple[str | None, Failure | None]:
-    """Why a program failed, if it did: its time, its own word, then its exit code."""
+    """Why a program failed, if it did: by its time limit, its own report, then its exit code."""
     if ended.timed_out:
-        return _tell_limit(seconds), None
-    if told.error is not None:
-        failure = classify_error(told.error, status=told.status)
-        return f"the agent failed: {told.error}", None if told.is_limited else failure
+        return _format_limit(seconds), None
+    if printed.error is not None:
+        failure = classify_error(printed.error, status=printed.status)
+        return f"the agent failed: {printed.error}", None if printed.is_limited else failure
     if ended.exit_code == 0:
         return None, None
-    said = (ended.errors.strip() or ended.output.strip()).splitlines()
-    if not said:
+    lines = (ended.errors.strip() or ended.output.strip()).splitlines()
+    if not lines:
         return f"exit code {ended.exit_code}", None
-    last = said[-1].strip()[:300]
+    last = lines[-1].strip()[:300]
     failure = classify_error(last)
-    # what nobody knows is not tried again: a program's exit code may mean anything
+    # an unknown failure is not retried: a program's exit code may mean anything
     known = failure if failure.category != "unknown" else None
     return f"exit code {ended.exit_code}: {last}", known
 
 
-def _tell_limit(seconds: float) -> str:
+def _format_limit(seconds: float) -> str:
     return f"it was ended after {round(seconds, 1):g} seconds, which was its limit"
 
 
-def _say(error: RelightError) -> str:
+def _format_error(error: RelightError) -> str:
     return f"{error.message} ({error.hint})" if error.hint else error.message

@@ -1,7 +1,6 @@
-"""Runs what is due: claims it in the store, and has workers do it.
+"""The scheduler: claims due runs in the store and hands them to its workers.
 
-Any number of schedulers may share a store. An idle one looks at one row of an index twice a
-second, and holds nothing in memory but that.
+Any number of schedulers may share a store. An idle one reads one row of an index twice a second.
 """
 
 import signal
@@ -13,31 +12,29 @@ from typing import Any
 
 from relight.errors import StoreError
 from relight.store import Store
-from relight.work.jobs.job import RunResult
+from relight.store.jobs import find_next_due
+from relight.work.jobs.job import JobResult
 from relight.work.jobs.leases import HEARTBEAT_MS, Holder
-from relight.work.jobs.lost_runs import find_dead, find_untold, lose, settle_dead
-from relight.work.jobs.results import finish
+from relight.work.jobs.lost_runs import find_dead, find_uncollected, mark_lost, settle_dead
 from relight.work.jobs.slots import (
     bring_forward,
     claim_due,
     find_claimed,
-    find_next_due,
+    finish,
     keep_lease,
 )
-from relight.work.jobs.workers import EXECUTE, Crew, Event
+from relight.work.jobs.workers import EXECUTE, WorkerEvent, Workers
 
 POLL_SECONDS = 0.5
 TROUBLE_SECONDS = 5.0
-# a worker is made ready this long before something is due
+# a worker is started this long before a slot
 AHEAD_MS = 3000
-# a clock that goes back by less is only being put right
+# a smaller step back of the clock is an ordinary correction
 SET_BACK_MS = 60_000
-
-Tell = Callable[[str, Any], None]
 
 
 class Scheduler:
-    """One scheduler on a store. `tell` hears of runs by their ids, and of what else goes on."""
+    """One scheduler on a store. It calls `report` with each finished run's id and other events."""
 
     def __init__(
         self,
@@ -46,104 +43,104 @@ class Scheduler:
         max_parallel: int,
         execute: str = EXECUTE,
         clock: Callable[[], float] = time.time,
-        tell: Tell = lambda kind, told: None,
+        report: Callable[[str, Any], None] = lambda kind, value: None,
     ) -> None:
         self.store = store
         self._max_parallel = max_parallel
         self._execute = execute
         self._clock = clock
-        self._tell = tell
+        self._report = report
         self._stops = 0
-        self._has_told = False
-        self._kept_at = 0
+        self._has_reported_stop = False
+        self._renewed_at = 0
         self._ticked_at: int | None = None
-        # runs whose worker died, and those that were handed out anew for it
-        self._ended: list[Event] = []
+        # runs whose worker died, and those that were handed out again for that
+        self._ended: list[WorkerEvent] = []
         self._again: set[int] = set()
-        # runs that were cut short, and of which a worker told what they left
-        self._followed: set[int] = set()
+        # interrupted runs whose sessions a worker was sent to collect
+        self._collected: set[int] = set()
 
     def run(self, *, once: bool = False) -> None:
-        """Run what is due until told to stop; with `once`, only what is due at this moment.
+        """Run due jobs until stopped; with `once`, only those that are due at this moment.
 
-        Told once, it begins nothing new and leaves when the last run has ended; told twice, it
-        leaves at once, and what was running ends as `unknown`.
+        Stopped once, it begins no more runs and returns when the last has ended. Stopped twice, it
+        returns at once, and open runs end as `unknown`.
         """
         until = self._now() if once else None
         with (
             Holder(self.store.config.home) as holder,
-            self._crew(holder) as crew,
-            self._signals(crew),
+            self._start_workers(holder) as workers,
+            self._signals(workers),
         ):
             while self._stops < 2:
                 try:
-                    found = self._tick(crew, holder.name, until=until)
-                    if not crew.busy and (self._stops or (once and not found)):
+                    found = self._tick(workers, holder.name, until=until)
+                    if not workers.busy and (self._stops or (once and not found)):
                         return
-                    pause = self._pause(crew)
+                    pause = self._pause(workers)
                 except (StoreError, OSError) as error:
                     # a disk or memory that is full for a while must not end what is running
                     if once:
                         raise
-                    self._tell("trouble", error)
+                    self._report("trouble", error)
                     pause = TROUBLE_SECONDS
-                self._take_event(crew.wait(pause))
-            self._tell("stopped", crew.busy)
+                self._take_event(workers.wait(pause))
+            self._report("stopped", workers.busy)
 
     def stop(self) -> None:
-        """As a signal does: once to end with the last run, twice to end now."""
+        """Stop as a signal does: once after the last run, twice at once."""
         self._stops += 1
 
-    def _tick(self, crew: Crew, holder: str, *, until: int | None) -> bool:
-        """Settle what the dead left, and hand out what is due; tells if there was anything."""
+    def _tick(self, workers: Workers, holder: str, *, until: int | None) -> bool:
+        """Settle the runs of dead holders and hand out due runs; True if there was one."""
         now = self._now()
         if self._ticked_at is None or now < self._ticked_at - SET_BACK_MS:
             bring_forward(self.store, now=now)
         self._ticked_at = now
-        if crew.busy and now > self._kept_at + HEARTBEAT_MS:
+        if workers.busy and now > self._renewed_at + HEARTBEAT_MS:
             keep_lease(self.store, holder, now=now)
-            self._kept_at = now
+            self._renewed_at = now
         self._settle(holder)
         if self._stops:
             return False
         if lost := settle_dead(self.store, find_dead(self.store, now=now)):
-            self._tell("lost", lost)
-        # what a trouble or a worker's death kept from being begun is still there
-        found = [one for one in find_claimed(self.store, holder) if one not in crew.runs]
+            self._report("lost", lost)
+        # claims that an error or a worker's death kept from beginning
+        found = [one for one in find_claimed(self.store, holder) if one not in workers.runs]
         due_by = now if until is None else until
-        found += claim_due(self.store, holder, now=due_by, limit=crew.free - len(found))
+        found += claim_due(self.store, holder, now=due_by, limit=workers.free - len(found))
         for run_id in found:
-            self._hand_out(crew, run_id)
-        # to tell what they left takes longer than this thread has, and is tried once
-        untold = sorted(find_untold(self.store) - self._followed - crew.runs)[: crew.free]
-        for run_id in untold:
-            self._followed.add(run_id)
-            self._hand_out(crew, run_id)
+            self._hand_out(workers, run_id)
+        # collecting sessions takes too long for this thread, and is tried once
+        interrupted = find_uncollected(self.store) - self._collected - workers.runs
+        for run_id in sorted(interrupted)[: workers.free]:
+            self._collected.add(run_id)
+            self._hand_out(workers, run_id)
         return bool(found)
 
-    def _hand_out(self, crew: Crew, run_id: int) -> None:
+    def _hand_out(self, workers: Workers, run_id: int) -> None:
         try:
-            crew.hand_out(run_id)
+            workers.hand_out(run_id)
         except OSError as error:
-            self._ended.append(Event(run_id, f"could not be started ({error})"))
+            self._ended.append(WorkerEvent(run_id, f"could not be started ({error})"))
 
     def _settle(self, holder: str) -> None:
-        """Mark runs whose worker died; one that had not begun is handed out again, once."""
+        """Mark runs whose worker died; a run that had not begun is handed out again, once."""
         while self._ended:
             event = self._ended[-1]
             is_over = self._mark_lost(event, holder)
             self._ended.pop()
             self._again.add(event.run_id)
             if is_over:
-                self._tell("done", event.run_id)
+                self._report("done", event.run_id)
 
-    def _mark_lost(self, event: Event, holder: str) -> bool:
+    def _mark_lost(self, event: WorkerEvent, holder: str) -> bool:
         evidence = f"the process that ran it {event.ended_by}; it is not repeated"
-        if lose(self.store, event.run_id, holder, evidence=evidence):
+        if mark_lost(self.store, event.run_id, holder, evidence=evidence):
             return True
         if event.run_id not in self._again:
             return False
-        failed = RunResult(
+        failed = JobResult(
             status="failed",
             outcome="failure",
             evidence=[f"no process could begin it: each {event.ended_by}"],
@@ -152,46 +149,46 @@ class Scheduler:
         )
         return finish(self.store, event.run_id, failed, holder=holder)
 
-    def _pause(self, crew: Crew) -> float:
-        """How long to wait: until something is due, but not for long, since jobs get added."""
+    def _pause(self, workers: Workers) -> float:
+        """Seconds to wait: until the next slot, but not for long, since jobs may be added."""
         due = find_next_due(self.store)
         left = None if due is None else due - self._now()
         if left is not None and 0 < left < AHEAD_MS and not self._stops:
-            crew.warm_up()
+            workers.warm_up()
             return min(left / 1000, POLL_SECONDS)
-        crew.let_go_idle()
+        workers.close_idle()
         return POLL_SECONDS
 
-    def _take_event(self, event: Event | None) -> None:
+    def _take_event(self, event: WorkerEvent | None) -> None:
         if event is not None and event.ended_by:
             self._ended.append(event)
-        elif event is not None and event.run_id not in self._followed:
-            self._tell("done", event.run_id)
-        if self._stops and not self._has_told:
-            self._has_told = True
-            self._tell("stopping", None)
+        elif event is not None and event.run_id not in self._collected:
+            self._report("done", event.run_id)
+        if self._stops and not self._has_reported_stop:
+            self._has_reported_stop = True
+            self._report("stopping", None)
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
 
     @contextmanager
-    def _crew(self, holder: Holder) -> Iterator[Crew]:
+    def _start_workers(self, holder: Holder) -> Iterator[Workers]:
         home = self.store.config.home
-        crew = Crew(home, holder, size=self._max_parallel, execute=self._execute)
+        workers = Workers(home, holder, size=self._max_parallel, execute=self._execute)
         try:
-            yield crew
+            yield workers
         finally:
-            crew.close()
+            workers.close()
 
     @contextmanager
-    def _signals(self, crew: Crew) -> Iterator[None]:
-        """Both ways of being told to stop end the wait; the rest is done between runs."""
+    def _signals(self, workers: Workers) -> Iterator[None]:
+        """Stop on SIGINT and SIGTERM; the handler only ends the wait."""
 
-        def hear(number: int, frame: FrameType | None) -> None:
+        def handle(number: int, frame: FrameType | None) -> None:
             self.stop()
-            crew.wake()
+            workers.wake()
 
-        before = {one: signal.signal(one, hear) for one in (signal.SIGINT, signal.SIGTERM)}
+        before = {one: signal.signal(one, handle) for one in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:

@@ -1,4 +1,4 @@
-"""When a job is due: what people write as a schedule, as slots in time. Pure: no clock in here."""
+"""Schedules as people write them, and their slots in time. Pure: no clock is read here."""
 
 import re
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ MACROS = {
 ORDINALS = {"1": "st", "2": "nd", "3": "rd"}
 SHORTEST_GRACE_MS, LONGEST_GRACE_MS = 120_000, 7_200_000
 LONGEST_PERIOD_SECONDS = 366 * 86400
-# how far back the last slot is looked for, in steps that keep the looking short
+# how far back the last slot is searched for, in growing steps
 WINDOWS_SECONDS = (120, 3600, 86400, 32 * 86400, 367 * 86400, 30 * 367 * 86400)
 HINT = (
     'write "every 30m", "daily 07:00", "weekdays 08:30", "weekly mon 09:00", "monthly 1 09:00",'
@@ -37,7 +37,7 @@ HINT = (
 
 
 class Every(Struct, frozen=True):
-    """Again and again after the same span of real time, counted from `anchor`."""
+    """A fixed period of real time, counted from `anchor`."""
 
     period_ms: int
     anchor: int
@@ -79,14 +79,14 @@ class Cron(Struct, frozen=True):
         moment = datetime.fromtimestamp(after // 1000, UTC).astimezone(ZoneInfo(self.timezone))
         found = CronSim(self.expression, moment)
         last = after
-        for told in found:
-            real = told.astimezone(UTC).astimezone(told.tzinfo)
-            if told.replace(tzinfo=None) != real.replace(tzinfo=None):
-                # a day whose clock skips midnight was entered at a time that never was
+        for listed in found:
+            real = listed.astimezone(UTC).astimezone(listed.tzinfo)
+            if listed.replace(tzinfo=None) != real.replace(tzinfo=None):
+                # on a day whose clock skips midnight, cronsim lists a time that does not exist
                 is_due = real.minute in found.minutes and real.hour in found.hours
                 if not (is_due and real.month in found.months and found.match_day(real.date())):
                     continue
-            # inside of a repeated hour, the first of two equal times may lie behind already
+            # in a repeated hour, the first of two equal times may be past already
             if (slot := int(real.timestamp()) * 1000) > last:
                 last = slot
                 yield slot
@@ -96,7 +96,7 @@ Schedule = Every | Once | Cron
 
 
 def read_schedule(text: str, *, timezone: str, made_at: int) -> Schedule:
-    """The schedule that a text tells; `made_at` is where the count of `every …` begins."""
+    """Parse a schedule; `made_at` is where the count of `every …` begins."""
     words = text.lower().split()
     match words:
         case ["every", *span]:
@@ -123,7 +123,7 @@ def _read_every(span: str, made_at: int) -> Every:
     seconds = int(parts[1] or 1) * UNITS[parts[2][0]] if parts else 0
     if not 0 < seconds <= LONGEST_PERIOD_SECONDS:
         raise RelightError(f"a job cannot run every {span or '…'}", HINT)
-    return Every(seconds * 1000, made_at // 1000 * 1000, f"Every {tell_span(seconds)}")
+    return Every(seconds * 1000, made_at // 1000 * 1000, f"Every {format_span(seconds)}")
 
 
 def _clock(text: str, schedule: str) -> str:
@@ -138,13 +138,15 @@ def _read_cron(expression: str, text: str, timezone: str) -> Cron:
     from cronsim import CronSim, CronSimError
 
     try:
-        told = CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC))
+        parsed = CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC))
         # it says 21th
-        words = re.sub(r"(?<!1)([123])th\b", lambda one: one[1] + ORDINALS[one[1]], told.explain())
-        next(told)
+        words = re.sub(
+            r"(?<!1)([123])th\b", lambda one: one[1] + ORDINALS[one[1]], parsed.explain()
+        )
+        next(parsed)
     except CronSimError as error:
         why = str(error).lower()
-        raise RelightError(f"the schedule {text!r} is not understood: {why}", HINT) from None
+        raise RelightError(f"the schedule {text!r} cannot be parsed: {why}", HINT) from None
     except StopIteration:
         raise RelightError(f"the schedule {text!r} is never due", HINT) from None
     return Cron(expression, timezone, words)
@@ -157,12 +159,12 @@ def _read_once(text: str, timezone: str) -> Once:
             moment = moment.replace(tzinfo=ZoneInfo(timezone))
         at = round(moment.timestamp()) * 1000
     except (ValueError, OverflowError):
-        raise RelightError(f"the schedule {text!r} is not understood", HINT) from None
-    return Once(at, f"Once, at {tell_moment(at, timezone)}")
+        raise RelightError(f"the schedule {text!r} cannot be parsed", HINT) from None
+    return Once(at, f"Once, at {format_moment(at, timezone)}")
 
 
 def find_next(schedule: Schedule, after: int) -> int | None:
-    """The first slot later than a moment; None where there will be none."""
+    """The first slot after a moment; None if there is none."""
     return next(schedule.slots(after), None)
 
 
@@ -183,7 +185,7 @@ def find_last(schedule: Schedule, *, due: int, now: int) -> int:
 
 
 def count_missed(schedule: Schedule, *, due: int, last: int, limit: int) -> int:
-    """How many slots from `due` on came before `last`; the count ends at `limit`."""
+    """The number of slots from `due` on before `last`, at most `limit`."""
     missed = 0
     for slot in chain([due], schedule.slots(due)):
         if slot >= last or missed == limit:
@@ -193,7 +195,7 @@ def count_missed(schedule: Schedule, *, due: int, last: int, limit: int) -> int:
 
 
 def find_grace_ms(schedule: Schedule, slot: int) -> int:
-    """How late a slot may still be run: half the time to the next one, 2 minutes to 2 hours."""
+    """How late a slot may still run: half the time to the next one, 2 minutes to 2 hours."""
     following = find_next(schedule, slot)
     if following is None:
         return LONGEST_GRACE_MS
@@ -212,10 +214,10 @@ def read_span(text: str) -> float:
     return float(span[1]) * UNITS[span[2] or "s"]
 
 
-def tell_span(seconds: int) -> str:
+def format_span(seconds: int) -> str:
     """A span of time in words.
 
-    >>> tell_span(1800), tell_span(3600), tell_span(5400)
+    >>> format_span(1800), format_span(3600), format_span(5400)
     ('30 minutes', 'hour', '90 minutes')
     """
     unit = next(key for key in ("w", "d", "h", "m", "s") if seconds % UNITS[key] == 0)
@@ -223,10 +225,10 @@ def tell_span(seconds: int) -> str:
     return UNIT_NAMES[unit] if number == 1 else f"{number} {UNIT_NAMES[unit]}s"
 
 
-def tell_moment(at: int, timezone: str) -> str:
-    """A moment as a clock in a time zone shows it.
+def format_moment(at: int, timezone: str) -> str:
+    """A moment as local time in a time zone.
 
-    >>> tell_moment(1794712320000, "Europe/Berlin")
+    >>> format_moment(1794712320000, "Europe/Berlin")
     'Sun 2026-11-15 04:12 CET'
     """
     moment = datetime.fromtimestamp(at / 1000, UTC).astimezone(ZoneInfo(timezone))

@@ -1,7 +1,6 @@
-"""A job's script: run before the agent, which is told its output, or not woken at all.
+"""A job's script: runs before the agent, and gives it its output or skips it.
 
-Only files in the home's own `scripts` folder are run, whatever a job's text says and wherever a
-link points.
+Only files in the home's `scripts` folder run; a link must not lead out of it.
 """
 
 import os
@@ -21,7 +20,7 @@ OUTPUT_BYTES = 64 << 10
 
 
 class ScriptResult(Struct, frozen=True, kw_only=True):
-    """What a job's script printed, and how it ended."""
+    """Output and end of a job's script."""
 
     name: str
     output: str = ""
@@ -32,7 +31,7 @@ class ScriptResult(Struct, frozen=True, kw_only=True):
 
     @property
     def failure(self) -> str | None:
-        """Why it failed, in words; None if it did not.
+        """The reason of its failure; None if it succeeded.
 
         >>> ScriptResult(name="look.sh", exit_code=3, errors="no disk\\n").failure
         'look.sh ended with exit code 3: no disk'
@@ -47,7 +46,7 @@ class ScriptResult(Struct, frozen=True, kw_only=True):
 
 
 def find_script(home: Path, name: str) -> Path:
-    """The script of that name, if it really lies in the home's `scripts` folder."""
+    """Return the script of that name; raise if it is not in the home's `scripts` folder."""
     folder = (home / FOLDER).resolve()
     try:
         path = (folder / name).resolve(strict=True)
@@ -59,7 +58,7 @@ def find_script(home: Path, name: str) -> Path:
             f"the script {name!r} lies outside of {folder}", "copy it there: links are followed"
         )
     if not path.is_file():
-        raise RelightError(f"the script {name!r} is no file", f"put one into {folder}")
+        raise RelightError(f"the script {name!r} is not a file", f"put one into {folder}")
     return path
 
 
@@ -71,7 +70,7 @@ def run_script(
     seconds: float,
     environment: Mapping[str, str] | None = None,
 ) -> ScriptResult:
-    """Run a job's script to its end, or until its time is over; that it fails is a result."""
+    """Run a job's script to its end or time limit; a failure is a result."""
     path = find_script(home, name)
     try:
         ended = run_process(
@@ -94,22 +93,22 @@ def run_script(
 
 
 def find_interpreter(path: Path) -> Sequence[str]:
-    """The command that runs a script: itself where it says how, else by the ending of its name."""
+    """The command that runs a script: the script itself, or an interpreter by its suffix."""
     with path.open("rb") as file:
-        says_how = file.read(2) == b"#!"
-    if os.access(path, os.X_OK) and (says_how or path.suffix not in (".sh", ".bash", ".py")):
+        has_shebang = file.read(2) == b"#!"
+    if os.access(path, os.X_OK) and (has_shebang or path.suffix not in (".sh", ".bash", ".py")):
         return [str(path)]
     if path.suffix == ".py":
         return [sys.executable, str(path)]
     if path.suffix in (".sh", ".bash"):
         return [shutil.which("bash") or "/bin/sh", str(path)]
     raise RelightError(
-        f"nobody knows how to run {path.name}", f"chmod +x {path}, or name it .sh or .py"
+        f"there is no known way to run {path.name}", f"chmod +x {path}, or name it .sh or .py"
     )
 
 
 def read_wake(output: str) -> bool:
-    """Whether the agent is to be woken: a script says no on the last line it prints.
+    """False if the last line of a script's output says that the agent is not needed.
 
     >>> read_wake('nothing new\\n{"wakeAgent": false}\\n')
     False
@@ -120,7 +119,7 @@ def read_wake(output: str) -> bool:
     if not line.startswith("{"):
         return True
     try:
-        told = msgspec.json.decode(line)
+        said = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return True
-    return not (isinstance(told, dict) and told.get("wakeAgent") is False)
+    return not (isinstance(said, dict) and said.get("wakeAgent") is False)

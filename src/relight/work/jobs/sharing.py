@@ -1,4 +1,4 @@
-"""Jobs as TOML, a table each: to keep, to change by hand, or to take elsewhere."""
+"""Jobs as TOML, one table each, for backup, editing and other machines."""
 
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
@@ -9,38 +9,38 @@ import msgspec
 
 from relight.errors import RelightError
 from relight.store import Store
-from relight.work.jobs.job import Job, read_job
-from relight.work.jobs.preparing import settle_job
+from relight.work.jobs.job import JobDefinition, read_job
+from relight.work.jobs.preparation import settle_job
 
 
-def write_tables(jobs: Sequence[Job], *, paused: Collection[str] = ()) -> str:
-    """Jobs as TOML; what is as it is by default is left out."""
+def write_tables(jobs: Sequence[JobDefinition], *, paused: Collection[str] = ()) -> str:
+    """Jobs as TOML, without settings that have their defaults."""
     return "\n".join(_write_table(job, is_paused=job.name in paused) for job in jobs)
 
 
-def _write_table(job: Job, *, is_paused: bool) -> str:
+def _write_table(job: JobDefinition, *, is_paused: bool) -> str:
     fields = msgspec.to_builtins(job)
     own = {name: value for name, value in fields.items() if name not in ("name", "created_at")}
-    told = own | ({"paused": True} if is_paused else {})
-    lines = [f"{name} = {_write_value(value)}" for name, value in told.items()]
+    listed = own | ({"paused": True} if is_paused else {})
+    lines = [f"{name} = {_write_value(value)}" for name, value in listed.items()]
     return "\n".join([f"[jobs.{job.name}]", *lines, ""])
 
 
 def _write_value(value: Any) -> str:
-    """A value as TOML has it; text of several lines stays readable as such."""
+    """A TOML value; text of several lines stays readable."""
     if isinstance(value, list):
         return f"[{', '.join(map(_write_value, value))}]"
     if not isinstance(value, str):
         return msgspec.json.encode(value).decode()
-    # what JSON writes is a TOML string too, but for the one control character that it leaves
+    # a JSON string is a TOML string too, except for one control character
     text = msgspec.json.encode(value).decode().replace("\x7f", "\\u007F")
     if "\n" not in value:
         return text
     return '"""\n' + text[1:-1].replace("\\n", "\n") + '"""'
 
 
-def read_tables(store: Store, file: Path) -> tuple[list[Job], set[str]]:
-    """The jobs in a TOML file, checked like any that is added, and the names of those paused."""
+def read_tables(store: Store, file: Path) -> tuple[list[JobDefinition], set[str]]:
+    """The checked jobs in a TOML file, and the names of the paused ones."""
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8")).get("jobs")
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -53,11 +53,11 @@ def read_tables(store: Store, file: Path) -> tuple[list[Job], set[str]]:
     return jobs, {name for name, table in tables.items() if table.get("paused")}
 
 
-def _read_table(store: Store, name: str, table: Mapping[str, Any]) -> Job:
+def _read_table(store: Store, name: str, table: Mapping[str, Any]) -> JobDefinition:
     fields = {key: value for key, value in table.items() if key != "paused"}
     try:
         if not isinstance(table.get("paused", False), bool):
-            raise RelightError("paused is either true or false")
+            raise RelightError("paused must be true or false")
         return settle_job(store, read_job({**fields, "name": name}))
     except RelightError as error:
         raise RelightError(f"[jobs.{name}]: {error.message}", error.hint) from error

@@ -1,63 +1,59 @@
-"""One run for one slot: claimed under the store's write lock before any work starts.
+"""The life of a run: claimed for its slot, begun, kept under a lease, finished.
 
-A run is `claimed` by a holder, then `running`, then ended. What a dead holder had only claimed
-never began, so another takes it over; what it was running becomes `unknown`, and is not repeated.
+Each slot has one run, claimed under the store's write lock before any work starts. A run is
+`claimed` by a holder, then `running`, then ended. A run that a dead holder had only claimed never
+began, so another holder takes it over. One that it was running becomes `unknown` and is not
+repeated.
 """
 
 import secrets
-import sqlite3
 import time
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from relight.errors import RelightError
 from relight.ids import row_id
+from relight.model import Usage
 from relight.store import Store
-from relight.work.jobs.job import Job, Run
+from relight.store.jobs import (
+    DueJob,
+    find_due_jobs,
+    find_waiting_jobs,
+    move_slots,
+    set_job_state,
+)
+from relight.store.runs import (
+    RunEndRow,
+    RunRow,
+    begin_run,
+    find_held_runs,
+    find_open_run,
+    finish_run,
+    insert_run,
+    renew_lease,
+)
+from relight.work.jobs.job import JobDefinition, JobResult, JobRun
 from relight.work.jobs.leases import LEASE_MS
-from relight.work.jobs.registry import decode_job, job_id, schedule_of
+from relight.work.jobs.registry import JobState, decode_job, job_id, schedule_of
 from relight.work.jobs.schedules import (
     Schedule,
     count_missed,
     find_grace_ms,
     find_last,
     find_next,
-    tell_moment,
-    tell_span,
+    format_moment,
+    format_span,
 )
 
 MOST_COUNTED = 1000
 BY_HAND = "asked for by a person"
-OPEN = "source = 'relight' and status in ('claimed', 'running')"
-DUE = f"""
-    select id, key, definition, next_run_at from job
-    where source = 'relight' and state = 'scheduled' and next_run_at <= ?
-        and not exists (select 1 from run where run.job_id = job.id and {OPEN})
-    order by next_run_at limit ?
-"""
-WAITING = """
-    select id, definition, next_run_at from job
-    where source = 'relight' and state = 'scheduled' and next_run_at > ?
-"""
-NEXT_DUE = """
-    select min(next_run_at) from job where source = 'relight' and state = 'scheduled'
-"""
-WRITE = """
-    insert into run (id, source, key, job_id, status, scheduled_for, started_at, note, holder,
-        lease_until, outcome, outcome_evidence)
-    values (?, 'relight', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-    on conflict do nothing
-"""
-
-
 UNREADABLE = (msgspec.MsgspecError, RelightError, LookupError, OSError)
 
 
 class Slot(Struct, frozen=True, kw_only=True):
-    """What is to be done about a job that is due: run its last slot, or let it go with a note."""
+    """The decision about a job that is due: run its last slot, or skip it with a note."""
 
     at: int
     is_run: bool
@@ -66,10 +62,10 @@ class Slot(Struct, frozen=True, kw_only=True):
 
 
 def judge_slot(schedule: Schedule, *, due: int, now: int, timezone: str) -> Slot:
-    """The one slot that stands for all that are due.
+    """The one slot that stands for all slots that are due.
 
-    Slots that were missed collapse into the last of them. Within the grace it is run, late as it
-    is; beyond, a run would come at a time nobody meant.
+    Missed slots collapse into the last of them. It is run within its grace period and skipped after
+    that, since a run at the wrong time may do harm.
     """
     last = find_last(schedule, due=due, now=now)
     missed = count_missed(schedule, due=due, last=last, limit=MOST_COUNTED)
@@ -77,160 +73,176 @@ def judge_slot(schedule: Schedule, *, due: int, now: int, timezone: str) -> Slot
     is_run = now - last <= grace
     notes = []
     if not is_run:
-        late = _tell_rough(now - last)
-        notes.append(f"skipped: found {late} late, more than the grace of {_tell_rough(grace)}")
+        late = _format_rough(now - last)
+        notes.append(f"skipped: found {late} late, more than the grace of {_format_rough(grace)}")
     if missed:
         several = f"{missed}{'+' if missed == MOST_COUNTED else ''} earlier slots missed"
-        told = "1 earlier slot missed" if missed == 1 else several
-        notes.append(f"stands for {told} since {tell_moment(due, timezone)}")
+        count = "1 earlier slot missed" if missed == 1 else several
+        notes.append(f"stands for {count} since {format_moment(due, timezone)}")
     note = "; ".join(notes) or None
     return Slot(at=last, is_run=is_run, note=note, next_at=find_next(schedule, last))
 
 
-def _tell_rough(milliseconds: int) -> str:
-    """A span in its largest unit, which is enough to judge by."""
+def _format_rough(milliseconds: int) -> str:
+    """A span in its largest unit, which is precise enough for a note."""
     seconds = milliseconds // 1000
     for unit in (86400, 3600, 60):
         if seconds >= 2 * unit:
             seconds = seconds // unit * unit
             break
-    return tell_span(max(seconds, 1))
-
-
-def find_next_due(store: Store) -> int | None:
-    """When something is due next, or was."""
-    due: int | None = store.query(NEXT_DUE)[0][0]
-    return due
+    return format_span(max(seconds, 1))
 
 
 def claim_due(store: Store, holder: str, *, now: int, limit: int) -> list[int]:
-    """Claim up to `limit` runs for what is due; gives their ids.
+    """Claim up to `limit` runs of jobs that are due; return their ids.
 
-    The write lock of the store is the lock of the tick: whoever has it sees all that the others
-    claimed before.
+    The store's write lock is the lock of the tick: its owner sees all claims made before.
     """
     claimed: list[int] = []
-    while limit > len(claimed) and store.query(DUE, (now, 1)):
+    while limit > len(claimed) and find_due_jobs(store, now=now, limit=1):
         with store.transaction() as database:
-            for row in database.execute(DUE, (now, limit - len(claimed))).fetchall():
-                run_id = _claim(database, row, holder, now=now, timezone=store.timezone)
-                claimed += [run_id] if run_id is not None else []
+            for job in find_due_jobs(store, now=now, limit=limit - len(claimed)):
+                slot, state = _judge_job(job, now=now, timezone=store.timezone)
+                set_job_state(database, job.id, state, slot.next_at)
+                row = _make_row(job, slot, holder, now=now)
+                if insert_run(database, row) and slot.is_run:
+                    claimed.append(row.id)
     return claimed
 
 
 def find_claimed(store: Store, holder: str) -> list[int]:
-    """The runs that a holder has claimed, and that have not begun."""
-    rows = store.query(
-        f"select id from run where holder = ? and {OPEN} and status = 'claimed'"
-        " order by scheduled_for",
-        (holder,),
-    )
-    return [run_id for (run_id,) in rows]
+    """The runs that a holder has claimed and that have not begun."""
+    return [run.id for run in find_held_runs(store, holder, "claimed")]
 
 
-def _claim(
-    database: sqlite3.Connection,
-    row: tuple[int, str, str, int],
-    holder: str,
-    *,
-    now: int,
-    timezone: str,
-) -> int | None:
-    """Claim the slot of a job that is due, or note why it is not run; then the next is due."""
-    found_id, name, definition, due = row
+def _judge_job(job: DueJob, *, now: int, timezone: str) -> tuple[Slot, JobState]:
+    """The slot of a job that is due, and the job's state after it."""
     try:
-        job = decode_job(definition)
-        schedule = schedule_of(job, timezone)
-        slot = judge_slot(schedule, due=due, now=now, timezone=job.timezone or timezone)
-        state = "scheduled" if slot.next_at is not None else "done"
+        definition = decode_job(job.definition)
+        slot = judge_slot(
+            schedule_of(definition, timezone),
+            due=job.next_run_at,
+            now=now,
+            timezone=definition.timezone or timezone,
+        )
     except UNREADABLE as error:
-        # one job that cannot be read, such as for want of its time zone, must not stop the others
+        # one unreadable job, such as one without its time zone, must not stop the others
         note = f"skipped, and the job paused: it cannot be read ({error})"
-        slot, state = Slot(at=due, is_run=False, note=note, next_at=None), "paused"
-    database.execute(
-        "update job set next_run_at = ?, state = ? where id = ?", (slot.next_at, state, found_id)
+        return Slot(at=job.next_run_at, is_run=False, note=note, next_at=None), "paused"
+    return slot, "scheduled" if slot.next_at is not None else "done"
+
+
+def _make_row(job: DueJob, slot: Slot, holder: str, *, now: int) -> RunRow:
+    """The row of a claimed run, or of a skipped one with its note as evidence."""
+    key = f"{job.key}@{_stamp(slot.at)}"
+    return RunRow(
+        id=row_id("run", "relight", key),
+        key=key,
+        job_id=job.id,
+        status="claimed" if slot.is_run else "skipped",
+        scheduled_for=slot.at,
+        note=slot.note,
+        holder=holder if slot.is_run else None,
+        lease_until=now + LEASE_MS if slot.is_run else None,
+        outcome=None if slot.is_run else "unknown",
+        outcome_evidence=None if slot.is_run else msgspec.json.encode([slot.note]).decode(),
     )
-    key = f"{name}@{_stamp(slot.at)}"
-    run_id = row_id("run", "relight", key)
-    values: tuple[Any, ...] = (run_id, key, found_id)
-    if slot.is_run:
-        values += ("claimed", slot.at, None, slot.note, holder, now + LEASE_MS, None, None)
-    else:
-        evidence = msgspec.json.encode([slot.note]).decode()
-        values += ("skipped", slot.at, None, slot.note, None, None, "unknown", evidence)
-    written = database.execute(WRITE, values)
-    return run_id if slot.is_run and written.rowcount == 1 else None
 
 
 def bring_forward(store: Store, *, now: int) -> None:
-    """Have no job wait for a later slot than its next one, as it would once a clock was set back.
+    """Move slots that lie later than a job's next one to that, after a clock was set back.
 
-    A machine that woke in the wrong year would else be silent until then.
+    A machine that started with a wrong year would otherwise run nothing until then.
     """
     earlier = []
-    for found_id, definition, due in store.query(WAITING, (now,)):
+    for job in find_waiting_jobs(store, now=now):
         with suppress(*UNREADABLE):
-            slot = find_next(schedule_of(decode_job(definition), store.timezone), now)
-            if slot is not None and slot < due:
-                earlier.append((slot, found_id, due))
+            slot = find_next(schedule_of(decode_job(job.definition), store.timezone), now)
+            if slot is not None and slot < job.next_run_at:
+                earlier.append((slot, job.id, job.next_run_at))
     if earlier:
-        with store.transaction() as database:
-            database.executemany(
-                "update job set next_run_at = ? where id = ? and next_run_at = ?", earlier
-            )
+        move_slots(store, earlier)
 
 
-def start_now(store: Store, job: Job, holder: str, *, now: int) -> Run:
-    """A run because a person asks for it; not beside another of the same job."""
-    # sessions of a run are named after it with a dash: none of this is one of the slot's own
+def start_now(store: Store, job: JobDefinition, holder: str, *, now: int) -> JobRun:
+    """Start a run that a person asked for; raise if the job is running already."""
+    # sessions of a run are named after it with a dash, so this key never matches a slot's sessions
     key = f"{job.name}@{_stamp(now)}.{secrets.token_hex(2)}"
-    run = Run(
+    row = RunRow(
         id=row_id("run", "relight", key),
         key=key,
-        job=job.name,
-        scheduled_for=None,
+        job_id=job_id(job.name),
+        status="running",
         started_at=now,
+        note=BY_HAND,
+        holder=holder,
+        lease_until=now + LEASE_MS,
     )
     with store.transaction() as database:
-        running = database.execute(
-            f"select key from run where job_id = ? and {OPEN}", (job_id(job.name),)
-        ).fetchone()
-        if running:
+        if running := find_open_run(store, row.job_id):
             raise RelightError(
-                f"the job {job.name} is running already ({running[0]})",
+                f"the job {job.name} is running already ({running})",
                 "wait for it: `relight job history` shows when it has ended",
             )
-        values = (run.id, key, job_id(job.name), "running", None, now, BY_HAND, holder)
-        database.execute(WRITE, (*values, now + LEASE_MS, None, None))
-    return run
+        insert_run(database, row)
+    return JobRun(id=row.id, key=key, job=job.name, scheduled_for=None, started_at=now)
 
 
-def begin(store: Store, run_id: int, holder: str, *, now: int) -> tuple[Job, Run] | None:
+def begin(
+    store: Store, run_id: int, holder: str, *, now: int
+) -> tuple[JobDefinition, JobRun] | None:
     """Begin a claimed run; None if it is not this holder's any more."""
-    with store.transaction() as database:
-        begun = database.execute(
-            "update run set status = 'running', started_at = ?"
-            " where id = ? and holder = ? and status = 'claimed'",
-            (now, run_id, holder),
-        )
-        if not begun.rowcount:
-            return None
-        definition, key, name, slot = database.execute(
-            "select definition, run.key, job.key, scheduled_for"
-            " from run join job on job.id = run.job_id where run.id = ?",
-            (run_id,),
-        ).fetchone()
-    run = Run(id=run_id, key=key, job=name, scheduled_for=slot, started_at=now)
-    return decode_job(definition), run
+    begun = begin_run(store, run_id, holder, now=now)
+    if begun is None:
+        return None
+    slot = begun.scheduled_for
+    run = JobRun(id=run_id, key=begun.key, job=begun.job, scheduled_for=slot, started_at=now)
+    return decode_job(begun.definition), run
 
 
 def keep_lease(store: Store, holder: str, *, now: int) -> None:
-    """Say that this holder is still at work."""
-    with store.transaction() as database:
-        database.execute(
-            f"update run set lease_until = ? where holder = ? and {OPEN}",
-            (now + LEASE_MS, holder),
-        )
+    """Renew the holder's lease on all its runs."""
+    renew_lease(store, holder, until=now + LEASE_MS)
+
+
+def finish(store: Store, run_id: int, result: JobResult, *, holder: str) -> bool:
+    """Write the result of a run and join it to its sessions; False if it is not this holder's."""
+    usage = result.usage or Usage()
+    evidence = result.evidence or ["no evidence of how it went"]
+    end = RunEndRow(
+        status=result.status,
+        error=evidence[0] if result.status == "failed" else None,
+        finished_at=result.finished_at,
+        outcome=result.outcome,
+        outcome_evidence=msgspec.json.encode(evidence).decode(),
+        attempts=result.attempts,
+        model=result.model,
+        provider=result.provider,
+        cost_nanos=result.cost_nanos,
+        input_tokens=usage.input,
+        cache_read_tokens=usage.cache_read,
+        cache_write_tokens=usage.cache_write,
+        output_tokens=usage.output,
+        answer_file=result.answer_file,
+        delivery=_encode(result.delivery),
+        warnings=_encode(result.warnings),
+    )
+    return finish_run(
+        store,
+        run_id,
+        end,
+        holder=holder,
+        session_id=_session_id(result.session) if result.session else None,
+        earlier=[_session_id(name) for name in result.earlier],
+    )
+
+
+def _session_id(name: str) -> int:
+    return row_id("session", *name.split(":", 1))
+
+
+def _encode(value: object) -> str | None:
+    return msgspec.json.encode(value).decode() if value else None
 
 
 def _stamp(at: int) -> str:

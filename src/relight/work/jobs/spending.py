@@ -1,5 +1,6 @@
-"""What jobs have spent today, and how much of their budgets is left."""
+"""Cost and tokens of sessions, spending of jobs today, and what is left of their budgets."""
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -7,40 +8,32 @@ from msgspec import Struct
 
 from relight.config import Config
 from relight.errors import RefusedError
+from relight.ids import row_id
+from relight.model import Usage
 from relight.store import Store
-from relight.work.jobs.figures import add_figures
-from relight.work.jobs.job import Job
-from relight.work.jobs.lost_runs import find_sessions
+from relight.store.runs import (
+    find_earlier_runs,
+    find_sessions_named_after,
+    read_run_costs,
+    read_session_cost,
+)
+from relight.work.jobs.job import JobDefinition
 from relight.work.jobs.registry import decode_job
 
-# a run knows what all its attempts cost; else its session's figures serve, with its sub-agents'
-SPENT = """
-    select coalesce(cost_nanos, priced), cost_nanos is null and (priced is null or unpriced > 0)
-    from (
-        select run.cost_nanos,
-            (select sum(cost_nanos) from session_day where root_id = run.session_id) as priced,
-            (select sum(unpriced_turns) from session_day where root_id = run.session_id)
-                as unpriced
-        from run join job on job.id = run.job_id
-        where run.source = 'relight' and run.started_at >= ? and run.id <> ?
-            and (? is null or job.key = ?) and (run.session_id is not null
-                or run.cost_nanos is not null)
-    )
-"""
+
+class Figures(Struct, frozen=True, kw_only=True):
+    """Cost and tokens with sub-agents; `cost_nanos` is None unless all of it is known."""
+
+    cost_nanos: int | None = None
+    known_nanos: int = 0
+    usage: Usage | None = None
 
 
-# that they are told apart by who began first keeps two from both giving way
-GOING_ON = """
-    select run.key, definition from run join job on job.id = run.job_id
-    where run.source = 'relight' and run.status = 'running'
-        and (run.started_at, run.id) < (select started_at, id from run where id = ?)
-"""
+class DaySpending(Struct, frozen=True, kw_only=True):
+    """Dollars spent since midnight by one job and by all jobs.
 
-
-class Spent(Struct, frozen=True, kw_only=True):
-    """Dollars spent since midnight by one job and by all, and how many runs nobody can price.
-
-    `set_aside` is what runs that began earlier and go on have spent, or may yet.
+    `set_aside` is what earlier runs that still go on have spent or may spend. `unpriced` counts
+    the runs without a known cost.
     """
 
     by_job: float = 0.0
@@ -49,56 +42,105 @@ class Spent(Struct, frozen=True, kw_only=True):
     unpriced: int = 0
 
 
-def read_spent(store: Store, job: Job, *, run_id: int, now: float) -> Spent:
-    """What a job and all of them have spent today, in the store's time zone, before this run."""
-    moment = datetime.fromtimestamp(now, ZoneInfo(store.timezone))
-    since = round(moment.replace(hour=0, minute=0, second=0, microsecond=0).timestamp() * 1000)
-    own = store.query(SPENT, (since, run_id, job.name, job.name))
-    every = store.query(SPENT, (since, run_id, None, None))
-    return Spent(
-        by_job=sum(nanos or 0 for nanos, _ in own) / 1e9,
-        by_all=sum(nanos or 0 for nanos, _ in every) / 1e9,
-        set_aside=sum(_count_going_on(store, *row) for row in store.query(GOING_ON, (run_id,))),
-        unpriced=sum(is_unknown for _, is_unknown in every),
+def add_figures(store: Store, sessions: Sequence[str]) -> Figures:
+    """Cost and tokens of these sessions together."""
+    return total_figures(_read_figures(store, name) for name in sessions)
+
+
+def total_figures(parts: Iterable[Figures]) -> Figures:
+    """The sum of several figures; all unknown if there are none."""
+    listed = list(parts)
+    costs = [one.cost_nanos for one in listed if one.cost_nanos is not None]
+    usages = [one.usage for one in listed if one.usage is not None]
+    return Figures(
+        cost_nanos=sum(costs) if listed and len(costs) == len(listed) else None,
+        known_nanos=sum(one.known_nanos for one in listed),
+        usage=Usage(
+            input=_add(one.input for one in usages),
+            cache_read=_add(one.cache_read for one in usages),
+            cache_write=_add(one.cache_write for one in usages),
+            output=_add(one.output for one in usages),
+        )
+        if usages
+        else None,
     )
 
 
-def _count_going_on(store: Store, key: str, definition: str) -> float:
-    """What a run has spent so far or, where that is more, the limit that its job gives it."""
-    spent = add_figures(store, find_sessions(store, key)).known_nanos / 1e9
-    return max(spent, decode_job(definition).budget_usd or 0.0)
+def _read_figures(store: Store, session: str) -> Figures:
+    found = read_session_cost(store, row_id("session", *session.split(":", 1)))
+    usage = Usage(
+        input=found.input_tokens,
+        cache_read=found.cache_read_tokens,
+        cache_write=found.cache_write_tokens,
+        output=found.output_tokens,
+    )
+    return Figures(
+        cost_nanos=None if found.unpriced_turns else found.cost_nanos,
+        known_nanos=found.cost_nanos or 0,
+        usage=usage if usage != Usage() else None,
+    )
 
 
-def count_left(job: Job, *, config: Config, spent: Spent) -> tuple[float | None, list[str]]:
-    """The dollars that a run may cost, None for any number, and what to warn of.
+def _add(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
-    A budget that is used up refuses the run; one that is nearly so lets it run, and says so.
+
+def read_spending(store: Store, job: JobDefinition, *, run_id: int, now: float) -> DaySpending:
+    """Spending of a job and of all jobs today, in the store's time zone, before this run."""
+    moment = datetime.fromtimestamp(now, ZoneInfo(store.timezone))
+    since = round(moment.replace(hour=0, minute=0, second=0, microsecond=0).timestamp() * 1000)
+    own = read_run_costs(store, since=since, except_run=run_id, job=job.name)
+    every = read_run_costs(store, since=since, except_run=run_id)
+    return DaySpending(
+        by_job=sum(cost.cost_nanos or 0 for cost in own) / 1e9,
+        by_all=sum(cost.cost_nanos or 0 for cost in every) / 1e9,
+        set_aside=sum(
+            _count_going_on(store, run.key, decode_job(run.definition))
+            for run in find_earlier_runs(store, run_id)
+        ),
+        unpriced=sum(cost.is_unpriced for cost in every),
+    )
+
+
+def _count_going_on(store: Store, key: str, job: JobDefinition) -> float:
+    """Dollars that a run has spent so far, or its job's budget if that is more."""
+    spent = add_figures(store, find_sessions_named_after(store, key)).known_nanos / 1e9
+    return max(spent, job.budget_usd or 0.0)
+
+
+def count_left(
+    job: JobDefinition, *, config: Config, spent: DaySpending
+) -> tuple[float | None, list[str]]:
+    """The dollars that a run may cost, None for no limit, and warnings.
+
+    A used-up budget refuses the run. A nearly used-up one gives a warning.
     """
     every = spent.by_all + spent.set_aside
     limits = [
         (job.budget_usd, 0.0, "a run", ""),
         (job.budget_usd_per_day, spent.by_job, f"{job.name} a day", ""),
-        (config.jobs.budget_usd_per_day, every, "all jobs a day", _tell_set_aside(spent)),
+        (config.jobs.budget_usd_per_day, every, "all jobs a day", _format_set_aside(spent)),
     ]
     left: list[float] = []
     warnings = []
-    for limit, used, whose, note in limits:
+    for limit, used, owner, note in limits:
         if limit is None:
             continue
         if used >= limit:
             raise RefusedError(
-                f"the budget of ${limit:g} for {whose} is used up: ${used:.4f} spent today{note}",
+                f"the budget of ${limit:g} for {owner} is used up: ${used:.4f} spent today{note}",
                 "raise it, or wait for tomorrow",
             )
         if used >= limit * config.jobs.warn_at:
-            warnings.append(f"${used:.4f} of the budget of ${limit:g} for {whose} is spent{note}")
+            warnings.append(f"${used:.4f} of the budget of ${limit:g} for {owner} is spent{note}")
         left.append(limit - used)
     if spent.unpriced and len(left) > (job.budget_usd is not None):
         warnings.append(f"{spent.unpriced} runs today have no known price: no budget counts them")
     return min(left, default=None), warnings
 
 
-def _tell_set_aside(spent: Spent) -> str:
+def _format_set_aside(spent: DaySpending) -> str:
     if not spent.set_aside:
         return ""
     return f", ${spent.set_aside:.4f} of it set aside for runs that go on"

@@ -1,7 +1,7 @@
-"""A process of its own that does runs, one after another, for a scheduler.
+"""A worker process: does runs for a scheduler, one after another.
 
-One that dies takes only its own run along. When the scheduler is gone, however it went, the run
-that is being done is stopped, so that nothing goes on spending that nobody watches.
+A worker that dies takes only its own run along. If the scheduler is gone, its worker stops the
+current run, so that no run spends money unwatched.
 """
 
 import os
@@ -21,17 +21,19 @@ import msgspec
 from relight.config import Config
 from relight.intake.workers import read_message, write_message
 from relight.store import Store, open_store
-from relight.work.jobs.aftermath import follow_up
 from relight.work.jobs.claimed_run import do_run
-from relight.work.jobs.job import Execute, Job, Run, RunResult, name_run
+from relight.work.jobs.job import Execute, JobDefinition, JobResult, JobRun, run_variables
+from relight.work.jobs.lost_runs import collect_interrupted
 from relight.work.jobs.slots import begin
 
-# how long a stopped run may take to put its things away
+# time for a stopped run to clean up
 STOP_SECONDS = 10.0
+# loaded before the first run, so that it begins on time; a run alone loads them when needed
+PRELOADED = ("relight.work.agent.session", "relight.work.jobs.sessions")
 
 
 class Stoppable:
-    """Does runs, and ends the one that is being done when told to; it begins none after that."""
+    """An `Execute` that can be stopped: it ends the current run and begins no other."""
 
     def __init__(self, execute: Execute) -> None:
         self.why = "it was stopped with its scheduler"
@@ -42,8 +44,14 @@ class Stoppable:
         signal.signal(signal.SIGTERM, self._stop)
 
     def __call__(
-        self, store: Store, job: Job, run: Run, *, config: Config, clock: Callable[[], float]
-    ) -> RunResult:
+        self,
+        store: Store,
+        job: JobDefinition,
+        run: JobRun,
+        *,
+        config: Config,
+        clock: Callable[[], float],
+    ) -> JobResult:
         self._is_running = True
         try:
             if self.is_stopped:
@@ -53,7 +61,7 @@ class Stoppable:
             self._is_running = False
 
     def stop(self, why: str) -> None:
-        """From another thread: the main one may be waiting for a model, and a signal reaches it."""
+        """Stop from another thread: a signal also reaches a main thread that waits for a model."""
         self.why = why
         if hasattr(signal, "pthread_kill"):
             signal.pthread_kill(self._main, signal.SIGTERM)
@@ -61,45 +69,45 @@ class Stoppable:
             self.is_stopped = True
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        # told twice, it must not be kept from putting its things away
+        # a second signal must not interrupt the cleaning up
         is_first, self.is_stopped = not self.is_stopped, True
         if self._is_running and is_first:
             raise SystemExit(128 + number)
 
 
 def serve(home: Path, holder: str, execute: Execute) -> None:
-    """Do the runs that are named on standard input until it ends, answering each."""
+    """Do the runs whose ids arrive on standard input, and answer each on standard output."""
     source, target = _take_pipes()
-    told: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+    received: queue.SimpleQueue[int | None] = queue.SimpleQueue()
     work = Stoppable(execute)
 
     def listen() -> None:
         while (message := read_message(source)) is not None:
-            told.put(msgspec.msgpack.decode(message, type=int))
-        told.put(None)
+            received.put(msgspec.msgpack.decode(message, type=int))
+        received.put(None)
         work.stop("its scheduler ended, and it was stopped")
         time.sleep(STOP_SECONDS)
         os._exit(1)
 
     threading.Thread(target=listen, daemon=True).start()
     with open_store(home) as store:
-        # what is not begun is handed out again
-        while (run_id := told.get()) is not None and not work.is_stopped:
+        # a run that has not begun is handed out again
+        while (run_id := received.get()) is not None and not work.is_stopped:
             begun = begin(store, run_id, holder, now=round(time.time() * 1000))
             if begun:
-                # what its tools start is known by this, like all else that a run starts
-                os.environ.update(name_run(home, begun[1].key))
-                do_run(store, *begun, holder=holder, execute=work, tell_stop=lambda: work.why)
+                # processes that its tools start are found by these variables
+                os.environ.update(run_variables(home, begun[1].key))
+                do_run(store, *begun, holder=holder, execute=work, find_reason=lambda: work.why)
             else:
-                follow_up(store, run_id=run_id)
+                collect_interrupted(store, run_id=run_id)
             try:
                 write_message(target, msgspec.msgpack.encode(run_id))
-            except BrokenPipeError:  # what came of the run is written: nobody is left to hear it
+            except BrokenPipeError:  # the result is written, and the scheduler is gone
                 os._exit(0)
 
 
 def _take_pipes() -> tuple[IO[bytes], IO[bytes]]:
-    """The pipes to the scheduler, out of reach of whatever a run reads or prints."""
+    """The pipes to the scheduler, moved away from standard input and output of the runs."""
     source, target = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -113,6 +121,8 @@ def main(words: list[str]) -> None:
     home, holder, target = words
     module, function = target.split(":")
     execute: Execute = getattr(import_module(module), function)
+    for name in PRELOADED:
+        import_module(name)
     serve(Path(home), holder, execute)
 
 

@@ -1,4 +1,4 @@
-"""The worker processes of one scheduler: started when there is work, let go when there is none."""
+"""The worker processes of one scheduler: started for work, closed when idle."""
 
 import os
 import queue
@@ -22,22 +22,22 @@ STOP_SECONDS = 12.0
 
 
 class Worker(Struct, eq=False):
-    """A worker process, the run it is doing, and since when it has none."""
+    """A worker process, its current run, and since when it is idle."""
 
     process: subprocess.Popen[bytes]
     run_id: int | None = None
     idle_since: float = 0.0
 
 
-class Event(Struct, frozen=True):
-    """A worker is through with a run, or has ended in the middle of it (`ended_by`)."""
+class WorkerEvent(Struct, frozen=True):
+    """A worker has finished a run, or died in the middle of it (`ended_by`)."""
 
     run_id: int
     ended_by: str | None = None
 
 
-class Crew:
-    """Up to `size` workers. Whoever waits for what they tell must be a single thread."""
+class Workers:
+    """Up to `size` workers. Only one thread may wait for their events."""
 
     def __init__(self, home: Path, holder: Holder, *, size: int, execute: str = EXECUTE) -> None:
         self.size = size
@@ -45,11 +45,11 @@ class Crew:
         words = [str(home), holder.name, execute]
         self._command = [sys.executable, "-m", "relight.work.jobs.worker", *words]
         self._workers: list[Worker] = []
-        self._told: queue.SimpleQueue[tuple[Worker, bytes | None] | None] = queue.SimpleQueue()
+        self._messages: queue.SimpleQueue[tuple[Worker, bytes | None] | None] = queue.SimpleQueue()
 
     @property
     def runs(self) -> set[int]:
-        """The runs that are being done."""
+        """The ids of the runs in progress."""
         return {worker.run_id for worker in self._workers if worker.run_id is not None}
 
     @property
@@ -58,52 +58,52 @@ class Crew:
 
     @property
     def free(self) -> int:
-        """How many more runs can begin at once."""
+        """The number of further runs that can begin."""
         return self.size - self.busy
 
     def warm_up(self) -> None:
-        """Have a worker ready, since starting one takes a moment."""
+        """Start a worker ahead of time, since that takes a moment."""
         if self.free and self._find_idle() is None:
             self._start()
 
     def hand_out(self, run_id: int) -> None:
-        """Give a run to a worker that has none."""
+        """Give a run to an idle worker."""
         worker = self._find_idle() or self._start()
         worker.run_id = run_id
         assert worker.process.stdin is not None
-        with suppress(BrokenPipeError):  # that it is gone is told by the end of what it tells
+        with suppress(BrokenPipeError):  # the end of its output reports the death
             write_message(worker.process.stdin, msgspec.msgpack.encode(run_id))
 
-    def wait(self, seconds: float) -> Event | None:
-        """The next thing that workers tell; None after a while, or when woken."""
+    def wait(self, seconds: float) -> WorkerEvent | None:
+        """The next event of a worker; None after the time limit, or when woken."""
         try:
-            told = self._told.get(timeout=max(seconds, 0.001))
+            received = self._messages.get(timeout=max(seconds, 0.001))
         except queue.Empty:
             return None
-        if told is None:
+        if received is None:
             return None
-        worker, message = told
+        worker, message = received
         run_id = worker.run_id
         worker.run_id, worker.idle_since = None, time.monotonic()
         if message is not None:
-            return Event(run_id) if run_id is not None else None
+            return WorkerEvent(run_id) if run_id is not None else None
         self._workers.remove(worker)
         code = worker.process.wait()
-        return None if run_id is None else Event(run_id, _tell_end(code))
+        return None if run_id is None else WorkerEvent(run_id, _describe_exit(code))
 
     def wake(self) -> None:
-        """End a wait at once; a signal's handler may call it."""
-        self._told.put(None)
+        """End a wait at once; safe in a signal handler."""
+        self._messages.put(None)
 
-    def let_go_idle(self, *, after_seconds: float = IDLE_SECONDS) -> None:
-        """Send workers home that have had nothing to do for a while."""
+    def close_idle(self, *, after_seconds: float = IDLE_SECONDS) -> None:
+        """Close workers that have been idle for a while."""
         before = time.monotonic() - after_seconds
         for worker in self._workers:
             if worker.run_id is None and worker.idle_since <= before:
                 _close(worker)
 
     def close(self) -> None:
-        """Send all home and see that they went; a run that is being done ends as `unknown`."""
+        """Close all workers and wait for them; a run in progress ends as `unknown`."""
         deadline = time.monotonic() + STOP_SECONDS
         for worker in self._workers:
             _close(worker)
@@ -119,16 +119,16 @@ class Crew:
         return next(idle, None)
 
     def _start(self) -> Worker:
-        # with paths as they are here, even when Relight is not installed but only on sys.path
+        # the paths of this process, in case Relight is not installed but only on sys.path
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         process = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
-            # what a person types at the terminal is for the scheduler to hear
+            # Ctrl-C at the terminal is for the scheduler alone
             start_new_session=True,
-            # the holder is there until its last worker is
+            # the holder's lock lives as long as its last worker
             pass_fds=[self._holder.fileno()] if os.name == "posix" else (),
         )
         worker = Worker(process, idle_since=time.monotonic())
@@ -144,9 +144,9 @@ class Crew:
             while message is not None:
                 try:
                     message = read_message(stream)
-                except (OSError, ValueError):  # closed under our hands: the scheduler leaves
+                except (OSError, ValueError):  # closed meanwhile: the scheduler ends
                     message = None
-                self._told.put((worker, message))
+                self._messages.put((worker, message))
 
 
 def _is_closed(worker: Worker) -> bool:
@@ -159,7 +159,7 @@ def _close(worker: Worker) -> None:
         worker.process.stdin.close()
 
 
-def _tell_end(code: int) -> str:
+def _describe_exit(code: int) -> str:
     if code < 0:
         try:
             return f"was ended by {signal.Signals(-code).name}"

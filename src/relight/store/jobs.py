@@ -1,0 +1,148 @@
+"""The table `job`: Relight's own jobs with their definitions, and those of other schedulers.
+
+The functions here read and write rows. What a job is, and when it is due, is in `work/jobs/`.
+"""
+
+import sqlite3
+from collections.abc import Iterable
+
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from relight.store import Store
+from relight.store.sql import column_list, insert_into
+
+_SCHEDULED = "source = 'relight' and state = 'scheduled'"
+
+
+class JobRow(Struct, frozen=True, kw_only=True):
+    """A row of `job`; `skills` and `definition` are JSON."""
+
+    id: int
+    source: str
+    key: str
+    name: str
+    schedule: str | None
+    prompt: str | None
+    skills: str | None
+    model: str | None
+    provider: str | None
+    script: str | None
+    state: str | None
+    created_at: int | None
+    next_run_at: int | None
+    definition: str | None
+
+
+class OwnJob(Struct, frozen=True):
+    """Definition and state of one of Relight's own jobs."""
+
+    id: int
+    key: str
+    definition: str
+    state: str
+    created_at: int
+    next_run_at: int | None
+
+
+class DueJob(Struct, frozen=True):
+    """A scheduled job, and its next slot."""
+
+    id: int
+    key: str
+    definition: str
+    next_run_at: int
+
+
+def replace_job(database: sqlite3.Connection, row: JobRow) -> None:
+    """Write the row of a job, in the place of an earlier one with the same id."""
+    changes = ", ".join(f"{name} = excluded.{name}" for name in JobRow.__struct_fields__[1:])
+    statement = insert_into("job", JobRow, f"on conflict (id) do update set {changes}")
+    database.execute(statement, astuple(row))
+
+
+def find_own_job(store: Store, job_id: int) -> OwnJob | None:
+    """The job with this id, unless it was removed."""
+    rows = store.read(
+        OwnJob,
+        f"select {column_list(OwnJob)} from job where id = ? and state <> 'removed'",
+        (job_id,),
+    )
+    return rows[0] if rows else None
+
+
+def read_own_definitions(store: Store) -> list[OwnJob]:
+    """Relight's own jobs by name, without the removed ones."""
+    return store.read(
+        OwnJob,
+        f"select {column_list(OwnJob)} from job"
+        " where source = 'relight' and state <> 'removed' order by key",
+    )
+
+
+def find_foreign_name(store: Store, name: str) -> str | None:
+    """The full name of another scheduler's job that is known by this name or key."""
+    rows = store.query(
+        "select full_name from job where source <> 'relight' and ? in (full_name, key, name)"
+        " order by full_name",
+        (name,),
+    )
+    return rows[0][0] if rows else None
+
+
+def set_job_state(
+    database: sqlite3.Connection, job_id: int, state: str, next_run_at: int | None
+) -> None:
+    """Change a job's state and its next slot."""
+    database.execute(
+        "update job set state = ?, next_run_at = ? where id = ?", (state, next_run_at, job_id)
+    )
+
+
+def find_due_jobs(store: Store, *, now: int, limit: int) -> list[DueJob]:
+    """Up to `limit` jobs whose slot has come and that are not running, the earliest first."""
+    return store.read(
+        DueJob,
+        f"""
+            select {column_list(DueJob)} from job
+            where {_SCHEDULED} and next_run_at <= ? and not exists (
+                select 1 from run where run.job_id = job.id
+                    and run.source = 'relight' and run.status in ('claimed', 'running')
+            )
+            order by next_run_at limit ?
+        """,
+        (now, limit),
+    )
+
+
+def find_waiting_jobs(store: Store, *, now: int) -> list[DueJob]:
+    """The scheduled jobs whose slot is still to come."""
+    return store.read(
+        DueJob,
+        f"select {column_list(DueJob)} from job where {_SCHEDULED} and next_run_at > ?",
+        (now,),
+    )
+
+
+def find_next_due(store: Store) -> int | None:
+    """The earliest slot of all scheduled jobs, past or to come."""
+    slot: int | None = store.query(f"select min(next_run_at) from job where {_SCHEDULED}")[0][0]
+    return slot
+
+
+def move_slots(store: Store, moves: Iterable[tuple[int, int, int]]) -> None:
+    """Set the next slot of jobs: (new slot, job id, old slot), unless it has changed meanwhile."""
+    with store.transaction() as database:
+        database.executemany(
+            "update job set next_run_at = ? where id = ? and next_run_at = ?", list(moves)
+        )
+
+
+def restore_slot(database: sqlite3.Connection, job_id: int, slot: int) -> None:
+    """Make a slot due again that was claimed and never begun, unless the job is paused or gone."""
+    database.execute(
+        "update job set state = 'scheduled',"
+        " next_run_at = case when next_run_at < ? then next_run_at else ? end"
+        " where id = ? and state in ('scheduled', 'done')",
+        (slot, slot, job_id),
+    )
