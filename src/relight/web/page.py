@@ -44,10 +44,10 @@ class View(Struct, frozen=True, kw_only=True):
 
     def here(self, /, **changes: object) -> str:
         """Return this page's address with changed parameters; None removes one."""
-        return self.filters.link(self.address, **(self.kept | changes))
+        return self.filters.link(self.address, **(self.own_query | changes))
 
     @property
-    def kept(self) -> dict[str, str]:
+    def own_query(self) -> dict[str, str]:
         """The page's own parameters that stay when filters change."""
         return {name: value for name, value in self.query.items() if name not in TRANSIENT}
 

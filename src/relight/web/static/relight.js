@@ -7,15 +7,15 @@ const find = (selector, within = document) => within.querySelector(selector);
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 const read = (name) => find(`meta[name="relight-${name}"]`).content;
 
-// before anything is drawn, so that no page flashes in the wrong colours
-try { root.dataset.theme = localStorage.getItem("relight-theme") ?? ""; } catch { /* none kept */ }
+// before the first paint, so that no page flashes in the wrong colours
+try { root.dataset.theme = localStorage.getItem("relight-theme") ?? ""; } catch { /* none stored */ }
 
 const acts = {
   help: () => find("#help").showModal(),
   theme: () => {
     const isDark = root.dataset.theme ? root.dataset.theme === "dark" : dark.matches;
     root.dataset.theme = isDark ? "light" : "dark";
-    try { localStorage.setItem("relight-theme", root.dataset.theme); } catch { /* not kept */ }
+    try { localStorage.setItem("relight-theme", root.dataset.theme); } catch { /* not stored */ }
   },
   copy: async (button) => {
     try { await navigator.clipboard.writeText(button.dataset.copy); button.textContent = "Copied"; }
@@ -28,7 +28,7 @@ document.addEventListener("click", (event) => {
   if (button) acts[button.dataset.act](button);
 });
 
-// --- filters: sent when changed, without those that are empty ---
+// --- filters: submitted on change, without empty ones ---
 document.addEventListener("change", (event) => event.target.form?.matches(".filters") && event.target.form.requestSubmit());
 document.addEventListener("submit", (event) => {
   if (!event.target.matches("[data-filters]")) return;
@@ -80,7 +80,7 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "Escape") showTip(null);
 });
 
-// --- live: when the store has changed, the page is fetched and put in place of what is shown ---
+// --- live: when the store has changed, the page is fetched again and replaces the one shown ---
 const isBusy = () => find("dialog[open]") || find("main :is(input, select, textarea):focus") || !getSelection().isCollapsed;
 function replace(text) {
   const next = new DOMParser().parseFromString(text, "text/html");
