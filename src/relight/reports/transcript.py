@@ -2,12 +2,12 @@
 
 from relight.errors import RelightError
 from relight.sources import find_source, is_source
-from relight.sources.messages import Conversation
+from relight.sources.messages import Transcript
 from relight.store import Store
 from relight.store.write.tape import read_tape
 
 
-def read_transcript(store: Store, session_id: int) -> Conversation:
+def read_transcript(store: Store, session_id: int) -> Transcript:
     """What was said in a session, without what Relight itself put into it.
 
     Redacted, as all that is on tape. A sub-agent of old lies on its parent's tape.

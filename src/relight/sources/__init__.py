@@ -27,7 +27,7 @@ from relight.errors import RelightError
 from relight.model import Mark, Origin, Parsed, Piece
 
 if TYPE_CHECKING:
-    from relight.sources.messages import Conversation
+    from relight.sources.messages import Transcript
     from relight.sources.reading import Reader
 
     Fetch = Callable[[Origin, Mapping[str, Mark]], Iterator[Piece]]
@@ -93,7 +93,7 @@ class Source(Struct, frozen=True, kw_only=True):
         """The index rows of a stretch of records, going on from `state`."""
         return find_reader(self).read(lines, origin, state)
 
-    def read_messages(self, lines: Iterable[bytes], session: str) -> "Conversation":
+    def read_messages(self, lines: Iterable[bytes], session: str) -> "Transcript":
         """A session as OpenAI chat messages, from all of its records."""
         return find_reader(self).read_messages(lines, session)
 

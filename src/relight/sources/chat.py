@@ -29,7 +29,7 @@ from relight.model import (
 )
 from relight.sources.events import Called, Event, Returned, Said
 from relight.sources.files import BOM, read_piece
-from relight.sources.messages import Conversation
+from relight.sources.messages import Transcript
 from relight.sources.reading import (
     BAD_LINE,
     INTERRUPTED,
@@ -144,9 +144,9 @@ class ChatReader(Reader):
             mark = piece.after
 
     @classmethod
-    def read_messages(cls, lines: Iterable[bytes], session: str) -> Conversation:
+    def read_messages(cls, lines: Iterable[bytes], session: str) -> Transcript:
         """The messages as the session's line has them, with all fields."""
-        found = Conversation([])
+        found = Transcript([])
         for data in lines:
             try:
                 if name_session(decode_session(data)) != session:
@@ -157,7 +157,7 @@ class ChatReader(Reader):
             listed = line["messages"] if isinstance(line, dict) else line
             facts = line.get("calls") if isinstance(line, dict) else None
             messages = [one for one in listed if isinstance(one, dict)]
-            found = Conversation(list(skip_injected(messages)), facts or [])
+            found = Transcript(list(skip_injected(messages)), facts or [])
         return found
 
     def read_line(self, line: bytes) -> Iterator[Event]:

@@ -1,15 +1,18 @@
-"""Files of one JSON record a line: finding them, and reading what is new in them."""
+"""Files that agents leave: JSON records, one a line, and SQLite databases."""
 
 import os
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 from stat import S_ISREG
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
 from relight.model import Mark, Origin, Piece, Unreadable
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
 CHUNK_BYTES = 2 << 20
 LINE_LIMIT_BYTES = 64 << 20
@@ -20,9 +23,9 @@ BOM = b"\xef\xbb\xbf"
 def find_files(folder: str | Path, *, suffix: str = ".jsonl") -> Iterator[Origin]:
     """Every regular file below `folder` with that ending, in linked folders too.
 
-    A folder that may not be looked into is given as an origin with its trouble, so that it is
-    told and the rest is read. A link back into the tree, or twice to one place, is passed by. A
-    file named itself is taken whatever its ending.
+    A folder that cannot be read becomes an origin with its trouble, so that it is reported and the
+    rest is read. A link back into the tree, or a second one to the same place, is skipped. If
+    `folder` is a file, it is taken whatever its ending.
     """
     if named := look_at(folder):
         yield named
@@ -52,12 +55,12 @@ def find_files(folder: str | Path, *, suffix: str = ".jsonl") -> Iterator[Origin
 
 
 def _is_inside(path: str, folder: str) -> bool:
-    """Whether one lies in the other, either way: both would lead in circles."""
+    """True if one is inside the other: following such a link would never end."""
     return os.path.commonpath([path, folder]) in (path, folder)
 
 
 def look_at(path: str | Path) -> Origin | None:
-    """The file as it is now, or None where there is no regular file."""
+    """The file as it is now, or None if there is no regular file."""
     name = os.fspath(path)
     try:
         found = os.stat(name)  # noqa: PTH116 - for each of many thousand files
@@ -71,6 +74,31 @@ def look_at(path: str | Path) -> Origin | None:
     return Origin(name, found.st_size, found.st_mtime_ns, found.st_ino)
 
 
+def look_at_database(path: Path) -> Origin | None:
+    """A SQLite file together with its write-ahead log, which may hold all that is new."""
+    main = look_at(path)
+    log = look_at(f"{path}-wal")
+    if main is None or log is None:
+        return main
+    return Origin(
+        main.path, main.size + log.size, max(main.modified_ns, log.modified_ns), main.inode
+    )
+
+
+def open_database(path: str) -> "Connection":
+    """A read-only connection to another program's SQLite file.
+
+    The file must never be opened as bytes: closing it would drop the locks of the program.
+    """
+    import sqlite3
+
+    mode = "ro" if Path(f"{path}-wal").exists() else "ro&immutable=1"
+    uri = f"{Path(path).absolute().as_uri()}?mode={mode}"
+    connection = sqlite3.connect(uri, uri=True, timeout=10)
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
 def read_piece(
     source: str,
     origin: Origin,
@@ -81,9 +109,9 @@ def read_piece(
 ) -> tuple[Piece, bool]:
     """The next whole lines after the mark, and whether more may follow.
 
-    A last line that is cut waits: it is read when its rest has come. A line over the limit is
-    passed over and told as unreadable. Only when all is read does the mark say that the file was
-    seen as it is now: an import that ends before must be able to go on.
+    An incomplete last line is read when the rest of it has been written. A line over the limit is
+    skipped and reported as unreadable. The mark has the file's size only if all of it was read: an
+    import that ends earlier must be able to go on.
     """
     with open(origin.path, "rb") as file:  # noqa: PTH123 - Path.open would cost a Path a file
         before = _check_mark(mark, origin, file)
@@ -115,7 +143,7 @@ def read_piece(
 
 
 def is_whole(line: bytes) -> bool:
-    """Whether a last line without its end is a whole record all the same.
+    """True if a last line without a newline is a complete record.
 
     >>> [is_whole(line) for line in (b'{"a": 1}', b'{"a": {}', b"", b"12")]
     [True, False, False, False]
@@ -130,7 +158,7 @@ def is_whole(line: bytes) -> bool:
 
 
 def _check_mark(mark: Mark | None, origin: Origin, file: BinaryIO) -> Mark:
-    """The mark to read on from: a file that was cut or written anew is read from its start."""
+    """The mark to go on from; a file that was cut or rewritten is read from its start."""
     if mark is None:
         return Mark(path=origin.path)
     if origin.size >= mark.offset and _fingerprint(file, mark.offset) == mark.head:
@@ -139,9 +167,9 @@ def _check_mark(mark: Mark | None, origin: Origin, file: BinaryIO) -> Mark:
 
 
 def _read_long_line(file: BinaryIO, start: bytes, limit_bytes: int) -> tuple[bytes, int]:
-    """The whole of a line longer than a chunk, or, past the limit, only how long it is.
+    """A whole line longer than a chunk, or only its length if it is over the limit.
 
-    A line within the limit whose end has not come yet is left to wait: nothing.
+    An incomplete line within the limit gives neither.
     """
     parts, size = [start], len(start)
     while more := file.read(len(start)):
@@ -158,7 +186,7 @@ def _read_long_line(file: BinaryIO, start: bytes, limit_bytes: int) -> tuple[byt
 
 
 def _fingerprint(file: BinaryIO, offset: int) -> bytes:
-    """What the first bytes and the last before the offset are: files may begin alike."""
+    """A hash of the first bytes and of the last before the offset: files may begin alike."""
     file.seek(0)
     first = file.read(min(EDGE_BYTES, offset))
     file.seek(max(offset - EDGE_BYTES, 0))

@@ -8,7 +8,7 @@ from relight.chat.injected import strip_block
 from relight.sources.events import Called, Event, Measured, Returned, Said
 
 
-class Conversation(Struct, frozen=True):
+class Transcript(Struct, frozen=True):
     """The messages of a session, and facts about its calls that their texts do not hold."""
 
     messages: list[dict[str, Any]]
@@ -42,8 +42,8 @@ class MessageWriter:
             case Measured(session=self.session, name=name):
                 self._know(name, "exit_code", event.exit_code)
 
-    def finish(self) -> Conversation:
-        return Conversation(self.messages, list(self.facts.values()))
+    def finish(self) -> Transcript:
+        return Transcript(self.messages, list(self.facts.values()))
 
     def _say(self, said: Said, text: str) -> None:
         if said.role == "user":

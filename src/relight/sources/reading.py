@@ -27,9 +27,9 @@ from relight.model import (
 )
 from relight.sources.events import Attributed, Called, Event, Measured, Returned, Said
 from relight.sources.files import find_files
-from relight.sources.messages import Conversation, MessageWriter
+from relight.sources.messages import MessageWriter, Transcript
 
-# whatever a strange record may raise: it costs that record and no more
+# what a malformed record may raise: it costs that record and no other
 BAD_LINE = (
     msgspec.DecodeError,
     ValueError,
@@ -39,7 +39,7 @@ BAD_LINE = (
     OverflowError,
     RecursionError,
 )
-# what Claude Code, and what exports its sessions, writes in a person's place
+# what Claude Code and exporters of its sessions write in a person's place
 INTERRUPTED = "[Request interrupted by user"
 TITLE_CHARACTERS = 200
 ANSWER_CHARACTERS = 500
@@ -99,7 +99,7 @@ class Reader:
         return collector.finish(reader.owner, reader.save())
 
     @classmethod
-    def read_messages(cls, lines: Iterable[bytes], session: str) -> Conversation:
+    def read_messages(cls, lines: Iterable[bytes], session: str) -> Transcript:
         """The chat messages of one session, from all of its records."""
         reader, writer = cls.begin(session), MessageWriter(session)
         for line in cls.arrange(lines):
@@ -284,7 +284,7 @@ class CheckedCollector(Collector):
 
 
 def check(value: S) -> S:
-    """The value, if its fields are of the kinds and within the bounds that it declares."""
+    """Return the value, or raise if a field has not its declared type and bounds."""
     return msgspec.convert(msgspec.to_builtins(value), type(value))
 
 
@@ -335,25 +335,25 @@ def content_text(content: Any) -> str | None:
 
 
 def find_texts(parts: list[Any]) -> list[str]:
-    """The texts among a message's parts, of which others are pictures or files."""
+    """The texts among a message's parts; others are images or files."""
     texts = (part.get("text") for part in parts if isinstance(part, dict))
     return [text for text in texts if isinstance(text, str)]
 
 
 def write_value(value: Any) -> str | None:
-    """What a call was given or gave: text as it is, else the JSON of it."""
+    """A call's arguments or result: text as it is, anything else as JSON."""
     if value is None or isinstance(value, str):
         return value
     return msgspec.json.encode(value).decode()
 
 
 def first_line(text: str | None) -> str | None:
-    """A title from a prompt: its first words on one line."""
+    """A title from a prompt: its beginning on one line."""
     if not text:
         return None
     return " ".join(text[: TITLE_CHARACTERS * 2].split())[:TITLE_CHARACTERS] or None
 
 
 def last_words(text: str | None) -> str | None:
-    """The answer a session ended with, long enough to be known by."""
+    """The beginning of a session's last answer."""
     return text.strip()[:ANSWER_CHARACTERS] or None if text else None

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from relight.chat.injected import skip_injected, strip_block
 from relight.model import Ending, Moment, Origin, OutcomeName, Session, ToolCall, Turn
 from relight.sources.events import Called, Event, Returned, Said
-from relight.sources.messages import Conversation
+from relight.sources.messages import Transcript
 from relight.sources.reading import BAD_LINE, Reader, content_text, first_line, last_words
 
 NAME = "relight"
@@ -57,7 +57,7 @@ class CallEvent(ToolCall, frozen=True, omit_defaults=True, tag_field="type", tag
 
     key: str = field(name="id")
     at: Moment = field()
-    # the id that the model gave it, by which the conversation joins the two
+    # the model's own id, which joins the call and its result in the messages
     call_id: str | None = None
 
 
@@ -80,7 +80,7 @@ class RecorderReader(Reader):
         yield from ()
 
     @classmethod
-    def read_messages(cls, lines: Iterable[bytes], session: str) -> Conversation:
+    def read_messages(cls, lines: Iterable[bytes], session: str) -> Transcript:
         """The messages as the program gave them, with all fields."""
         messages: list[dict[str, Any]] = []
         facts: list[dict[str, Any]] = []
@@ -103,7 +103,7 @@ class RecorderReader(Reader):
                     facts.append({"call_id": call_id, "is_error": event.is_error, **known})
                 case _:
                     pass
-        return Conversation(list(skip_injected(messages)), facts)
+        return Transcript(list(skip_injected(messages)), facts)
 
     def read_line(self, line: bytes) -> Iterator[Event]:
         event = decode_event(line)
@@ -162,7 +162,7 @@ def _ending(event: TurnEvent, answer: str | None) -> Ending | None:
 def _read_turn(event: TurnEvent) -> Iterator[Event]:
     yield _take(Turn, event)
     if event.failure is not None or event.role == "reference":
-        return  # nobody ran the calls of a failed turn or an adviser
+        return  # no one runs the calls of a failed turn or an adviser
     for place, call in read_asked(event.message):
         function = call.get("function")
         function = function if isinstance(function, dict) else {}

@@ -1,4 +1,4 @@
-"""The lines of a Claude Code transcript, and what each of them says by itself."""
+"""The lines of a Claude Code transcript, and what each one means by itself."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from relight.chat.broken_json import decode_mended
 from relight.model import Count, Ending, Usage
 from relight.sources.reading import INTERRUPTED, find_texts, first_line, last_words
 
-# what the client writes down of commands it runs by itself
+# how the client records commands that it runs by itself
 COMMANDS = ("<command-", "<local-command")
 
 
@@ -54,7 +54,7 @@ class Message(Struct):
 
     @property
     def text(self) -> str | None:
-        """Its words, or the first of them where it has several blocks."""
+        """The text, or the first one of several blocks."""
         if isinstance(self.content, list):
             return next((block.text for block in self.content if block.text), None)
         return self.content
@@ -98,10 +98,10 @@ def decode_line(line: bytes) -> TranscriptLine:
 
 
 def name_session(line: TranscriptLine, chains: dict[str, str]) -> str:
-    """The key of the session that a line is of.
+    """The key of a line's session.
 
-    Sub-agents of old lie in their parent's file, named by where their chain of lines began;
-    `chains` remembers them.
+    Old clients write sub-agents into their parent's file. Such a sub-agent is named by the first
+    line of its chain; `chains` has the name of each line seen.
     """
     parent = line.sessionId or ""
     if line.agentId:
@@ -114,7 +114,7 @@ def name_session(line: TranscriptLine, chains: dict[str, str]) -> str:
 
 
 def find_title(line: TranscriptLine) -> str | None:
-    """A person's words: the first prompt that neither the client nor a command wrote."""
+    """A title from a person's prompt, which neither the client nor a command wrote."""
     message = line.message
     if line.type != "user" or line.isMeta or line.isCompactSummary or message is None:
         return None
@@ -123,7 +123,7 @@ def find_title(line: TranscriptLine) -> str | None:
 
 
 def find_ending(line: TranscriptLine) -> Ending | None:
-    """What this line would mean for the session if it were its last."""
+    """The session's ending if this line is its last."""
     message = line.message
     if message is None or line.isMeta or line.isCompactSummary:
         return None
@@ -142,7 +142,7 @@ def find_ending(line: TranscriptLine) -> Ending | None:
 
 
 def find_answer(line: TranscriptLine) -> str | None:
-    """What a model said that did say something."""
+    """The beginning of a model's words, if the line has any."""
     if line.type != "assistant" or line.isApiErrorMessage or line.message is None:
         return None
     return last_words(line.message.text)

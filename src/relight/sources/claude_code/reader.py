@@ -1,4 +1,4 @@
-"""Claude Code: `projects/<folder>/<session>.jsonl`, sub-agents in files of their own.
+"""Claude Code: `projects/<folder>/<session>.jsonl`, sub-agents in separate files.
 
 One response is written as one line for each of its blocks, all with the same message id; a
 fork copies earlier lines with their ids. `input_tokens` counts only what was not cached.

@@ -35,7 +35,7 @@ BUILT_IN = frozenset(COMMANDS.split())
 
 
 class LoadingSkill(Struct, frozen=True):
-    """A skill asked for, of which later lines may say more."""
+    """A requested skill; later lines may have its text."""
 
     key: str
     session: str
@@ -69,11 +69,11 @@ class SkillWatch:
     ) -> None:
         """Note a call of the `Skill` tool; its result says whether a skill was loaded."""
         try:
-            asked = msgspec.json.decode(arguments, type=SkillArguments)
+            wanted = msgspec.json.decode(arguments, type=SkillArguments)
         except msgspec.DecodeError:
             return
-        if asked.skill:
-            loading = LoadingSkill(key, session, asked.skill, "tool", at, turn, bool(asked.args))
+        if wanted.skill:
+            loading = LoadingSkill(key, session, wanted.skill, "tool", at, turn, bool(wanted.args))
             self._remember(loading)
 
     def see_result(self, key: str, *, is_error: bool | None) -> Iterator[SkillEntry]:

@@ -1,4 +1,4 @@
-"""The lines of a Codex rollout, and what each of them says by itself."""
+"""The lines of a Codex rollout, and what each one means by itself."""
 
 from typing import Annotated, Any
 
@@ -87,7 +87,7 @@ def decode_line(line: bytes) -> RolloutLine:
 
 
 def find_spawner(payload: Payload) -> str | None:
-    """The thread that spawned a session, where its `source` tells of a sub-agent."""
+    """The thread that spawned a session, if its `source` names a sub-agent."""
     try:
         spawner = payload.source["subagent"]["thread_spawn"]["parent_thread_id"]
     except (KeyError, TypeError):
@@ -96,7 +96,7 @@ def find_spawner(payload: Payload) -> str | None:
 
 
 def find_arguments(payload: Payload) -> str | None:
-    """What a call was given, as the text a model wrote or the JSON of it."""
+    """A call's arguments: the text that a model wrote, else JSON."""
     if payload.arguments is not None:
         return payload.arguments
     return as_text(payload.input if payload.input is not None else payload.action)

@@ -1,7 +1,7 @@
 """How skills come into Codex' sessions: written out in a message, or read by the agent itself.
 
-A skill that a person names (`$tidy`) is put into a message of its own; one that the agent chooses
-it reads from its file with a shell command.
+A skill that a person names (`$tidy`) is written into a separate message. A skill that the agent
+chooses is read from its file with a shell command.
 """
 
 import re
@@ -38,16 +38,16 @@ def find_written(session: str, texts: list[str], at: int | None) -> Iterator[Ski
 
 
 def find_read(call: ToolCall | None, output: str | None) -> Iterator[SkillEntry]:
-    """The skills whose documents a shell command showed; looking for one shows none."""
+    """The skills whose documents a shell command printed; a search for files prints none."""
     arguments = (call.arguments if call else None) or ""
     if call is None or "SKILL.md" not in arguments or not READING.search(arguments):
         return
     fronts = FRONT.findall(output or "")
     shown = {name[1]: front for front in fronts if (name := NAME.search(front))}
-    asked = dict.fromkeys(FILE.findall(arguments))
+    named = dict.fromkeys(FILE.findall(arguments))
     # a document may be named otherwise than the folder that it lies in
-    found = {name: shown[name] for name in asked if name in shown} or dict(
-        zip(asked, shown.values(), strict=False)
+    found = {name: shown[name] for name in named if name in shown} or dict(
+        zip(named, shown.values(), strict=False)
     )
     for name, front in found.items():
         version = VERSION.search(front)

@@ -1,7 +1,7 @@
 """Hermes' scheduler: `cron/jobs.json`, and `cron/executions.db`, the ledger of its runs.
 
-The ledger is the only place that tells a failed run: Hermes closes its session as
-`cron_complete` all the same. It keeps a thousand runs and knows no session ids.
+Only the ledger records that a run failed: Hermes closes its session as `cron_complete` in any case.
+The ledger holds a thousand runs and no session ids.
 """
 
 import sqlite3
@@ -14,8 +14,7 @@ import msgspec
 
 from relight.errors import RelightError
 from relight.model import Job, Mark, Origin, Piece, Run
-from relight.sources.databases import look_at_database, open_database
-from relight.sources.files import BOM, look_at
+from relight.sources.files import BOM, look_at, look_at_database, open_database
 from relight.sources.reading import BAD_LINE
 from relight.times import read_time
 
@@ -28,7 +27,7 @@ def find_cron(root: Path) -> Iterator[Origin]:
 
 
 def fetch_cron(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
-    """All jobs or all runs there are, whenever their file has changed: both are small."""
+    """All jobs or all runs, whenever their file has changed: both are small."""
     rows = _read_jobs(origin) if origin.path.endswith(JOBS) else _read_ledger(origin)
     before = marks.get("") or Mark(path=origin.path)
     after = msgspec.structs.replace(
@@ -47,7 +46,7 @@ def _read_jobs(origin: Origin) -> list[dict[str, Any]]:
         decoded = msgspec.json.decode(text)
     except BAD_LINE as error:
         raise RelightError(
-            f"cannot read {origin.path}: {error}", "Hermes mends it itself"
+            f"cannot read {origin.path}: {error}", "Hermes repairs it by itself"
         ) from error
     jobs = decoded.get("jobs") if isinstance(decoded, dict) else decoded
     return [{"table": "jobs", **job} for job in jobs or () if isinstance(job, dict)]

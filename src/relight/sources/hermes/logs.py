@@ -34,7 +34,7 @@ def find_logs(root: Path) -> Iterator[Origin]:
 
 
 def fetch_logs(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
-    """What is new, as a piece a session, so that each is on its session's tape."""
+    """What is new, in one piece for each session, so that each is on its session's tape."""
     marks = dict(marks)
     if DUMP in origin.path:
         rows, whole = [_read_dump(origin)], marks.get("") or Mark(path=origin.path)
@@ -56,7 +56,7 @@ def fetch_logs(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterat
 def split_by_session(
     source: str, rows: list[dict[str, Any]], marks: dict[str, Mark], whole: Mark
 ) -> Iterator[Piece]:
-    """A piece for each session's rows; `marks` moves on with them, as a large file has several."""
+    """A piece for each session's rows; `marks` is updated, as a large file has several pieces."""
     by_session: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_session.setdefault(row["session_id"], []).append(row)
@@ -88,7 +88,7 @@ def _read_dump(origin: Origin) -> dict[str, Any]:
 
 
 def _read_local(text: str) -> int | None:
-    """A moment by the machine's own clock, where there is one."""
+    """A local time as Unix milliseconds, or None if the text is not a time."""
     try:
         return read_time(datetime.fromisoformat(text).timestamp())
     except (ValueError, OverflowError):
@@ -96,18 +96,18 @@ def _read_local(text: str) -> int | None:
 
 
 def read_line(line: bytes) -> dict[str, Any] | None:
-    """What a log line tells that the database does not; times there are the machine's own."""
+    """The facts of a log line that the database does not have; its times are local."""
     found = LINE.match(line.decode("utf-8", "replace"))
     at = _read_local(found["time"].replace(",", ".")) if found else None
     if found is None or at is None:
         return None
     row = {"table": "log", "session_id": found["session"], "at": at}
     text = found["text"]
-    if told := ANSWERED.match(text):
-        return row | {"event": "answered", "model": told["model"], "seconds": told["seconds"]}
-    if told := FAILED.match(text):
-        text = told["summary"] or told["type"]
-        return row | {"event": "failed", "model": told["model"], "text": text}
+    if call := ANSWERED.match(text):
+        return row | {"event": "answered", "model": call["model"], "seconds": call["seconds"]}
+    if call := FAILED.match(text):
+        text = call["summary"] or call["type"]
+        return row | {"event": "failed", "model": call["model"], "text": text}
     if ENDED.match(text):
         return row | {"event": "interrupted"}
     return None

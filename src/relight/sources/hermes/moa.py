@@ -1,7 +1,7 @@
-"""Hermes' own traces of mixtures: the only place that tells what each adviser cost.
+"""Hermes' own traces of mixtures: the only record of what each adviser cost.
 
-`state.db` sums advisers and the acting model under the preset's name; the traces tell the
-advisers' calls one by one, and of the acting model no usage: that is what the sum leaves over.
+`state.db` sums advisers and the acting model under the preset's name. The traces have each call of
+an adviser, and no usage of the acting model, which is what remains of the sum.
 """
 
 from collections.abc import Iterator, Mapping
@@ -63,31 +63,31 @@ def read_moa_row(row: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def _read_adviser(
-    told: Mapping[str, Any], key: str, row: Mapping[str, Any], at: int | None
+    reference: Mapping[str, Any], key: str, row: Mapping[str, Any], at: int | None
 ) -> Turn:
-    output = str(told.get("output") or "")
-    usage = told.get("usage")
+    output = str(reference.get("output") or "")
+    usage = reference.get("usage")
     has_failed = output.startswith(FAILED)
     text = output.removeprefix(FAILED).rstrip("]")
     return Turn(
         key=key,
         session=row["session_id"],
         at=at,
-        model=told.get("model"),
-        provider=told.get("provider"),
+        model=reference.get("model"),
+        provider=reference.get("provider"),
         role="reference",
         calls=0 if has_failed else 1,
         usage=Usage(0, 0, 0, 0) if has_failed else read_usage(usage),
         usage_status="final" if usage or has_failed else "partial",
-        cost=_read_cost(told),
+        cost=_read_cost(reference),
         failure=classify_error(text).kind if has_failed else None,
         failure_text=text[:500] if has_failed else None,
     )
 
 
-def _read_cost(told: Mapping[str, Any]) -> Cost | None:
-    """What Hermes says it cost; a figure comes as text, and without a price as null."""
-    amount, status = told.get("cost_usd"), told.get("cost_status")
+def _read_cost(reference: Mapping[str, Any]) -> Cost | None:
+    """The cost that Hermes reports: an amount as text, or null without a price."""
+    amount, status = reference.get("cost_usd"), reference.get("cost_status")
     if amount is None or status not in ("estimated", "actual"):
         return None
     return reported_cost(str(amount), status="estimated" if status == "estimated" else "reported")

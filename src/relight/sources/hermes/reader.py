@@ -1,8 +1,8 @@
 """Hermes Agent: `state.db`, in its home and in each of its profiles.
 
-Hermes keeps sums for a session, model and task, never single calls, so its turns are totals.
+Hermes stores sums for a session, model and task, never single calls, so its turns are totals.
 `input_tokens` counts only what was not cached; `output_tokens` includes the reasoning. Columns
-differ between versions: what is there is read, what is not is unknown.
+differ between versions: a missing one is unknown.
 """
 
 import re
@@ -18,8 +18,8 @@ import msgspec
 from relight.chat.broken_json import decode_mended
 from relight.errors import RelightError
 from relight.model import Ending, Mark, Origin, Piece, Session, ToolCall
-from relight.sources.databases import look_at_database, open_database
 from relight.sources.events import Called, Event, Returned, Said
+from relight.sources.files import look_at_database, open_database
 from relight.sources.hermes.cron import JOBS, LEDGER, fetch_cron, find_cron, read_job, read_run
 from relight.sources.hermes.logs import DUMP, fetch_logs, find_logs, read_log_row
 from relight.sources.hermes.moa import fetch_moa, find_moa, read_moa_row
@@ -31,15 +31,15 @@ from relight.times import read_time
 
 NAME = "hermes"
 SCRIPT_ERROR = re.compile(r"^## Script Error\n[^`]*(?:```\w*\n)?([^`]*)", re.MULTILINE)
-# the request's own bulk, repeated in every session; nothing is derived from it
+# the bulk of the request, repeated in every session; nothing is derived from it
 LEFT_OUT = {"system_prompt", "origin_json", "codex_reasoning_items", "codex_message_items"}
 
 
 def _fetch_database(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
     """What is new, session by session.
 
-    A session is looked into when its own row, its usage or its number of messages changed.
-    Rows already taped come again only with the flags that changed.
+    A session is read when its row, its usage or its number of messages has changed. Rows already
+    on tape come again only with the flags that changed.
     """
     try:
         with closing(open_database(origin.path)) as database:
@@ -47,7 +47,7 @@ def _fetch_database(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece
     except sqlite3.DatabaseError as error:
         raise RelightError(
             f"cannot read {origin.path}: {error}",
-            "if Hermes is running, try again; `hermes sessions repair` mends a broken database",
+            "if Hermes is running, try again; `hermes sessions repair` repairs a broken database",
         ) from error
 
 
@@ -111,7 +111,7 @@ def _message_lines(
 def _flag_lines(
     database: sqlite3.Connection, key: str, up_to_id: int, flags: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """Compaction and rewinding mark old rows: their flags are told again, not their text."""
+    """Old rows whose flags compaction or rewinding changed: the flags without the text."""
     statement = (
         f"select id, {', '.join(flags)} from messages"
         " where session_id = ? and id <= ? and active is not 1"
@@ -297,7 +297,7 @@ def _ending(row: dict[str, Any]) -> Ending | None:
 
 
 def _script_error(prompt: str) -> str | None:
-    """What a scheduled job's script died of; Hermes tells the agent, and calls the run fine."""
+    """The error of a scheduled job's script, which Hermes gives to the agent in its prompt."""
     found = SCRIPT_ERROR.search(prompt)
     return " ".join(found[1].split())[:300] or "it failed" if found else None
 

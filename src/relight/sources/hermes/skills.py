@@ -1,7 +1,7 @@
 """How skills come into Hermes' sessions: by a tool call, or written out in a user's message.
 
 Scheduled jobs, slash commands and auto-loading put the whole document into the message, behind a
-line that names it. Preloaded skills stand only in the system prompt, which is not kept.
+line that names it. Preloaded skills are only in the system prompt, which is not stored.
 """
 
 import re
@@ -24,9 +24,9 @@ LOADED = re.compile(
 )
 NAMES = re.compile(r"^Skills loaded: (.+)$", re.MULTILINE)
 BUNDLED = re.compile(r"^\[Loaded as part of the [^\n]*\]$", re.MULTILINE)
-# behind the documents stands what was asked, with what a job's script printed: anyone's words
+# after the documents comes the request, with the output of a job's script: untrusted text
 ASKED = "\n\nThe user has provided the following instruction alongside the skill invocation: "
-# what Hermes adds to a document: where it lies, and its settings
+# what Hermes adds to a document: its folder and its settings
 BEHIND = re.compile(
     r"\n\n\[(?:Skill (?:directory|config|setup note)|This skill has supporting files:\]"
     r"|Runtime note: )"
@@ -70,17 +70,17 @@ def find_written(session: str, text: str, at: int | None) -> Iterator[SkillEntry
 
 
 def find_viewed(call: ToolCall | None, result: str | None) -> SkillEntry | None:
-    """The skill that a `skill_view` call loaded; one that failed loaded none."""
+    """The skill that a `skill_view` call loaded, unless the call failed."""
     if call is None or call.tool != "skill_view":
         return None
-    asked, told = _read_object(call.arguments), _read_object(result)
-    if told.get("success") is not True:
+    arguments, loaded = _read_object(call.arguments), _read_object(result)
+    if loaded.get("success") is not True:
         return None
-    name = told.get("name") or asked.get("name")
+    name = loaded.get("name") or arguments.get("name")
     if not isinstance(name, str) or not name:
         return None
     # a supporting file is part of the skill, but its text is not the skill's version
-    document = told.get("content") if not asked.get("file_path") else None
+    document = loaded.get("content") if not arguments.get("file_path") else None
     return SkillEntry(
         key=call.key,
         session=call.session,
@@ -102,7 +102,7 @@ def find_preloaded(text: str) -> list[tuple[str, str | None]]:
 
 
 def _read_object(text: str | None) -> dict[str, Any]:
-    """The object at the start of a text, behind which Hermes may have written a warning."""
+    """The object at the start of a text; Hermes may have written a warning after it."""
     from json import JSONDecoder
 
     try:

@@ -1,4 +1,4 @@
-"""What Hermes' own sums say was used and spent, as totals to hold turns against."""
+"""Hermes' own sums of tokens and costs, as totals to compare turns with."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ USAGE = ("input", "output", "cache_read", "cache_write", "reasoning")
 
 
 class SessionSums(Struct, frozen=True):
-    """The figures of a row: of a session, or of its use of one model for one task."""
+    """The sums of a row: of a session, or of one model and task in it."""
 
     model: str | None = None
     billing_provider: str | None = None
@@ -37,10 +37,10 @@ class SessionSums(Struct, frozen=True):
 
 
 def read_totals(key: str, session: SessionSums, used: Sequence[SessionSums]) -> Iterator[Total]:
-    """A total for each model and task; calls beside the conversation only stand there.
+    """A total for each model and task; calls beside the conversation are only in these.
 
-    Older versions have no such rows, and newer ones may not hold all of an old session: what
-    the session's own sums show beyond them is told as one more.
+    Older versions have no such rows, and newer ones may lack part of an old session: the rest of
+    the session's own sums is one more total.
     """
     rest, calls = session.counts(), session.api_call_count or 0
     for row in used:
@@ -73,14 +73,14 @@ def read_totals(key: str, session: SessionSums, used: Sequence[SessionSums]) -> 
         )
 
 
-def read_usage(told: object) -> Usage:
-    """The tokens of one call, which Hermes tells under the names of its columns."""
-    counts = told if isinstance(told, dict) else {}
+def read_usage(row: object) -> Usage:
+    """The tokens of one call, under the names of Hermes' columns."""
+    counts = row if isinstance(row, dict) else {}
     return Usage(**{name: counts.get(f"{name}_tokens") for name in USAGE})
 
 
 def _read_cost(row: SessionSums) -> Cost | None:
-    """What Hermes says it cost, where it says so: 0.0 with status `unknown` means no price."""
+    """The cost that Hermes reports, if any: 0.0 with status `unknown` means no price."""
     if row.actual_cost_usd:
         return reported_cost(row.actual_cost_usd)
     if row.cost_status == "included":
