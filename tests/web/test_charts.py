@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from relight.stats.rates import Estimate
-from relight.web.charts.bars import Bar, draw_bars
+from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.charts.chart import Chart, colour_of
 from relight.web.charts.intervals import IntervalRow, draw_intervals
 from relight.web.charts.lines import Series, draw_lines
@@ -53,7 +53,7 @@ def attributes_of(root: ElementTree.Element, name: str) -> list[str]:
 def test_bars_are_well_formed_whatever_they_are_called(
     told: list[tuple[str, list[float | None]]], name: str
 ) -> None:
-    columns = [Bar(label=label, parts=parts, link=f"/s?m={label}") for label, parts in told]
+    columns = [StackedBar(label=label, parts=parts, link=f"/s?m={label}") for label, parts in told]
     chart = draw_bars(name, columns, names=[name, "other"], formatter=tell)
     root = check(chart.svg)
     assert len(chart.rows) == len(columns)
@@ -122,8 +122,8 @@ def test_small_drawings_are_well_formed(
 
 def test_a_bar_is_as_tall_as_its_value() -> None:
     columns = [
-        Bar(label="Mon", parts=[30.0, 10.0], link="/sessions?since=mon"),
-        Bar(label="Tue", parts=[None, 20.0]),
+        StackedBar(label="Mon", parts=[30.0, 10.0], link="/sessions?since=mon"),
+        StackedBar(label="Tue", parts=[None, 20.0]),
     ]
     chart = draw_bars(
         "Cost", columns, names=["opus", "haiku"], formatter="${:.0f}".format, height=100
@@ -143,7 +143,7 @@ def test_a_bar_is_as_tall_as_its_value() -> None:
 
 
 def test_every_figure_of_a_chart_is_in_its_table_too() -> None:
-    columns = [Bar(label="Mon", parts=[3.0, None], link="/monday")]
+    columns = [StackedBar(label="Mon", parts=[3.0, None], link="/monday")]
     chart = draw_bars("Cost", columns, names=["opus", "haiku"], formatter="${:.0f}".format)
     assert chart.head == ["", "opus", "haiku", "total"]
     assert [(cell.text, cell.link) for cell in chart.rows[0]] == [

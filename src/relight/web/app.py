@@ -17,7 +17,7 @@ from relight.web.filters import Filters
 from relight.web.guard import Guard
 from relight.web.page import page_route
 from relight.web.pages import PAGES, Page
-from relight.web.request import RefusedError
+from relight.web.request import RequestError
 from relight.web.routes import JSON, ErrorResponse, api_routes, check_local, login_route
 from relight.web.site import Site
 
@@ -91,7 +91,7 @@ def describe_error(error: Exception, *, is_program: bool) -> tuple[int, str, str
     """Return the status, message and hint of an error."""
     addresses = "/api/openapi.json" if is_program else "the navigation"
     match error:
-        case RefusedError():
+        case RequestError():
             return error.status, error.message, error.hint
         case MissingError():
             return 404, error.message, error.hint

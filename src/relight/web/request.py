@@ -14,7 +14,7 @@ FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 T = TypeVar("T")
 
 
-class RefusedError(RelightError):
+class RequestError(RelightError):
     """A request that is refused with a given status."""
 
     def __init__(self, status: int, message: str, hint: str | None = None) -> None:
@@ -55,7 +55,7 @@ async def read_body(request: Request) -> tuple[dict[str, Any], bool]:
     async for piece in request.stream():
         body += piece
         if len(body) > LARGEST_BODY:
-            raise RefusedError(
+            raise RequestError(
                 413, "the request is too large", f"at most {LARGEST_BODY:,} bytes are accepted"
             )
     if kind == FORM:
@@ -63,7 +63,7 @@ async def read_body(request: Request) -> tuple[dict[str, Any], bool]:
     if not body:
         return {}, False
     if kind != JSON:
-        raise RefusedError(
+        raise RequestError(
             415, f"{kind or 'a body without a content type'} is not supported", f"send {JSON}"
         )
     try:

@@ -19,7 +19,7 @@ from relight.web.filters import Filters
 from relight.web.guard import COOKIE, is_same, make_cookie
 from relight.web.pages import Page
 from relight.web.parameters import NoParameters
-from relight.web.request import RefusedError, convert, read_body, read_query
+from relight.web.request import RequestError, convert, read_body, read_query
 from relight.web.site import Site
 
 DOCUMENT = Path(__file__).parent / "openapi.json"
@@ -186,7 +186,7 @@ def check_secret(site: Site, request: Request, fields: dict[str, Any], *, is_for
         return  # the guard has checked it; another site cannot send it
     sent = fields.pop("secret", "") if is_form else request.headers.get("x-relight-secret", "")
     if not is_same(str(sent), site.secret):
-        raise RefusedError(403, "the secret is missing or outdated", "reload the page and retry")
+        raise RequestError(403, "the secret is missing or outdated", "reload the page and retry")
 
 
 def check_local(address: str) -> str:

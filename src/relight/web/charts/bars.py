@@ -21,7 +21,7 @@ from relight.web.charts.chart import (
 from relight.web.charts.svg import element, find_ticks, link_shapes, percent
 
 
-class Bar(Struct, frozen=True, kw_only=True):
+class StackedBar(Struct, frozen=True, kw_only=True):
     """A bar of several parts; None is an unknown part, which is not drawn."""
 
     label: str
@@ -32,7 +32,7 @@ class Bar(Struct, frozen=True, kw_only=True):
 
 def draw_bars(
     title: str,
-    bars: Sequence[Bar],
+    bars: Sequence[StackedBar],
     *,
     names: Sequence[str],
     formatter: Formatter,
@@ -66,7 +66,9 @@ def draw_bars(
     )
 
 
-def _write_tip(bar: Bar, names: Sequence[str], total: float, formatter: Formatter) -> Iterator[str]:
+def _write_tip(
+    bar: StackedBar, names: Sequence[str], total: float, formatter: Formatter
+) -> Iterator[str]:
     yield f"{bar.label}: {formatter(total)}"
     if len(names) > 1:
         parts = zip(names, bar.parts, strict=True)
@@ -76,7 +78,7 @@ def _write_tip(bar: Bar, names: Sequence[str], total: float, formatter: Formatte
 
 
 def _draw_bar(
-    bar: Bar, tip: str, box: tuple[float, float], *, scale: float, height: float
+    bar: StackedBar, tip: str, box: tuple[float, float], *, scale: float, height: float
 ) -> Markup:
     left, width = box
     place: dict[str, str] = {

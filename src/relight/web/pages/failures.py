@@ -5,7 +5,7 @@ from typing import Any
 
 from relight.reports.failures import count_days, count_tools, read_failures
 from relight.text import count
-from relight.web.charts.bars import Bar, draw_bars
+from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.charts.sparks import draw_share
 from relight.web.page import View
 from relight.web.periods import find_step, walk_days
@@ -56,7 +56,7 @@ def draw_days(view: View, kinds: list[str]) -> Any:
         if rest:
             parts.append(float(sum(counts[place, kind] for kind in rest)))
         link = view.filters.link("/sessions", since=first, until=last, sort="failures")
-        columns.append(Bar(label=label, parts=parts, link=link))
+        columns.append(StackedBar(label=label, parts=parts, link=link))
     names = [kind.replace("_", " ") for kind in shown]
     names += [f"{len(rest)} more"] if rest else []
     links = [view.filters.link("/sessions", failure=kind) for kind in shown]

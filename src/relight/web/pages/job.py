@@ -7,7 +7,7 @@ from relight.errors import MissingError, RelightError
 from relight.reports.runs import LATELY, find_meant, find_run, read_jobs, read_runs
 from relight.reports.sessions import find_session, read_session
 from relight.text import cut_visible, dollars
-from relight.web.charts.bars import Bar, draw_bars
+from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.page import View
 from relight.web.pages.jobs import tell_runs
 from relight.web.rendering import day
@@ -55,7 +55,7 @@ def find_asked(view: View, runs: list[dict[str, Any]], asked: str) -> dict[str, 
 
 def draw_costs(view: View, job: dict[str, Any], runs: list[dict[str, Any]]) -> Any:
     columns = [
-        Bar(
+        StackedBar(
             label=day((run["started_at"] or run["scheduled_for"] or "")[:10]),
             parts=[run["cost_usd"]],
             link=view.filters.link(f"/jobs/{job['job']}", run=run["run_id"]),

@@ -9,7 +9,7 @@ from relight.reports.listing import Listing, count_outcomes, list_sessions
 from relight.reports.runs import read_jobs
 from relight.reports.totals import merge_rows, report, sum_costs
 from relight.text import count, dollars
-from relight.web.charts.bars import Bar, draw_bars
+from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.charts.sparks import draw_share
 from relight.web.page import View
 from relight.web.pages.jobs import count_spent
@@ -81,7 +81,7 @@ def draw_charts(view: View, models: Sequence[str | None], rows: Sequence[Row]) -
                 known = [_measure(figures.get((place, model)), name) for model in rest]
                 parts.append(sum(part for part in known if part is not None))
             link = view.filters.link("/sessions", since=first, until=last)
-            columns.append(Bar(label=label, parts=parts, link=link))
+            columns.append(StackedBar(label=label, parts=parts, link=link))
         charts[f"{name}_chart"] = draw_bars(
             f"{title} by {step} and model", columns, names=names, formatter=tell, links=links
         )
