@@ -18,10 +18,10 @@ from relight.cli.demo import PLANTED_SECRET, write_demo
 from relight.cli.demo.facts import record_facts, write_settings
 from relight.model import Imported
 from relight.reports.failures import read_spirals
-from relight.reports.filters import Filter
 from relight.reports.runs import read_jobs, read_runs
 from relight.reports.skills.comparison import compare_models
 from relight.store import Store, open_store
+from relight.store.queries.filters import Filter
 from relight.store.write.tape import read_tape
 from relight.warm.automatic import import_and_propose
 from relight.warm.library import read_templates, read_versions
@@ -193,7 +193,7 @@ def test_what_a_fork_copied_counts_once(demo: Demo) -> None:
 
 def test_three_sessions_went_round_in_circles_two_of_them_far(demo: Demo) -> None:
     found = read_spirals(demo.store, Filter())
-    assert sorted(one["count"] for one in found if one["kind"] == "identical") == [3, 7, 12]
+    assert sorted(one.count for one in found if one.kind == "identical") == [3, 7, 12]
 
 
 def test_there_is_something_of_every_verdict(demo: Demo) -> None:

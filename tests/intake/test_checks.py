@@ -151,8 +151,8 @@ def test_answers_of_the_sdk_are_told_as_they_are(tmp_path: Path) -> None:
         rec.turn(usage=usage, message=answer)  # type: ignore[arg-type]
         rec.tool_call("ls", {}, "a", call_id="c1")
         found = read_session(store, find_session(store, "mine"))
-    assert (found["turns"][0]["input_tokens"], found["turns"][0]["output_tokens"]) == (12, 3)
-    assert len(found["tool_calls"]) == 1
+    assert (found.turns[0].input_tokens, found.turns[0].output_tokens) == (12, 3)
+    assert len(found.tool_calls) == 1
 
 
 def test_an_endpoints_absurd_figures_are_unknown_and_not_an_error(tmp_path: Path) -> None:
@@ -188,5 +188,5 @@ def test_an_exception_that_cannot_be_told_is_raised_as_it_is(tmp_path: Path) -> 
     with build.open_home(tmp_path) as store:
         with pytest.raises(Mute), record(store, "mine"):
             raise Mute
-        assert read_session(store, find_session(store, "mine"))["outcome"] == "failure"
+        assert read_session(store, find_session(store, "mine")).outcome == "failure"
         assert b"Mute" in b"".join(line for part in read_tape(store) for line in part.lines())

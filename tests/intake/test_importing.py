@@ -51,10 +51,10 @@ def test_a_truncated_last_line_waits_for_its_rest(tmp_path: Path) -> None:
     path.write_bytes(whole[:-40])
     with build.open_home(tmp_path) as store:
         assert build.import_home(store, tmp_path)[0].unreadable == 0
-        assert report(store, ("day",)).total["turns"] == 2
+        assert report(store, ("day",)).total.turns == 2
         path.write_bytes(whole)
         build.import_home(store, tmp_path)
-        assert report(store, ("day",)).total["turns"] == 3
+        assert report(store, ("day",)).total.turns == 3
 
 
 def test_an_unreadable_line_is_told_with_its_place_and_the_rest_is_read(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_an_unreadable_line_is_told_with_its_place_and_the_rest_is_read(tmp_path
     path = build.write_claude(tmp_path, [first, bad, *rest])
     with build.open_home(tmp_path) as store:
         assert build.import_home(store, tmp_path)[0].unreadable == 1
-        assert report(store, ("day",)).total["turns"] == 3
+        assert report(store, ("day",)).total.turns == 3
         ((offset, reason),) = store.query("select position, reason from unreadable")
         assert path.read_bytes()[offset:].startswith(bad.encode())
         assert reason
@@ -86,7 +86,7 @@ def test_a_strange_file_harms_nothing(tmp_path: Path, content: bytes) -> None:
     build.write_claude(tmp_path, [], name="strange").write_bytes(content)
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
-        assert report(store, ("day",)).total["turns"] == 3
+        assert report(store, ("day",)).total.turns == 3
 
 
 def test_invalid_utf_8_in_a_line_that_matters_is_counted_unreadable(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_file_written_anew_is_read_anew_and_the_old_tape_stays(tmp_path: Path)
         build.import_home(store, tmp_path)
         path.write_bytes(build.as_lines([build.claude_answer("msg_new", at=99)]))
         build.import_home(store, tmp_path)
-        assert report(store, ("day",)).total["turns"] == 4
+        assert report(store, ("day",)).total.turns == 4
         assert store.query("select count(*) from tape_part") == [(2,)]
 
 
@@ -194,7 +194,7 @@ def test_a_clock_that_jumps_back_loses_nothing(tmp_path: Path) -> None:
             file.write(build.as_lines([build.claude_answer("msg_4", at=-3600)]))
         os.utime(path, (1, 1))
         build.import_home(store, tmp_path)
-        assert report(store, ("day",)).total["turns"] == 4
+        assert report(store, ("day",)).total.turns == 4
 
 
 def test_days_are_in_the_stores_zone(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_days_are_in_the_stores_zone(tmp_path: Path) -> None:
 
     with open_store(home) as store:
         build.import_home(store, tmp_path)
-        assert report(store, ("day",)).rows[0]["day"] == "2026-11-16"
+        assert report(store, ("day",)).rows[0].day == "2026-11-16"
 
 
 def test_workers_and_one_process_leave_the_same_store(tmp_path: Path) -> None:
@@ -259,10 +259,10 @@ def expected(tree: Path) -> dict[tuple[str, str], dict[str, int]]:
 def assert_exact(store: object, tree: Path) -> None:
     found = report(store, ("day", "model"))  # type: ignore[arg-type]
     wanted = expected(tree)
-    rows = {(row["day"], row["model"]): row for row in found.rows}
+    rows = {(row.day, row.model): row for row in found.rows}
     assert rows.keys() == wanted.keys()
     for place, figures in wanted.items():
-        assert {name: rows[place][name] for name in figures} == figures, place
+        assert {name: getattr(rows[place], name) for name in figures} == figures, place
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -337,7 +337,7 @@ def test_an_import_that_must_wait_says_so(tmp_path: Path) -> None:
             )
         assert child.wait() == 0
         child.stderr.close()
-        assert report(store).total["turns"] == 3
+        assert report(store).total.turns == 3
 
 
 def test_a_single_file_may_be_named(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_what_a_fork_copied_passes_to_it_when_the_owner_is_forgotten(store: Stor
     before = report(store, ("day",)).total
     forget(store, session_id)
     after = report(store, ("day",)).total
-    assert (after["turns"], after["tool_calls"]) == (before["turns"], before["tool_calls"])
+    assert (after.turns, after.tool_calls) == (before.turns, before.tool_calls)
     assert store.query("select count(*) from shared_turn") == [(0,)]
 
 

@@ -18,7 +18,7 @@ import build
 import relight
 from relight.intake.rebuild import rebuild
 from relight.intake.recorder import record
-from relight.reports.sessions import find_session, read_session
+from relight.reports.sessions import SessionReport, find_session, read_session
 from relight.reports.transcript import read_transcript
 from relight.sources import find_source
 from relight.store import Store
@@ -56,7 +56,7 @@ with relight.open_store(sys.argv[1]) as store:
 """
 
 
-def shown(store: Store, name: str) -> dict[str, Any]:
+def shown(store: Store, name: str) -> SessionReport:
     return read_session(store, find_session(store, name))
 
 
@@ -67,18 +67,18 @@ def test_a_session_is_recorded_as_it_is_told(tmp_path: Path) -> None:
             asked = {"id": "c1", "function": {"name": "terminal", "arguments": '{"command":"ls"}'}}
             answer = {"role": "assistant", "content": None, "tool_calls": [asked]}
             rec.turn(input_tokens=1000, output_tokens=50, duration_ms=900, message=answer)
-            assert shown(store, "mine")["tool_calls"][0]["label"] == "unknown"
+            assert shown(store, "mine").tool_calls[0].label == "unknown"
             result = {"output": "", "exit_code": 2}
             rec.tool_call("terminal", {"command": "ls"}, result, call_id="c1", exit_code=2)
             assert rec.stats()["tool_failures"] == 1
             rec.turn(input_tokens=10, output_tokens=5, message={"content": "Done."})
             rec.finish("success")
         found = shown(store, "relight:mine")
-    assert found["title"] == "Tidy the invoice code"
-    assert (found["outcome"], found["evidence"][0]) == ("success", "the source says success")
-    assert [call["label"] for call in found["tool_calls"]] == ["error"]
-    assert found["figures"]["turns"] == 2
-    assert found["figures"]["cost_usd"] == pytest.approx((1010 * 1.25 + 55 * 10) / 1e6)
+    assert found.title == "Tidy the invoice code"
+    assert (found.outcome, found.evidence[0]) == ("success", "the source says success")
+    assert [call.label for call in found.tool_calls] == ["error"]
+    assert found.figures.turns == 2
+    assert found.figures.cost_usd == pytest.approx((1010 * 1.25 + 55 * 10) / 1e6)
 
 
 def test_a_failed_call_is_no_turn_and_tells_its_kind(tmp_path: Path) -> None:
@@ -87,9 +87,9 @@ def test_a_failed_call_is_no_turn_and_tells_its_kind(tmp_path: Path) -> None:
             rec.message("user", "Hello")
             rec.turn(failure=TimeoutError("it took too long"))
         found = shown(store, "mine")
-    assert found["figures"]["turns"] == 0
-    assert found["turns"][0]["failure"] == "timeout"
-    assert found["outcome"] == "failure"
+    assert found.figures.turns == 0
+    assert found.turns[0].failure == "timeout"
+    assert found.outcome == "failure"
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_what_a_failed_call_used_is_nothing_only_where_it_was_refused(
     with build.open_home(tmp_path) as store:
         with record(store, "mine", model="gpt-5.1") as rec:
             rec.turn(failure=failure)
-        (turn,) = shown(store, "mine")["turns"]
-    assert (turn["output_tokens"], turn["cost_usd"]) == (tokens, cost)
+        (turn,) = shown(store, "mine").turns
+    assert (turn.output_tokens, turn.cost_usd) == (tokens, cost)
 
 
 def test_tests_that_were_run_before_a_persons_last_word_prove_nothing(tmp_path: Path) -> None:
@@ -118,10 +118,10 @@ def test_tests_that_were_run_before_a_persons_last_word_prove_nothing(tmp_path: 
             rec.turn(input_tokens=1, output_tokens=1)
             rec.tool_call("terminal", {"command": "pytest -q"}, "3 passed in 0.1s", exit_code=0)
             rec.turn(input_tokens=1, output_tokens=1, message={"content": "They pass."})
-            assert shown(store, "mine")["outcome"] == "success"
+            assert shown(store, "mine").outcome == "success"
             rec.message("user", "Now put it on the server")
             rec.turn(input_tokens=1, output_tokens=1, message={"content": "Which one?"})
-        assert shown(store, "mine")["outcome"] == "unknown"
+        assert shown(store, "mine").outcome == "unknown"
 
 
 def test_an_answer_without_words_is_told_as_empty(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_an_answer_without_words_is_told_as_empty(tmp_path: Path) -> None:
         with record(store, "mine", model="m") as rec:
             rec.message("user", "Hello")
             rec.turn(input_tokens=1, output_tokens=0, message={"content": " "})
-        assert shown(store, "mine")["evidence"] == ["it ended with an empty answer"]
+        assert shown(store, "mine").evidence == ["it ended with an empty answer"]
 
 
 def test_an_exception_in_the_block_is_a_failure_and_an_interruption_is_none(tmp_path: Path) -> None:
@@ -138,8 +138,8 @@ def test_an_exception_in_the_block_is_a_failure_and_an_interruption_is_none(tmp_
             _ = 1 // 0
         with pytest.raises(KeyboardInterrupt), record(store, "stopped"):
             raise KeyboardInterrupt
-        assert shown(store, "broken")["outcome"] == "failure"
-        assert "it was interrupted" in shown(store, "stopped")["evidence"]
+        assert shown(store, "broken").outcome == "failure"
+        assert "it was interrupted" in shown(store, "stopped").evidence
 
 
 def test_a_childs_figures_are_in_its_parents_once(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_childs_figures_are_in_its_parents_once(tmp_path: Path) -> None:
             rec.turn(input_tokens=100, output_tokens=10)
             assert rec.stats()["output_tokens"] == 220
             assert below.stats()["output_tokens"] == 200
-        assert shown(store, "child")["parent"] == "relight:parent"
+        assert shown(store, "child").parent == "relight:parent"
 
 
 def test_a_session_in_the_middle_has_its_own_figures_and_those_below_it(tmp_path: Path) -> None:
@@ -202,8 +202,8 @@ def test_threads_and_coroutines_may_share_a_recorder(tmp_path: Path) -> None:
             asyncio.run(tell_async())
             for thread in threads:
                 thread.join()
-        figures = shown(store, "shared")["figures"]
-    assert (figures["turns"], figures["tool_calls"]) == (40, 40)
+        figures = shown(store, "shared").figures
+    assert (figures.turns, figures.tool_calls) == (40, 40)
 
 
 @pytest.mark.parametrize(
@@ -394,7 +394,7 @@ def test_a_fork_tells_on_its_own_and_nothing_is_lost(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", FORKING, home], check=True, capture_output=True)
     with build.open_home(tmp_path) as store:
         record(store, "next")
-        assert shown(store, "forked")["figures"]["turns"] == 40
+        assert shown(store, "forked").figures.turns == 40
 
 
 def test_a_killed_program_loses_nothing_it_told_and_nothing_is_there_twice(tmp_path: Path) -> None:

@@ -43,8 +43,8 @@ def judge(folder: Path, messages: list[Message], **told: Any) -> tuple[str, list
         found = read_session(store, find_session(store, "chat:a"))
         rebuild(store)
         again = read_session(store, find_session(store, "chat:a"))
-    assert (again["outcome"], again["evidence"]) == (found["outcome"], found["evidence"])
-    return found["outcome"], found["evidence"]
+    assert (again.outcome, again.evidence) == (found.outcome, found.evidence)
+    return found.outcome, found.evidence
 
 
 @pytest.mark.parametrize(

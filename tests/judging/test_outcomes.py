@@ -8,17 +8,18 @@ import build
 from relight.intake.importing import import_all
 from relight.intake.rebuild import rebuild
 from relight.judging.outcomes import OutcomeEvidence, judge_outcome
-from relight.reports.failures import count_days, read_failures
-from relight.reports.filters import Filter
+from relight.reports.failures import read_failures
 from relight.reports.labels import label_session
 from relight.reports.sessions import find_session, read_session
 from relight.reports.totals import report
 from relight.store import Store
+from relight.store.queries.failures import count_days
+from relight.store.queries.filters import Filter
 
 
 def outcome_of(store: Store, name: str) -> tuple[str, list[str]]:
     found = read_session(store, find_session(store, name))
-    return found["outcome"], found["evidence"]
+    return found.outcome, found.evidence
 
 
 @pytest.mark.parametrize(
@@ -163,10 +164,12 @@ def test_failures_are_counted_by_kind_and_tool_with_an_example(tmp_path: Path) -
     build.write_claude(tmp_path, build.claude_session())
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
-        (failure,) = read_failures(store, Filter())["failures"]
-        assert (failure["kind"], failure["tool"], failure["count"]) == ("file_not_found", "Read", 1)
-        assert failure["example"] == "File does not exist."
-        assert [found[1:] for found in count_days(store, Filter())] == [("file_not_found", 1)]
+        (failure,) = read_failures(store, Filter()).failures
+        assert (failure.kind, failure.tool, failure.count) == ("file_not_found", "Read", 1)
+        assert failure.example == "File does not exist."
+        assert [(one.kind, one.failures) for one in count_days(store, Filter())] == [
+            ("file_not_found", 1)
+        ]
 
 
 def test_a_spiral_is_found_with_what_it_burnt(tmp_path: Path) -> None:
@@ -179,11 +182,11 @@ def test_a_spiral_is_found_with_what_it_burnt(tmp_path: Path) -> None:
     build.write_claude(tmp_path, lines)
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
-        (spiral,) = read_failures(store, Filter())["spirals"]
-        assert (spiral["tool"], spiral["kind"], spiral["count"]) == ("Bash", "identical", 4)
-        assert spiral["tokens"] == 4 * (10 + 4000 + 300 + 50)
-        assert spiral["cost_usd"] == pytest.approx(report(store).total["cost_usd"])
-        assert read_session(store, find_session(store, "1111"))["spirals"][0]["count"] == 4
+        (spiral,) = read_failures(store, Filter()).spirals
+        assert (spiral.tool, spiral.kind, spiral.count) == ("Bash", "identical", 4)
+        assert spiral.tokens == 4 * (10 + 4000 + 300 + 50)
+        assert spiral.cost_usd == pytest.approx(report(store).total.cost_usd)
+        assert read_session(store, find_session(store, "1111")).spirals[0].count == 4
 
 
 def write_spiral(folder: Path, arguments: list[str], **told: Any) -> Path:
@@ -203,9 +206,9 @@ def test_the_same_call_in_other_spacing_and_order_is_the_same_call(tmp_path: Pat
     path = write_spiral(tmp_path, ['{"a":1,"b":2}', '{"b": 2, "a": 1}'] * 2)
     with build.open_home(tmp_path) as store:
         import_all(store, sources=["chat"], folder=path)
-        (spiral,) = read_failures(store, Filter())["spirals"]
-        assert (spiral["kind"], spiral["count"]) == ("identical", 4)
-        assert (spiral["tokens"], spiral["is_estimated"]) == (None, False)
+        (spiral,) = read_failures(store, Filter()).spirals
+        assert (spiral.kind, spiral.count) == ("identical", 4)
+        assert (spiral.tokens, spiral.is_estimated) == (None, False)
 
 
 def test_a_spiral_burnt_its_share_of_a_sum_and_no_more(tmp_path: Path) -> None:
@@ -213,10 +216,10 @@ def test_a_spiral_burnt_its_share_of_a_sum_and_no_more(tmp_path: Path) -> None:
     path = write_spiral(tmp_path, ["{}"] * 3, usage=usage, model="gpt-5.1")
     with build.open_home(tmp_path) as store:
         import_all(store, sources=["chat"], folder=path)
-        (spiral,) = read_failures(store, Filter())["spirals"]
-        assert (spiral["tokens"], spiral["is_estimated"]) == (3300, True)
-        whole = report(store).total["cost_usd"]
-        assert spiral["cost_usd"] == pytest.approx(whole * 3 / 4)
+        (spiral,) = read_failures(store, Filter()).spirals
+        assert (spiral.tokens, spiral.is_estimated) == (3300, True)
+        whole = report(store).total.cost_usd
+        assert spiral.cost_usd == pytest.approx((whole or 0) * 3 / 4)
 
 
 def test_calls_of_a_client_that_keeps_only_sums_share_them(tmp_path: Path) -> None:
@@ -237,5 +240,5 @@ def test_calls_of_a_client_that_keeps_only_sums_share_them(tmp_path: Path) -> No
             build.insert(database, "messages", session_id=name, timestamp=at, **row)
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
-        (spiral,) = read_failures(store, Filter())["spirals"]
-        assert (spiral["count"], spiral["tokens"], spiral["is_estimated"]) == (9, 9000, True)
+        (spiral,) = read_failures(store, Filter()).spirals
+        assert (spiral.count, spiral.tokens, spiral.is_estimated) == (9, 9000, True)

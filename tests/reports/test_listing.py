@@ -6,12 +6,13 @@ import pytest
 
 import build
 from relight.errors import RelightError
-from relight.reports.filters import Filter
-from relight.reports.listing import Listing, list_sessions
+from relight.reports.listing import SessionPage, list_sessions
 from relight.reports.sessions import find_session
 from relight.store import Store
 from relight.store.derive import calls, rollup
 from relight.store.keep.retention import forget
+from relight.store.queries.filters import Filter
+from relight.store.queries.listing import Listing
 
 TITLES = {
     "11111111": "Fix the rounding in the invoice",
@@ -39,7 +40,7 @@ def store(tmp_path: Path, store: Store) -> Store:
 
 def find(store: Store, search: str) -> list[str]:
     found = list_sessions(store, None, Listing(search=search))
-    return [one["id"][:8] for one in found["sessions"]]
+    return [one.id[:8] for one in found.sessions]
 
 
 @pytest.mark.parametrize(
@@ -80,10 +81,10 @@ def test_a_session_with_subagents_is_listed_once_with_all_they_cost(tmp_path: Pa
         build.import_home(store, tmp_path)
         build.write_claude(tmp_path, parent)
         build.import_home(store, tmp_path)
-        (row,) = list_sessions(store)["sessions"]
+        (row,) = list_sessions(store).sessions
         figures = store.query("select sum(turns), sum(cost_nanos) from session_day")[0]
-        assert (row["turns"], round(row["cost_usd"] * 1e9)) == figures == (4, figures[1])
-        assert row["subagents"] == 1
+        assert (row.turns, round((row.cost_usd or 0) * 1e9)) == figures == (4, figures[1])
+        assert row.subagents == 1
 
 
 def test_what_is_listed_is_the_sum_of_the_roll_up_whatever_is_written(store: Store) -> None:
@@ -137,9 +138,9 @@ def test_a_list_that_cannot_be_made_is_told(store: Store) -> None:
         with pytest.raises(RelightError, match="no place"):
             list_sessions(store, None, Listing(after=after))
     beyond = list_sessions(store, None, Listing(after=f"{10**19 - 1}_{-(10**19) + 1}"))
-    assert len(beyond["sessions"]) == 4
+    assert len(beyond.sessions) == 4
 
 
 def test_a_day_without_sessions_has_an_empty_list(store: Store) -> None:
     found = list_sessions(store, Filter(since="2030-01-01"))
-    assert found == {"sessions": [], "count": 0, "is_more": False, "next": None}
+    assert found == SessionPage([], 0, is_more=False, next=None)

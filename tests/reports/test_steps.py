@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 
 import build
 from relight.errors import RelightError
-from relight.reports.sessions import find_session, read_session
-from relight.reports.steps import read_steps
+from relight.reports.sessions import find_session, read_head, read_session
+from relight.reports.steps import CallStep, SessionCall, SessionTurn, TurnStep, read_steps
 from relight.store import Store
 
 FORK = "99999999-bbbb-4bbb-8bbb-999999999999"
@@ -35,34 +36,34 @@ def store(tmp_path: Path, store: Store) -> Store:
 def test_pages_have_every_step_once_and_in_order(store: Store, name: str, limit: int) -> None:
     session_id = find_session(store, name)
     whole = read_session(store, session_id)
-    steps, after, costs = [], None, 0.0
+    steps: list[TurnStep | CallStep] = []
+    after, costs = None, 0.0
     while True:
         page = read_steps(store, session_id, after=after, limit=limit)
-        assert page["cost_before_usd"] == pytest.approx(costs)
-        steps += page["steps"]
-        costs += sum(one["cost_usd"] or 0 for one in page["steps"] if one["step"] == "turn")
-        if (after := page["next"]) is None:
+        assert page.cost_before_usd == pytest.approx(costs)
+        steps += page.steps
+        costs += sum(one.cost_usd or 0.0 for one in page.steps if isinstance(one, TurnStep))
+        if (after := page.next) is None:
             break
-    told = [{key: one[key] for key in one if key != "step"} for one in steps]
-    turns = [one for one, step in zip(told, steps, strict=True) if step["step"] == "turn"]
-    calls = [one for one, step in zip(told, steps, strict=True) if step["step"] == "call"]
-    assert turns == whole["turns"]
-    assert calls == whole["tool_calls"]
-    assert [one["at"] for one in steps] == sorted(one["at"] for one in steps)
+    turns = [SessionTurn(**asdict(one)) for one in steps if isinstance(one, TurnStep)]
+    calls = [SessionCall(**asdict(one)) for one in steps if isinstance(one, CallStep)]
+    assert turns == whole.turns
+    assert calls == whole.tool_calls
+    times = [one.at or "" for one in steps]
+    assert times == sorted(times)
 
 
 def test_a_fork_shows_the_steps_it_copied(store: Store) -> None:
-    steps = read_steps(store, find_session(store, FORK))["steps"]
-    assert [one["step"] for one in steps].count("call") == 10
-    shared = [one["is_shared"] for one in steps if one["step"] == "turn"]
+    steps = read_steps(store, find_session(store, FORK)).steps
+    assert [one.step for one in steps].count("call") == 10
+    shared = [one.is_shared for one in steps if isinstance(one, TurnStep)]
     assert (shared.count(True), shared.count(False)) in ((10, 1), (0, 11))
 
 
 def test_a_session_is_told_without_its_steps_where_nobody_asks_for_them(store: Store) -> None:
     session_id = find_session(store, FORK)
-    whole = read_session(store, session_id)
-    head = read_session(store, session_id, with_steps=False)
-    assert head == {key: whole[key] for key in whole if key not in ("turns", "tool_calls")}
+    whole, head = read_session(store, session_id), read_head(store, session_id)
+    assert asdict(whole) == {**asdict(head), "turns": whole.turns, "tool_calls": whole.tool_calls}
 
 
 @pytest.mark.parametrize("after", ["", "1", "1_2_3", "1_0", "x_0_1", "1_0_1_1"])
@@ -73,7 +74,7 @@ def test_a_place_that_is_none_is_told(store: Store, after: str) -> None:
 
 def test_a_place_beyond_the_end_has_no_steps(store: Store) -> None:
     page = read_steps(store, find_session(store, FORK), after=f"{10**19 - 1}_1_{10**19 - 1}")
-    assert (page["steps"], page["next"]) == ([], None)
+    assert (page.steps, page.next) == ([], None)
     for limit in (0, 1001):
         with pytest.raises(RelightError):
             read_steps(store, find_session(store, FORK), limit=limit)

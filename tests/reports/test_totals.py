@@ -5,10 +5,11 @@ import pytest
 
 import build
 from relight.errors import RelightError
-from relight.reports.failures import count_tools
-from relight.reports.filters import Filter, read_filter
+from relight.reports.filters import read_filter
 from relight.reports.totals import KEYS, find_first_day, merge_rows, report, sum_costs
 from relight.store import Store
+from relight.store.queries.failures import ToolCount, count_tools
+from relight.store.queries.filters import Filter
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
@@ -34,15 +35,15 @@ def store(tmp_path: Path, store: Store) -> Store:
 def test_every_key_gives_rows_whose_calls_add_up_to_the_total(store: Store, key: str) -> None:
     found = report(store, (key,))
     assert found.rows
-    calls = sum(row["tool_calls"] for row in found.rows)
+    calls = sum(row.tool_calls for row in found.rows)
     # by failure only the call counts that failed
-    assert calls == found.total["tool_calls"] == (1 if key == "failure" else 2)
+    assert calls == found.total.tool_calls == (1 if key == "failure" else 2)
 
 
 def test_a_total_counts_a_session_once_however_many_rows_it_is_in(store: Store) -> None:
     found = report(store, ("day", "model"))
-    assert found.total["sessions"] == 2
-    assert sum(row["sessions"] for row in found.rows) == 2
+    assert found.total.sessions == 2
+    assert sum(row.sessions for row in found.rows) == 2
 
 
 def test_by_no_key_there_is_the_total_alone(store: Store) -> None:
@@ -54,50 +55,50 @@ def test_by_no_key_there_is_the_total_alone(store: Store) -> None:
 @pytest.mark.parametrize("key", ["model", "source", "project"])
 def test_what_is_added_up_for_a_page_is_what_a_report_says(store: Store, key: str) -> None:
     rows = report(store, (key,)).rows
-    merged = sorted(merge_rows(report(store, ("day", key)).rows, key), key=lambda row: row[key])
-    assert merged == [{name: row[name] for name in merged[0]} for row in rows]
-    costs = sum_costs(store, key, Filter())
-    assert costs == [{name: row[name] for name in costs[0]} for row in rows]
+    merged = merge_rows(report(store, ("day", key)).rows, key)
+    for shown in (sorted(merged, key=lambda row: row.name or ""), sum_costs(store, key, Filter())):
+        assert [row.name for row in shown] == [row.key(key) for row in rows]
+        for name in shown[0].__struct_fields__[1:]:
+            assert [getattr(row, name) for row in shown] == [getattr(row, name) for row in rows]
 
 
 def test_tools_are_counted_as_a_report_counts_them(store: Store) -> None:
     chosen = Filter(source="claude-code")
-    names = ("tool", "tool_calls", "tool_failures")
     rows = report(store, ("tool",), chosen).rows
-    counted = [tuple(row[name] for name in names) for row in rows]
+    counted = [ToolCount(row.key("tool") or "", row.tool_calls, row.tool_failures) for row in rows]
     assert counted
-    assert sorted(count_tools(store, chosen)) == sorted(counted)
+    assert sorted(count_tools(store, chosen), key=str) == sorted(counted, key=str)
 
 
 def test_the_first_day_is_the_first_that_a_filter_takes(store: Store) -> None:
-    (day,) = [row["day"] for row in report(store, ("day",), Filter(source="codex")).rows]
+    (day,) = [row.day for row in report(store, ("day",), Filter(source="codex")).rows]
     assert find_first_day(store, Filter(source="codex")) == day
     assert find_first_day(store, Filter(source="hermes")) is None
 
 
 def test_a_model_without_a_price_is_unknown_and_counted(store: Store) -> None:
-    rows = {row["model"]: row for row in report(store, ("model",)).rows}
-    assert rows["my-own-model"]["cost_usd"] is None
-    assert rows["my-own-model"]["unpriced_turns"] == 1
-    assert report(store, ("day",)).total["cost_usd"] == rows["claude-opus-4-6"]["cost_usd"]
+    rows = {row.model: row for row in report(store, ("model",)).rows}
+    assert rows["my-own-model"].cost_usd is None
+    assert rows["my-own-model"].unpriced_turns == 1
+    assert report(store, ("day",)).total.cost_usd == rows["claude-opus-4-6"].cost_usd
 
 
 def test_what_no_source_tells_is_null_and_not_zero(store: Store) -> None:
-    rows = {row["source"]: row for row in report(store, ("source",)).rows}
-    assert rows["codex"]["cache_write_1h_tokens"] is None
-    assert rows["claude-code"]["cache_write_1h_tokens"] == 300
+    rows = {row.source: row for row in report(store, ("source",)).rows}
+    assert rows["codex"].cache_write_1h_tokens is None
+    assert rows["claude-code"].cache_write_1h_tokens == 300
 
 
 def test_tokens_have_no_meaning_by_tool(store: Store) -> None:
     for row in report(store, ("tool",)).rows:
-        assert row["input_tokens"] is None
-        assert row["cost_usd"] is None
-        assert row["tool_calls"] == 1
+        assert row.input_tokens is None
+        assert row.cost_usd is None
+        assert row.tool_calls == 1
 
 
 def test_wall_time_is_from_the_first_record_to_the_last(store: Store) -> None:
-    rows = {row["source"]: row for row in report(store, ("source",)).rows}
-    assert rows["claude-code"]["wall_seconds"] == 5
+    rows = {row.source: row for row in report(store, ("source",)).rows}
+    assert rows["claude-code"].wall_seconds == 5
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_wall_time_is_from_the_first_record_to_the_last(store: Store) -> None:
     ],
 )
 def test_a_filter_takes_only_what_it_names(store: Store, chosen: Filter, sessions: int) -> None:
-    assert report(store, ("day",), chosen).total["sessions"] == sessions
+    assert report(store, ("day",), chosen).total.sessions == sessions
 
 
 def test_seven_days_are_today_and_the_six_before(store: Store) -> None:
@@ -129,5 +130,5 @@ def test_a_day_that_is_none_is_an_error_with_a_hint(store: Store, text: str) -> 
 
 
 def test_weeks_are_iso_weeks(store: Store) -> None:
-    assert report(store, ("week",)).rows[0]["week"] == "2026-W46"
-    assert report(store, ("month",)).rows[0]["month"] == "2026-11"
+    assert report(store, ("week",)).rows[0].week == "2026-W46"
+    assert report(store, ("month",)).rows[0].month == "2026-11"

@@ -11,8 +11,8 @@ import build
 from relight.errors import MissingError
 from relight.intake.recorder import record
 from relight.reports.sessions import find_session
-from relight.reports.steps import read_steps
-from relight.reports.wording import read_wording, read_words
+from relight.reports.steps import read_placed_steps
+from relight.reports.transcript import read_wording, read_words
 from relight.store import Store, open_store
 
 
@@ -32,12 +32,13 @@ def tell_all(store: Store, session: str) -> list[tuple[str, str]]:
     found = find_session(store, session)
     wording = read_wording(store, found)
     told = []
-    for step in read_steps(store, found, with_rows=True)["steps"]:
-        place = (step["step"], step["row"])
+    page, rows = read_placed_steps(store, found)
+    for step, row in zip(page.steps, rows, strict=True):
+        place = (step.step, row)
         told += [(text.role, text.text) for text in wording.before.get(place, [])]
-        if step["step"] == "turn":
-            told += [("said", text.text) for text in wording.turns.get(step["row"], [])]
-        elif words := wording.calls.get(step["row"]):
+        if step.step == "turn":
+            told += [("said", text.text) for text in wording.turns.get(row, [])]
+        elif words := wording.calls.get(row):
             told += [("said", words.said.text)] if words.said else []
             asked = json.loads(words.arguments.text)["command"]
             told.append(("call", f"{asked} -> {words.result.text if words.result else None}"))

@@ -41,9 +41,9 @@ def test_a_bare_list_of_messages_is_a_session(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         import_chat(store, write(tmp_path, MESSAGES))
         (row,) = report(store, ("session",)).rows
-        assert (row["turns"], row["tool_calls"], row["cost_usd"]) == (2, 1, None)
-        assert row["title"] == "What is in the folder?"
-        assert row["input_tokens"] is None
+        assert (row.turns, row.tool_calls, row.cost_usd) == (2, 1, None)
+        assert row.title == "What is in the folder?"
+        assert row.input_tokens is None
 
 
 def test_an_object_may_say_more(tmp_path: Path) -> None:
@@ -60,11 +60,11 @@ def test_an_object_may_say_more(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         import_chat(store, write(tmp_path, session))
         (row,) = report(store, ("session", "day", "project")).rows
-        assert row["session"] == "chat:run-7"
-        assert (row["day"], row["project"]) == ("2026-11-15", "shop")
-        assert (row["input_tokens"], row["cache_read_tokens"]) == (1000, 200)
-        assert row["turns"] == 2
-        assert row["cost_usd"] is not None
+        assert row.session == "chat:run-7"
+        assert (row.day, row.project) == ("2026-11-15", "shop")
+        assert (row.input_tokens, row.cache_read_tokens) == (1000, 200)
+        assert row.turns == 2
+        assert row.cost_usd is not None
         assert store.query("select exit_code from tool_call") == [(2,)]
 
 
@@ -84,7 +84,7 @@ def test_equal_call_ids_in_two_sessions_are_two_calls(tmp_path: Path) -> None:
     first, second = {"id": "a", "messages": MESSAGES}, {"id": "b", "messages": MESSAGES}
     with build.open_home(tmp_path) as store:
         import_chat(store, write(tmp_path, first, second))
-        assert report(store, ("tool",)).total["tool_calls"] == 2
+        assert report(store, ("tool",)).total.tool_calls == 2
 
 
 def test_a_folder_of_files_is_read(tmp_path: Path) -> None:

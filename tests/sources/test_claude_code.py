@@ -3,10 +3,10 @@ from pathlib import Path
 
 import build
 from build import claude_answer, claude_line, claude_prompt, claude_result, claude_usage, tool_use
-from relight.reports.totals import report
+from relight.reports.totals import ReportFigures, report
 
 
-def total(tmp_path: Path) -> dict[str, object]:
+def total(tmp_path: Path) -> ReportFigures:
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
         return report(store, ("model",)).total
@@ -17,7 +17,7 @@ def test_lines_of_one_response_count_once_with_the_largest_output(tmp_path: Path
     last = claude_answer("msg_1", at=2, usage=claude_usage(output=90))
     build.write_claude(tmp_path, [claude_prompt("go"), first, last])
     found = total(tmp_path)
-    assert (found["turns"], found["output_tokens"], found["partial_turns"]) == (1, 90, 0)
+    assert (found.turns, found.output_tokens, found.partial_turns) == (1, 90, 0)
 
 
 def test_a_tool_result_between_two_lines_of_a_response_does_not_split_it(tmp_path: Path) -> None:
@@ -29,19 +29,19 @@ def test_a_tool_result_between_two_lines_of_a_response_does_not_split_it(tmp_pat
     ]
     build.write_claude(tmp_path, lines)
     found = total(tmp_path)
-    assert (found["turns"], found["tool_calls"]) == (1, 2)
+    assert (found.turns, found.tool_calls) == (1, 2)
 
 
 def test_a_response_without_a_stop_reason_is_a_lower_bound(tmp_path: Path) -> None:
     build.write_claude(tmp_path, [claude_answer("msg_1", usage=claude_usage(output=1), stop=None)])
-    assert total(tmp_path)["partial_turns"] == 1
+    assert total(tmp_path).partial_turns == 1
 
 
 def test_cache_writes_are_told_apart_by_their_hour(tmp_path: Path) -> None:
     build.write_claude(tmp_path, build.claude_session())
     found = total(tmp_path)
-    assert found["cache_write_tokens"] == 900
-    assert found["cache_write_1h_tokens"] == 300
+    assert found.cache_write_tokens == 900
+    assert found.cache_write_1h_tokens == 300
 
 
 def test_a_fork_that_copies_history_adds_only_what_is_its_own(tmp_path: Path) -> None:
@@ -52,7 +52,9 @@ def test_a_fork_that_copies_history_adds_only_what_is_its_own(tmp_path: Path) ->
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
         rows = report(store, ("session",)).rows
-        by_session = {row["session"][12:20]: (row["turns"], row["tool_calls"]) for row in rows}
+        by_session = {
+            (row.key("session") or "")[12:20]: (row.turns, row.tool_calls) for row in rows
+        }
         # the smaller id owns what both hold, whoever was read first
         assert by_session == {"00000000": (4, 2)} or by_session == {
             "00000000": (4, 2),
@@ -93,7 +95,7 @@ def test_a_sub_agent_in_its_own_file_counts_in_its_parents_session(tmp_path: Pat
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
         (row,) = report(store, ("session",)).rows
-        assert (row["session"], row["turns"]) == (f"claude-code:{build.CLAUDE_SESSION}", 4)
+        assert (row.session, row.turns) == (f"claude-code:{build.CLAUDE_SESSION}", 4)
         keys = store.query("select key, parent_kind from session order by key")
         assert keys[1] == (f"{build.CLAUDE_SESSION}/a1", "subagent")
 
@@ -115,7 +117,7 @@ def test_old_sidechains_in_the_main_file_are_sub_agents_of_their_own(tmp_path: P
             " from session where parent_kind = 'subagent' order by title"
         )
         assert rows == [("Sub one", 2), ("Sub two", 1)]
-        assert report(store, ("session",)).total["sessions"] == 1
+        assert report(store, ("session",)).total.sessions == 1
 
 
 def test_a_quoted_transcript_in_a_tool_result_is_only_text(tmp_path: Path) -> None:
@@ -126,13 +128,13 @@ def test_a_quoted_transcript_in_a_tool_result_is_only_text(tmp_path: Path) -> No
     ]
     build.write_claude(tmp_path, lines)
     found = total(tmp_path)
-    assert (found["turns"], found["output_tokens"]) == (1, 50)
+    assert (found.turns, found.output_tokens) == (1, 50)
 
 
 def test_usage_on_the_result_of_a_finished_sub_agent_is_not_a_turn(tmp_path: Path) -> None:
     result = claude_result("toolu_1", "ok", toolUseResult={"usage": claude_usage(output=777)})
     build.write_claude(tmp_path, [claude_answer("msg_1", tool_use("toolu_1", "Task")), result])
-    assert total(tmp_path)["output_tokens"] == 50
+    assert total(tmp_path).output_tokens == 50
 
 
 def test_an_api_error_is_a_failure_and_not_a_turn(tmp_path: Path) -> None:
@@ -149,8 +151,8 @@ def test_an_api_error_is_a_failure_and_not_a_turn(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
         found = report(store, ("model",))
-        assert [row["model"] for row in found.rows] == ["claude-opus-4-6"]
-        assert found.total["turns"] == 3
+        assert [row.model for row in found.rows] == ["claude-opus-4-6"]
+        assert found.total.turns == 3
         assert store.query("select failure from turn where calls = 0") == [("overloaded",)]
 
 
@@ -175,7 +177,7 @@ def test_what_only_the_cost_state_shows_becomes_one_reconciled_turn(tmp_path: Pa
             "select input_tokens, output_tokens, calls from turn where usage_status = 'reconciled'"
         )
         assert rows == [(43, 123, 1)]
-        assert report(store, ("model",)).total["output_tokens"] == 273
+        assert report(store, ("model",)).total.output_tokens == 273
 
 
 def test_partial_turns_are_reconciled_by_the_clients_own_total(tmp_path: Path) -> None:
@@ -189,7 +191,7 @@ def test_partial_turns_are_reconciled_by_the_clients_own_total(tmp_path: Path) -
     }
     build.write_claude(tmp_path, [partial, state])
     found = total(tmp_path)
-    assert (found["turns"], found["output_tokens"], found["partial_turns"]) == (1, 80, 0)
+    assert (found.turns, found.output_tokens, found.partial_turns) == (1, 80, 0)
 
 
 def test_a_total_that_is_read_later_settles_the_turns_of_sub_agents_too(tmp_path: Path) -> None:
@@ -202,11 +204,11 @@ def test_a_total_that_is_read_later_settles_the_turns_of_sub_agents_too(tmp_path
         "sessionId": build.CLAUDE_SESSION,
         "modelUsage": {"claude-opus-4-6": used},
     }
-    assert total(tmp_path)["partial_turns"] == 1
+    assert total(tmp_path).partial_turns == 1
     with path.open("ab") as file:
         file.write(build.as_lines([state]))
     found = total(tmp_path)
-    assert (found["turns"], found["output_tokens"], found["partial_turns"]) == (2, 130, 0)
+    assert (found.turns, found.output_tokens, found.partial_turns) == (2, 130, 0)
 
 
 def test_a_total_that_a_fork_inherits_is_not_added_again(tmp_path: Path) -> None:
@@ -221,7 +223,7 @@ def test_a_total_that_a_fork_inherits_is_not_added_again(tmp_path: Path) -> None
     build.write_claude(tmp_path, [*build.claude_session(), state])
     copied = [line | {"sessionId": fork} for line in [*build.claude_session(), state]]
     build.write_claude(tmp_path, copied, name=fork)
-    assert total(tmp_path)["output_tokens"] == 157
+    assert total(tmp_path).output_tokens == 157
 
 
 def test_the_title_is_the_first_thing_a_person_said(tmp_path: Path) -> None:

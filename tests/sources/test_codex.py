@@ -3,7 +3,7 @@ from typing import Any
 
 import build
 from build import CODEX_SESSION, codex_count, codex_line, codex_meta, codex_usage
-from relight.reports.totals import report
+from relight.reports.totals import ReportFigures, report
 
 PARENT = "01a1dd31-0000-7420-9fbf-d960215b41b5"
 OLD_TURN = "01a1dd31-0001-7000-8000-000000000000"
@@ -18,7 +18,7 @@ def record(name: str, at: float, used: dict[str, int]) -> dict[str, Any]:
     return codex_line("token_usage_record", at, response_id=name, usage=used)
 
 
-def total(tmp_path: Path, *sessions: tuple[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def total(tmp_path: Path, *sessions: tuple[str, list[dict[str, Any]]]) -> ReportFigures:
     for name, lines in sessions:
         build.write_codex(tmp_path, lines, name=name)
     with build.open_home(tmp_path) as store:
@@ -29,8 +29,8 @@ def total(tmp_path: Path, *sessions: tuple[str, list[dict[str, Any]]]) -> dict[s
 def test_cached_tokens_are_taken_out_of_the_input(tmp_path: Path) -> None:
     lines = [codex_meta(), context(), record("resp_1", 2, codex_usage(1000, cached=600))]
     found = total(tmp_path, (CODEX_SESSION, lines))
-    assert (found["input_tokens"], found["cache_read_tokens"]) == (400, 600)
-    assert (found["output_tokens"], found["reasoning_tokens"]) == (20, 5)
+    assert (found.input_tokens, found.cache_read_tokens) == (400, 600)
+    assert (found.output_tokens, found.reasoning_tokens) == (20, 5)
 
 
 def test_a_count_repeated_unchanged_counts_once(tmp_path: Path) -> None:
@@ -38,14 +38,14 @@ def test_a_count_repeated_unchanged_counts_once(tmp_path: Path) -> None:
     lines = [codex_meta(), context(), codex_count(1, None), codex_count(2, one, one)]
     lines += [codex_count(3, one, one), codex_count(4, two, codex_usage(1500, output=30))]
     found = total(tmp_path, (CODEX_SESSION, lines))
-    assert (found["turns"], found["output_tokens"]) == (2, 50)
+    assert (found.turns, found.output_tokens) == (2, 50)
 
 
 def test_a_total_that_restarts_after_a_resume_loses_nothing(tmp_path: Path) -> None:
     first, second = codex_usage(5000, output=90), codex_usage(1000, output=10)
     lines = [codex_meta(), context(), codex_count(1, first, first), codex_count(2, second, second)]
     found = total(tmp_path, (CODEX_SESSION, lines))
-    assert (found["turns"], found["output_tokens"]) == (2, 100)
+    assert (found.turns, found.output_tokens) == (2, 100)
 
 
 def ask(name: str, at: float) -> list[dict[str, Any]]:
@@ -85,7 +85,7 @@ def test_where_counts_come_first_calls_are_of_the_response_counted_before(tmp_pa
 def test_usage_records_are_preferred_to_counts(tmp_path: Path) -> None:
     used = codex_usage(1000)
     lines = [codex_meta(), context(), record("resp_1", 2, used), codex_count(3, used, used)]
-    assert total(tmp_path, (CODEX_SESSION, lines))["turns"] == 1
+    assert total(tmp_path, (CODEX_SESSION, lines)).turns == 1
 
 
 def test_the_parents_records_that_a_sub_agent_replays_are_not_its_own(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_the_parents_records_that_a_sub_agent_replays_are_not_its_own(tmp_path: 
         codex_count(4, two, codex_usage(1000, output=25)),
     ]
     found = total(tmp_path, (PARENT, parent), (CODEX_SESSION, child))
-    assert (found["turns"], found["output_tokens"], found["sessions"]) == (2, 45, 1)
+    assert (found.turns, found.output_tokens, found.sessions) == (2, 45, 1)
 
 
 def test_a_fork_whose_total_starts_at_its_parents_adds_only_its_own(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_fork_whose_total_starts_at_its_parents_adds_only_its_own(tmp_path: Pa
         record("resp_9", 2, codex_usage(1000)),
         codex_count(3, inherited, codex_usage(1000)),
     ]
-    assert total(tmp_path, (CODEX_SESSION, lines))["output_tokens"] == 20
+    assert total(tmp_path, (CODEX_SESSION, lines)).output_tokens == 20
 
 
 def test_a_call_belongs_to_the_response_that_asked_for_it(tmp_path: Path) -> None:
@@ -170,5 +170,5 @@ def test_the_model_is_that_of_the_last_context_before(tmp_path: Path) -> None:
     build.write_codex(tmp_path, lines)
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
-        models = [row["model"] for row in report(store, ("model",)).rows]
+        models = [row.model for row in report(store, ("model",)).rows]
     assert models == ["gpt-5.1-codex-mini", "gpt-5.2-codex"]

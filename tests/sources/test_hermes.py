@@ -1,11 +1,10 @@
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import build
-from relight.reports.totals import report
+from relight.reports.totals import ReportFigures, report
 from relight.store import Store
 
 
@@ -14,7 +13,7 @@ def hermes(tmp_path: Path) -> sqlite3.Connection:
     return build.open_hermes(tmp_path)
 
 
-def totals(store: Store, home: Path) -> dict[str, Any]:
+def totals(store: Store, home: Path) -> ReportFigures:
     build.import_home(store, home)
     return report(store, ("model",)).total
 
@@ -25,8 +24,8 @@ def test_the_sums_of_a_session_become_one_turn_with_its_calls(
     build.hermes_session(hermes)
     with build.open_home(tmp_path) as store:
         found = totals(store, tmp_path)
-    assert (found["turns"], found["input_tokens"], found["cache_read_tokens"]) == (2, 1000, 400)
-    assert (found["output_tokens"], found["tool_calls"], found["sessions"]) == (68, 1, 1)
+    assert (found.turns, found.input_tokens, found.cache_read_tokens) == (2, 1000, 400)
+    assert (found.output_tokens, found.tool_calls, found.sessions) == (68, 1, 1)
 
 
 def test_what_stands_only_in_the_write_ahead_log_is_read(
@@ -35,7 +34,7 @@ def test_what_stands_only_in_the_write_ahead_log_is_read(
     hermes.execute("pragma wal_autocheckpoint = 0")
     build.hermes_session(hermes)
     with build.open_home(tmp_path) as store:
-        assert totals(store, tmp_path)["sessions"] == 1
+        assert totals(store, tmp_path).sessions == 1
 
 
 @pytest.mark.parametrize("column", ["active", "compacted"])
@@ -67,7 +66,7 @@ def test_calls_beside_the_conversation_are_counted_with_their_task(
         output_tokens=9,
     )
     with build.open_home(tmp_path) as store:
-        assert totals(store, tmp_path)["output_tokens"] == 77
+        assert totals(store, tmp_path).output_tokens == 77
         assert store.query("select role from turn where role is not null") == [
             ("title_generation",)
         ]
@@ -82,14 +81,14 @@ def test_a_growing_session_counts_its_newest_sums_once(
         hermes.execute("update session_model_usage set output_tokens = 100, api_call_count = 3")
         hermes.execute("update sessions set output_tokens = 100, api_call_count = 3")
         found = totals(store, tmp_path)
-        assert (found["turns"], found["output_tokens"]) == (3, 100)
+        assert (found.turns, found.output_tokens) == (3, 100)
 
 
 def test_profiles_have_databases_of_their_own(tmp_path: Path, hermes: sqlite3.Connection) -> None:
     build.hermes_session(hermes)
     build.hermes_session(build.open_hermes(tmp_path, profile="work"), "20261115_000000_def456")
     with build.open_home(tmp_path) as store:
-        assert totals(store, tmp_path)["sessions"] == 2
+        assert totals(store, tmp_path).sessions == 2
 
 
 def test_compacted_and_rewound_messages_keep_their_calls(
@@ -113,7 +112,7 @@ def test_an_unknown_price_stored_as_zero_is_not_free(
     )
     with build.open_home(tmp_path) as store:
         found = totals(store, tmp_path)
-    assert (found["cost_usd"], found["unpriced_turns"]) == (None, 2)
+    assert (found.cost_usd, found.unpriced_turns) == (None, 2)
 
 
 def test_hermes_own_estimate_comes_before_the_price_lists(
@@ -124,7 +123,7 @@ def test_hermes_own_estimate_comes_before_the_price_lists(
         "update session_model_usage set cost_status = 'estimated', estimated_cost_usd = 0.00476"
     )
     with build.open_home(tmp_path) as store:
-        assert totals(store, tmp_path)["cost_usd"] == 0.00476
+        assert totals(store, tmp_path).cost_usd == 0.00476
 
 
 def test_a_subscription_is_shown_at_list_price_and_never_as_spent(
@@ -134,8 +133,8 @@ def test_a_subscription_is_shown_at_list_price_and_never_as_spent(
     hermes.execute("update session_model_usage set cost_status = 'included'")
     with build.open_home(tmp_path) as store:
         found = totals(store, tmp_path)
-    assert found["cost_usd"] == 0
-    assert found["included_usd"] > 0
+    assert found.cost_usd == 0
+    assert found.included_usd
 
 
 def test_a_session_that_died_before_any_answer_is_still_a_session(
@@ -152,7 +151,7 @@ def test_a_session_that_died_before_any_answer_is_still_a_session(
     )
     with build.open_home(tmp_path) as store:
         found = totals(store, tmp_path)
-    assert (found["sessions"], found["turns"]) == (1, 0)
+    assert (found.sessions, found.turns) == (1, 0)
 
 
 def test_a_delegated_session_counts_in_its_parents_sums_once(
@@ -167,7 +166,7 @@ def test_a_delegated_session_counts_in_its_parents_sums_once(
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
         (row,) = report(store, ("session",)).rows
-    assert (row["session"], row["turns"], row["output_tokens"]) == (f"hermes:{parent}", 4, 136)
+    assert (row.session, row.turns, row.output_tokens) == (f"hermes:{parent}", 4, 136)
 
 
 def test_an_older_schema_without_usage_rows_is_read_from_the_sessions_sums(
@@ -179,7 +178,7 @@ def test_an_older_schema_without_usage_rows_is_read_from_the_sessions_sums(
     hermes.execute("alter table messages drop column compacted")
     with build.open_home(tmp_path) as store:
         found = totals(store, tmp_path)
-    assert (found["turns"], found["output_tokens"]) == (2, 68)
+    assert (found.turns, found.output_tokens) == (2, 68)
 
 
 def test_a_database_being_written_to_is_read_as_of_one_moment(
@@ -189,9 +188,9 @@ def test_a_database_being_written_to_is_read_as_of_one_moment(
     hermes.execute("begin immediate")
     build.hermes_session(hermes, "20261115_000002_open01")
     with build.open_home(tmp_path) as store:
-        assert totals(store, tmp_path)["sessions"] == 1
+        assert totals(store, tmp_path).sessions == 1
         hermes.execute("commit")
-        assert totals(store, tmp_path)["sessions"] == 2
+        assert totals(store, tmp_path).sessions == 2
 
 
 def test_a_corrupt_database_is_told_and_nothing_else_suffers(tmp_path: Path) -> None:

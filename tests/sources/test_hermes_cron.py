@@ -24,7 +24,7 @@ LEDGER = """
 
 def outcome_of(store: Store, name: str) -> tuple[str, list[str]]:
     found = read_session(store, find_session(store, name))
-    return found["outcome"], found["evidence"]
+    return found.outcome, found.evidence
 
 
 class Cron:
@@ -89,7 +89,7 @@ def test_the_ledger_tells_what_hermes_own_sessions_hide(cron: Cron) -> None:
         (job,) = read_jobs(store)
         assert (job["runs"], job["failures"], job["last_outcome"]) == (4, 3, "failure")
         (row,) = report(store, ("job",)).rows
-        assert (row["job"], row["sessions"]) == (f"hermes:{JOB}", 3)
+        assert (row.job, row.sessions) == (f"hermes:{JOB}", 3)
 
 
 def test_a_name_means_our_own_job_before_one_of_another_scheduler(cron: Cron) -> None:
@@ -232,7 +232,7 @@ def test_a_report_knows_the_runs_that_the_ledger_forgot(cron: Cron) -> None:
     with build.open_home(cron.home) as store:
         build.import_home(store, cron.home)
         (row,) = report(store, ("job",)).rows
-        assert (row["job"], row["input_tokens"]) == (f"hermes:{JOB}", 2000)
+        assert (row.job, row.input_tokens) == (f"hermes:{JOB}", 2000)
         (run,) = read_runs(store)
         assert (run["input_tokens"], run["output_tokens"]) == (2000, 30)
 

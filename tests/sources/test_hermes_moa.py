@@ -79,14 +79,14 @@ def test_advisers_are_turns_and_the_total_shrinks_to_the_acting_model(tmp_path: 
         assert build.dump(store) == before
         rebuild(store, workers=1)
         assert build.dump(store) == before
-    roles = [(turn["role"], turn["model"], turn["calls"]) for turn in found["turns"]]
+    roles = [(turn.role, turn.model, turn.calls) for turn in found.turns]
     assert roles.count(("reference", "r1", 1)) == roles.count(("reference", "r2", 1)) == 2
-    (acted,) = [turn for turn in found["turns"] if turn["role"] == "aggregator"]
-    assert (acted["calls"], acted["input_tokens"], acted["output_tokens"]) == (2, 600, 50)
-    assert acted["usage_status"] == "reconciled"
-    figures = found["figures"]
-    assert (figures["input_tokens"], figures["output_tokens"]) == (1000, 90)
-    assert round(figures["cost_usd"], 9) == 0.01
+    (acted,) = [turn for turn in found.turns if turn.role == "aggregator"]
+    assert (acted.calls, acted.input_tokens, acted.output_tokens) == (2, 600, 50)
+    assert acted.usage_status == "reconciled"
+    figures = found.figures
+    assert (figures.input_tokens, figures.output_tokens) == (1000, 90)
+    assert round(figures.cost_usd or 0, 9) == 0.01
 
 
 def test_a_call_of_a_tool_is_the_acting_models(tmp_path: Path) -> None:
@@ -129,9 +129,9 @@ def test_without_a_price_the_acting_models_share_is_unknown(tmp_path: Path) -> N
     write_traces(tmp_path, trace(1_794_700_801.5, reference("r1"), reference("r2", cost=None)))
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
-        figures = read_session(store, find_session(store, SESSION))["figures"]
-    assert round(figures["cost_usd"], 9) == 0.001156
-    assert figures["unpriced_turns"] == 3
+        figures = read_session(store, find_session(store, SESSION)).figures
+    assert round(figures.cost_usd or 0, 9) == 0.001156
+    assert figures.unpriced_turns == 3
 
 
 def test_failed_advisers_torn_lines_and_shared_files_are_understood(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_an_import_that_ends_between_two_pieces_of_a_file_is_gone_on_with(tmp_pa
         key = store.redaction_key
         Recorder(store).record([seal(piece, ClaudeCodeReader.read, key=key, timezone="UTC")])
         build.import_home(store, tmp_path)
-        assert report(store).total["turns"] == 3
+        assert report(store).total.turns == 3
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_record_that_cannot_be_is_told_and_costs_no_other(tmp_path: Path, reco
     build.write_claude(tmp_path, [*build.claude_session(), record])
     with build.open_home(tmp_path) as store:
         assert build.import_home(store, tmp_path)[0].unreadable == 1
-        assert report(store).total["turns"] == 3
+        assert report(store).total.turns == 3
 
 
 def test_deep_text_in_a_result_or_in_arguments_is_only_text(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_deep_text_in_a_result_or_in_arguments_is_only_text(tmp_path: Path) -> N
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
         import_chat(store, chat(tmp_path, {"id": "a", "messages": messages}))
-        assert report(store).total["tool_calls"] == 2
+        assert report(store).total.tool_calls == 2
 
 
 def test_a_moment_or_a_code_that_cannot_be_is_unknown(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_hermes_calls_that_are_none_cost_only_their_row(tmp_path: Path) -> None:
     )  # fmt: skip
     with build.open_home(tmp_path) as store:
         assert build.import_home(store, tmp_path)[2].unreadable == 1
-        assert report(store).total["tool_calls"] == 1
+        assert report(store).total.tool_calls == 1
 
 
 def import_hermes(store: Store, home: Path) -> Any:
@@ -131,7 +131,7 @@ def test_sums_that_cannot_be_cost_no_other_session(tmp_path: Path, figures: Any)
     with build.open_home(tmp_path) as store:
         found = import_hermes(store, tmp_path)
         assert (found.sessions_new, found.unreadable) == (2, 1)
-        assert report(store).total["turns"] == 2
+        assert report(store).total.turns == 2
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_cost_that_cannot_be_is_unknown(tmp_path: Path, told: Any, table: str)
     with build.open_home(tmp_path) as store:
         assert import_hermes(store, tmp_path).sessions_new == 1
         total = report(store).total
-        assert (total["turns"], total["unpriced_turns"]) == (2, 2)
+        assert (total.turns, total.unpriced_turns) == (2, 2)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_an_adviser_that_cannot_be_costs_only_its_row(tmp_path: Path, told: Any)
     path.write_bytes(build.as_lines([row]))
     with build.open_home(tmp_path) as store:
         assert import_hermes(store, tmp_path).unreadable == 1
-        assert report(store).total["turns"] == 2
+        assert report(store).total.turns == 2
 
 
 @pytest.mark.parametrize("field", ["model", "prompt", "state", "script"])
@@ -220,7 +220,7 @@ def test_a_request_dump_that_cannot_be_costs_no_session(tmp_path: Path) -> None:
     path.write_text(json.dumps(dump | {"request": {"body": {"model": {"a": 1}}}}))
     with build.open_home(tmp_path) as store:
         assert import_hermes(store, tmp_path).unreadable == 1
-        assert report(store).total["turns"] == 2
+        assert report(store).total.turns == 2
 
 
 def test_arguments_that_are_no_text_are_read_as_their_json(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_duration_that_cannot_be_costs_only_its_line(tmp_path: Path) -> None:
     build.write_codex(tmp_path, records)
     with build.open_home(tmp_path) as store:
         assert build.import_home(store, tmp_path)[1].unreadable == 1
-        assert report(store).total["tool_calls"] == 1
+        assert report(store).total.tool_calls == 1
 
 
 def test_half_a_character_does_not_cost_its_line(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_half_a_character_does_not_cost_its_line(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"3 passed", b"\\ud83d 3 passed"))
     with build.open_home(tmp_path) as store:
         assert build.import_home(store, tmp_path)[0].unreadable == 0
-        assert report(store).total["tool_calls"] == 2
+        assert report(store).total.tool_calls == 2
 
 
 def test_half_a_character_does_not_cost_a_call_of_hermes(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_half_a_character_does_not_cost_a_call_of_hermes(tmp_path: Path) -> None
     database.execute("update messages set tool_calls = replace(tool_calls, 'ls', 'ls \\ud83d')")
     with build.open_home(tmp_path) as store:
         assert import_hermes(store, tmp_path).unreadable == 0
-        assert report(store).total["tool_calls"] == 1
+        assert report(store).total.tool_calls == 1
         messages = read_transcript(store, find_session(store, name)).messages
         assert [one for one in messages if one.get("tool_calls")]
 
@@ -279,7 +279,7 @@ def test_a_result_that_comes_before_its_call_is_joined_to_it(tmp_path: Path) -> 
     build.write_claude(tmp_path, lines)
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
-        assert report(store).total["tool_failures"] == 1
+        assert report(store).total.tool_failures == 1
 
 
 def asked(number: int, result: str) -> list[dict[str, Any]]:
@@ -295,7 +295,7 @@ def test_calls_that_a_server_numbers_anew_are_calls_of_their_own(tmp_path: Path)
     with build.open_home(tmp_path) as store:
         import_chat(store, chat(tmp_path, {"id": "a", "messages": messages}))
         total = report(store).total
-        assert (total["tool_calls"], total["tool_failures"]) == (5, 5)
+        assert (total.tool_calls, total.tool_failures) == (5, 5)
 
 
 @pytest.mark.parametrize("number", range(8))
@@ -309,7 +309,7 @@ def test_calls_of_one_moment_keep_their_order(tmp_path: Path, number: int) -> No
     with build.open_home(tmp_path) as store:
         import_chat(store, chat(tmp_path, {"id": f"s{number}", "messages": [*ends, done]}))
         found = read_session(store, find_session(store, f"s{number}"))
-        assert found["outcome"] == "success"
+        assert found.outcome == "success"
 
 
 def test_tests_that_passed_before_the_last_word_or_change_prove_nothing(tmp_path: Path) -> None:
@@ -328,7 +328,7 @@ def test_tests_that_passed_before_the_last_word_or_change_prove_nothing(tmp_path
     with build.open_home(tmp_path) as store:
         import_chat(store, chat(tmp_path, *sessions))
         for name in ("told", "changed"):
-            assert read_session(store, find_session(store, name))["outcome"] == "unknown"
+            assert read_session(store, find_session(store, name)).outcome == "unknown"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are text there")

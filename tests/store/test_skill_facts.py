@@ -202,8 +202,8 @@ def test_what_is_told_leaves_a_reports_sums_as_they_are(plain: Store, told: dict
     tell(plain, build.CLAUDE_SESSION, **told)
     check_report(plain)
     rows = report(plain, ("skill",)).rows
-    assert [row["skill"] for row in rows] == ["tidy"]
-    assert rows[0]["cost_usd"] > 0
+    assert [row.skill for row in rows] == ["tidy"]
+    assert rows[0].cost_usd
     rebuild(plain)
     check_report(plain)
 

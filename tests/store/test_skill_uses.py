@@ -496,7 +496,7 @@ def test_a_skill_in_an_earlier_attempt_is_the_same_jobs_and_has_its_own_outcome(
         ("claude-code:second", "house", 1),
     ]
     (by_skill,), (by_job,) = report(store, ("job", "skill")).rows, report(store, ("job",)).rows
-    assert by_skill == {"skill": "tidy", **by_job}
+    assert by_skill == replace(by_job, skill="tidy")
 
 
 def test_a_forgotten_session_takes_its_uses_along(filled: Store) -> None:
@@ -531,18 +531,18 @@ def test_a_report_by_skill_adds_up_like_any_other(tmp_path: Path, filled: Store)
     )
     build.import_home(filled, tmp_path)
     found, by_day = report(filled, ("skill",)), report(filled, ("day",))
-    assert [row["skill"] for row in found.rows] == [None, "sweep", "tidy"]
+    assert [row.skill for row in found.rows] == [None, "sweep", "tidy"]
     assert found.total == by_day.total
     for name in ("turns", "output_tokens", "tool_calls", "wall_seconds"):
-        assert sum(row[name] for row in found.rows) == found.total[name]
-    assert found.rows[0]["sessions"] == 1
+        assert sum(getattr(row, name) for row in found.rows) == getattr(found.total, name)
+    assert found.rows[0].sessions == 1
     weeks = report(filled, ("week", "skill", "session", "job"))
-    assert sum(row["turns"] for row in weeks.rows) == found.total["turns"]
+    assert sum(row.turns or 0 for row in weeks.rows) == found.total.turns
 
 
 def test_a_told_use_without_a_session_is_in_the_report(store: Store) -> None:
     record_skill_invocation(store, skill_name="tidy", invoked_at=0, cost_usd=0.25)
     record_skill_invocation(store, skill_name="sweep", invoked_at=0)
-    rows = {row["skill"]: row for row in report(store, ("skill", "session")).rows}
-    assert (rows["tidy"]["cost_usd"], rows["tidy"]["session"]) == (0.25, None)
-    assert (rows["sweep"]["cost_usd"], rows["sweep"]["unpriced_turns"]) == (None, 1)
+    rows = {row.skill: row for row in report(store, ("skill", "session")).rows}
+    assert (rows["tidy"].cost_usd, rows["tidy"].session) == (0.25, None)
+    assert (rows["sweep"].cost_usd, rows["sweep"].unpriced_turns) == (None, 1)

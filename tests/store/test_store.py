@@ -166,7 +166,7 @@ def test_a_full_disk_is_told_and_what_was_recorded_stays(tmp_path: Path) -> None
         assert build.dump(store) == before
         store.run("pragma max_page_count = 1000000")
         build.import_home(store, tmp_path)
-        assert report(store, ("day",)).total["turns"] == 2003
+        assert report(store, ("day",)).total.turns == 2003
 
 
 def test_a_secret_never_reaches_the_store(tmp_path: Path) -> None:

@@ -250,8 +250,8 @@ def test_a_model_that_fails_ends_the_run_and_the_record_is_kept(
         found = read_session(store, find_session(store, "relight:run"))
     assert result.outcome == "failure"
     assert result.answer is None
-    assert found["title"] == "Do the task"
-    assert kind in (None, found["turns"][0]["failure"])
+    assert found.title == "Do the task"
+    assert kind in (None, found.turns[0].failure)
 
 
 def test_calls_with_equal_ids_each_get_their_own_result(tmp_path: Path) -> None:

@@ -82,8 +82,8 @@ def test_a_runs_time_counts_retries_waits_and_silence_and_is_told(
     assert (result.ended_by or "").startswith(
         "the budget of 1 second is used up, during a model call"
     )
-    assert found["turns"][-1]["failure"]
-    assert found["title"] == "Do the task"
+    assert found.turns[-1].failure
+    assert found.title == "Do the task"
 
 
 def test_a_wait_for_the_model_is_told_while_it_lasts(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_equal_calls_of_one_answer_are_counted_one_by_one(tmp_path: Path, tool: 
         assert (tmp_path / "count").read_text() == "x\nx\n"
     assert "was made 5 times" in (result.ended_by or "")
     assert result.turns == 1
-    assert len(found["tool_calls"]) == 6
+    assert len(found.tool_calls) == 6
 
 
 def test_different_calls_of_one_answer_run_side_by_side(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_run_ends_with_its_answer_while_another_holds_the_database(tmp_path: P
         assert (result.answer, result.outcome) == ("Done.", "unknown")
         record(store, "next")
         found = read_session(store, find_session(store, "relight:run"))
-    assert found["figures"]["turns"] == 1
+    assert found.figures.turns == 1
 
 
 def test_a_budget_holds_while_another_holds_the_database(tmp_path: Path) -> None:
@@ -323,9 +323,9 @@ def test_ctrl_c_ends_a_run_at_once_and_the_record_says_so(tmp_path: Path, where:
         assert time.monotonic() - started < 5
         found = read_session(store, find_session(store, "relight:run"))
     assert b"KeyboardInterrupt" in told
-    assert "it was interrupted" in found["evidence"]
+    assert "it was interrupted" in found.evidence
     if where == "tool":
         with pytest.raises(ProcessLookupError):
             os.kill(int((tmp_path / "pid").read_text()), 0)
     else:
-        assert found["turns"][0]["failure"] == "interrupted"
+        assert found.turns[0].failure == "interrupted"

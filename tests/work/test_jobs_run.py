@@ -176,7 +176,7 @@ def test_a_model_that_fails_for_a_moment_is_tried_again_and_the_attempts_are_see
         )
         assert result.cost_nanos == nanos > last > 0
         (row,) = report(store, ["job"]).rows
-        assert (row["job"], row["cost_usd"]) == ("house", nanos / 1e9)
+        assert (row.job, row.cost_usd) == ("house", nanos / 1e9)
 
 
 def test_a_failure_that_may_pass_is_given_up_after_the_jobs_limit(tmp_path: Path) -> None:

@@ -445,7 +445,7 @@ def test_what_a_killed_run_of_ours_had_spent_is_charged_to_its_job(store: Store)
     assert (run["outcome"], run["session_id"]) == ("unknown", f"relight:{run['run_id']}-2")
     assert (run["attempts"], run["cost_usd"], run["input_tokens"]) == (2, 0.5, 20)
     rows = report(store, ["job"]).rows
-    assert [(row["job"], row["cost_usd"]) for row in rows] == [("dear", 0.5)]
+    assert [(row.job, row.cost_usd) for row in rows] == [("dear", 0.5)]
 
 
 def test_a_rebuild_leaves_jobs_and_their_runs_as_they_were(store: Store) -> None:

@@ -119,7 +119,7 @@ def test_a_shortened_conversation_is_not_told_again(tmp_path: Path) -> None:
         late = {"role": "system", "content": "It is one."}
         create(messages=[late, summary, *talk[2:], new])
         told = [one for one in said(store) if one[0] != "assistant"]
-        calls = read_session(store, find_session(store, "s"))["tool_calls"]
+        calls = read_session(store, find_session(store, "s")).tool_calls
     assert told == [
         ("system", "It is noon."),
         ("user", "Hello"),

@@ -15,14 +15,13 @@ def command(session: str, yes: bool) -> None:
     from relight.cli.screen import clean
     from relight.reports.sessions import find_session
     from relight.store.keep.retention import forget
+    from relight.store.queries.sessions import read_name
 
     with current_store() as store:
         session_id = find_session(store, session)
-        source, key, title = store.query(
-            "select source, key, title from session where id = ?", (session_id,)
-        )[0]
-        if not yes:
-            name = clean(f"{source}:{key} ({title or 'no title'})")
+        found = read_name(store, session_id)
+        if found and not yes:
+            name = clean(f"{found.session} ({found.title or 'no title'})")
             confirm(f"forget {name}?")
         count = forget(store, session_id)
     click.echo(f"forgot {count} session{'s' if count > 1 else ''}")

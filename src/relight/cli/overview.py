@@ -7,12 +7,15 @@ import click
 from relight.cli import screen
 from relight.cli.report import print_report
 from relight.reports import filters, totals
+from relight.reports.metrics import COST
 from relight.store import Store, open_store
+from relight.store.queries import sessions
+from relight.store.queries.filters import Filter
 
 
 def show_overview(home: str | None) -> None:
     with open_store(home) as store:
-        if not store.query("select 1 from session limit 1") and not _first_run(store):
+        if not sessions.has_sessions(store) and not _first_run(store):
             return
         _show(store)
 
@@ -48,19 +51,16 @@ def _first_run(store: Store) -> bool:
 
 
 def _show(store: Store) -> None:
-    (first, last) = store.query("select min(started_at), max(ended_at) from session")[0]
-    counts = store.query(
-        "select source, count(*) as sessions, (select count(*) from session where id <> root_id)"
-        " from session where id = root_id group by source order by sessions desc"
-    )
-    told = ", ".join(f"{number:,} of {source}" for source, number, _ in counts)
-    total, parts = sum(number for _, number, _ in counts), counts[0][2] if counts else 0
-    sessions = f"{total:,} session{'' if total == 1 else 's'} ({told})"
-    within = f", {parts:,} of sub-agents within them" if parts else ""
     from relight.times import write_time
 
-    span = f"{(write_time(first) or '')[:10]} to {(write_time(last) or '')[:10]}"
-    screen.print_text(f"Recorded: {sessions}{within}, {span}", style="bold")
+    counts = sessions.count_by_source(store)
+    by_source = ", ".join(f"{one.sessions:,} of {one.source}" for one in counts)
+    total, parts = sum(one.sessions for one in counts), sessions.count_subagents(store)
+    recorded = f"{total:,} session{'' if total == 1 else 's'} ({by_source})"
+    within = f", {parts:,} of sub-agents within them" if parts else ""
+    span = sessions.find_span(store)
+    days = f"{(write_time(span.first) or '')[:10]} to {(write_time(span.last) or '')[:10]}"
+    screen.print_text(f"Recorded: {recorded}{within}, {days}", style="bold")
     chosen = filters.read_filter(store)
     by_day = totals.report(store, ("day",), chosen)
     if by_day.rows:
@@ -71,17 +71,14 @@ def _show(store: Store) -> None:
     _print_next(store)
 
 
-def _print_tops(store: Store, chosen: filters.Filter) -> None:
+def _print_tops(store: Store, chosen: Filter) -> None:
     """Print the models and projects that cost most."""
     for key in ("model", "project"):
-        found = totals.sum_costs(store, key, chosen)
-        rows = sorted(found, key=lambda row: row["cost_usd"] or 0, reverse=True)[:3]
-        told = " · ".join(
-            f"{str(row[key] or 'unknown').rsplit('/', 1)[-1]}"
-            f" {screen.dollars(row['cost_usd'], unpriced=row['unpriced_turns'])}"
-            for row in rows
+        rows = sorted(totals.sum_costs(store, key, chosen), key=lambda row: -(row.cost_usd or 0))
+        tops = " · ".join(
+            f"{str(row.name or 'unknown').rsplit('/', 1)[-1]} {COST.show(row)}" for row in rows[:3]
         )
-        screen.print_text(f"top {key}s: {told}")
+        screen.print_text(f"top {key}s: {tops}")
 
 
 def _print_next(store: Store) -> None:

@@ -1,12 +1,15 @@
 from collections.abc import Sequence
 
 import click
+from msgspec import UNSET
 
 from relight.cli.options import current_store, json_option, print_json, relight_command
 from relight.reports import filters, totals
-from relight.reports.totals import Report
+from relight.reports.totals import ReportFigures, ReportRow, UsageReport
+from relight.store.queries.sessions import has_sessions
 
 SHORT_NAME, LONG_NAME = 13, 36
+FIGURES = [name for name in ReportFigures.__struct_fields__ if name != "failed_turns"]
 MARKDOWN_COLUMNS = (
     "sessions",
     "turns",
@@ -59,7 +62,7 @@ def command(
             store, since=since, until=until, source=source, model=model, project=project
         )
         found = totals.report(store, keys, chosen)
-        has_any = bool(found.rows) or bool(store.query("select 1 from session limit 1"))
+        has_any = bool(found.rows) or has_sessions(store)
     if as_json:
         print_json(found)
     elif as_csv:
@@ -77,13 +80,16 @@ def command(
         click.echo(f"nothing recorded there; {hint}")
 
 
-def print_csv(found: Report) -> None:
+def print_csv(found: UsageReport) -> None:
     import csv
     import sys
 
-    names = list(found.rows[0]) if found.rows else [*found.by, *found.total]
+    titles = ["title"] if found.rows and "session" in found.by else []
+    names = [*dict.fromkeys(found.by), *titles, *FIGURES]
+    if found.total.failed_turns is not UNSET:
+        names.append("failed_turns")
     # titles are untrusted: no escape sequences, and no spreadsheet formulas
-    rows = [{name: _make_safe(value) for name, value in row.items()} for row in found.rows]
+    rows = [{name: _make_safe(getattr(row, name)) for name in names} for row in found.rows]
     writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
@@ -99,17 +105,19 @@ def _make_safe(value: object) -> object:
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
-def markdown(found: Report) -> str:
+def markdown(found: UsageReport) -> str:
     """Return the report as a Markdown table, with the total in its last row."""
+    from relight.reports.metrics import COST
+
     names = [*found.by, *MARKDOWN_COLUMNS]
 
     def line(cells: list[str]) -> str:
         return "| " + " | ".join(cells) + " |"
 
-    def cell(row: dict[str, object], name: str) -> str:
-        value = row[name]
-        if name == "cost_usd":
-            return _cost(row)
+    def cell(row: ReportFigures, name: str) -> str:
+        value = getattr(row, name)
+        if name == COST.name:
+            return COST.show(row)
         text = "–" if value is None else str(value)
         return text.replace("|", "\\|").replace("\n", " ")
 
@@ -120,87 +128,46 @@ def markdown(found: Report) -> str:
     return "\n".join([line(names), line(rules), *rows, line(total)])
 
 
-def print_report(found: Report) -> None:
-    """Print the report as a table for eighty columns, with notes on its figures."""
+def print_report(found: UsageReport) -> None:
+    """Print the report as a table for eighty columns, with notes on how to read it."""
     from relight.cli import screen
+    from relight.reports.metrics import CALL_METRICS, USAGE_METRICS
 
-    of_calls = found.total["turns"] is None
+    is_of_calls = found.total.turns is None
     keys = [screen.Column(key, is_number=False, is_name=key in WHOLE) for key in found.by]
     if "session" in found.by:
         keys.append(screen.Column("title", is_number=False))
-    figures = _call_figures if of_calls else _usage_figures
+    metrics = CALL_METRICS if is_of_calls else USAGE_METRICS
+    first = 1 if "session" in found.by else 0  # each row is one session
+    last = -1 if is_of_calls and "failure" not in found.by else None  # tools make no model calls
+    shown = metrics[first:last]
+    columns = [*keys, *[screen.Column(one.title, is_spare=one.title in SPARE) for one in shown]]
     largest = max((_weight(row) for row in found.rows), default=0)
     with_bar = found.by in (["day"], ["week"], ["month"])
-    headings = CALL_HEADINGS if of_calls else USAGE_HEADINGS
-    first = 1 if "session" in found.by else 0  # every row is one session
-    last = -1 if of_calls and "failure" not in found.by else None  # model calls have no tool
-    shown = slice(first, last)
-    columns = [*keys, *[screen.Column(name, is_spare=name in SPARE) for name in headings[shown]]]
     if with_bar:
         columns.append(screen.Column("", is_number=False, style="cyan"))
+    short = shorten([str(row.session) for row in found.rows]) if "session" in found.by else {}
     rows = []
-    short = shorten([str(row["session"]) for row in found.rows]) if "session" in found.by else {}
     for row in found.rows:
-        names = [short.get(row[key]) or _name(key, row[key]) for key in found.by]
+        names = [short.get(str(row.key(key))) or _name(key, row.key(key)) for key in found.by]
         if "session" in found.by:
-            names.append(row["title"] or "")
+            names.append(str(row.title or ""))
         bar = [screen.bar(_weight(row), largest)] if with_bar else []
-        rows.append([*names, *figures(row)[shown], *bar])
+        rows.append([*names, *[one.show(row) for one in shown], *bar])
     blank = [""] * (len(keys) - 1)
-    total = ["total", *blank, *figures(found.total)[shown], *([""] if with_bar else [])]
-    screen.print_table(columns, rows, total=total)
+    sums = [one.show(found.total) for one in shown]
+    screen.print_table(columns, rows, total=["total", *blank, *sums, *([""] if with_bar else [])])
     for note in notes(found):
         screen.print_text(note, style="dim")
 
 
-CALL_HEADINGS = ["sess.", "tool calls", "failed", "share", "model calls failed"]
-USAGE_HEADINGS = ["sess.", "turns", "input", "cached", "output", "cost", "failed"]
 WHOLE = ("day", "week", "month", "session")
 SPARE = ("input", "cached", "output", "model calls failed")
 
 
-def _cost(row: dict[str, object]) -> str:
-    from relight.cli.screen import dollars
-
-    return dollars(_number(row["cost_usd"]), unpriced=int(_number(row["unpriced_turns"]) or 0))
-
-
-def _usage_figures(row: dict[str, object]) -> list[str]:
-    from relight.cli.screen import count
-
-    fresh = _number(row["input_tokens"]) or 0
-    fresh += _number(row["cache_write_tokens"]) or 0
-    return [
-        count(_number(row["sessions"])),
-        count(_number(row["turns"])),
-        count(None if row["input_tokens"] is None else fresh),
-        count(_number(row["cache_read_tokens"])),
-        count(_number(row["output_tokens"])),
-        _cost(row),
-        _share(row),
-    ]
-
-
-def _call_figures(row: dict[str, object]) -> list[str]:
-    from relight.cli.screen import count
-
-    calls, failures = _number(row["tool_calls"]), _number(row["tool_failures"])
-    figures = [count(_number(row["sessions"])), count(calls), count(failures), _share(row)]
-    return [*figures, count(_number(row["failed_turns"]))]
-
-
-def _share(row: dict[str, object]) -> str:
-    calls, failures = _number(row["tool_calls"]) or 0, _number(row["tool_failures"]) or 0
-    return f"{failures / calls:.1%}" if calls else "–"
-
-
-def _number(value: object) -> float | None:
-    return value if isinstance(value, int | float) else None
-
-
-def _weight(row: dict[str, object]) -> float:
+def _weight(row: ReportRow) -> float:
     """Return the length of a bar: cost, or output if nothing has a price."""
-    return _number(row["cost_usd"]) or (_number(row["output_tokens"]) or 0) * 1e-9
+    return row.cost_usd or (row.output_tokens or 0) * 1e-9
 
 
 def _name(key: str, value: object) -> str:
@@ -226,25 +193,25 @@ def shorten(sessions: Sequence[str]) -> dict[str, str]:
     return short
 
 
-def notes(found: Report) -> list[str]:
-    """Return notes on the figures: what is missing from them, and what is a lower bound."""
+def notes(found: UsageReport) -> list[str]:
+    """Return what a reader must know: missing prices, lower bounds, included costs."""
     lines = []
-    total = found.total
-    if total["unpriced_turns"]:
+    total, turns = found.total, found.total.turns or 0
+    if total.unpriced_turns:
         lines.append(
-            f"{total['unpriced_turns']:,} of {total['turns']:,} turns have no known price and are"
+            f"{total.unpriced_turns:,} of {turns:,} turns have no known price and are"
             " not in the cost (≥); `relight doctor` names their models"
         )
-    if total["partial_turns"]:
-        share = total["partial_turns"] / total["turns"]
+    if total.partial_turns:
+        share = total.partial_turns / turns
         lines.append(
             f"{'under 1%' if share < 0.01 else f'{share:.0%}'} of turns are partial: the agent"
             " logged only a lower bound of their output"
         )
-    if total["included_usd"]:
+    if total.included_usd:
         lines.append(
-            f"${total['included_usd']:,.2f} more at list price was included in a subscription"
+            f"${total.included_usd:,.2f} more at list price was included in a subscription"
         )
-    if found.by == ["day"] and "tool_calls" in total:
+    if found.by == ["day"]:
         lines.append("failed: share of tool calls that failed")
     return lines

@@ -1,8 +1,12 @@
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from relight.cli.options import current_store, json_option, print_json, relight_command
+
+if TYPE_CHECKING:
+    from relight.reports.sessions import SessionReport
+    from relight.reports.steps import SessionCall, SessionTurn
 
 TEXT_ROWS = 200
 
@@ -27,59 +31,59 @@ def command(session: str, as_json: bool) -> None:
         _print(found)
 
 
-def _print(found: dict[str, Any]) -> None:
+def _print(found: "SessionReport") -> None:
     from relight.cli import screen
     from relight.cli.failures import describe_spiral
 
-    figures = found["figures"]
-    screen.print_text(found["title"] or "(no title)", style="bold")
-    screen.print_text(f"{found['session']} · {found['project'] or 'no project'}", style="dim")
+    figures = found.figures
+    screen.print_text(found.title or "(no title)", style="bold")
+    screen.print_text(f"{found.session} · {found.project or 'no project'}", style="dim")
     screen.print_text(
-        f"{(found['started_at'] or 'unknown start')[:16].replace('T', ' ')} UTC,"
-        f" {screen.seconds(figures['wall_seconds'])} · {found['model'] or 'unknown model'} ·"
-        f" {screen.dollars(figures['cost_usd'], unpriced=figures['unpriced_turns'])}"
-        f" · outcome {found['outcome']}"
+        f"{(found.started_at or 'unknown start')[:16].replace('T', ' ')} UTC,"
+        f" {screen.seconds(figures.wall_seconds)} · {found.model or 'unknown model'} ·"
+        f" {screen.dollars(figures.cost_usd, unpriced=figures.unpriced_turns or 0)}"
+        f" · outcome {found.outcome}"
     )
-    if found["score"] is not None:
-        line = f"{found['category']} ({found['task_type']}) · score {found['score']:.2f}"
-        if found["outcome"] == "unknown":
+    if found.score is not None:
+        line = f"{found.category} ({found.task_type}) · score {found.score:.2f}"
+        if found.outcome == "unknown":
             line += ", a weak hint: it ranks a success above a failure in 6 cases of 10"
         screen.print_text(line)
-    fresh = (figures["input_tokens"] or 0) + (figures["cache_write_tokens"] or 0)
+    fresh = (figures.input_tokens or 0) + (figures.cache_write_tokens or 0)
     screen.print_text(
-        f"{figures['turns']} turns · {screen.count(fresh)} in,"
-        f" {screen.count(figures['cache_read_tokens'])} cached,"
-        f" {screen.count(figures['output_tokens'])} out · {figures['tool_calls']} tool calls,"
-        f" {figures['tool_failures']} failed"
+        f"{figures.turns} turns · {screen.count(fresh)} in,"
+        f" {screen.count(figures.cache_read_tokens)} cached,"
+        f" {screen.count(figures.output_tokens)} out · {figures.tool_calls} tool calls,"
+        f" {figures.tool_failures} failed"
     )
-    if figures["partial_turns"]:
+    if figures.partial_turns:
         screen.print_text(
-            f"{figures['partial_turns']} turns are partial: output is a lower bound", style="dim"
+            f"{figures.partial_turns} turns are partial: output is a lower bound", style="dim"
         )
-    if shared := sum(turn["is_shared"] for turn in found["turns"]):
+    if shared := sum(turn.is_shared for turn in found.turns):
         screen.print_text(
             f"shared turns below: {shared}; another session has them too, and counts them",
             style="dim",
         )
-    if found["parent"]:
-        screen.print_text(f"{found['parent_kind']} of {found['parent']}")
-    for child in found["children"]:
-        title = (child["title"] or "")[:50]
-        cost = screen.dollars(child["cost_usd"], unpriced=child["unpriced_turns"])
-        screen.print_text(f"  {child['kind']}: {child['session']} {cost} {title}")
-    for evidence in found["evidence"]:
+    if found.parent:
+        screen.print_text(f"{found.parent_kind} of {found.parent}")
+    for child in found.children:
+        title = (child.title or "")[:50]
+        cost = screen.dollars(child.cost_usd, unpriced=child.unpriced_turns)
+        screen.print_text(f"  {child.kind}: {child.session} {cost} {title}")
+    for evidence in found.evidence:
         screen.print_text(f"  {evidence}", style="dim")
-    for spiral in found["spirals"]:
+    for spiral in found.spirals:
         screen.print_text(f"  spiral: {describe_spiral(spiral)}")
     _print_steps(found)
 
 
-def _print_steps(found: dict[str, Any]) -> None:
+def _print_steps(found: "SessionReport") -> None:
     """Print turns and tool calls in the order they happened."""
     from relight.cli import screen
 
-    steps = [(turn["at"] or "", 0, _turn_cells(turn)) for turn in found["turns"]]
-    steps += [(call["at"] or "", 1, _call_cells(call)) for call in found["tool_calls"]]
+    steps = [(turn.at or "", 0, _turn_cells(turn)) for turn in found.turns]
+    steps += [(call.at or "", 1, _call_cells(call)) for call in found.tool_calls]
     steps.sort(key=lambda step: step[:2])
     columns = [
         screen.Column("at", is_number=False),
@@ -93,26 +97,26 @@ def _print_steps(found: dict[str, Any]) -> None:
         screen.print_text(f"… {len(steps) - TEXT_ROWS} more steps: --json shows all", style="dim")
 
 
-def _turn_cells(turn: dict[str, Any]) -> list[str]:
+def _turn_cells(turn: "SessionTurn") -> list[str]:
     from relight.cli import screen
 
-    what = turn["model"] or "unknown model"
-    if turn["calls"] > 1:
-        what += f" × {turn['calls']}"
-    notes = [turn["failure"] or "", turn["role"] or ""]
-    notes += ["shared"] if turn["is_shared"] else []
-    notes += [turn["usage_status"]] if turn["usage_status"] != "final" else []
+    what = turn.model or "unknown model"
+    if turn.calls > 1:
+        what += f" × {turn.calls}"
+    notes = [turn.failure or "", turn.role or ""]
+    notes += ["shared"] if turn.is_shared else []
+    notes += [turn.usage_status] if turn.usage_status != "final" else []
     return [
-        (turn["at"] or "")[11:19],
+        (turn.at or "")[11:19],
         what,
-        screen.count(turn["output_tokens"]),
-        screen.dollars(turn["cost_usd"]),
+        screen.count(turn.output_tokens),
+        screen.dollars(turn.cost_usd),
         " ".join(note for note in notes if note),
     ]
 
 
-def _call_cells(call: dict[str, Any]) -> list[str]:
-    verdict = call["label"] or "unknown"
-    if call["label"] in ("error", "negative") and call["reason"]:
-        verdict += f": {call['reason']}"
-    return [(call["at"] or "")[11:19], f"  └ {call['tool']}", "", "", verdict[:44]]
+def _call_cells(call: "SessionCall") -> list[str]:
+    verdict = call.label or "unknown"
+    if call.label in ("error", "negative") and call.reason:
+        verdict += f": {call.reason}"
+    return [(call.at or "")[11:19], f"  └ {call.tool}", "", "", verdict[:44]]

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Self, TypeAlias
 
+from msgspec.structs import asdict
+
 from relight import __version__
 from relight.checks import check_choice
 from relight.errors import StoreError
@@ -36,7 +38,8 @@ from relight.intake.checks import (
 from relight.intake.live import LiveTape, take_backlogs
 from relight.locks import renew_in_forks
 from relight.model import Cost, Failure, OutcomeName, Usage
-from relight.reports.families import FIGURES, sum_family
+from relight.reports.sessions import sum_family
+from relight.reports.totals import ReportFigures
 from relight.sources import relight as events
 from relight.store import Store
 from relight.times import take_time
@@ -253,9 +256,10 @@ class SessionTracker:
         """The figures of this session and all below it, up to now; None where no one can tell."""
         found = row_id("session", events.NAME, self.session_id)
         try:
-            figures = sum_family(self.store, found, unwritten=self._tape.sum_waiting())
+            sums = sum_family(self.store, found, unwritten=self._tape.sum_waiting())
+            figures = asdict(sums)
         except StoreError:  # it waits to be written, too: whoever tells on hears of it
-            figures = dict.fromkeys(FIGURES)
+            figures = dict.fromkeys(ReportFigures.__struct_fields__)
         return {"session_id": self.name, **figures, "unwritten": self._tape.count_waiting()}
 
     def finish(self, outcome: OutcomeName | None = None, *, why: str | None = None) -> None:

@@ -1,110 +1,150 @@
-"""One session: finding it by what a person typed, and everything known about it."""
+"""One session: found by the name that a person typed, with all facts and figures about it."""
 
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from relight.errors import MissingError
-from relight.reports.failures import session_spirals
-from relight.reports.families import sum_family
-from relight.reports.steps import read_calls, read_turns
+from relight.reports.failures import SessionSpiral, session_spirals
+from relight.reports.steps import SessionCall, SessionTurn, read_calls, read_turns
+from relight.reports.totals import ReportFigures, make_figures
 from relight.store import Store
+from relight.store.queries import sessions as queries
 from relight.times import write_time
+
+SHOWN_NAMES = 8
+MOST_NAMES = 50
+
+
+class ChildSession(Struct, frozen=True):
+    """A session that another one started or that continues it."""
+
+    session: str
+    kind: str
+    title: str | None
+    cost_usd: float | None
+    unpriced_turns: int
+
+
+class SessionHead(Struct, frozen=True, kw_only=True):
+    """A session without its steps: facts, outcome, and figures with its sub-agents'."""
+
+    session: str
+    source: str
+    id: str
+    parent: str | None
+    parent_kind: str | None
+    children: list[ChildSession]
+    project: str | None
+    title: str | None
+    model: str | None
+    version: str | None
+    started_at: str | None
+    ended_at: str | None
+    outcome: str
+    evidence: list[str]
+    answer: str | None
+    task_type: str | None
+    category: str | None
+    score: float | None
+    has_tape: bool
+    figures: ReportFigures
+    spirals: list[SessionSpiral]
+
+
+class SessionReport(SessionHead, frozen=True, kw_only=True):
+    """A session with its own turns and tool calls."""
+
+    turns: list[SessionTurn]
+    tool_calls: list[SessionCall]
 
 
 def find_session(store: Store, name: str) -> int:
-    """The id of the session a person means: `source:id`, the agent's id, or the start of either."""
-    source, _, rest = name.partition(":")
-    rows = store.query(
-        "select id, source, key from session where key = ?1 or (source = ?2 and key = ?3)",
-        (name, source, rest),
-    )
-    if not rows and name:
-        rows = store.query(
-            "select id, source, key from session where substr(key, 1, length(?1)) = ?1"
-            " or (source = ?2 and substr(key, 1, length(?3)) = ?3) order by source, key limit 50",
-            (name, source, rest if rest else "\0"),
-        )
-        roots = [row for row in rows if "/" not in row[2]]
-        rows = roots if len(roots) == 1 else rows
-    if not rows:
+    """Return the row id of a session from `source:id`, the agent's id, or a beginning of either."""
+    found = queries.find_exact(store, name)
+    if not found and name:
+        found = queries.find_by_prefix(store, name, limit=MOST_NAMES)
+        roots = [one for one in found if "/" not in one.key]
+        found = roots if len(roots) == 1 else found
+    if not found:
         raise MissingError(
             f"there is no session {name!r}", "`relight report --by session` lists them"
         )
-    if len(rows) > 1:
-        several = ", ".join(f"{source}:{key}" for _, source, key in rows[:8])
-        more = f" and {len(rows) - 8} more" if len(rows) > 8 else ""
+    if len(found) > 1:
+        several = ", ".join(f"{one.source}:{one.key}" for one in found[:SHOWN_NAMES])
+        rest = len(found) - SHOWN_NAMES
+        more = f" and {rest} more" if rest > 0 else ""
         raise MissingError(f"{name!r} could be {several}{more}", "write more of its beginning")
-    return int(rows[0][0])
+    return found[0].id
 
 
-def read_session(store: Store, session_id: int, *, with_steps: bool = True) -> dict[str, Any]:
-    """What is known of a session: its figures with its sub-agents', its own turns and calls.
-
-    A face that shows a page of `steps` at a time does without all of them here.
-    """
-    columns = (
-        "source, key, parent_id, parent_kind, root_id, project, title, model, version, started_at,"
-        " ended_at, outcome, outcome_evidence, answer, is_frozen, task_type, category, score"
+def read_session(store: Store, session_id: int) -> SessionReport:
+    """Return what is known of a session, with all its turns and tool calls."""
+    return SessionReport(
+        **asdict(read_head(store, session_id)),
+        turns=read_turns(store, session_id),
+        tool_calls=read_calls(store, session_id),
     )
-    row = store.query(f"select {columns} from session where id = ?", (session_id,))[0]
-    known = dict(zip(columns.split(", "), row, strict=True))
-    steps = (
-        {}
-        if not with_steps
-        else {
-            "turns": list(read_turns(store, session_id).values()),
-            "tool_calls": list(read_calls(store, session_id).values()),
-        }
+
+
+def read_head(store: Store, session_id: int) -> SessionHead:
+    """Return what is known of a session, without its steps."""
+    found = queries.read_facts(store, session_id)
+    if found is None:
+        raise MissingError("that session is not in the store", "`relight report --by session`")
+    return SessionHead(
+        session=f"{found.source}:{found.key}",
+        source=found.source,
+        id=found.key,
+        parent=name_session(store, found.parent_id),
+        parent_kind=found.parent_kind,
+        children=_read_children(store, session_id),
+        project=found.project,
+        title=found.title,
+        model=found.model,
+        version=found.version,
+        started_at=write_time(found.started_at),
+        ended_at=write_time(found.ended_at),
+        outcome=found.outcome or "unknown",
+        evidence=msgspec.json.decode(found.outcome_evidence or "[]"),
+        answer=found.answer,
+        task_type=found.task_type,
+        category=found.category,
+        score=found.score,
+        has_tape=queries.has_tape(store, session_id),
+        figures=sum_family(store, session_id),
+        spirals=session_spirals(store, session_id),
     )
-    return {
-        "session": f"{known['source']}:{known['key']}",
-        "source": known["source"],
-        "id": known["key"],
-        "parent": name_session(store, known["parent_id"]),
-        "parent_kind": known["parent_kind"],
-        "children": _children(store, session_id),
-        "project": known["project"],
-        "title": known["title"],
-        "model": known["model"],
-        "version": known["version"],
-        "started_at": write_time(known["started_at"]),
-        "ended_at": write_time(known["ended_at"]),
-        "outcome": known["outcome"] or "unknown",
-        "evidence": msgspec.json.decode(known["outcome_evidence"] or "[]"),
-        "answer": known["answer"],
-        "task_type": known["task_type"],
-        "category": known["category"],
-        "score": known["score"],
-        "has_tape": bool(
-            store.query("select 1 from tape_part where session_id = ? limit 1", (session_id,))
-        ),
-        "figures": sum_family(store, session_id),
-        "spirals": session_spirals(store, session_id),
-        **steps,
-    }
 
 
 def name_session(store: Store, session_id: int | None) -> str | None:
-    rows = store.query("select source || ':' || key from session where id = ?", (session_id,))
-    return rows[0][0] if rows else None
+    """Return a session's `source:id`; None if it is not recorded."""
+    found = queries.read_name(store, session_id)
+    return found.session if found else None
 
 
-def _children(store: Store, session_id: int) -> list[dict[str, Any]]:
-    rows = store.query(
-        "select source || ':' || session.key, parent_kind, title,"
-        " (select sum(cost_nanos) from session_day where session_id = session.id),"
-        " (select sum(unpriced_turns) from session_day where session_id = session.id)"
-        " from session where parent_id = ? order by started_at, session.key",
-        (session_id,),
-    )
-    return [
-        {
-            "session": name,
-            "kind": kind,
-            "title": title,
-            "cost_usd": None if nanos is None or (unpriced and not nanos) else nanos / 1e9,
-            "unpriced_turns": unpriced or 0,
-        }
-        for name, kind, title, nanos, unpriced in rows
-    ]
+def sum_family(
+    store: Store, session_id: int, *, unwritten: Iterable[Mapping[str, int | None]] = ()
+) -> ReportFigures:
+    """Return the figures of a session and all sub-agents below it.
+
+    `unwritten` are sums of turns that are not in the store yet. The time is the session's own:
+    its sub-agents run within it.
+    """
+    sums = queries.sum_family(store, session_id)
+    for more in unwritten:
+        known = {name: value for name, value in more.items() if value is not None}
+        sums = replace(sums, **{name: (getattr(sums, name) or 0) + known[name] for name in known})
+    return replace(make_figures(sums), failed_turns=sums.failed_turns or 0)
+
+
+def _read_children(store: Store, session_id: int) -> list[ChildSession]:
+    children = []
+    for one in queries.read_children(store, session_id):
+        nanos, unpriced = one.cost_nanos, one.unpriced_turns or 0
+        is_known = nanos is not None and not (unpriced and not nanos)
+        cost_usd = (nanos or 0) / 1e9 if is_known else None
+        children.append(ChildSession(one.session, one.kind, one.title, cost_usd, unpriced))
+    return children

@@ -1,150 +1,169 @@
-"""The steps of a session in the order they happened, a page at a time however many there are."""
+"""The steps of a session in the order they happened, a page at a time."""
 
 import re
 from collections.abc import Sequence
-from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from relight.errors import RelightError
 from relight.store import Store
+from relight.store.queries import steps as queries
+from relight.store.queries.steps import LATEST, StepPlace, StoredCall, StoredTurn
 from relight.times import write_time
 
 LARGEST_PAGE = 1000
-TURN = (
-    "at, model, provider, role, calls, input_tokens, cache_read_tokens, cache_write_tokens,"
-    " cache_write_1h_tokens, output_tokens, reasoning_tokens, usage_status, cost_nanos,"
-    " cost_status, cost_source, duration_ms, first_token_ms, failure, failure_text"
-)
-CALL = "at, finished_at, tool, exit_code, duration_ms, label, kind, reason, evidence"
-SHARED = "(select turn_id from shared_turn where session_id = :session)"
-OWN_TURNS = f"(session_id = :session or id in {SHARED})"
-OWN_CALLS = f"(session_id = :session or turn_id in {SHARED})"
 CURSOR = re.compile(r"(-?[0-9]{1,19})_([01])_([0-9]{1,19})")
-LATEST = 2**63 - 1  # what has no time comes last
-# each way in has its own order and limit, so that an index gives no more than a page of it
-PART = """
-    select * from (
-        select {step} as step, {place} as place, {table}.place as row from {table} {test}
-            and ({place}, {step}, {table}.place) > (:place, :step, :row)
-        order by {table}.at, {table}.place limit :limit
-    )
-"""
-TIMED = "where session_id = :session and at >= :place"
-UNTIMED = "where session_id = :session and at is null"
-COPIED = (
-    "join shared_turn on shared_turn.turn_id = {table}.{key}"
-    " where shared_turn.session_id = :session"
-)
-BEFORE = f"""
-    select sum(cost_nanos), count(*), sum(cost_nanos is null) from turn
-    where {OWN_TURNS} and calls > 0
-        and (coalesce(at, {LATEST}), 0, place) <= (:place, :step, :row)
-"""
 
 
-def _places() -> str:
-    """The places of a page's steps: those of its own with a time and without, and those copied."""
-    parts = []
-    for step, (table, key) in enumerate((("turn", "id"), ("tool_call", "turn_id"))):
-        late = f"coalesce({table}.at, {LATEST})"
-        for place, test in (
-            ("at", TIMED),
-            (str(LATEST), UNTIMED),
-            (late, COPIED.format(table=table, key=key)),
-        ):
-            parts.append(PART.format(step=step, place=place, table=table, test=test))
-    return f"{' union all '.join(parts)} order by place, step, row limit :limit"
+class SessionTurn(Struct, frozen=True, kw_only=True):
+    """One turn of a session: a model call, or many of which only the sum is known."""
+
+    at: str | None
+    model: str | None
+    provider: str | None
+    role: str | None
+    calls: int
+    input_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
+    cache_write_1h_tokens: int | None
+    output_tokens: int | None
+    reasoning_tokens: int | None
+    usage_status: str
+    cost_status: str | None
+    cost_source: str | None
+    duration_ms: int | None
+    first_token_ms: int | None
+    failure: str | None
+    failure_text: str | None
+    cost_usd: float | None
+    is_shared: bool
 
 
-PLACES = _places()
+class SessionCall(Struct, frozen=True, kw_only=True):
+    """One tool call of a session, with its verdict."""
+
+    at: str | None
+    finished_at: str | None
+    tool: str
+    exit_code: int | None
+    duration_ms: int | None
+    label: str | None
+    kind: str | None
+    reason: str | None
+    evidence: str | None
+
+
+class TurnStep(SessionTurn, frozen=True, kw_only=True, tag_field="step", tag="turn"):
+    """A turn as a step."""
+
+    @property
+    def step(self) -> str:
+        return "turn"
+
+
+class CallStep(SessionCall, frozen=True, kw_only=True, tag_field="step", tag="call"):
+    """A tool call as a step."""
+
+    @property
+    def step(self) -> str:
+        return "call"
+
+
+class StepPage(Struct, frozen=True):
+    """A page of steps; `next` is the cursor of the next page.
+
+    `cost_before_usd` is the cost of all turns before the page, so that a running sum can go on.
+    """
+
+    steps: list[TurnStep | CallStep]
+    cost_before_usd: float | None
+    unpriced_before: int
+    next: str | None
 
 
 def read_steps(
-    store: Store,
-    session_id: int,
-    *,
-    after: str | None = None,
-    limit: int = 200,
-    with_rows: bool = False,
-) -> dict[str, Any]:
-    """A page of turns and calls; `next` asks for the one after it.
+    store: Store, session_id: int, *, after: str | None = None, limit: int = 200
+) -> StepPage:
+    """Return a page of turns and calls."""
+    return read_placed_steps(store, session_id, after=after, limit=limit)[0]
 
-    `cost_before_usd` is what all turns before the page came to, so that a running sum goes on.
-    `with_rows` tells each step's row in its table, by which `wording` knows what was said.
-    """
+
+def read_placed_steps(
+    store: Store, session_id: int, *, after: str | None = None, limit: int = 200
+) -> tuple[StepPage, list[int]]:
+    """Return a page of turns and calls, and each one's row, by which a transcript finds it."""
     if not 1 <= limit <= LARGEST_PAGE:
         raise RelightError(f"a page has 1 to {LARGEST_PAGE} steps", "ask for several pages")
-    values = {"session": session_id, "limit": limit + 1, **_read_cursor(after)}
-    found = store.query(PLACES, values)
+    cursor = _read_cursor(after)
+    found = queries.find_places(store, session_id, after=cursor, limit=limit + 1)
     places = found[:limit]
-    nanos, turns, unpriced = store.query(BEFORE, values)[0]
-    turn_rows = read_turns(store, session_id, _rows(places, 0))
-    call_rows = read_calls(store, session_id, _rows(places, 1))
-    steps = [
-        {"step": "call", **call_rows[row]} if step else {"step": "turn", **turn_rows[row]}
-        for step, _, row in places
+    before = queries.sum_before(store, session_id, after=cursor)
+    unpriced = before.unpriced or 0
+    is_known = not before.turns or unpriced < before.turns
+    last = places[-1] if places and len(found) > limit else None
+    page = StepPage(
+        steps=_read_places(store, session_id, places),
+        cost_before_usd=(before.cost_nanos or 0) / 1e9 if is_known else None,
+        unpriced_before=unpriced,
+        next=f"{last.moment}_{last.step}_{last.row}" if last else None,
+    )
+    return page, [place.row for place in places]
+
+
+def _read_places(
+    store: Store, session_id: int, places: Sequence[StepPlace]
+) -> list[TurnStep | CallStep]:
+    rows: tuple[list[int], list[int]] = ([], [])
+    for one in places:
+        rows[one.step].append(one.row)
+    turns = {one.row: one for one in queries.read_turns(store, session_id, rows[0])}
+    calls = {one.row: one for one in queries.read_calls(store, session_id, rows[1])}
+    return [
+        CallStep(**asdict(_show_call(calls[one.row])))
+        if one.step
+        else TurnStep(**asdict(_show_turn(turns[one.row])))
+        for one in places
     ]
-    if with_rows:
-        steps = [{**one, "row": row} for one, (_, _, row) in zip(steps, places, strict=True)]
-    last = places[-1] if places else None
-    return {
-        "steps": steps,
-        "cost_before_usd": (nanos or 0) / 1e9 if not turns or unpriced < turns else None,
-        "unpriced_before": unpriced or 0,
-        "next": f"{last[1]}_{last[0]}_{last[2]}" if last and len(found) > limit else None,
-    }
 
 
-def read_turns(
-    store: Store, session_id: int, rows: Sequence[int] | None = None
-) -> dict[int, dict[str, Any]]:
-    """A session's turns by their row in the table, all or these, in the order of their times."""
-    found = store.query(
-        f"select place, session_id <> :session, {TURN} from turn where {_among(rows, OWN_TURNS)}"
-        " order by at is null, at, place",
-        {"session": session_id},
+def read_turns(store: Store, session_id: int) -> list[SessionTurn]:
+    """Return all turns of a session, in the order of their times."""
+    return [_show_turn(one) for one in queries.read_turns(store, session_id)]
+
+
+def read_calls(store: Store, session_id: int) -> list[SessionCall]:
+    """Return all tool calls of a session, in the order of their times."""
+    return [_show_call(one) for one in queries.read_calls(store, session_id)]
+
+
+def _show_turn(turn: StoredTurn) -> SessionTurn:
+    known = asdict(turn)
+    nanos = known.pop("cost_nanos")
+    del known["row"]
+    return SessionTurn(
+        **known
+        | {
+            "at": write_time(turn.at),
+            "cost_usd": None if nanos is None else nanos / 1e9,
+            "is_shared": bool(turn.is_shared),
+        }
     )
-    turns = {}
-    for number, is_shared, *row in found:
-        turn = dict(zip(TURN.split(", "), row, strict=True))
-        nanos = turn.pop("cost_nanos")
-        turn["at"] = write_time(turn["at"])
-        turn["cost_usd"] = None if nanos is None else nanos / 1e9
-        turn["is_shared"] = bool(is_shared)
-        turns[number] = turn
-    return turns
 
 
-def read_calls(
-    store: Store, session_id: int, rows: Sequence[int] | None = None
-) -> dict[int, dict[str, Any]]:
-    """A session's tool calls by their row in the table, all or these, in their order."""
-    found = store.query(
-        f"select place, {CALL} from tool_call where {_among(rows, OWN_CALLS)}"
-        " order by at is null, at, place",
-        {"session": session_id},
-    )
-    calls = {}
-    for number, *row in found:
-        call = dict(zip(CALL.split(", "), row, strict=True))
-        call["at"] = write_time(call["at"])
-        call["finished_at"] = write_time(call["finished_at"])
-        calls[number] = call
-    return calls
-
-
-def _among(rows: Sequence[int] | None, otherwise: str) -> str:
-    return otherwise if rows is None else f"place in ({', '.join(map(str, rows))})"
-
-
-def _rows(places: Sequence[tuple[int, int, int]], step: int) -> list[int]:
-    return [row for one, _, row in places if one == step]
+def _show_call(call: StoredCall) -> SessionCall:
+    known = asdict(call)
+    del known["row"]
+    times = {"at": write_time(call.at), "finished_at": write_time(call.finished_at)}
+    return SessionCall(**known | times)
 
 
 def _read_cursor(text: str | None) -> dict[str, int]:
     if text is None:
-        return {"place": -(2**63), "step": 0, "row": 0}
+        return {"moment": -(2**63), "step": 0, "row": 0}
     found = CURSOR.fullmatch(text)
     if found is None:
-        raise RelightError(f"{text!r} is no place in a session", "leave `after` out to begin anew")
+        raise RelightError(f"{text!r} is no place in a session", "leave `after` out to start over")
     numbers = [max(min(int(one), LATEST), -LATEST) for one in found.groups()]
-    return dict(zip(("place", "step", "row"), numbers, strict=True))
+    return dict(zip(("moment", "step", "row"), numbers, strict=True))

@@ -1,59 +1,132 @@
-"""What it all came to: totals by day, model, project, tool and whatever else people ask by."""
+"""Totals of the record by day, model, project, tool and the other keys of a report."""
 
 from collections.abc import Iterable, Sequence
-from datetime import date
-from typing import Any
+from typing import cast
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import asdict
 
 from relight.errors import RelightError
-from relight.reports.filters import Filter, where
 from relight.store import Store
-from relight.store.derive.rollup import TOKENS
-from relight.store.derive.scheduled import IS_NAMED_AFTER
-
-SUMS = (
-    "turns",
-    "partial_turns",
-    *TOKENS,
-    "cost_nanos",
-    "included_nanos",
-    "unpriced_turns",
-    "tool_calls",
-    "tool_failures",
-    "wall_ms",
-    "failed_turns",
+from relight.store.queries import totals as queries
+from relight.store.queries.filters import Filter
+from relight.store.queries.totals import (
+    CALL_KEYS,
+    SUMS,
+    USAGE_KEYS,
+    GroupSums,
+    SessionName,
+    UsageSums,
 )
-COUNTED = ("tool_calls", "tool_failures", "failed_turns")
-ADDED = ("turns", "unpriced_turns", "tool_calls", "tool_failures", *TOKENS)
-USED = SUMS[:-1]  # failed model calls are no turns
-USAGE_KEYS = {
-    "day": "day",
-    "week": "week.week",
-    "month": "substr(day, 1, 7)",
-    "source": "source",
-    "model": "model",
-    "provider": "provider",
-    "project": "project",
-    "session": "root_id",
-    "job": "job",
-    "skill": "skill",
-}
-# what tells of calls, not of turns: tokens have no meaning for them
-CALL_KEYS = {"tool": "tool", "failure": "kind"}
+
 KEYS = (*USAGE_KEYS, *CALL_KEYS)
 
 
-class Report(Struct, frozen=True):
-    """Rows of figures by the keys asked for, and the total, which is counted for itself."""
+class ReportFigures(Struct, frozen=True, kw_only=True):
+    """The figures of a report; None is unknown, or has no meaning for calls of tools."""
+
+    sessions: int
+    turns: int | None
+    input_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
+    cache_write_1h_tokens: int | None
+    output_tokens: int | None
+    reasoning_tokens: int | None
+    cost_usd: float | None
+    included_usd: float | None
+    unpriced_turns: int | None
+    partial_turns: int | None
+    tool_calls: int
+    tool_failures: int
+    wall_seconds: float | None
+    failed_turns: int | UnsetType = UNSET
+
+    @property
+    def tokens(self) -> int:
+        """All tokens, each counted once."""
+        return (
+            (self.input_tokens or 0)
+            + (self.cache_read_tokens or 0)
+            + (self.cache_write_tokens or 0)
+            + (self.output_tokens or 0)
+        )
+
+
+class ReportRow(ReportFigures, frozen=True):
+    """The figures of one group; only the keys of its report are set, and a session's title."""
+
+    day: str | UnsetType | None = UNSET
+    week: str | UnsetType | None = UNSET
+    month: str | UnsetType | None = UNSET
+    source: str | UnsetType | None = UNSET
+    model: str | UnsetType | None = UNSET
+    provider: str | UnsetType | None = UNSET
+    project: str | UnsetType | None = UNSET
+    session: str | UnsetType | None = UNSET
+    job: str | UnsetType | None = UNSET
+    skill: str | UnsetType | None = UNSET
+    tool: str | UnsetType | None = UNSET
+    failure: str | UnsetType | None = UNSET
+    title: str | UnsetType | None = UNSET
+
+    def key(self, name: str) -> str | None:
+        """The value of one of the report's keys."""
+        value: str | None = getattr(self, name)
+        return value
+
+
+class UsageReport(Struct, frozen=True):
+    """Figures by the keys of a report, and their total, in which a session counts once."""
 
     by: list[str]
-    rows: list[dict[str, Any]]
-    total: dict[str, Any]
+    rows: list[ReportRow]
+    total: ReportFigures
 
 
-def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = None) -> Report:
-    """The figures by these keys, in the order of the keys; by none of them, the total alone."""
+class CostRow(Struct, frozen=True):
+    """Sessions and cost of one model, project or source."""
+
+    name: str | None
+    sessions: int
+    cost_usd: float | None
+    unpriced_turns: int
+
+
+class MergedRow(Struct, frozen=True, kw_only=True):
+    """The figures of one model, project or source that add up over other keys."""
+
+    name: str | None
+    turns: int
+    tokens: int
+    cost_usd: float | None
+    unpriced_turns: int
+    tool_calls: int
+    tool_failures: int
+
+
+def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = None) -> UsageReport:
+    """Return the figures by these keys, ordered by them; without keys, only the total."""
+    _check_keys(by)
+    chosen = chosen or Filter()
+    groups = queries.sum_groups(store, by, chosen)
+    if not by:
+        return UsageReport([], [], make_figures(groups[0].sums))
+    is_of_calls = any(key in CALL_KEYS for key in by)
+    total = _add_up([one.sums for one in groups], queries.count_sessions(store, by, chosen))
+    if "session" in by:
+        groups = _name_sessions(groups, queries.name_sessions(store, by, chosen), by)
+    return UsageReport(
+        by=list(by),
+        rows=[
+            ReportRow(**asdict(make_figures(one.sums, is_of_calls=is_of_calls)) | one.keys)
+            for one in groups
+        ],
+        total=make_figures(total, is_of_calls=is_of_calls),
+    )
+
+
+def _check_keys(by: Sequence[str]) -> None:
     for key in by:
         if key not in KEYS:
             raise RelightError(f"cannot report by {key!r}", f"the keys are {', '.join(KEYS)}")
@@ -62,206 +135,124 @@ def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = N
             "a skill is charged with turns, not with single calls",
             "report by skill, and by tool or failure apart",
         )
-    test, values = where(chosen or Filter())
-    of_calls = any(key in CALL_KEYS for key in by)
-    table = _choose_table(by)
-    columns = [{**USAGE_KEYS, **CALL_KEYS}[key] for key in by]
-    prefix, join = _week_table(store, table) if "week" in by else ("", "")
-    sums = ", ".join(_sum(name, of_calls=of_calls) for name in SUMS if of_calls or name in USED)
-    names = ", ".join(columns)
-    in_order = f"group by {names} order by {names}" if by else ""
-    rows = store.query(
-        f"{prefix} select {names}{',' if by else ''} count(distinct root_id), {sums}"
-        f" from {table} {join} {test} {in_order}",
-        values,
-    )
-    if by:
-        sessions = store.query(f"select count(distinct root_id) from {table} {test}", values)[0][0]
-        total = (sessions, *_add_up([row[len(by) + 1 :] for row in rows]))
-    else:
-        total = rows[0]
-    labels = _session_labels(store, table, test, values) if "session" in by else {}
-    if by and by[0] == "session":
-        order = {found: number for number, found in enumerate(labels)}
-        rows.sort(key=lambda row: order.get(row[0], len(order)))
-    shown = []
-    for row in rows if by else ():
-        keys = dict(zip(by, row, strict=False))
-        if "session" in keys:
-            keys |= labels.get(keys["session"], {"title": None})
-        shown.append({**keys, **figures(row[len(by) :], of_calls=of_calls)})
-    return Report(list(by), shown, figures(total, of_calls=of_calls))
 
 
-def sum_costs(store: Store, by: str, chosen: Filter) -> list[dict[str, Any]]:
-    """What a report by this key says of sessions and cost, for those who need no more."""
-    test, values = where(chosen)
-    rows = store.query(
-        f"select {USAGE_KEYS[by]}, count(distinct root_id), sum(turns), sum(unpriced_turns),"
-        f" sum(cost_nanos) from {USAGE} {test} group by 1 order by 1",
-        values,
-    )
+def _name_sessions(
+    groups: Sequence[GroupSums], sessions: Sequence[SessionName], by: Sequence[str]
+) -> list[GroupSums]:
+    """Return the groups with names and titles; sessions as first key come in the order they began.
+
+    The records of some skills belong to no session.
+    """
+    places = {one.id: place for place, one in enumerate(sessions)}
+    found = [(places.get(cast(int, one.keys["session"])), one) for one in groups]
+    if by[0] == "session":
+        found.sort(key=lambda pair: len(places) if pair[0] is None else pair[0])
     return [
-        {
-            by: key,
-            "sessions": sessions,
-            "cost_usd": nanos / 1e9 if is_priced(turns, unpriced, nanos) else None,
-            "unpriced_turns": unpriced,
-        }
-        for key, sessions, turns, unpriced, nanos in rows
+        GroupSums(
+            {
+                **one.keys,
+                "session": None if place is None else sessions[place].session,
+                "title": None if place is None else sessions[place].title,
+            },
+            one.sums,
+        )
+        for place, one in found
+    ]
+
+
+def _add_up(rows: Sequence[UsageSums], sessions: int) -> UsageSums:
+    """Return the sums of all rows, with this number of sessions; None if no row has a value."""
+    totals = []
+    for name in SUMS:
+        known = [value for row in rows if (value := getattr(row, name)) is not None]
+        totals.append(sum(known) if known else None)
+    return UsageSums(sessions, *totals)
+
+
+def make_figures(sums: UsageSums, *, is_of_calls: bool = False) -> ReportFigures:
+    """Return the figures of a row of sums.
+
+    The cost is unknown if no turn has a price. For calls of tools, all figures of turns are None.
+    """
+    turns, unpriced = sums.turns, sums.unpriced_turns
+    cost_usd = included_usd = wall_seconds = None
+    if not is_of_calls:
+        turns, unpriced = turns or 0, unpriced or 0
+        nanos = sums.cost_nanos or 0
+        cost_usd = nanos / 1e9 if is_priced(turns, unpriced, nanos) else None
+        included_usd = (sums.included_nanos or 0) / 1e9
+        wall_seconds = (sums.wall_ms or 0) / 1000
+    return ReportFigures(
+        sessions=sums.sessions,
+        turns=turns,
+        input_tokens=sums.input_tokens,
+        cache_read_tokens=sums.cache_read_tokens,
+        cache_write_tokens=sums.cache_write_tokens,
+        cache_write_1h_tokens=sums.cache_write_1h_tokens,
+        output_tokens=sums.output_tokens,
+        reasoning_tokens=sums.reasoning_tokens,
+        cost_usd=cost_usd,
+        included_usd=included_usd,
+        unpriced_turns=unpriced,
+        partial_turns=sums.partial_turns if is_of_calls else sums.partial_turns or 0,
+        tool_calls=sums.tool_calls or 0,
+        tool_failures=sums.tool_failures or 0,
+        wall_seconds=wall_seconds,
+        failed_turns=(sums.failed_turns or 0) if is_of_calls else UNSET,
+    )
+
+
+def is_priced(turns: int, unpriced_turns: int, cost: float) -> bool:
+    """True if a cost is known.
+
+    A skill can be charged with part of another's priced turn while its own turns have no price.
+    """
+    return bool(unpriced_turns < turns or not turns or cost)
+
+
+def sum_costs(store: Store, by: str, chosen: Filter) -> list[CostRow]:
+    """Return sessions and cost by one key, for callers that need no other figures."""
+    return [
+        CostRow(
+            name=one.key,
+            sessions=one.sessions,
+            cost_usd=one.cost_nanos / 1e9
+            if is_priced(one.turns, one.unpriced_turns, one.cost_nanos)
+            else None,
+            unpriced_turns=one.unpriced_turns,
+        )
+        for one in queries.sum_costs(store, by, chosen)
     ]
 
 
 def find_first_day(store: Store, chosen: Filter) -> str | None:
-    """The first day that has anything in it; what has no day is on none."""
-    test, values = where(chosen)
-    ((first,),) = store.query(f"select min(day) from {USAGE} {test}", values)
-    # the word that stands for no day comes after every day
+    """Return the first day with a record; records without a time have no day."""
+    first = queries.find_first_day(store, chosen)
     return first if first and first[:1].isdigit() else None
 
 
-def merge_rows(rows: Iterable[dict[str, Any]], key: str) -> list[dict[str, Any]]:
-    """Rows of a report by several keys as rows by one of them, without what does not add up."""
-    merged: dict[str | None, dict[str, Any]] = {}
-    for row in rows:
-        whole = merged.setdefault(row[key], {key: row[key], "cost_usd": 0.0})
-        for name in (*ADDED, "cost_usd"):
-            if row[name] is not None:
-                whole[name] = whole.get(name, 0) + row[name]
-    for whole in merged.values():
-        whole |= {name: whole.get(name) for name in ADDED}
-        if not is_priced(whole["turns"], whole["unpriced_turns"], whole["cost_usd"]):
-            whole["cost_usd"] = None
-    return list(merged.values())
+def merge_rows(rows: Iterable[ReportRow], key: str) -> list[MergedRow]:
+    """Return the rows of a report by several keys as rows by one of them.
 
-
-def is_priced(turns: int, unpriced_turns: int, cost: float) -> bool:
-    """Whether a cost is known: a skill may be charged with part of a priced turn, and have only
-    unpriced ones as its own."""
-    return bool(unpriced_turns < turns or not turns or cost)
-
-
-def _sum(name: str, *, of_calls: bool) -> str:
-    """A sum, or null where the figure has no meaning for calls."""
-    return "null" if of_calls and name not in COUNTED else f"sum({name})"
-
-
-def _add_up(rows: Sequence[Sequence[Any]]) -> list[Any]:
-    """Sums of columns; of nothing known, None."""
-    columns = zip(*rows, strict=True) if rows else ([] for _ in SUMS)
-    known = ([value for value in column if value is not None] for column in columns)
-    return [sum(values) if values else None for values in known]
-
-
-USAGE = "session_day"
-# the job that each session was a run of, also by its name where a scheduler's ledger forgot the run
-SCHEDULED = f"""
-    left join run_attempt on run_attempt.session_id = told.root_id
-    left join run on run.session_id = told.root_id or run.id = run_attempt.run_id
-    left join (
-        select session.id as session_id, job.id as job_id from job join session on {IS_NAMED_AFTER}
-    ) as named on named.session_id = told.root_id and run.id is null
-    left join job on job.id = coalesce(run.job_id, named.job_id)
-"""
-# the same with those jobs
-JOBS = f"(select told.*, job.full_name as job from session_day as told {SCHEDULED})"
-# the same with the skills that each session is charged to; one without any is in no skill's row
-SKILL_SUMS = [name for name in SUMS if name not in ("cost_nanos", "wall_ms", "failed_turns")]
-SKILLS = f"""(
-    select day, source, project, root_id, model, provider, job, null as skill,
-        {", ".join(SKILL_SUMS)}, cost_nanos, wall_ms
-    from {JOBS}
-    where root_id not in (select root_id from skill_invocations where root_id is not null)
-    union all
-    select day, session.source, session.project, skill.root_id, skill.model, provider, job_id,
-        skill_name, {", ".join(f"charge.{name}" for name in SKILL_SUMS)},
-        coalesce(charge.cost_nanos, 0) - charge.included_nanos,
-        round(coalesce(charge.duration_seconds, 0) * 1000)
-    from skill_invocations as skill
-    join (
-        select id, {", ".join(SKILL_SUMS)}, cost_nanos, duration_seconds from skill_invocations
-        where id not in (select id from skill_charge)
-        union all
-        select id, {", ".join(SKILL_SUMS)}, cost_nanos, duration_seconds from skill_charge
-    ) as charge on charge.id = skill.id
-    left join session on session.id = skill.root_id
-)"""
-# the same from single calls, for keys that only they have
-CALLS = """(
-    select day, source, project, root_id, model, provider, tool, kind, tool_calls, tool_failures,
-        failed_turns
-    from call_day where {test}
-)"""
-# every tool there is, found by leaping from one to the next: to name them saves sorting their calls
-TOOLS = """
-    with recursive known (tool) as (
-        select min(tool) from call_day where tool is not null
-        union all
-        select (select min(tool) from call_day where tool > known.tool) from known
-        where known.tool is not null
-    )
-    select tool from known where tool is not null
-"""
-CALL_JOBS = f"(select told.*, job.full_name as job from {{table}} as told {SCHEDULED})"
-
-
-def _choose_table(by: Sequence[str]) -> str:
-    if any(key in CALL_KEYS for key in by):
-        # calls that failed or whose answer was no and model calls that got none; or all calls
-        table = CALLS.format(test="kind is not null" if "failure" in by else f"tool in ({TOOLS})")
-        return CALL_JOBS.format(table=table) if "job" in by else table
-    if "skill" in by:
-        return SKILLS
-    return JOBS if "job" in by else USAGE
-
-
-def _week_table(store: Store, table: str) -> tuple[str, str]:
-    """Days and their ISO weeks as a table, since no SQL for them works everywhere."""
-    days = [day for (day,) in store.query(f"select distinct day from {table}")]
-    pairs = ", ".join(f"('{day}', '{_week(day)}')" for day in days) or "('', '')"
-    return f"with week (on_day, week) as (values {pairs})", "join week on week.on_day = day"
-
-
-def _week(day: str) -> str:
-    try:
-        year, week, _ = date.fromisoformat(day).isocalendar()
-    except ValueError:
-        return day
-    return f"{year}-W{week:02}"
-
-
-def _session_labels(
-    store: Store, table: str, test: str, values: Sequence[str]
-) -> dict[int, dict[str, Any]]:
-    """The name and title of every session a report finds, in the order they began."""
-    rows = store.query(
-        "select id, source || ':' || key, title from session"
-        f" where id in (select root_id from {table} {test})"
-        " order by started_at is null, started_at, id",
-        values,
-    )
-    return {found: {"session": name, "title": title} for found, name, title in rows}
-
-
-def figures(row: Sequence[Any], *, of_calls: bool = False) -> dict[str, Any]:
-    """The figures of a row of sums: the number of sessions, then `SUMS`.
-
-    Cost is unknown where no turn has a price; what has no meaning for calls is null for them.
+    Figures that do not add up, such as the number of sessions, are left out.
     """
-    sessions, sums = row[0], dict(zip(SUMS, row[1:], strict=False))
-    shown: dict[str, Any] = {"sessions": sessions, "turns": sums["turns"]}
-    if not of_calls:
-        sums = {name: value or 0 if name not in TOKENS else value for name, value in sums.items()}
-        shown["turns"] = sums["turns"]
-    shown |= {name: sums[name] for name in TOKENS}
-    is_known = not of_calls and is_priced(sums["turns"], sums["unpriced_turns"], sums["cost_nanos"])
-    shown["cost_usd"] = sums["cost_nanos"] / 1e9 if is_known else None
-    shown["included_usd"] = None if of_calls else sums["included_nanos"] / 1e9
-    shown["unpriced_turns"] = sums["unpriced_turns"]
-    shown["partial_turns"] = sums["partial_turns"]
-    shown["tool_calls"] = sums["tool_calls"] or 0
-    shown["tool_failures"] = sums["tool_failures"] or 0
-    shown["wall_seconds"] = None if of_calls else sums["wall_ms"] / 1000
-    if of_calls:
-        shown["failed_turns"] = sums["failed_turns"] or 0
-    return shown
+    groups: dict[str | None, list[ReportRow]] = {}
+    for row in rows:
+        groups.setdefault(row.key(key), []).append(row)
+    return [_merge(name, own) for name, own in groups.items()]
+
+
+def _merge(name: str | None, rows: Sequence[ReportRow]) -> MergedRow:
+    turns = sum(row.turns or 0 for row in rows)
+    unpriced = sum(row.unpriced_turns or 0 for row in rows)
+    cost = sum((row.cost_usd for row in rows if row.cost_usd is not None), 0.0)
+    return MergedRow(
+        name=name,
+        turns=turns,
+        tokens=sum(row.tokens for row in rows),
+        cost_usd=cost if is_priced(turns, unpriced, cost) else None,
+        unpriced_turns=unpriced,
+        tool_calls=sum(row.tool_calls for row in rows),
+        tool_failures=sum(row.tool_failures for row in rows),
+    )

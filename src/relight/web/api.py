@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from relight.errors import MissingError, RelightError
 from relight.reports import doctor, failures, runs, sessions, steps
-from relight.reports.filters import Filter
-from relight.reports.listing import Listing
 from relight.reports.listing import list_sessions as list_page
 from relight.reports.skills.averages import SkillAverages, query_skill_ema, read_half_life
 from relight.reports.skills.comparison import Comparison, compare_models
 from relight.reports.skills.uses import read_daily
 from relight.reports.totals import KEYS, report
 from relight.store import Store
+from relight.store.queries.filters import Filter
+from relight.store.queries.listing import Listing
 from relight.warm import library
 from relight.warm.results import TemplateStats, read_stats
 from relight.web import parameters as given
@@ -54,8 +54,8 @@ def read_overview(store: Store, asked: given.FilterParameters, _: Path) -> Any:
         "days": days.rows,
         "models": report(store, ("model",), chosen).rows,
         "projects": report(store, ("project",), chosen).rows,
-        "failures": found["failures"],
-        "spirals": found["spirals"],
+        "failures": found.failures,
+        "spirals": found.spirals,
         "jobs": runs.read_jobs(store),
     }
 
@@ -106,7 +106,8 @@ def list_steps(store: Store, asked: given.StepListParameters, path: Path) -> Any
 
 def read_failures(store: Store, asked: given.FilterParameters, _: Path) -> Any:
     """Failures by kind and tool, and spirals."""
-    return {"since": asked.since, **failures.read_failures(store, _choose(store, asked))}
+    found = failures.read_failures(store, _choose(store, asked))
+    return failures.FailuresSince(asked.since, failures=found.failures, spirals=found.spirals)
 
 
 def read_skill_stats(store: Store, asked: given.SkillDayParameters, _: Path) -> Any:

@@ -9,8 +9,9 @@ from urllib.parse import quote, quote_plus
 from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.reports.filters import DEFAULT_SINCE, Filter, read_filter
+from relight.reports.filters import DEFAULT_SINCE, read_filter
 from relight.store import Store
+from relight.store.queries.filters import Filter
 
 LONGEST = 200
 PLAIN = re.compile(r"[\w.~-]*", re.ASCII)

@@ -11,9 +11,9 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from relight.errors import RelightError
-from relight.reports.filters import Filter
 from relight.sources import list_sources
 from relight.store import Store
+from relight.store.queries.filters import Filter
 from relight.web.filters import NAMES, Filters, choose, read_filters
 from relight.web.pages import Page
 from relight.web.site import Site

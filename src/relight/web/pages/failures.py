@@ -3,7 +3,11 @@
 from collections import Counter
 from typing import Any
 
-from relight.reports.failures import count_days, count_tools, read_failures
+from markupsafe import Markup
+from msgspec.structs import asdict
+
+from relight.reports.failures import FailureKind, read_failures
+from relight.store.queries.failures import count_days, count_tools
 from relight.text import count
 from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.charts.sparks import draw_share
@@ -14,29 +18,35 @@ KINDS = 6
 TOP = 40
 
 
+class ShownFailure(FailureKind, frozen=True):
+    """Failures of one kind and tool, with a bar for their number."""
+
+    bar: Markup
+
+
 def show(view: View) -> dict[str, Any]:
     """Failures of the chosen days, the most frequent first."""
     found = read_failures(view.store, view.chosen)
     tools = count_tools(view.store, view.chosen)
     kinds: Counter[str] = Counter()
-    for one in found["failures"]:
-        kinds[one["kind"]] += one["count"]
-    largest = max((one["count"] for one in found["failures"]), default=0)
-    spirals = found["spirals"]
-    costs = [one["cost_usd"] for one in spirals if one["cost_usd"] is not None]
+    for one in found.failures:
+        kinds[one.kind] += one.count
+    largest = max((one.count for one in found.failures), default=0)
+    spirals = found.spirals
+    costs = [one.cost_usd for one in spirals if one.cost_usd is not None]
     return {
         "failures": [
-            one | {"bar": draw_share(one["count"], largest, kind="failure")}
-            for one in found["failures"][:TOP]
+            ShownFailure(**asdict(one), bar=draw_share(one.count, largest, kind="failure"))
+            for one in found.failures[:TOP]
         ],
-        "more": max(len(found["failures"]) - TOP, 0),
+        "more": max(len(found.failures) - TOP, 0),
         "spirals": spirals[:TOP],
         "all_spirals": len(spirals),
         "burnt": sum(costs) if costs else None,
-        "unpriced": sum(one["unpriced_turns"] for one in spirals),
+        "unpriced": sum(one.unpriced_turns for one in spirals),
         "kinds": kinds,
-        "calls": sum(calls for _, calls, _ in tools),
-        "failed": sum(failed for _, _, failed in tools),
+        "calls": sum(one.calls for one in tools),
+        "failed": sum(one.failed for one in tools),
         "tools": tools[:TOP],
         "chart": draw_days(view, [kind for kind, _ in kinds.most_common()]) if kinds else None,
     }
@@ -46,9 +56,9 @@ def draw_days(view: View, kinds: list[str]) -> Any:
     """Failures by day and kind; kinds beyond the first few are one."""
     step, days = walk_days(view)
     counts: Counter[tuple[int, str]] = Counter()
-    for day, kind, found in count_days(view.store, view.chosen):
-        if (place := find_step(days, day)) is not None:
-            counts[place, kind] += found
+    for one in count_days(view.store, view.chosen):
+        if (place := find_step(days, one.day)) is not None:
+            counts[place, one.kind] += one.failures
     shown, rest = kinds[:KINDS], kinds[KINDS:]
     columns = []
     for place, (_, first, last, label) in enumerate(days):

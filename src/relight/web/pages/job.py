@@ -5,7 +5,7 @@ from typing import Any
 
 from relight.errors import MissingError, RelightError
 from relight.reports.runs import LATELY, find_meant, find_run, read_jobs, read_runs
-from relight.reports.sessions import find_session, read_session
+from relight.reports.sessions import find_session, read_head
 from relight.text import cut_visible, dollars
 from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.page import View
@@ -81,8 +81,7 @@ def read_answer(view: View, run: dict[str, Any]) -> str | None:
             found = find_session(view.store, run["session_id"])
         except RelightError:
             return None  # it was forgotten
-        answer: str | None = read_session(view.store, found, with_steps=False)["answer"]
-        return answer
+        return read_head(view.store, found).answer
     return None
 
 

@@ -4,11 +4,15 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from markupsafe import Markup
+from msgspec import Struct
+
 from relight.chat.messages import read_arguments
 from relight.errors import RelightError
-from relight.reports.sessions import find_session, read_session
-from relight.reports.steps import read_steps, read_turns
-from relight.reports.wording import Text, Wording, read_wording
+from relight.reports.failures import SessionSpiral
+from relight.reports.sessions import find_session, read_head
+from relight.reports.steps import CallStep, StepPage, TurnStep, read_placed_steps, read_turns
+from relight.reports.transcript import CallText, Text, Wording, read_wording
 from relight.stats.rates import Estimate
 from relight.store import Store
 from relight.store.write.tape import count_bytes
@@ -23,43 +27,63 @@ STEPS = 200
 POINTS = 60
 MOST_TURNS = 5000  # of which a curve is drawn
 PAUSE_MS = 20_000  # more than this of a pause is left out of the bars
-# what tells most of a call, by the names that agents' tools give it
-TELLING = (
+# the arguments that say what a call is about, by their names in agents' tools
+SUBJECTS = (
     *("command", "cmd", "pattern", "query", "file_path", "path", "notebook_path", "url"),
     *("skill", "name", "description", "prompt", "input"),
 )
 MOST_BYTES = 6_000_000  # of tape that is read for a page; of more there are only the figures
-Step = dict[str, Any]
+
+
+class ShownStep(Struct, frozen=True, kw_only=True):
+    """A turn, a call or a text after the last of them, with its words and its place in time."""
+
+    turn: TurnStep | None = None
+    call: CallStep | None = None
+    text: Text | None = None
+    row: int = 0
+    before: Sequence[Text] = ()
+    said: Sequence[Text] = ()
+    words: CallText | None = None
+    subject: str = ""
+    spiral: SessionSpiral | None = None
+    bar: Markup | None = None
+    offset: float | None = None
+    took: float | None = None
+    so_far: float | None = None
+    unpriced: int = 0
+    is_other_model: bool = False
 
 
 def show(view: View) -> dict[str, Any]:
     """A page of the session's steps, and all else that is known of it."""
     store = view.store
     session_id = find_session(store, view.path["name"])
-    found = read_session(store, session_id, with_steps=False)
-    page = read_steps(store, session_id, after=view.query.get("after"), limit=STEPS, with_rows=True)
+    found = read_head(store, session_id)
+    page, rows = read_placed_steps(store, session_id, after=view.query.get("after"), limit=STEPS)
     wording, silence = find_wording(store, session_id)
-    rest = wording.rest if wording and page["next"] is None else []
+    rest = wording.rest if wording and page.next is None else []
+    has_curve = (found.figures.turns or 0) <= MOST_TURNS
     return {
         "one": found,
-        "steps": add_rest(list(tell_steps(page, wording, found["spirals"])), rest),
+        "steps": add_rest(list(show_steps(page, rows, wording, found.spirals)), rest),
         "silence": silence,
-        "next": page["next"],
-        "curve": draw_curve(store, session_id) if found["figures"]["turns"] <= MOST_TURNS else None,
+        "next": page.next,
+        "curve": draw_curve(store, session_id) if has_curve else None,
         "cut": cut_visible,
     }
 
 
-def add_rest(steps: list[Step], rest: Sequence[Text]) -> list[Step]:
-    """The steps with what was said after the last of them.
+def add_rest(steps: Sequence[ShownStep], rest: Sequence[Text]) -> list[ShownStep]:
+    """The steps with the texts after the last of them.
 
-    Where the session's total is the only step there is, and nobody spoke in it, it stands last.
+    If the only step is the session's total, and nothing was said in it, it comes last.
     """
-    said = [{"step": "said", "before": [], "text": text} for text in rest]
-    is_total = [step.get("usage_status") for step in steps] == ["reconciled"]
-    if is_total and not steps[0]["before"] and not steps[0]["said"]:
-        return said + steps
-    return steps + said
+    said = [ShownStep(text=text) for text in rest]
+    is_total = [step.turn.usage_status for step in steps if step.turn] == ["reconciled"]
+    if is_total and len(steps) == 1 and not steps[0].before and not steps[0].said:
+        return [*said, *steps]
+    return [*steps, *said]
 
 
 def find_wording(store: Store, session_id: int) -> tuple[Wording | None, str | None]:
@@ -72,89 +96,109 @@ def find_wording(store: Store, session_id: int) -> tuple[Wording | None, str | N
         return None, f"{error.message}: {error.hint}" if error.hint else error.message
 
 
-def tell_steps(
-    page: dict[str, Any], wording: Wording | None, spirals: Sequence[dict[str, Any]]
-) -> Iterator[Step]:
+def show_steps(
+    page: StepPage,
+    rows: Sequence[int],
+    wording: Wording | None,
+    spirals: Sequence[SessionSpiral],
+) -> Iterator[ShownStep]:
     """The steps of a page with their words, their place in time and the cost so far."""
-    steps: list[Step] = page["steps"]
-    spans = list(_find_spans(steps, wording))
+    spans = list(_find_spans(page.steps, rows, wording))
     clock = ActiveTime([span for span in spans if span is not None])
-    so_far, is_known = page["cost_before_usd"] or 0.0, page["cost_before_usd"] is not None
-    unpriced = page["unpriced_before"]
+    so_far, is_known = page.cost_before_usd or 0.0, page.cost_before_usd is not None
+    unpriced = page.unpriced_before
     model = None
-    for step, span in zip(steps, spans, strict=True):
-        told = step | _find_words(step, wording) | {"spiral": None, "bar": None, "offset": None}
-        took = step["duration_ms"]
-        if step["step"] == "turn":
-            so_far += step["cost_usd"] or 0.0
-            is_known = is_known or step["cost_usd"] is not None
-            # a call of the model that failed is no turn, and has no price to be known
-            unpriced += step["cost_usd"] is None and step["calls"] > 0
-            told |= {"so_far": so_far if is_known else None, "unpriced": unpriced}
-            told["is_other_model"] = step["model"] != model
-            model = step["model"]
-        else:
-            told["spiral"] = next((one for one in spirals if _is_in(step, one)), None)
-            if took is None and span is not None and step["finished_at"]:
-                took = span[1] - span[0]
-        told["took"] = None if took is None else took / 1000
-        if span is not None:
-            told["offset"] = (span[0] - clock.begin) / 1000
-            is_bad = step.get("failure") or step.get("label") == "error"
-            told["bar"] = draw_span(
-                clock.share(span[0]),
-                clock.share(span[1]),
-                kind="broken" if is_bad else step["step"],
-                tip=f"{step.get('tool') or step.get('model')}, {seconds(told['took'])}",
-            )
-        yield told
+    for step, row, span in zip(page.steps, rows, spans, strict=True):
+        words = _find_words(step, row, wording) | _place_in_time(step, span, clock)
+        if isinstance(step, CallStep):
+            spiral = next((one for one in spirals if _is_in(step, one)), None)
+            yield ShownStep(call=step, **words, spiral=spiral)
+            continue
+        so_far += step.cost_usd or 0.0
+        is_known = is_known or step.cost_usd is not None
+        # a failed model call is no turn and has no price
+        unpriced += step.cost_usd is None and step.calls > 0
+        yield ShownStep(
+            turn=step,
+            **words,
+            so_far=so_far if is_known else None,
+            unpriced=unpriced,
+            is_other_model=step.model != model,
+        )
+        model = step.model
 
 
-def _find_words(step: Step, wording: Wording | None) -> dict[str, Any]:
-    """What was said before, in and by a step."""
+def _place_in_time(
+    step: TurnStep | CallStep, span: tuple[int, int] | None, clock: "ActiveTime"
+) -> dict[str, Any]:
+    """When a step began, how long it took, and a bar for both."""
+    took = step.duration_ms
+    if isinstance(step, CallStep) and took is None and span is not None and step.finished_at:
+        took = span[1] - span[0]
+    seconds_taken = None if took is None else took / 1000
+    if span is None:
+        return {"took": seconds_taken}
+    is_call = isinstance(step, CallStep)
+    is_bad = step.label == "error" if isinstance(step, CallStep) else step.failure
+    name = step.tool if isinstance(step, CallStep) else step.model
+    bar = draw_span(
+        clock.share(span[0]),
+        clock.share(span[1]),
+        kind="broken" if is_bad else "call" if is_call else "turn",
+        tip=f"{name}, {seconds(seconds_taken)}",
+    )
+    return {"took": seconds_taken, "offset": (span[0] - clock.begin) / 1000, "bar": bar}
+
+
+def _find_words(step: TurnStep | CallStep, row: int, wording: Wording | None) -> dict[str, Any]:
+    """The texts before, in and by a step."""
     if wording is None:
-        return {"before": [], "said": [], "words": None}
-    kind, row = step["step"], step["row"]
-    words = wording.calls.get(row) if kind == "call" else None
+        return {"row": row}
+    if isinstance(step, TurnStep):
+        before, said = wording.before.get(("turn", row), []), wording.turns.get(row, [])
+        return {"row": row, "before": before, "said": said}
+    words = wording.calls.get(row)
     return {
-        "before": wording.before.get((kind, row), []),
-        "said": wording.turns.get(row, []) if kind == "turn" else [],
+        "row": row,
+        "before": wording.before.get(("call", row), []),
         "words": words,
-        "asked": tell_arguments(words.arguments.text) if words else "",
+        "subject": find_subject(words.arguments.text) if words else "",
     }
 
 
-def tell_arguments(text: str) -> str:
-    """The one argument that says what a call is about, else all of them.
+def find_subject(text: str) -> str:
+    """The argument that says what a call is about, else all of them.
 
-    >>> tell_arguments('{"command": "ls -l", "timeout": 3}')
+    >>> find_subject('{"command": "ls -l", "timeout": 3}')
     'ls -l'
     """
     fields = read_arguments(text[:20_000]) or {}
-    told = next((fields[name] for name in TELLING if fields.get(name)), None)
-    if isinstance(told, list):
-        return " ".join(map(str, told))
-    return told if isinstance(told, str) else text
+    found = next((fields[name] for name in SUBJECTS if fields.get(name)), None)
+    if isinstance(found, list):
+        return " ".join(map(str, found))
+    return found if isinstance(found, str) else text
 
 
-def _find_spans(steps: Sequence[Step], wording: Wording | None) -> Iterator[tuple[int, int] | None]:
+def _find_spans(
+    steps: Sequence[TurnStep | CallStep], rows: Sequence[int], wording: Wording | None
+) -> Iterator[tuple[int, int] | None]:
     """When each step began and ended.
 
-    A turn is written down when it is answered. Where nobody measured it, the model was busy since
-    the step before, unless a person spoke in between.
+    A turn is recorded when its response arrives. If its duration is unknown, the model was busy
+    since the step before, unless a person spoke in between.
     """
     last: int | None = None
-    for step in steps:
-        at = read_time(step["at"])
+    for step, row in zip(steps, rows, strict=True):
+        at = read_time(step.at)
         if at is None:
             yield None
             continue
         begin, end = at, at
-        if step["step"] == "call":
-            end = max(read_time(step["finished_at"]) or at, at)
-        elif step["duration_ms"] is not None:
-            begin = at - step["duration_ms"]
-        elif last is not None and not (wording and wording.before.get(("turn", step["row"]))):
+        if isinstance(step, CallStep):
+            end = max(read_time(step.finished_at) or at, at)
+        elif step.duration_ms is not None:
+            begin = at - step.duration_ms
+        elif last is not None and not (wording and wording.before.get(("turn", row))):
             begin = min(last, at)
         yield begin, end
         last = max(end, last or end)
@@ -185,15 +229,15 @@ class ActiveTime:
         return min((self._passed[place] + at - self._starts[place]) / self._whole, 1.0)
 
 
-def _is_in(step: Step, spiral: dict[str, Any]) -> bool:
-    if step["tool"] != spiral["tool"] or step["label"] != "error" or step["at"] is None:
+def _is_in(call: CallStep, spiral: SessionSpiral) -> bool:
+    if call.tool != spiral.tool or call.label != "error" or call.at is None:
         return False
-    return bool(spiral["first_at"] <= step["at"] <= spiral["last_at"])
+    return (spiral.first_at or "") <= call.at <= (spiral.last_at or "")
 
 
 def draw_curve(store: Store, session_id: int) -> Chart | None:
     """The cost running up, turn by turn."""
-    costs = [turn["cost_usd"] for turn in read_turns(store, session_id).values()]
+    costs = [turn.cost_usd for turn in read_turns(store, session_id)]
     if sum(cost is not None for cost in costs) < 3:
         return None
     sums, total = [], 0.0

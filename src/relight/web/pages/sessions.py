@@ -2,7 +2,10 @@
 
 from typing import Any
 
-from relight.reports.listing import SORTS, Listing, list_sessions
+from msgspec.structs import asdict
+
+from relight.reports.listing import list_sessions
+from relight.store.queries.listing import SORTS, Listing
 from relight.web.page import View, read_number
 
 SHOWN = 50
@@ -30,7 +33,7 @@ def show(view: View) -> dict[str, Any]:
         **within,
     )
     return {
-        **list_sessions(view.store, view.chosen, wanted),
+        **asdict(list_sessions(view.store, view.chosen, wanted)),
         "sort": sort,
         "is_ascending": is_ascending,
         "sorts": {name: _sort_link(view, name, sort, is_ascending) for name in SORTS},

@@ -4,7 +4,7 @@ from starlette.responses import PlainTextResponse
 
 from relight.names import file_name
 from relight.reports.sessions import find_session
-from relight.reports.wording import read_words
+from relight.reports.transcript import read_words
 from relight.web.page import View
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from relight.chat.messages import Call, read_calls
 from relight.chat.shorten import MAX_TOOL_CHARS, trim_text
@@ -17,7 +18,7 @@ from relight.judging.verdicts import judge_call
 from relight.model import Failure, OutcomeName
 from relight.models.endpoints import ChatRequest
 from relight.models.responses import UpstreamError
-from relight.reports.sessions import find_session, read_session
+from relight.reports.sessions import find_session, read_head
 from relight.work.agent.context import ToolContext, ToolResult, make_context, make_error
 from relight.work.agent.limits import Budget, SpiralGuard, name_call
 from relight.work.agent.models import Model, RecordedResponse
@@ -230,18 +231,19 @@ def _text_of(call: Call) -> str:
 
 def _make_result(rec: SessionTracker, run: _Run, ended: RunEnd) -> AgentResult:
     try:
-        known = read_session(rec.store, find_session(rec.store, rec.name), with_steps=False)
+        known = read_head(rec.store, find_session(rec.store, rec.name))
+        outcome, evidence, figures = known.outcome, known.evidence, asdict(known.figures)
     except (MissingError, StoreError):  # the session is in the backlog; the answer stands
         outcome = "failure" if ended.by else "unknown"
-        known = {"outcome": outcome, "evidence": [], "figures": rec.stats()}
+        evidence, figures = [], rec.stats()
     return AgentResult(
         session_id=rec.name,
-        outcome=known["outcome"],
-        evidence=[*([ended.by] if ended.by else []), *known["evidence"]],
+        outcome=outcome,
+        evidence=[*([ended.by] if ended.by else []), *evidence],
         answer=ended.answer,
         ended_by=ended.by,
         turns=run.turns,
-        figures=known["figures"],
+        figures=figures,
         hint=ended.hint,
     )
 

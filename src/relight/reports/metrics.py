@@ -1,0 +1,90 @@
+"""The metrics of usage: where a figure comes from, its heading and its format on every face."""
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from relight.text import count, dollars
+
+
+class Metric(Struct, frozen=True, kw_only=True):
+    """One figure of a report row: its reader, heading and format, and which direction is better."""
+
+    name: str
+    title: str
+    read: Callable[[Any], float | None]
+    format: Callable[[float | None], str] = count
+    direction: Literal["up", "down"] | None = None
+    is_lower_bound: bool = False  # with unpriced turns, which add to the cost
+
+    def show(self, row: Any) -> str:
+        """The figure as text; with unpriced turns a cost is a lower bound."""
+        value = self.read(row)
+        if self.is_lower_bound:
+            return dollars(value, unpriced=row.unpriced_turns or 0)
+        return self.format(value)
+
+
+def format_share(value: float | None) -> str:
+    """A part of a whole in percent.
+
+    >>> [format_share(one) for one in (None, 0.125)]
+    ['–', '12.5%']
+    """
+    return "–" if value is None else f"{value:.1%}"
+
+
+def read_fresh_input(row: Any) -> int | None:
+    """Input tokens that no cache served, written to a cache or not."""
+    if row.input_tokens is None:
+        return None
+    return int(row.input_tokens + (row.cache_write_tokens or 0))
+
+
+def read_failure_rate(row: Any) -> float | None:
+    """The share of tool calls that failed."""
+    return row.tool_failures / row.tool_calls if row.tool_calls else None
+
+
+SESSIONS = Metric(name="sessions", title="sess.", read=attrgetter("sessions"))
+TURNS = Metric(name="turns", title="turns", read=attrgetter("turns"))
+TOKENS = Metric(name="tokens", title="tokens", read=attrgetter("tokens"))
+COST = Metric(
+    name="cost_usd",
+    title="cost",
+    read=attrgetter("cost_usd"),
+    format=dollars,
+    direction="down",
+    is_lower_bound=True,
+)
+FAILURE_RATE = Metric(
+    name="failure_rate",
+    title="failed",
+    read=read_failure_rate,
+    format=format_share,
+    direction="down",
+)
+USAGE_METRICS = (
+    SESSIONS,
+    TURNS,
+    Metric(name="input_tokens", title="input", read=read_fresh_input),
+    Metric(name="cache_read_tokens", title="cached", read=attrgetter("cache_read_tokens")),
+    Metric(name="output_tokens", title="output", read=attrgetter("output_tokens")),
+    COST,
+    FAILURE_RATE,
+)
+CALL_METRICS = (
+    SESSIONS,
+    Metric(name="tool_calls", title="tool calls", read=attrgetter("tool_calls")),
+    Metric(name="tool_failures", title="failed", read=attrgetter("tool_failures")),
+    Metric(
+        name="failure_rate",
+        title="share",
+        read=read_failure_rate,
+        format=format_share,
+        direction="down",
+    ),
+    Metric(name="failed_turns", title="model calls failed", read=attrgetter("failed_turns")),
+)

@@ -1,0 +1,1 @@
+"""The queries behind the reports: SQL here, its meaning in `relight.reports`."""

@@ -1,0 +1,196 @@
+"""Failures by kind, tool and day, and the calls among which spirals are found."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from relight.store import Store
+from relight.store.queries.filters import Filter, where
+from relight.store.queries.totals import TOOLS, SessionName
+
+FAILED = "(tool_failures > 0 or failed_turns > 0)"
+# the example of a kind and tool is from the session in which it failed last
+KINDS = """
+    select kind, tool, sum(failures) as failures, count(distinct root_id) as sessions,
+        max(case when place = 1 then session_id end) as last_session,
+        nullif(max(coalesce(last_at, 0)), 0) as last_at
+    from (
+        select kind, tool, tool_failures + failed_turns as failures, root_id, session_id, last_at,
+            row_number() over (
+                partition by kind, tool order by coalesce(last_at, 0) desc, session_id
+            ) as place
+        from call_day {test}
+    ) as failed
+    group by kind, tool order by failures desc, kind nulls first, tool nulls first
+"""
+TOKENS = """
+    turn.input_tokens + coalesce(turn.cache_read_tokens, 0) + coalesce(turn.cache_write_tokens, 0)
+        + turn.output_tokens
+"""
+CALLS = f"""
+    select tool_call.session_id, tool_call.tool, tool_call.fingerprint, tool_call.label,
+        tool_call.turn_id, tool_call.at, tool_call.work, turn.calls, {TOKENS} as tokens,
+        turn.cost_nanos
+    from tool_call left join turn on turn.id = tool_call.turn_id
+    where tool_call.session_id in ({{among}})
+    order by tool_call.at nulls last, tool_call.place
+"""
+# Some clients report only sums: the usage of turns to which no call is known to belong.
+POOLS = f"""
+    select turn.session_id, sum(turn.calls) as calls, sum({TOKENS}) as tokens,
+        case when count(turn.cost_nanos) = count(*) then sum(turn.cost_nanos) end as cost_nanos
+    from turn where turn.session_id in ({{among}}) and turn.calls > 0
+        and coalesce(turn.role, 'aggregator') = 'aggregator'
+        and not exists (
+            select 1 from tool_call
+            where tool_call.session_id = turn.session_id and tool_call.turn_id = turn.id
+        )
+    group by turn.session_id
+"""
+AT_ONCE = 500
+
+
+class FailureSums(Struct, frozen=True):
+    """Failures of one kind and tool, and the session of the last one; model calls have no tool."""
+
+    kind: str | None
+    tool: str | None
+    failures: int
+    sessions: int
+    last_session: int
+    last_at: int | None
+
+
+class FailureExample(Struct, frozen=True):
+    """Why one call failed, and the text that shows it."""
+
+    reason: str | None
+    evidence: str | None
+
+
+class FailureDay(Struct, frozen=True):
+    """Failures of one kind on one day."""
+
+    day: str
+    kind: str
+    failures: int
+
+
+class ToolCount(Struct, frozen=True):
+    """Calls of a tool, and how many of them failed."""
+
+    tool: str
+    calls: int
+    failed: int
+
+
+class SpiralCall(Struct, frozen=True):
+    """A tool call with the usage of its turn, if that is known."""
+
+    session_id: int
+    tool: str
+    fingerprint: int
+    label: Literal["ok", "negative", "error", "unknown"] | None
+    turn_id: int | None
+    at: int | None
+    work: str | None
+    calls: int | None
+    tokens: int | None
+    cost_nanos: int | None
+
+
+class UsagePool(Struct, frozen=True):
+    """The usage of a session's turns to which no call is known to belong."""
+
+    session_id: int
+    calls: int
+    tokens: int | None
+    cost_nanos: int | None
+
+
+def sum_kinds(store: Store, chosen: Filter) -> list[FailureSums]:
+    """Return failures by kind and tool, the most frequent first."""
+    test, values = _where_failed(chosen)
+    return store.read(FailureSums, KINDS.format(test=test), values)
+
+
+def find_example(store: Store, found: FailureSums) -> FailureExample:
+    """Return the last failure of a kind and tool in its last session."""
+    if found.tool is None:
+        statement = (
+            "select failure as reason, failure_text as evidence from turn"
+            " where session_id = ? and failure = ? order by at desc nulls last limit 1"
+        )
+        values = [found.last_session, found.kind]
+    else:
+        statement = (
+            "select reason, evidence from tool_call where session_id = ? and tool = ?"
+            " and coalesce(kind, '') = ? and label = 'error' order by at desc nulls last limit 1"
+        )
+        values = [found.last_session, found.tool, found.kind or ""]
+    return store.read(FailureExample, statement, values)[0]
+
+
+def count_days(store: Store, chosen: Filter) -> list[FailureDay]:
+    """Return the number of failures of each kind on each day."""
+    test, values = _where_failed(chosen)
+    return store.read(
+        FailureDay,
+        "select day, coalesce(kind, 'unknown') as kind,"
+        " sum(tool_failures) + sum(failed_turns) as failures"
+        f" from call_day {test} group by day, kind",
+        values,
+    )
+
+
+def count_tools(store: Store, chosen: Filter) -> list[ToolCount]:
+    """Return calls and failures of every tool, the one with most failures first."""
+    test, values = where(chosen)
+    return store.read(
+        ToolCount,
+        "select tool, sum(tool_calls) as calls, sum(tool_failures) as failed from call_day"
+        f" {test or 'where 1 = 1'} and tool in ({TOOLS})"
+        " group by tool order by failed desc, calls desc, tool",
+        values,
+    )
+
+
+def find_failing_sessions(store: Store, chosen: Filter, *, least: int) -> list[SessionName]:
+    """Return the sessions in which a tool failed at least so often."""
+    test, values = _where_failed(chosen)
+    return store.read(
+        SessionName,
+        "select id, source || ':' || key as session, title from session where id in ("
+        f" select session_id from call_day {test} and tool is not null"
+        f" group by session_id, tool having sum(tool_failures) >= {least})",
+        values,
+    )
+
+
+def read_calls(store: Store, sessions: Sequence[int]) -> list[SpiralCall]:
+    """Return the tool calls of these sessions, each session's in the order of their times."""
+    return [
+        call
+        for among in _split(sessions)
+        for call in store.read(SpiralCall, CALLS.format(among=among))
+    ]
+
+
+def read_pools(store: Store, sessions: Sequence[int]) -> list[UsagePool]:
+    """Return the usage of turns without calls, for these sessions that have any."""
+    return [
+        pool
+        for among in _split(sessions)
+        for pool in store.read(UsagePool, POOLS.format(among=among))
+    ]
+
+
+def _split(sessions: Sequence[int]) -> list[str]:
+    starts = range(0, len(sessions), AT_ONCE)
+    return [", ".join(map(str, sessions[start : start + AT_ONCE])) for start in starts]
+
+
+def _where_failed(chosen: Filter) -> tuple[str, list[str]]:
+    test, values = where(chosen)
+    return f"{test} and {FAILED}" if test else f"where {FAILED}", values

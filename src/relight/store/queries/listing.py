@@ -1,0 +1,299 @@
+"""Lists of sessions: searched, filtered, sorted and paged, as fast in a large store as in a small.
+
+A page is found by the last row before it, not by a number of rows to skip. So the last page costs
+what the first one does, and a session that arrives meanwhile moves no other.
+"""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from relight.store import Store
+from relight.store.queries.filters import Filter, escape_like, is_whole, where
+
+SORTS = {
+    "started": "began_at",
+    "cost": "cost_nanos",
+    "duration": "wall_ms",
+    "turns": "turns",
+    "tokens": "tokens",
+    "failures": "tool_failures",
+}
+COUNTED = 10_000  # the count stops here: an exact one would read every row
+MOST_WORDS = 8
+# The index of words finds beginnings of words. Scripts without spaces between words, and signs,
+# are searched for in the whole text.
+WORD = re.compile(r"[^\W_]+")
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+FOUND = "select rowid from listing_words where listing_words match :words"
+COLUMNS = """
+    session.source || ':' || session.key as session, session.source, session.key as id, title,
+    session.project, model, started_at, ended_at, session.outcome, session.category,
+    session.score, turns, tokens, cost_nanos, included_nanos, unpriced_turns, tool_calls,
+    tool_failures, wall_ms,
+    (select count(*) from session as below where below.root_id = session.id) - 1 as subagents
+"""
+
+Value = str | int | None
+
+
+class Listing(Struct, frozen=True, kw_only=True):
+    """The sessions that a list shows, beside its `Filter`, and their order; None is any.
+
+    A tool or experiment `""` stands for none: a failed call of the model itself, a session outside
+    of experiments. `arm` is how a session began, with this version of a template.
+    """
+
+    search: str | None = None
+    outcome: str | None = None
+    category: str | None = None
+    failure: str | None = None
+    tool: str | None = None
+    skill: str | None = None
+    job: str | None = None
+    template: str | None = None
+    version: int | None = None
+    arm: str | None = None
+    experiment: str | None = None
+    sort: str = "started"
+    is_ascending: bool = False
+    after: str | None = None
+    limit: int = 50
+
+
+class ListedRow(Struct, frozen=True):
+    """A session of a list; `root_id` and `place`, its value of the sort, are the page's cursor."""
+
+    root_id: int
+    place: int
+    session: str
+    source: str
+    id: str
+    title: str | None
+    project: str | None
+    model: str | None
+    started_at: int | None
+    ended_at: int | None
+    outcome: str | None
+    category: str | None
+    score: float | None
+    turns: int
+    tokens: int
+    cost_nanos: int
+    included_nanos: int
+    unpriced_turns: int
+    tool_calls: int
+    tool_failures: int
+    wall_ms: int
+    subagents: int
+
+
+class ListingTests(Struct, frozen=True, kw_only=True):
+    """The tests of a row of `listing`: those of its days, the rest, and their values by name.
+
+    `quick` are tests that find the newest sessions without reading all days: sessions that began
+    on the first day or later pass them, and all others in these days began earlier.
+    """
+
+    days: list[str]
+    in_days: str
+    rest: list[str]
+    quick: list[str]
+    values: dict[str, Value]
+
+
+class OutcomeCount(Struct, frozen=True):
+    """How many sessions have an outcome."""
+
+    outcome: str
+    sessions: int
+
+
+def make_tests(store: Store, chosen: Filter, wanted: Listing) -> ListingTests:
+    """Return the tests that the sessions of a list must pass."""
+    values: dict[str, Value] = {}
+    test = _name_values("chosen", chosen, values)
+    days = [f"listing.root_id in (select root_id from session_day {test})"] if test else []
+    rest = _test_columns(wanted, values) + _test_contents(chosen, test, wanted, values)
+    quick = []
+    is_newest = wanted.sort == "started" and not wanted.is_ascending
+    is_open = chosen.until is None and chosen.model is None and chosen.project is None
+    if chosen.since is not None and is_newest and is_open:
+        quick = ["listing.began_at >= :since_at", *rest]
+        values["since_at"] = _find_start(chosen.since, store.timezone)
+        if chosen.source is not None:
+            quick.append("listing.source = :source")
+            values["source"] = chosen.source
+    return ListingTests(days=days, in_days=test, rest=rest, quick=quick, values=values)
+
+
+def read_page(
+    store: Store,
+    wanted: Listing,
+    asked: ListingTests,
+    after: tuple[int, int] | None,
+    *,
+    way: str,
+) -> list[ListedRow]:
+    """Return a page of sessions and one more, if there is one, after a place and root.
+
+    The way is `quick`, or `lookup` (from the days to the list), or `scan` (through the list).
+    """
+    tests = {
+        "quick": asked.quick,
+        "lookup": [*asked.days, *asked.rest],
+        "scan": [*_unindexed(asked.days), *asked.rest],
+    }[way]
+    by, turn, sign = SORTS[wanted.sort], *(("", ">") if wanted.is_ascending else ("desc", "<"))
+    values = dict(asked.values)
+    if after is not None:
+        values |= {"after_value": after[0], "after_id": after[1]}
+        tests = [*tests, f"(listing.{by}, listing.root_id) {sign} (:after_value, :after_id)"]
+    page = (
+        f"select listing.root_id, listing.{by} as place from listing {_where(tests)}"
+        f" order by listing.{by} {turn}, listing.root_id {turn} limit {wanted.limit + 1}"
+    )
+    return store.read(
+        ListedRow,
+        f"select page.root_id, page.place, {COLUMNS} from ({page}) as page"
+        " join listing on listing.root_id = page.root_id"
+        " join session on session.id = page.root_id"
+        f" order by page.place {turn}, page.root_id {turn}",
+        values,
+    )
+
+
+def count_listed(store: Store, asked: ListingTests) -> int:
+    """Return how many sessions pass the tests; one more than `COUNTED` stands for many."""
+    tests = [*_unindexed(asked.days), *asked.rest]
+    found = f"select 1 from listing {_where(tests)} limit {COUNTED + 1}"
+    return int(store.query(f"select count(*) from ({found}) as found", asked.values)[0][0])
+
+
+def count_in_days(store: Store, asked: ListingTests) -> int | None:
+    """Return how many sessions the days have, counted as `count_listed` does; None for all days."""
+    if not asked.days:
+        return None
+    # without the sign SQLite would go through all sessions in their own order
+    found = f"select distinct +root_id from session_day {asked.in_days} limit {COUNTED + 1}"
+    return int(store.query(f"select count(*) from ({found}) as found", asked.values)[0][0])
+
+
+def count_outcomes(store: Store, asked: ListingTests) -> list[OutcomeCount]:
+    """Return the number of sessions of each outcome in the days."""
+    return store.read(
+        OutcomeCount,
+        "select coalesce(outcome, 'unknown') as outcome, count(*) as sessions from listing"
+        f" {_where(asked.days)} group by coalesce(outcome, 'unknown')",
+        asked.values,
+    )
+
+
+def _where(tests: Sequence[str]) -> str:
+    return f"where {' and '.join(tests)}" if tests else ""
+
+
+def _unindexed(tests: Sequence[str]) -> list[str]:
+    """Return the tests with a sign that keeps SQLite from using an index for them."""
+    return [f"+{test}" for test in tests]
+
+
+def _name_values(prefix: str, chosen: Filter, values: dict[str, Value]) -> str:
+    """Return the test of a filter, with its values added to the others under this prefix."""
+    test, given = where(chosen)
+    for number, value in enumerate(given):
+        test = test.replace("?", f":{prefix}_{number}", 1)
+        values[f"{prefix}_{number}"] = value
+    return test
+
+
+def _find_start(day: str, timezone: str) -> int:
+    """Return when a day begins, in Unix milliseconds."""
+    from zoneinfo import ZoneInfo
+
+    try:
+        begins = datetime.fromisoformat(day).replace(tzinfo=ZoneInfo(timezone))
+        return round(begins.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return 0  # before the first year of a clock
+
+
+def _test_columns(wanted: Listing, values: dict[str, Value]) -> list[str]:
+    """Return the tests of the row itself: outcome, category and words."""
+    tests = []
+    for name in ("outcome", "category"):
+        if (value := getattr(wanted, name)) is not None:
+            tests.append(f"coalesce(listing.{name}, 'unknown') = :{name}")
+            values[name] = value
+    words = (wanted.search or "").split()[:MOST_WORDS]
+    indexed = [word for word in words if WORD.search(word) and not UNSPACED.search(word)]
+    if indexed:
+        parts = [part for word in indexed for part in WORD.findall(word)]
+        tests.append(f"listing.root_id in ({FOUND})")
+        values["words"] = " AND ".join(f'"{part}"*' for part in parts)
+    for number, word in enumerate(word for word in words if word not in indexed):
+        tests.append(f"listing.words like :word_{number} escape '\\'")
+        values[f"word_{number}"] = escape_like(word)
+    return tests
+
+
+def _test_contents(
+    chosen: Filter, test: str, wanted: Listing, values: dict[str, Value]
+) -> list[str]:
+    """Return the tests of what a session has: a failure, a tool, a skill, a job, a template.
+
+    A failure and a skill's use must themselves be of the filter's days and model. That another
+    part of the session is of these is not enough.
+    """
+    tests = []
+    values |= {name: getattr(wanted, name) for name in ("failure", "tool", "skill", "job")}
+    if wanted.failure is not None or wanted.tool is not None:
+        kind = "kind is null" if wanted.failure == "unknown" else "kind = :failure"
+        tool = "tool is null" if wanted.tool == '""' else "tool = :tool"
+        failed = f"and {kind} and tool_failures + failed_turns > 0" if wanted.failure else ""
+        tests.append(
+            f"listing.root_id in (select root_id from call_day {test or 'where 1 = 1'}"
+            f" {f'and {tool}' if wanted.tool else ''} {failed})"
+        )
+    if wanted.skill is not None:
+        used = _name_values("used", replace(chosen, source=None, project=None), values)
+        tests.append(
+            "listing.root_id in (select root_id from skill_invocations"
+            f" {used or 'where 1 = 1'} and skill_name = :skill)"
+        )
+    tests += _test_beginning(wanted, values)
+    if wanted.job is not None:
+        tests.append(
+            "listing.root_id in (with own as (select run.id, run.session_id from run"
+            " join job on job.id = run.job_id where job.full_name = :job or job.name = :job)"
+            " select session_id from own union all"
+            " select run_attempt.session_id from run_attempt join own on own.id = run_id)"
+        )
+    return tests
+
+
+def _test_beginning(wanted: Listing, values: dict[str, Value]) -> list[str]:
+    """Return the test of how a session began, if the list asks for that."""
+    columns = {
+        "template": "(select name from template where id = template_id)",
+        "version": "provision.version",
+        "arm": "arm",
+        "experiment": "coalesce((select name from experiment where id = experiment_id), '')",
+    }
+    asked = {name: value for name in columns if (value := getattr(wanted, name)) is not None}
+    if not asked:
+        return []
+    if is_whole(asked.get("experiment", "")):
+        asked["experiment"] = asked["experiment"][1:-1]
+    values |= asked
+    tests = " and ".join(f"{columns[name]} = :{name}" for name in asked)
+    return [
+        "listing.root_id in (select session.id from provision join session"
+        " on session.key = session_key and coalesce(provision.source, session.source)"
+        f" = session.source where template_id is not null and {tests})"
+    ]

@@ -1,0 +1,194 @@
+"""The turns and tool calls of a session, all at once or a page at a time.
+
+A fork shares turns with the session that it copied: both have them, one counts them.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from relight.store import Store
+from relight.store.dialect import flag
+
+SHARED = "(select turn_id from shared_turn where session_id = :session)"
+OWN_TURNS = f"(session_id = :session or id in {SHARED})"
+OWN_CALLS = f"(tool_call.session_id = :session or turn_id in {SHARED})"
+LATEST = 2**63 - 1  # the moment of a step without a time: after all others
+# each branch has its own order and limit, so that an index gives at most a page of it
+BRANCH = """
+    select * from (
+        select {step} as step, {moment} as moment, {table}.place as row from {table} {test}
+            and ({moment}, {step}, {table}.place) > (:moment, :step, :row)
+        order by moment, row limit :limit
+    ) as branch
+"""
+TIMED = "where session_id = :session and at >= :moment"
+UNTIMED = "where session_id = :session and at is null"
+COPIED = (
+    "join shared_turn on shared_turn.turn_id = {table}.{key}"
+    " where shared_turn.session_id = :session"
+)
+BEFORE = f"""
+    select sum(cost_nanos) as cost_nanos, count(*) as turns,
+        sum(case when cost_nanos is null then 1 else 0 end) as unpriced
+    from turn
+    where {OWN_TURNS} and calls > 0
+        and (coalesce(at, {LATEST}), 0, place) <= (:moment, :step, :row)
+"""
+IN_ORDER = "order by at nulls last, place"
+
+
+class StoredTurn(Struct, frozen=True):
+    """A turn as it is stored; `row` is its place in the table."""
+
+    row: int
+    is_shared: int
+    at: int | None
+    model: str | None
+    provider: str | None
+    role: str | None
+    calls: int
+    input_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
+    cache_write_1h_tokens: int | None
+    output_tokens: int | None
+    reasoning_tokens: int | None
+    usage_status: str
+    cost_nanos: int | None
+    cost_status: str | None
+    cost_source: str | None
+    duration_ms: int | None
+    first_token_ms: int | None
+    failure: str | None
+    failure_text: str | None
+
+
+class StoredCall(Struct, frozen=True):
+    """A tool call as it is stored; `row` is its place in the table."""
+
+    row: int
+    at: int | None
+    finished_at: int | None
+    tool: str
+    exit_code: int | None
+    duration_ms: int | None
+    label: str | None
+    kind: str | None
+    reason: str | None
+    evidence: str | None
+
+
+class StepPlace(Struct, frozen=True):
+    """The position of a step in a session: its time, turns (0) before calls (1), its row."""
+
+    step: int
+    moment: int
+    row: int
+
+
+class CostBefore(Struct, frozen=True):
+    """The cost of all turns before a page, and how many have no price."""
+
+    cost_nanos: int | None
+    turns: int
+    unpriced: int | None
+
+
+class CallPlace(Struct, frozen=True):
+    """The row of a tool call, what it asks for as a fingerprint, and its turn's row."""
+
+    row: int
+    fingerprint: int
+    turn: int | None
+
+
+class TurnPlace(Struct, frozen=True):
+    """The row of a turn, and 1 if it is an answer in the conversation, else 0."""
+
+    row: int
+    is_spoken: int
+
+
+def _join_branches() -> str:
+    """Return the query for a page of places: timed, untimed and copied turns and calls."""
+    parts = []
+    for step, (table, key) in enumerate((("turn", "id"), ("tool_call", "turn_id"))):
+        late = f"coalesce({table}.at, {LATEST})"
+        for moment, test in (
+            ("at", TIMED),
+            (str(LATEST), UNTIMED),
+            (late, COPIED.format(table=table, key=key)),
+        ):
+            parts.append(BRANCH.format(step=step, moment=moment, table=table, test=test))
+    return f"{' union all '.join(parts)} order by moment, step, row limit :limit"
+
+
+PLACES = _join_branches()
+
+
+def find_places(
+    store: Store, session_id: int, *, after: Mapping[str, int], limit: int
+) -> list[StepPlace]:
+    """Return the places of the steps after a place, in their order."""
+    return store.read(StepPlace, PLACES, {"session": session_id, "limit": limit, **after})
+
+
+def sum_before(store: Store, session_id: int, *, after: Mapping[str, int]) -> CostBefore:
+    """Return the cost of all turns up to a place."""
+    return store.read(CostBefore, BEFORE, {"session": session_id, **after})[0]
+
+
+def read_turns(
+    store: Store, session_id: int, rows: Sequence[int] | None = None
+) -> list[StoredTurn]:
+    """Return a session's turns, all or these rows, in the order of their times."""
+    columns = ", ".join(StoredTurn.__struct_fields__[2:])
+    return store.read(
+        StoredTurn,
+        "select place as row,"
+        f" {flag('session_id <> :session')} as is_shared, {columns}"
+        f" from turn where {_among(rows, OWN_TURNS)} {IN_ORDER}",
+        {"session": session_id},
+    )
+
+
+def read_calls(
+    store: Store, session_id: int, rows: Sequence[int] | None = None
+) -> list[StoredCall]:
+    """Return a session's tool calls, all or these rows, in the order of their times."""
+    columns = ", ".join(StoredCall.__struct_fields__[1:])
+    return store.read(
+        StoredCall,
+        f"select place as row, {columns} from tool_call where {_among(rows, OWN_CALLS)} {IN_ORDER}",
+        {"session": session_id},
+    )
+
+
+def place_calls(store: Store, session_id: int) -> list[CallPlace]:
+    """Return the places of all calls of a session, in the order of their times."""
+    return store.read(
+        CallPlace,
+        "select tool_call.place as row, fingerprint, turn.place as turn from tool_call"
+        f" left join turn on turn.id = turn_id where {OWN_CALLS}"
+        " order by tool_call.at nulls last, tool_call.place",
+        {"session": session_id},
+    )
+
+
+def place_turns(store: Store, session_id: int) -> list[TurnPlace]:
+    """Return the places of all turns of a session, in the order of their times.
+
+    A turn that stands for many calls, or for an adviser of a mixture, is no spoken answer.
+    """
+    return store.read(
+        TurnPlace,
+        "select place as row, case when calls = 1 and usage_status <> 'reconciled'"
+        " and coalesce(role, 'aggregator') = 'aggregator' then 1 else 0 end as is_spoken"
+        f" from turn where {OWN_TURNS} {IN_ORDER}",
+        {"session": session_id},
+    )
+
+
+def _among(rows: Sequence[int] | None, otherwise: str) -> str:
+    return otherwise if rows is None else f"place in ({', '.join(map(str, rows))})"

@@ -1,0 +1,209 @@
+"""Sums of the roll-ups by the keys of a report, and the names of the sessions in it."""
+
+from collections.abc import Sequence
+from datetime import date
+
+from msgspec import Struct
+
+from relight.store import Store
+from relight.store.derive.scheduled import IS_NAMED_AFTER
+from relight.store.queries.filters import Filter, where
+
+
+class UsageSums(Struct, frozen=True):
+    """One row of sums; None where no record has a value."""
+
+    sessions: int
+    turns: int | None
+    partial_turns: int | None
+    input_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
+    cache_write_1h_tokens: int | None
+    output_tokens: int | None
+    reasoning_tokens: int | None
+    cost_nanos: int | None
+    included_nanos: int | None
+    unpriced_turns: int | None
+    tool_calls: int | None
+    tool_failures: int | None
+    wall_ms: float | None
+    failed_turns: int | None = None
+
+
+class GroupSums(Struct, frozen=True):
+    """The sums of one group of a report, with the group's value for each key."""
+
+    keys: dict[str, str | int | None]
+    sums: UsageSums
+
+
+class CostSums(Struct, frozen=True):
+    """Sessions and cost of one group."""
+
+    key: str | None
+    sessions: int
+    turns: int
+    unpriced_turns: int
+    cost_nanos: int
+
+
+class SessionName(Struct, frozen=True):
+    """A session's row, full name and title."""
+
+    id: int
+    session: str
+    title: str | None
+
+
+SUMS = UsageSums.__struct_fields__[1:]
+# the columns of `call_day`; tokens and cost belong to turns, not to calls
+CALL_SUMS = ("tool_calls", "tool_failures", "failed_turns")
+USAGE_SUMS = SUMS[:-1]  # failed model calls are no turns
+USAGE_KEYS = {
+    "day": "day",
+    "week": "week.week",
+    "month": "substr(day, 1, 7)",
+    "source": "source",
+    "model": "model",
+    "provider": "provider",
+    "project": "project",
+    "session": "root_id",
+    "job": "job",
+    "skill": "skill",
+}
+CALL_KEYS = {"tool": "tool", "failure": "kind"}
+COLUMNS = {**USAGE_KEYS, **CALL_KEYS}
+
+USAGE = "session_day"
+# the job that each session was a run of; where a scheduler's ledger lost the run, the session's
+# name gives the job
+SCHEDULED = f"""
+    left join run_attempt on run_attempt.session_id = used.root_id
+    left join run on run.session_id = used.root_id or run.id = run_attempt.run_id
+    left join (
+        select session.id as session_id, job.id as job_id from job join session on {IS_NAMED_AFTER}
+    ) as named on named.session_id = used.root_id and run.id is null
+    left join job on job.id = coalesce(run.job_id, named.job_id)
+"""
+JOBS = f"(select used.*, job.full_name as job from {USAGE} as used {SCHEDULED}) as job_usage"
+# usage with the skills that each session is charged to; a session without any has no skill
+SKILL_SUMS = [name for name in USAGE_SUMS if name not in ("cost_nanos", "wall_ms")]
+SKILLS = f"""(
+    select day, source, project, root_id, model, provider, job, cast(null as text) as skill,
+        {", ".join(SKILL_SUMS)}, cost_nanos, wall_ms
+    from {JOBS}
+    where root_id not in (select root_id from skill_invocations where root_id is not null)
+    union all
+    select day, session.source, session.project, skill.root_id, skill.model, provider, job_id,
+        skill_name, {", ".join(f"charge.{name}" for name in SKILL_SUMS)},
+        coalesce(charge.cost_nanos, 0) - charge.included_nanos,
+        round(coalesce(charge.duration_seconds, 0) * 1000)
+    from skill_invocations as skill
+    join (
+        select id, {", ".join(SKILL_SUMS)}, cost_nanos, duration_seconds from skill_invocations
+        where id not in (select id from skill_charge)
+        union all
+        select id, {", ".join(SKILL_SUMS)}, cost_nanos, duration_seconds from skill_charge
+    ) as charge on charge.id = skill.id
+    left join session on session.id = skill.root_id
+) as skill_usage"""
+CALLS = """(
+    select day, source, project, root_id, model, provider, tool, kind, tool_calls, tool_failures,
+        failed_turns
+    from call_day where {test}
+) as calls"""
+CALL_JOBS = f"(select used.*, job.full_name as job from {{table}} {SCHEDULED}) as job_calls"
+# every tool, found by skipping from one to the next in the index: a list of tools saves the sort
+TOOLS = """
+    with recursive known (tool) as (
+        select min(tool) from call_day where tool is not null
+        union all
+        select (select min(tool) from call_day where tool > known.tool) from known
+        where known.tool is not null
+    )
+    select tool from known where tool is not null
+"""
+
+
+def sum_groups(store: Store, by: Sequence[str], chosen: Filter) -> list[GroupSums]:
+    """Return the sums of each group, ordered by the keys; without keys, those of everything."""
+    is_of_calls = any(key in CALL_KEYS for key in by)
+    known = CALL_SUMS if is_of_calls else USAGE_SUMS
+    sums = [f"sum({name}) as {name}" if name in known else f"null as {name}" for name in SUMS]
+    table = _choose_table(by)
+    prefix, join = _week_table(store, table) if "week" in by else ("", "")
+    keys = [COLUMNS[key] for key in by]
+    order = ", ".join(f"{key} nulls first" for key in keys)
+    grouped = f"group by {', '.join(keys)} order by {order}" if keys else ""
+    test, values = where(chosen)
+    columns = ", ".join([*keys, "count(distinct root_id) as sessions", *sums])
+    rows = store.query(f"{prefix} select {columns} from {table} {join} {test} {grouped}", values)
+    return [GroupSums(dict(zip(by, row, strict=False)), UsageSums(*row[len(by) :])) for row in rows]
+
+
+def count_sessions(store: Store, by: Sequence[str], chosen: Filter) -> int:
+    """Return how many sessions a report by these keys covers."""
+    test, values = where(chosen)
+    statement = f"select count(distinct root_id) from {_choose_table(by)} {test}"
+    return int(store.query(statement, values)[0][0])
+
+
+def name_sessions(store: Store, by: Sequence[str], chosen: Filter) -> list[SessionName]:
+    """Return the sessions that a report by these keys covers, in the order they began."""
+    test, values = where(chosen)
+    return store.read(
+        SessionName,
+        "select id, source || ':' || key as session, title from session"
+        f" where id in (select root_id from {_choose_table(by)} {test})"
+        " order by started_at nulls last, id",
+        values,
+    )
+
+
+def sum_costs(store: Store, by: str, chosen: Filter) -> list[CostSums]:
+    """Return the cost of each group by one key of usage, ordered by the key."""
+    key = USAGE_KEYS[by]
+    test, values = where(chosen)
+    return store.read(
+        CostSums,
+        f"select {key} as key, count(distinct root_id) as sessions, sum(turns) as turns,"
+        " sum(unpriced_turns) as unpriced_turns, sum(cost_nanos) as cost_nanos"
+        f" from {USAGE} {test} group by {key} order by {key} nulls first",
+        values,
+    )
+
+
+def find_first_day(store: Store, chosen: Filter) -> str | None:
+    """Return the first value of `day`; the word for an unknown day sorts after every day."""
+    test, values = where(chosen)
+    ((first,),) = store.query(f"select min(day) from {USAGE} {test}", values)
+    return None if first is None else str(first)
+
+
+def _choose_table(by: Sequence[str]) -> str:
+    """Return the table that has all of these keys."""
+    if any(key in CALL_KEYS for key in by):
+        # by failure: failed or negative calls, and failed model calls; else all tool calls
+        table = CALLS.format(test="kind is not null" if "failure" in by else f"tool in ({TOOLS})")
+        if "job" in by:
+            return CALL_JOBS.format(table=table.removesuffix("as calls") + "as used")
+        return table
+    if "skill" in by:
+        return SKILLS
+    return JOBS if "job" in by else USAGE
+
+
+def _week_table(store: Store, table: str) -> tuple[str, str]:
+    """Return days and their ISO weeks as a table and its join: no SQL for weeks is portable."""
+    days = [day for (day,) in store.query(f"select distinct day from {table}")]
+    pairs = ", ".join(f"('{day}', '{_find_week(day)}')" for day in days) or "('', '')"
+    return f"with week (on_day, week) as (values {pairs})", "join week on week.on_day = day"
+
+
+def _find_week(day: str) -> str:
+    try:
+        year, week, _ = date.fromisoformat(day).isocalendar()
+    except ValueError:
+        return day
+    return f"{year}-W{week:02}"
