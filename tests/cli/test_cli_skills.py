@@ -80,7 +80,7 @@ def test_telling_again_by_hand_keeps_what_is_left_out(cli: Cli) -> None:
     words = ("skills", "record", "tidy", "--session", "s1")
     first = cli.json(*words, "--invoked-at", "20261101", "--cost-usd", "0.5", "--share", "0.5")
     assert cli.json(*words, "--success") == first
-    assert "the session s1 is not recorded here so far" in cli.run(*words).stdout
+    assert "the session s1 is not recorded yet" in cli.run(*words).stdout
     (row,) = cli.json("skills", "stats", "--since", "all")["rows"]
     assert (row["day"], row["success_count"], row["total_cost_usd"]) == ("2026-11-01", 1, 0.5)
 

@@ -4,35 +4,35 @@ import msgspec
 from relight.cli.options import current_home, json_option, print_json, relight_command
 from relight.config import find_home, read_config
 
-SETTINGS = """Settings that config.toml may hold:
+SETTINGS = """Settings in config.toml:
 
 \b
-timezone = "Europe/Berlin"     # whose days count; fixed at the beginning
-[prices."my-model"]            # dollars a million tokens, before any list
+timezone = "Europe/Berlin"     # of all days; fixed with the first import
+[prices."my-model"]            # dollars per million tokens; overrides lists
 input_usd_per_mtok = 0.5       # and output_…, cache_read_…, cache_write_…
 [templates]
 max_live_per_category = 5      # per project and category; 0: any number
 hold_out = 0.2                 # the share of sessions that start cold
-auto = "candidates"            # or "use", or "off": what imports make
+auto = "candidates"            # or "use", or "off": what imports create
 [moa]
-save_traces = true             # keep every turn of a mixture; else none
-trace_dir = "~/traces"         # else moa-traces in Relight's folder
-[moa.presets.review]           # a mixture by this name
+save_traces = true             # record every turn of a mixture
+trace_dir = "~/traces"         # default: moa-traces in Relight's folder
+[moa.presets.review]           # a mixture with this name
 references = [{ model = "a" }] # and base_url, key_variable, temperature
-aggregator = { model = "b" }   # the one that acts
+aggregator = { model = "b" }   # the model that acts
 reference_timeout_seconds = 60
 [jobs]
 model = "gpt-5.1"              # and base_url, key_variable, provider
-budget_usd_per_day = 5.0       # of all jobs; beyond it runs are refused
-warn_at = 0.8                  # the part of a budget at which runs say so
-context_tokens = 131072        # of jobs' models, where you know better
+budget_usd_per_day = 5.0       # of all jobs; then runs are refused
+warn_at = 0.8                  # the share of a budget at which runs warn
+context_tokens = 131072        # of jobs' models, if they differ
 max_parallel = 4               # runs of one scheduler at a time
-[[jobs.routes]]                # the first whose pattern is in a job's prompt
+[[jobs.routes]]                # the first that matches a job's prompt
 pattern = "(?i)summar"
 model = "small-model"          # and base_url, key_variable, provider
 [serve]
-token = "…"                    # that the dashboard asks for
-hosts = ["box.lan"]            # names that it is reached by beside its own
+token = "…"                    # that the dashboard requires
+hosts = ["box.lan"]            # further names of the server
 """
 
 
@@ -68,29 +68,29 @@ def command(as_json: bool) -> None:
             "max_parallel": config.jobs.max_parallel,
             "routes": msgspec.to_builtins(config.jobs.routes),
         },
-        # the token is a secret, so only whether there is one
+        # the token is a secret: only show whether it is set
         "serve": {"has_token": bool(config.serve.token), "hosts": config.serve.hosts},
     }
     if as_json:
         print_json(known)
         return
     click.echo(f"home: {home}")
-    click.echo(f"settings: {path if path.exists() else f'none ({path} is not there)'}")
-    click.echo(f"timezone: {config.timezone or 'that of this machine when the store was made'}")
+    click.echo(f"settings: {path if path.exists() else f'none ({path} does not exist)'}")
+    click.echo(f"timezone: {config.timezone or 'that of this machine when the store was created'}")
     live = config.templates.max_live_per_category or "any number of"
     click.echo(
         f"templates: {live} live per project and category, {config.templates.hold_out:.0%} held out"
     )
-    kept = f"kept in {config.trace_folder}" if config.moa.save_traces else "not kept"
-    click.echo(f"moa: {', '.join(config.moa.presets) or 'no presets'}, traces {kept}")
+    saved = f"saved in {config.trace_folder}" if config.moa.save_traces else "not saved"
+    click.echo(f"moa: {', '.join(config.moa.presets) or 'no presets'}, traces {saved}")
     limit = config.jobs.budget_usd_per_day
     click.echo(
-        f"jobs: {config.jobs.model or 'each names its model'},"
+        f"jobs: {config.jobs.model or 'every job names its model'},"
         f" {'any cost' if limit is None else f'${limit:g}'} a day"
     )
     for model, rates in config.prices.items():
-        told = ", ".join(f"{name} {value}" for name, value in rates.items())
-        click.echo(f"price of {model}: {told}")
+        listed = ", ".join(f"{name} {value}" for name, value in rates.items())
+        click.echo(f"price of {model}: {listed}")
 
 
 command.help = f"Show the settings and where they come from.\n\n{SETTINGS}"

@@ -223,7 +223,7 @@ def record(
     else:
         from relight.text import clean
 
-        apart = f"; the session {session_id} is not recorded here so far" if is_apart else ""
+        apart = f"; the session {session_id} is not recorded yet" if is_apart else ""
         click.echo(clean(f"recorded a use of {skill} as number {number}{apart}"))
 
 
