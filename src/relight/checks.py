@@ -1,4 +1,4 @@
-"""What a program may give: a value that cannot be meant is an error that names its parameter."""
+"""Checks of parameters; an error names the parameter."""
 
 import sys
 from collections.abc import Sequence
@@ -7,17 +7,17 @@ from relight.errors import ParameterError
 
 SHOWN = 80
 LARGEST = sys.float_info.max
-# the year 9999: up to there, and from 1970 on, a moment has a day in every zone
+# the year 9999: from 1970 to there a moment has a day in every zone
 LATEST_MS = 253_370_764_800_000
 
 
 def refuse(name: str, problem: str, hint: str | None = None) -> ParameterError:
-    """The error that a parameter's value is not taken with, told by its name."""
+    """Return the error for a bad value of a parameter."""
     return ParameterError(f"{name} {problem}", hint, names=[name])
 
 
 def check_text(name: str, value: object) -> str:
-    """Text without the space around it; the database holds neither NUL nor half characters.
+    """Return text without surrounding space; raise for NUL or half characters.
 
     >>> check_text("model", " haiku ")
     'haiku'
@@ -49,14 +49,14 @@ def check_number(
     most: float | None = None,
     below: float | None = None,
 ) -> float:
-    """A number within its limits, and never infinity or NaN.
+    """Return a number within its limits; raise for infinity or NaN.
 
     >>> check_number("share", 1, least=0, most=1)
     1.0
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise refuse(name, f"must be a number, not {describe(value)}")
-    # compared before it is made a float, which the largest integers are too large for
+    # compared before conversion: the largest integers do not fit into a float
     is_good = abs(value) <= LARGEST
     is_good = is_good and (least is None or value >= least) and (most is None or value <= most)
     if not is_good or (below is not None and value >= below):
@@ -65,13 +65,13 @@ def check_number(
             for word, limit in (("at least", least), ("at most", most), ("below", below))
             if limit is not None
         ]
-        told = " and ".join(limits) or "a finite number"
-        raise refuse(name, f"must be {told}, not {describe(value)}")
+        allowed = " and ".join(limits) or "a finite number"
+        raise refuse(name, f"must be {allowed}, not {describe(value)}")
     return float(value)
 
 
 def check_count(name: str, value: object, *, least: int = 0, most: int | None = None) -> int:
-    """A whole number within its limits."""
+    """Return a whole number within its limits."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise refuse(name, f"must be a whole number from {least} up, not {describe(value)}")
     if most is not None and value > most:
@@ -80,13 +80,13 @@ def check_count(name: str, value: object, *, least: int = 0, most: int | None = 
 
 
 def describe(value: object) -> str:
-    """A value as an error shows it: short, and whatever it is.
+    """Return a value as an error shows it, shortened.
 
     >>> describe("yesterday")
     "'yesterday'"
     """
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 - a foreign repr must not hide what is wrong
+    except Exception:  # noqa: BLE001 - a foreign repr must not hide the problem
         text = f"something that cannot be shown ({type(value).__name__})"
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

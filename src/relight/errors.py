@@ -1,10 +1,10 @@
-"""What Relight tells a person when something cannot be done."""
+"""The errors that Relight reports to a person."""
 
 from collections.abc import Sequence
 
 
 class RelightError(Exception):
-    """A problem told in one sentence, with a hint at what to do about it."""
+    """A problem in one sentence, with a hint what to do about it."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -13,7 +13,7 @@ class RelightError(Exception):
 
 
 class ParameterError(RelightError):
-    """A value that cannot be meant; `names` are the parameters that the message speaks of."""
+    """A bad value of a parameter; `names` are the parameters that the message names."""
 
     def __init__(self, message: str, hint: str | None = None, *, names: Sequence[str]) -> None:
         super().__init__(message, hint)
@@ -21,7 +21,7 @@ class ParameterError(RelightError):
 
 
 class MissingError(RelightError):
-    """What was asked for by name is not there."""
+    """Something requested by name does not exist."""
 
 
 class StoreError(RelightError):
@@ -29,7 +29,7 @@ class StoreError(RelightError):
 
 
 class RefusedError(RelightError):
-    """A job's run was not begun, so that nothing was spent."""
+    """A job's run was not started, so that nothing was spent."""
 
 
 class ModelContextError(RefusedError):

@@ -1,4 +1,4 @@
-"""Files held by one process at a time, and objects that a forked process must renew."""
+"""Files that one process at a time holds, and objects that a forked process must renew."""
 
 import os
 from typing import Protocol
@@ -6,9 +6,9 @@ from weakref import WeakSet
 
 
 def hold(file: int, *, waits: bool = True) -> bool:
-    """Keep others out of an open file until it is closed; False if another has it.
+    """Lock an open file until it is closed; False if another process has it.
 
-    Not on Windows, which has no such locks: whoever calls must do without there.
+    Windows has no such locks: there it always returns True, and the caller does without.
     """
     try:
         import fcntl
@@ -22,7 +22,7 @@ def hold(file: int, *, waits: bool = True) -> bool:
 
 
 class Renewable(Protocol):
-    """Holds a lock or a database connection, which a fork must not share with its parent."""
+    """An object with a lock or a connection that a fork must not share with its parent."""
 
     def renew(self) -> None: ...
 
@@ -31,7 +31,7 @@ _renewable: WeakSet[Renewable] = WeakSet()
 
 
 def renew_in_forks(thing: Renewable) -> None:
-    """Have it renewed in each process that is forked off this one."""
+    """Renew this object in each process that is forked off this one."""
     _renewable.add(thing)
 
 

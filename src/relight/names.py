@@ -1,4 +1,4 @@
-"""The one safe way from any text to a file name, and to a name that the APIs take."""
+"""Safe names from any text: for files, and for tools in model APIs."""
 
 import re
 import unicodedata
@@ -11,10 +11,10 @@ _RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?\Z", re.IGNOREC
 
 
 def file_name(text: str, *, ending: str = "") -> str:
-    """A file name for any text: the same text always gives the same, and it is never a path.
+    """Return a file name for any text: the same text gives the same name, and it is never a path.
 
-    Where the text itself would not do, a hash keeps two such texts apart; a text that looks as if
-    it had one gets its own, so that nobody can name another's file.
+    If the text itself is not safe, a hash keeps two such texts apart. A text that looks as if it
+    had a hash gets one too, so that no text can take another's name.
 
     >>> file_name("fix-rounding", ending=".json")
     'fix-rounding.json'
@@ -29,7 +29,7 @@ def file_name(text: str, *, ending: str = "") -> str:
 
 
 def tool_name(text: str) -> str:
-    """A tool's name as every API takes it, and as seeds hold it.
+    """Return a tool's name that every API accepts, as seeds hold it.
 
     >>> tool_name("browser.open:url")
     'browser_open_url'
@@ -38,7 +38,7 @@ def tool_name(text: str) -> str:
 
 
 def slug(text: str, *, limit: int = LIMIT) -> str:
-    """The letters and digits of a text, in lower case, joined by hyphens.
+    """Return the letters and digits of a text, in lower case, joined by hyphens.
 
     >>> slug("Fix the Rounding: in Invoices!")
     'fix-the-rounding-in-invoices'

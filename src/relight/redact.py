@@ -1,4 +1,4 @@
-"""Text with secrets taken out.
+"""Removal of secrets from text.
 
 Works on the raw bytes of records before they are parsed, so that import and rebuild see the same.
 Each row of `data/redact.toml` describes one shape of secret. Rules are grouped by a literal that
@@ -16,10 +16,10 @@ from msgspec import Struct, toml
 
 from relight.data import read_data
 
-# Where a word begins, in text that may be escaped: the `n` of `\n` is no letter of the word after
-# it, nor are the digits of `\u001b`, `%3D` and of a terminal's `[32m`. Behind a lone backslash
-# nothing begins: the `r` of `\r8_` belongs to the escape. Behind an underscore one may begin, if
-# what stands before that is a name.
+# Where a word begins, in text that may be escaped: the `n` of `\n` is not part of the word
+# after it, nor are the digits of `\u001b`, `%3D` and of a terminal's `[32m`. After a lone backslash
+# no word begins: the `r` of `\r8_` belongs to the escape. After an underscore one may begin, if a
+# name precedes it.
 _START = r"""(?: (?<![A-Za-z0-9+\\-]) | (?<=\\[nrtbf]) | (?<=\\u[0-9a-fA-F]{4})
                | (?<=%[0-9a-fA-F]{2}) | (?<=[\[;][0-9]m) | (?<=[\[;][0-9]{2}m) )"""
 
@@ -27,8 +27,8 @@ _START = r"""(?: (?<![A-Za-z0-9+\\-]) | (?<=\\[nrtbf]) | (?<=\\u[0-9a-fA-F]{4})
 _NAME = re.compile(rb"(?<![A-Za-z0-9_-])(?>(?:[A-Za-z]*+[0-9]{0,3}+_++)+)\Z")
 _NAME_REACH = 80
 
-# What ends a command. A line break before which the line is continued does not: escaped, it has
-# a backslash's backslashes before its own, and their number is no power of two.
+# The end of a command. A line break after a continuation is not one: escaped, it has the
+# backslashes of a backslash before it, and their number is not a power of two.
 _JOINT = re.compile(rb"\|[ ]|;[ ]|&&[ ]|\n(?<!\\\n)|\\(?<!\\\\)(?:n|\\n|\\{3}n|\\{7}n)")
 # Where a program's name begins; a path before it ends in `bin/`.
 _PROGRAM = re.compile(rb"(?<![A-Za-z0-9_.-])(?:(?<!/)|(?<=bin/))")
@@ -64,15 +64,15 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True):
     note: str = ""
 
     def write_pattern(self, literal: str) -> str:
-        """What follows the literal, and looks behind it."""
+        """Return the expression after the literal, with a look behind it."""
         if self.before is None:
             return self.after
-        # The prefix alone is looked for first: it is cheap, and nearly always not there.
+        # The prefix alone is tested first: it is cheap, and nearly always absent.
         return f"(?<={self.before}{literal})(?<=({_START}{self.before}){literal})(?:{self.after})"
 
 
 class Lookalike(Struct, frozen=True, forbid_unknown_fields=True):
-    """A row of the table: values that are no secrets although they stand where one could."""
+    """A row of the table: values that are not secrets although they stand where one could."""
 
     name: str
     kinds: list[str]
@@ -82,7 +82,7 @@ class Lookalike(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SecretTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """All that `data/redact.toml` says."""
+    """The whole of `data/redact.toml`."""
 
     rule: list[Rule]
     lookalike: list[Lookalike]
@@ -98,14 +98,14 @@ class Scan(Struct, frozen=True, dict=True):
 
     @cached_property
     def owners(self) -> list[Rule]:
-        """The rule that each group belongs to; most scans never find anything and need not know."""
+        """The rule of each group, computed lazily: most scans never find anything."""
         counts = [_compile(part).groups for part in self.parts]
         return [rule for rule, n in zip(self.rules, counts, strict=True) for _ in range(n)]
 
 
 @cache
 def read_table() -> SecretTable:
-    """The rules as written in `data/redact.toml`."""
+    """Return the rules of `data/redact.toml`."""
     return toml.decode(read_data("redact.toml"), type=SecretTable)
 
 
@@ -115,7 +115,7 @@ def _read_scans() -> list[Scan]:
 
 
 def build_scans(rules: Iterable[Rule]) -> list[Scan]:
-    """One search for each literal of the rules."""
+    """Return one search for each literal of the rules."""
     groups: dict[tuple[str, bool], list[Rule]] = {}
     for rule in rules:
         for literal in rule.literals:
@@ -130,9 +130,9 @@ def build_scans(rules: Iterable[Rule]) -> list[Scan]:
 
 
 def _write_guard(literal: str, rules: Sequence[Rule]) -> str:
-    """A cheap test that holds wherever one of the rules matches; empty if a rule allows none.
+    """A cheap test that holds wherever one of the rules matches; empty if a rule has none.
 
-    A rule's own `guard` wins. Else it is the last two characters of `before`.
+    It is the rule's `guard`, or else a test of the last two characters of `before`.
     """
     guards = {rule.guard for rule in rules if rule.guard}
     endings: set[str] = set()
@@ -153,7 +153,7 @@ def _write_guard(literal: str, rules: Sequence[Rule]) -> str:
 
 
 def _list_endings(before: str) -> set[str]:
-    """The expressions of the last two characters of `before`; empty if it is not that plain.
+    """The expressions of the last two characters of `before`; empty if it is not plain enough.
 
     >>> sorted(_list_endings("gl(?:pat|cbt)")), sorted(_list_endings("gh[pousr]"))
     (['at', 'bt'], ['h[pousr]'])
@@ -205,7 +205,7 @@ def find_secrets(data: bytes, scans: Sequence[Scan] | None = None) -> list[Secre
 
 
 def _fits(rule: Rule, data: bytes, start: int) -> bool:
-    """Whether what stands before a match is what its rule asks for."""
+    """True if the text before a match is what its rule requires."""
     if rule.before is not None and data[start - 1 : start] == b"_":
         return bool(_NAME.search(data, max(0, start - _NAME_REACH), start))
     return not rule.command or _is_command(rule.command, data[max(0, start - _REACH) : start])
@@ -221,10 +221,10 @@ def _is_command(command: str, before: bytes) -> bool:
 
 
 def redact(data: bytes, *, key: bytes) -> bytes:
-    """The same bytes with each secret replaced by `[redacted:RULE:HASH]`.
+    """Return the bytes with each secret replaced by `[redacted:RULE:HASH]`.
 
-    The hash is an HMAC of the plain secret: the same one can be told again in whatever escaping,
-    and nobody without the key can try out guesses. Only the insides of JSON strings change.
+    The hash is an HMAC of the plain secret: the same secret has the same hash in every escaping,
+    and guesses cannot be checked without the key. Only the insides of JSON strings change.
     """
     pieces = []
     done = 0
@@ -235,7 +235,7 @@ def redact(data: bytes, *, key: bytes) -> bytes:
 
 
 def _find_records(data: bytes) -> Iterator[tuple[int, int]]:
-    """The lines with secrets in them; in plain text a secret can span many."""
+    """The lines that contain secrets; in plain text a secret can span many."""
     start = end = 0
     for secret in find_secrets(data):
         # At `end` itself only a private key begins: with the line break after its heading.
@@ -260,7 +260,7 @@ def _find_end(data: bytes, start: int) -> int:
 
 
 def _redact_record(record: bytes, *, key: bytes) -> bytes:
-    """The record, read again until no secret is left: one may have hidden another."""
+    """The record, searched again until no secret is left: one may have hidden another."""
     while secrets := find_secrets(record):
         pieces = []
         done = 0
@@ -274,7 +274,7 @@ def _redact_record(record: bytes, *, key: bytes) -> bytes:
 
 
 def redact_text(text: str, *, key: bytes) -> str:
-    """The same text with each secret replaced, as `redact` does."""
+    """Return the text with each secret replaced, as `redact` does."""
     data = text.encode("utf-8", "surrogatepass")
     clean = redact(data, key=key)
     return text if clean is data else clean.decode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Moments and days: what agents write as time, as Unix milliseconds and calendar days."""
+"""Times as agents write them, as Unix milliseconds and calendar days."""
 
 import re
 from collections.abc import Callable
@@ -13,9 +13,9 @@ SECONDS = re.compile(r"(?!\d{8}$)\d{1,10}(\.\d+)?", re.ASCII)
 
 
 def read_time(value: object) -> int | None:
-    """Unix milliseconds from ISO-8601 text or Unix seconds; None where it tells no time.
+    """Return Unix milliseconds from ISO-8601 text or Unix seconds; None if it is not a time.
 
-    No agent is older than 1970: what lies before, or beyond the year 9998, is no time either.
+    No agent is older than 1970: times before it, or after the year 9998, are not accepted.
 
     >>> read_time("2026-11-15T03:12:00.218Z")
     1794712320218
@@ -39,7 +39,7 @@ def read_time(value: object) -> int | None:
 
 
 def take_time(name: str, value: object) -> int:
-    """Unix milliseconds of what a program told as a time: the parameter `name` must be one.
+    """Return Unix milliseconds of the parameter `name`; raise if it is not a time.
 
     >>> take_time("now", datetime(2026, 11, 15, 3, 12, tzinfo=UTC))
     1794712320000
@@ -59,7 +59,7 @@ def take_time(name: str, value: object) -> int:
 
 
 def read_typed(text: str, *, timezone: str) -> str | float | datetime:
-    """What a person typed as a time, for `take_time`: digits are Unix seconds, but eight a date.
+    """Return a typed time for `take_time`: digits are Unix seconds, but eight are a date.
 
     >>> read_typed("1794712320.5", timezone="UTC")
     1794712320.5
@@ -78,7 +78,7 @@ def read_typed(text: str, *, timezone: str) -> str | float | datetime:
 
 
 def write_time(at: int | None) -> str | None:
-    """ISO-8601 in UTC, as all JSON shows it.
+    """Return ISO-8601 in UTC, as all JSON shows it.
 
     >>> write_time(1794712320218)
     '2026-11-15T03:12:00.218Z'
@@ -90,9 +90,9 @@ def write_time(at: int | None) -> str | None:
 
 @lru_cache(maxsize=8)
 def day_reader(timezone: str) -> Callable[[int | None], str | None]:
-    """A function that gives the calendar day of a moment in `timezone`.
+    """Return a function that gives the calendar day of a moment in `timezone`.
 
-    Clocks change at quarter hours everywhere, so one answer serves for each quarter.
+    Clocks change at quarter hours everywhere, so the result is cached for each quarter.
     """
     from zoneinfo import ZoneInfo
 
@@ -113,7 +113,7 @@ def day_reader(timezone: str) -> Callable[[int | None], str | None]:
 
 
 def uuid7_time(name: str) -> int | None:
-    """The moment inside a UUIDv7, whose first 48 bits are Unix milliseconds.
+    """Return the moment inside a UUIDv7, whose first 48 bits are Unix milliseconds.
 
     >>> uuid7_time("01a1dd31-17d7-7420-9fbf-d960215b41b5")
     1794712344535

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from build_messages import act, coding_session, merge_calls, service_session, user
 from relight.judging.kinds import WorkKind, classify_calls, classify_session
-from relight.judging.meanings import tell_meaning
+from relight.judging.meanings import find_meaning
 
 CODING = WorkKind("code", "coding")
 COMMANDS = ["ls -la", "cat src/app.py", "sed -i s/a/b/ src/app.py", "pytest -q", "git diff"]
@@ -102,9 +102,9 @@ AGENTS: dict[str, list[tuple[str, dict[str, Any]]]] = {
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_the_same_work_means_the_same_in_every_agent(agent: str) -> None:
-    meanings = [tell_meaning(tool, arguments) for tool, arguments in AGENTS[agent]]
+    meanings = [find_meaning(tool, arguments) for tool, arguments in AGENTS[agent]]
     assert meanings == ["read", "write", "read", "run", "web", "plan"]
-    as_json = [tell_meaning(tool, json.dumps(arguments)) for tool, arguments in AGENTS[agent]]
+    as_json = [find_meaning(tool, json.dumps(arguments)) for tool, arguments in AGENTS[agent]]
     assert as_json == meanings
 
 
@@ -184,7 +184,7 @@ def test_a_bash_only_session_is_coding_whatever_its_tool_is_called(tool: str) ->
     ],
 )
 def test_a_tool_is_understood_by_the_words_in_its_name(tool: str, meaning: str) -> None:
-    assert tell_meaning(tool, {"some_id": "7"}) == meaning
+    assert find_meaning(tool, {"some_id": "7"}) == meaning
 
 
 @pytest.mark.parametrize(
@@ -204,18 +204,18 @@ def test_a_tool_is_understood_by_the_words_in_its_name(tool: str, meaning: str) 
     ],
 )
 def test_a_command_means_what_its_programs_do(command: str, meaning: str) -> None:
-    assert tell_meaning("bash", {"command": command}) == meaning
+    assert find_meaning("bash", {"command": command}) == meaning
 
 
 def test_keystrokes_and_raw_lines_are_commands_too() -> None:
     typed = {"commands": [{"keystrokes": "make\n", "duration": 1.0}]}
-    assert tell_meaning("terminal", typed) == "run"
-    assert tell_meaning("bash", "grep -rn x .") == "read"
+    assert find_meaning("terminal", typed) == "run"
+    assert find_meaning("bash", "grep -rn x .") == "read"
 
 
 def test_sql_is_judged_by_what_it_asks() -> None:
-    assert tell_meaning("execute", {"sql": "select * from orders"}) == "lookup"
-    assert tell_meaning("execute", {"sql": "delete from orders"}) == "update"
+    assert find_meaning("execute", {"sql": "select * from orders"}) == "lookup"
+    assert find_meaning("execute", {"sql": "delete from orders"}) == "update"
 
 
 @pytest.mark.parametrize("number", range(5))

@@ -52,7 +52,10 @@ def outcome_of(store: Store, name: str) -> tuple[str, list[str]]:
         (OutcomeEvidence(ending="answer", last_tests="failed"), "failure"),
         (OutcomeEvidence(ending="call", last_tests="passed"), "unknown"),
         (OutcomeEvidence(ending="answer", last_call_label="error"), "unknown"),
-        (OutcomeEvidence(told="failure", ending="answer", last_tests="passed"), "failure"),
+        (
+            OutcomeEvidence(source_outcome="failure", ending="answer", last_tests="passed"),
+            "failure",
+        ),
         (
             OutcomeEvidence(
                 is_run=True, ledger_status="completed", ending="answer", answer="Fine."

@@ -1,4 +1,7 @@
-"""JSON that holds half a character, as JavaScript leaves it when it cuts a string."""
+"""JSON with half a character, as JavaScript writes it after cutting a string.
+
+Sources and model clients share it, so it stands below both.
+"""
 
 import re
 from collections.abc import Callable
@@ -16,7 +19,7 @@ LONE_SURROGATE = re.compile(
 
 
 def decode_mended(decode: Callable[[bytes], T], line: bytes) -> T:
-    """A record, also when it holds half a character, which is replaced."""
+    """Return the decoded record; half a character in it is replaced."""
     try:
         return decode(line)
     except msgspec.DecodeError:

@@ -1,7 +1,7 @@
-"""What Relight puts in front of a conversation, and how to know it again.
+"""The examples that Relight puts before a conversation, and how to recognise them.
 
-An example that Relight gave to a session is not that session's own work: it is taken out before
-anything is counted, else ten borrowed successes would pass for an effect.
+An example that Relight gave to a session is not work of that session: it is removed before
+anything is counted, or ten borrowed successes would look like an effect.
 """
 
 import re
@@ -15,7 +15,7 @@ _BLOCK = re.compile(rf"<{TAG}\b.*?</{TAG}>\s*", re.DOTALL)
 
 
 def wrap_block(text: str, *, name: str, version: int) -> str:
-    """A seed's text as a block that is named, marked as data, and cannot be closed from inside.
+    """Return a seed's text as a named block, marked as data, that cannot be closed from inside.
 
     >>> print(wrap_block("User: Count.", name="count", version=1))
     <relight-example name="count" version="1">
@@ -34,7 +34,7 @@ def wrap_block(text: str, *, name: str, version: int) -> str:
 
 
 def strip_block(text: str) -> str:
-    """A text without the examples that were put into it.
+    """Return a text without the examples that were put into it.
 
     >>> strip_block("<relight-example name='a'>\\nx\\n</relight-example>\\n\\nDo it.")
     'Do it.'
@@ -43,7 +43,7 @@ def strip_block(text: str) -> str:
 
 
 def find_injected(spoken: Iterable[tuple[object, object]]) -> list[bool]:
-    """Which messages, each a role and its content, are an example put before the session.
+    """Return a flag for each message (role, content): True for an example before the session.
 
     >>> find_injected([("user", OPENING + "x."), ("assistant", CLOSING), ("user", "Go.")])
     [True, True, False]
@@ -58,7 +58,7 @@ def find_injected(spoken: Iterable[tuple[object, object]]) -> list[bool]:
 
 
 def skip_injected(messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The messages of a session that are its own, as copies without examples in them."""
+    """Yield the messages of the session itself, as copies without examples in them."""
     injected = find_injected((one.get("role"), one.get("content")) for one in messages)
     for message, is_injected in zip(messages, injected, strict=True):
         if not is_injected:
@@ -66,7 +66,7 @@ def skip_injected(messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, A
 
 
 def _strip_content(content: Any) -> Any:
-    """Content without examples; where it is a list, without the parts that were nothing else."""
+    """Content without examples; a list loses the parts that held nothing else."""
     if isinstance(content, str):
         return strip_block(content)
     if not any(f"<{TAG}" in text for text in _read_texts(content)):

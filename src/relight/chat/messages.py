@@ -1,4 +1,4 @@
-"""Chat messages: who said what, which result answers which call, and what the APIs would refuse.
+"""Chat messages: speakers, calls joined with their results, and conversion to Anthropic's format.
 
 Messages are in the format of OpenAI's chat API unless said otherwise. They come from programs of
 every kind, so nothing here assumes that ids are unique, that every call was answered, or that
@@ -27,7 +27,7 @@ class Call(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True):
-    """What the user or the model said in one message, and the calls the model made in it."""
+    """The text of one message of the user or the model, with the calls in it."""
 
     role: Literal["user", "assistant"]
     text: str
@@ -36,23 +36,23 @@ class Entry(Struct, frozen=True):
 
 
 def list_messages(messages: object) -> list[object]:
-    """The messages given, from any iterable, which is read once; what is no list is refused."""
+    """Return the messages of any iterable, which is read once; raise for anything else."""
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
         raise RelightError("messages must be a list of OpenAI chat messages")
     return list(messages)
 
 
 def list_own(messages: Iterable[object]) -> list[dict[str, Any]]:
-    """The messages that are a session's own: what Relight put before it is in no count of it."""
+    """Return the messages of the session itself, without what Relight put before it."""
     given = list_messages(messages)
     return list(skip_injected([one for one in given if isinstance(one, Mapping)]))
 
 
 def read_entries(messages: Iterable[object]) -> list[Entry]:
-    """What was said in a conversation, in order, each call joined with its own result by id.
+    """Return the messages of a conversation in order, each call joined with its result by id.
 
-    Programs reuse ids: a result answers the latest message that still waits for its id, and
-    within one message the first call. Results that answer nothing are left out, and so are system
+    Programs reuse ids: a result belongs to the latest message that still waits for its id, and
+    within one message to the first call. Results without a call are left out, and so are system
     prompts. `is_last` marks the message that the conversation ends on.
     """
     entries: list[Entry] = []
@@ -84,7 +84,7 @@ def read_entries(messages: Iterable[object]) -> list[Entry]:
 
 
 def read_calls(message: Mapping[str, Any]) -> Iterator[Call]:
-    """The calls in an assistant message, without their results."""
+    """Yield the calls in an assistant message, without their results."""
     listed = message.get("tool_calls")
     for call in listed if isinstance(listed, Sequence) and not isinstance(listed, str) else ():
         if not isinstance(call, Mapping):
@@ -96,7 +96,7 @@ def read_calls(message: Mapping[str, Any]) -> Iterator[Call]:
 
 
 def read_text(content: object) -> str:
-    """The text of a message's content, which is a string, a list of parts, or nothing.
+    """Return the text of a message's content, which is a string, a list of parts, or nothing.
 
     >>> read_text([{"type": "text", "text": "look:"}, {"type": "image_url", "image_url": {}}])
     'look:\\n[image_url]'
@@ -118,9 +118,9 @@ def read_text(content: object) -> str:
 
 
 def read_arguments(arguments: object) -> dict[str, Any] | None:
-    """The arguments of a call as an object; None if they are none.
+    """Return the arguments of a call as an object; None if they are not one.
 
-    `NaN`, which is no JSON, is refused as the APIs refuse it.
+    `NaN`, which is not JSON, is refused as the APIs refuse it.
     """
     if isinstance(arguments, Mapping):
         return {str(name): value for name, value in arguments.items()}
@@ -138,7 +138,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def to_anthropic(messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
-    """The system prompt and the messages in the format of Anthropic's API.
+    """Return the system prompt and the messages in the format of Anthropic's API.
 
     System messages go to the front, results of calls become blocks of the next user turn, and
     turns of the same role are joined, so that roles alternate.

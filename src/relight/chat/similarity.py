@@ -1,7 +1,7 @@
-"""How alike two texts are: TF-IDF cosine over words, without any dependency.
+"""The similarity of two texts: TF-IDF cosine over words, without any dependency.
 
-On real sessions it chose as well as a 90 MB embedding model. Names in code are taken whole and in
-their pieces, so that `parse_invoice` meets "invoices".
+On real sessions it chose as well as a 90 MB embedding model. Names in code count whole and in
+pieces, so that `parse_invoice` matches "invoices".
 """
 
 import math
@@ -12,9 +12,9 @@ from itertools import pairwise
 
 Vector = dict[str, float]
 
-LIMIT = 8000  # characters: what a task is about stands at its beginning
+LIMIT = 8000  # characters: the beginning says what a task is about
 _WORD = re.compile(r"\w+")
-# scripts that put no space between words; two characters say there what a word says elsewhere
+# scripts without spaces between words; a pair of characters stands for a word there
 _UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _STOP = frozenset(
@@ -29,7 +29,7 @@ _ENDINGS = ("ing", "ed", "es", "s", "e")
 
 
 def read_words(text: str) -> Vector:
-    """The words of a text with their weights: told often counts more, but ever less.
+    """Return the words of a text with their weights; each repetition adds less.
 
     >>> sorted(read_words("Fixing the parse_invoice bug"))
     ['bug', 'fix', 'invoic', 'pars', 'parse_invoice']
@@ -48,7 +48,7 @@ def read_words(text: str) -> Vector:
 
 
 def stem(word: str) -> str:
-    """A word without its commonest endings; light, since a wrong stem hides a match.
+    """Return a word without its commonest endings; light, since a wrong stem hides a match.
 
     >>> [stem(word) for word in ("invoice", "invoices", "failed", "class", "rounding")]
     ['invoic', 'invoic', 'fail', 'class', 'round']
@@ -62,19 +62,19 @@ def stem(word: str) -> str:
 
 
 def rarity(documents: int, holding: int) -> float:
-    """What a word is worth that so many of the documents hold; rare words tell the most."""
+    """Return the weight of a word that so many documents contain; rare words weigh most."""
     return math.log((1 + documents) / (1 + holding)) + 1
 
 
 def weigh(words: Vector, rarities: Mapping[str, float], *, unseen: float) -> Vector:
-    """Words weighed by rarity, as a vector of length one."""
+    """Return words weighed by rarity, as a vector of length one."""
     weighed = {word: weight * rarities.get(word, unseen) for word, weight in words.items()}
     length = math.sqrt(math.fsum(weight * weight for weight in weighed.values()))
     return {word: weight / length for word, weight in weighed.items()} if length else {}
 
 
 def cosine(a: Vector, b: Vector) -> float:
-    """How alike two vectors are, from 0 to 1.
+    """Return the similarity of two vectors, from 0 to 1.
 
     >>> cosine({"a": 1.0}, {"a": 2.0, "b": 0.0})
     1.0

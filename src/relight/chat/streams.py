@@ -1,4 +1,4 @@
-"""Streams of chat chunks: from bytes to chunks, from chunks to the message they make."""
+"""Streams of chat chunks: from bytes to chunks, from chunks to the message."""
 
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
@@ -13,9 +13,9 @@ TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
 
 
 class Splitter:
-    """Cuts a stream of server-sent events into the data of each, wherever its bytes were cut.
+    """Splits a stream of server-sent events into the data of each event.
 
-    Lines are cut as bytes and read as text only when whole, so that a character may come in two
+    Lines are split as bytes and decoded only when complete, so that a character may arrive in two
     pieces.
     """
 
@@ -38,12 +38,12 @@ class Splitter:
                 self._data.clear()
 
     def finish(self) -> Iterator[bytes]:
-        """What was left without its end: some servers leave out the last empty line."""
+        """Return the data of an unfinished last event: some servers omit the last empty line."""
         return self.feed(b"\n\n")
 
 
 class _Call:
-    """A call as far as its parts have come."""
+    """The parts of a call so far."""
 
     def __init__(self) -> None:
         self.id = self.name = ""
@@ -55,7 +55,7 @@ class _Call:
 
 
 class Gathering:
-    """The message that chunks have made so far, with what else the stream told."""
+    """The message that the chunks so far make, and the other facts of the stream."""
 
     def __init__(self) -> None:
         self.id: str | None = None
@@ -67,7 +67,7 @@ class Gathering:
         self._calls: list[tuple[int, _Call]] = []
 
     def add(self, chunk: Mapping[str, Any]) -> bool:
-        """Add a chunk; tells whether it brought anything of the answer itself."""
+        """Add a chunk; True if it has a part of the answer itself."""
         self.id = self.id or _text(chunk.get("id"))
         self.model = self.model or _text(chunk.get("model"))
         created = chunk.get("created")
@@ -86,8 +86,8 @@ class Gathering:
     def _add_delta(self, delta: Mapping[str, Any]) -> bool:
         has_any = False
         for name in TEXTS:
-            told = delta.get(name)
-            if told is not None and (text := _join_parts(told)) is not None:
+            value = delta.get(name)
+            if value is not None and (text := _join_parts(value)) is not None:
                 self._texts.setdefault(name, []).append(text)
                 has_any = has_any or bool(text)
         calls = delta.get("tool_calls")
@@ -98,8 +98,8 @@ class Gathering:
         return has_any
 
     def _add_call(self, part: Mapping[str, Any]) -> None:
-        told = part.get("function")
-        function = told if isinstance(told, dict) else {}
+        body = part.get("function")
+        function = body if isinstance(body, dict) else {}
         key, name = _text(part.get("id")) or "", _text(function.get("name")) or ""
         call = self._find_call(part.get("index"), key, name)
         call.id, call.name = call.id or key, call.name or name
@@ -110,10 +110,10 @@ class Gathering:
             call.arguments.append(arguments)
 
     def _find_call(self, place: object, key: str, name: str) -> _Call:
-        """The call that a part goes on with, or a new one.
+        """The call that a part continues, or a new one.
 
-        Some servers send whole calls without a number, some give all of them the same, and some a
-        new id with every part: a call is begun by an id with a name that are not those it has.
+        Some servers send whole calls without an index, some give all of them the same, and some
+        send a new id with every part: a new call begins with an id and a name that are both new.
         """
         if not isinstance(place, int):
             place = len(self._calls) if key or not self._calls else self._calls[-1][0]
@@ -128,7 +128,7 @@ class Gathering:
         return bool(self._calls) or any(any(parts) for parts in self._texts.values())
 
     def message(self) -> dict[str, Any]:
-        """The message as a whole, in the shape of an answer that was not streamed."""
+        """Return the complete message, in the shape of an answer that was not streamed."""
         texts = {name: "".join(parts) for name, parts in self._texts.items()}
         message: dict[str, Any] = {"role": "assistant", "content": texts.pop("content", None)}
         message |= {name: text for name, text in texts.items() if text}
@@ -143,19 +143,19 @@ def _text(value: object) -> str | None:
 
 
 def _join_parts(value: object) -> str | None:
-    """The text of a content, which some servers cut into parts."""
+    """The text of a content, which some servers split into parts."""
     if isinstance(value, list):
         return "".join(_text(part.get("text")) or "" for part in value if isinstance(part, dict))
     return _text(value)
 
 
 def drop_thoughts(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The message as it goes back into a conversation: servers refuse their own thoughts."""
+    """Return the message as it goes back into a conversation: servers refuse their thoughts."""
     return {k: v for k, v in message.items() if k not in ("reasoning_content", "reasoning")}
 
 
 def name_calls(message: dict[str, Any]) -> dict[str, Any]:
-    """The message with an id of its own for each call: some models leave them out or repeat them.
+    """Return the message with a unique id for each call: some models omit or repeat them.
 
     >>> twins = {"tool_calls": [{"id": "a", "function": {}}, {"id": "a", "function": {}}]}
     >>> [call["id"] for call in name_calls(twins)["tool_calls"]]

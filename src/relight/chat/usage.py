@@ -1,4 +1,4 @@
-"""Tokens as an OpenAI answer tells them, in disjoint buckets."""
+"""The tokens of an OpenAI response, in disjoint buckets."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from relight.model import MOST_TOKENS, Usage
 
 
 def read_openai_usage(usage: Mapping[str, Any]) -> Usage:
-    """Disjoint buckets from an answer's figures, of the chat API or of Responses.
+    """Return disjoint buckets from a response's figures, of the chat API or of Responses.
 
     >>> read_openai_usage({"prompt_tokens": 12, "completion_tokens": 3})
     Usage(input=12, cache_read=0, cache_write=0, output=3, cache_write_1h=None, reasoning=None)
@@ -15,14 +15,14 @@ def read_openai_usage(usage: Mapping[str, Any]) -> Usage:
     Usage(input=2, cache_read=10, cache_write=0, output=None, cache_write_1h=None, reasoning=None)
     """
     is_chat = not usage.keys().isdisjoint(("prompt_tokens", "completion_tokens"))
-    told, said = ("prompt", "completion") if is_chat else ("input", "output")
-    inside, outside = (usage.get(f"{name}_tokens_details") for name in (told, said))
+    read, written = ("prompt", "completion") if is_chat else ("input", "output")
+    inside, outside = (usage.get(f"{name}_tokens_details") for name in (read, written))
     inside = inside if isinstance(inside, Mapping) else {}
     outside = outside if isinstance(outside, Mapping) else {}
     return exclusive_usage(
-        _number(usage.get(f"{told}_tokens")),
+        _number(usage.get(f"{read}_tokens")),
         _number(inside.get("cached_tokens")),
-        _number(usage.get(f"{said}_tokens")),
+        _number(usage.get(f"{written}_tokens")),
         cache_write=_number(inside.get("cache_write_tokens")),
         reasoning=_number(outside.get("reasoning_tokens")),
     )
@@ -36,7 +36,7 @@ def exclusive_usage(
     cache_write: int | None = None,
     reasoning: int | None = None,
 ) -> Usage:
-    """Disjoint buckets from the OpenAI convention, where the prompt includes what was cached.
+    """Return disjoint buckets from the OpenAI convention, where the prompt includes cached tokens.
 
     >>> exclusive_usage(1200, 200, 34, reasoning=5)
     Usage(input=1000, cache_read=200, cache_write=0, output=34, cache_write_1h=None, reasoning=5)

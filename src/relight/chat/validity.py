@@ -1,4 +1,4 @@
-"""What model APIs would refuse in a list of messages, found before it is sent.
+"""Problems for which model APIs refuse a list of messages, found before it is sent.
 
 The rules are the documented ones of OpenAI's chat API and Anthropic's messages API, and one that
 chat templates of local models add: no conversation begins with the assistant.
@@ -15,7 +15,7 @@ Rules = Literal["openai", "anthropic"]
 
 _ROLES = frozenset(("system", "developer", "user", "assistant", "tool"))
 _PARTS = frozenset(("text", "image_url", "input_audio", "file", "refusal"))
-# What only messages in Anthropic's format are made of.
+# Blocks that only messages in Anthropic's format have.
 _BLOCKS = frozenset(
     ("tool_use", "tool_result", "image", "document", "thinking", "redacted_thinking")
 )
@@ -25,10 +25,10 @@ _ID_LIMIT = 40
 
 
 def validate_messages(messages: Iterable[object], *, rules: str = "openai") -> list[str]:
-    """The problems an API would refuse these messages for; none if they are valid.
+    """Return the problems for which an API would refuse these messages; empty if they are valid.
 
-    Under Anthropic's rules messages may be in either format: those in OpenAI's are judged as
-    what `to_anthropic` makes of them.
+    Under Anthropic's rules messages may be in either format: those in OpenAI's are converted by
+    `to_anthropic` first.
 
     >>> validate_messages([{"role": "assistant", "content": "Hi"}])
     ['messages[0]: the assistant speaks first']
@@ -44,7 +44,7 @@ def validate_messages(messages: Iterable[object], *, rules: str = "openai") -> l
 
 
 def check_messages(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The messages given, if they are all objects: what is not cannot be read as any."""
+    """Return the messages; raise if one is not an object."""
     given = list_messages(messages)
     checked = [one for one in given if isinstance(one, Mapping)]
     if len(checked) < len(given):

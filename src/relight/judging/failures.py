@@ -222,7 +222,7 @@ def _read_date(text: str) -> float | None:
 
 
 def _judge_chain(links: Sequence[_Link]) -> tuple[str, str | int | None] | None:
-    """The kind that an error and what it was raised from tell of, and its code; words come last."""
+    """The kind of an error and its causes, and its code; text comes last."""
     for name_link in (_name_fact, _name_words):
         for link in links:
             if name := name_link(link):

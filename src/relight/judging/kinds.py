@@ -1,4 +1,4 @@
-"""What kind of work a session was, from what its tool calls mean."""
+"""The kind of work of a session, by the meaning of its tool calls."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -17,14 +17,14 @@ _Name = TypeVar("_Name", bound=str)
 
 
 class WorkKind(Struct, frozen=True):
-    """The kind of work a session was, in the two views people ask for."""
+    """The kind of work of a session, in the two views of the reports."""
 
     task_type: TaskType
     category: Category
 
 
 class Sides(Struct, frozen=True):
-    """The side that a call takes in each view, None for none, and the kinds of files it names."""
+    """The side of a call in each view, None for no side, and the kinds of files that it names."""
 
     task_type: str | None
     category: str | None
@@ -32,7 +32,7 @@ class Sides(Struct, frozen=True):
 
 
 def classify_session(messages: Iterable[object]) -> WorkKind:
-    """The kind of work that OpenAI chat messages show.
+    """Return the kind of work in OpenAI chat messages.
 
     >>> asked = {"id": "c1", "function": {"name": "Bash", "arguments": '{"command": "pytest -q"}'}}
     >>> classify_session([{"role": "assistant", "tool_calls": [asked]}])
@@ -43,17 +43,17 @@ def classify_session(messages: Iterable[object]) -> WorkKind:
 
 
 def classify_calls(calls: Iterable[tuple[str, object]]) -> WorkKind:
-    """The kind of work that tool calls are, each a tool with its arguments.
+    """Return the kind of work of tool calls, each a tool with its arguments.
 
-    A command is code whatever it does, and so is work on files where commands are run as well and
-    most of the files are source. Calls that take no side (a plan, a thought) are left out.
+    A command is code whatever it does, and so is work on files if commands are run as well and most
+    of the files are source. Calls without a side (a plan, a thought) are left out.
     """
     sides = (take_sides(understand_call(tool, arguments)) for tool, arguments in calls)
     return judge_sides(Counter(sides))
 
 
 def take_sides(call: Understood) -> Sides:
-    """The side that a call takes in each view, and the kinds of files it names."""
+    """Return the side of a call in each view, and the kinds of files that it names."""
     view = read_table().views.get(call.meaning)
     if view is None:
         return Sides("mixed", "general", call.files)
@@ -62,7 +62,7 @@ def take_sides(call: Understood) -> Sides:
 
 
 def judge_sides(counts: Mapping[Sides, int]) -> WorkKind:
-    """The kind of work that so many calls of each side are."""
+    """Return the kind of work of so many calls of each side."""
     types: Counter[str] = Counter()
     categories: Counter[str] = Counter()
     files: Counter[str] = Counter()

@@ -1,8 +1,7 @@
-"""What a call of a tool means: it reads, writes, runs, looks a record up, changes one …
+"""The meaning of a tool call: it reads, writes, runs, looks up a record, changes one …
 
-Every agent has names of its own for the same few things, so a call is understood by the command
-or the arguments it carries first, and by the words in its name after that. The words are in
-`data/taxonomy.toml`.
+Every agent has other names for the same few things, so a call is understood by its command or its
+arguments first, and by the words in its name after that. The words are in `data/taxonomy.toml`.
 """
 
 import re
@@ -24,7 +23,7 @@ Meaning = Literal[_Work, _Record]
 
 
 class MeaningView(Struct, frozen=True, forbid_unknown_fields=True):
-    """The side that a meaning takes in each view of a session; None is no side."""
+    """The side of a meaning in each view of a session; None is no side."""
 
     task_type: Literal["code", "file", "research"] | None = None
     category: Literal["coding", "research", "ops"] | None = None
@@ -43,7 +42,7 @@ class TaxonomyTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Understood(Struct, frozen=True):
-    """A call's meaning, the command line it hands to a shell, and the kinds of files it names."""
+    """A call's meaning, its shell command line, and the kinds of files that it names."""
 
     meaning: Meaning
     command: str | list[str] | None = None
@@ -51,7 +50,7 @@ class Understood(Struct, frozen=True):
 
 
 class _ToolName(Struct, frozen=True):
-    """What the words of a tool's name say."""
+    """The words of a tool's name, by what they mean."""
 
     exact: Meaning | None
     verb: tuple[Meaning, Meaning] | None
@@ -71,14 +70,14 @@ class _Programs(Struct, frozen=True):
 
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SEPARATOR = re.compile(r"[\W_]+")
-_BETWEEN = re.compile(r"__|[.:/]")  # a tool's name and that of what offers it
+_BETWEEN = re.compile(r"__|[.:/]")  # between a tool's name and its server's
 _EXTENSION = re.compile(r"""\.([A-Za-z]\w{0,9})(?::\d+)?['"]*(?=\s|\Z)""")
 _PATCHED = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ b/)(\S+)", re.MULTILINE)
 _LOCAL = re.compile(r"(?:^|//|@)(?:localhost|127\.|0\.0\.0\.0|\[::1\])")
 _IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-place")
 _FOUND_DONE = re.compile(r"-(?:delete|exec(?:dir)?|ok(?:dir)?|fprint0?|fls)\Z")
 _QUESTION = re.compile(r"\s*(?:select|explain|describe|show|with|pragma)\b", re.IGNORECASE)
-# Words of a name, what they mean when done to files, and to records.
+# Words of a name, their meaning for files, and for records.
 _VERBS: tuple[tuple[str, Meaning, Meaning], ...] = (
     ("plans", "plan", "plan"),
     ("looks", "read", "lookup"),
@@ -95,19 +94,19 @@ _NOUNS: tuple[tuple[str, Meaning], ...] = (
 )
 
 
-def tell_meaning(tool: str, arguments: object = None) -> Meaning:
-    """What a call of a tool means; `other` if nothing about it is understood.
+def find_meaning(tool: str, arguments: object = None) -> Meaning:
+    """Return the meaning of a tool call; `other` if it is not understood.
 
-    >>> tell_meaning("exec_command", {"cmd": "sed -i s/a/b/ app.py"})
+    >>> find_meaning("exec_command", {"cmd": "sed -i s/a/b/ app.py"})
     'write'
-    >>> tell_meaning("mcp__shop__get_order_details", {"order_id": "#W1"})
+    >>> find_meaning("mcp__shop__get_order_details", {"order_id": "#W1"})
     'lookup'
     """
     return understand_call(tool, arguments).meaning
 
 
 def understand_call(tool: str, arguments: object) -> Understood:
-    """A call's meaning with what it was read from; arguments are an object or its JSON."""
+    """Return a call's meaning with its sources; arguments are an object or its JSON."""
     name = _split_name(tool)
     given = arguments if type(arguments) is dict else read_arguments(arguments) or {}
     fields = {_plain_name(key): value for key, value in given.items()}
@@ -125,7 +124,7 @@ def understand_call(tool: str, arguments: object) -> Understood:
 
 
 def changes_nothing(call: Understood) -> bool:
-    """Whether a call leaves the files it is about as they were: it reads, looks up or plans.
+    """True if a call leaves the files that it is about unchanged: it reads, looks up or plans.
 
     >>> changes_nothing(understand_call("Bash", {"command": "git status && cat app.py | head"}))
     True
@@ -210,7 +209,7 @@ def _find_command(
         if isinstance(value, list) and value:
             if isinstance(value[0], str):
                 return [str(word) for word in value]
-            # Terminus types: a list of keystrokes, each with how long to wait for its output
+            # terminus: a list of keystrokes, each with the time to wait for its output
             typed = (one for one in value if isinstance(one, Mapping))
             return "\n".join(str(one.get("keystrokes") or one.get("command")) for one in typed)
     return None
@@ -222,7 +221,7 @@ def _judge_command(command: str | list[str]) -> Meaning:
 
 
 def _judge_stage(stage: Stage) -> Meaning | None:
-    """What one program of a line does; one that is not known runs something."""
+    """The meaning of one program of a line; an unknown program runs something."""
     programs, program = _read_programs(), stage.program
     pair = f"{program} {stage.action}"
     meaning = programs.meanings.get(pair) or programs.meanings.get(program) or "run"
@@ -239,7 +238,7 @@ def _judge_stage(stage: Stage) -> Meaning | None:
 
 
 def _keeps_files(stage: Stage) -> bool:
-    """Whether one program of a line leaves files alone; one that is not known may not."""
+    """True if one program of a line leaves files unchanged; an unknown program may not."""
     keeping = _read_programs().keeping
     if stage.program in keeping or f"{stage.program} {stage.action}" in keeping:
         return not stage.hides_output
@@ -248,7 +247,7 @@ def _keeps_files(stage: Stage) -> bool:
 
 
 def _find_files(arguments: object, fields: Mapping[str, Any]) -> frozenset[str]:
-    """Whether the files a call names are source, documents, both or neither."""
+    """The kinds of files that a call names: source, documents, both or neither."""
     rules = read_table()
     texts: list[str] = []
     for name, value in fields.items() if fields else [("input", arguments)]:
@@ -274,6 +273,6 @@ def _read_programs() -> _Programs:
 
 @cache
 def read_table() -> TaxonomyTable:
-    """The words and weights of `taxonomy.toml`, read at the first use."""
+    """Return the words and weights of `taxonomy.toml`, read at the first use."""
     text = read_data("taxonomy.toml")
     return msgspec.convert(tomllib.loads(text), TaxonomyTable)

@@ -1,4 +1,4 @@
-"""What came of a session or a run, judged by evidence; unknown is a proper answer."""
+"""The outcome of a session or a run, by evidence; unknown is a valid outcome."""
 
 from msgspec import Struct
 
@@ -8,20 +8,20 @@ from relight.model import Ending, Outcome, OutcomeName
 SILENT = "[SILENT]"
 SCRIPT_FAILED = "[SCRIPT_FAILED]"
 ONGOING = ("claimed", "running")
-# kinds of a call's failure that are a person's doing
+# failure kinds of calls that a person stopped
 STOPPED = ("interrupted", "rejected")
 TESTS_FAILED = "the last test run failed"
 
 
 class OutcomeEvidence(Struct, frozen=True, kw_only=True):
-    """All that the record holds on how a session or run went."""
+    """Everything in the record about how a session or run went."""
 
     label: OutcomeName | None = None
     label_why: str | None = None
     is_run: bool = False
     ledger_status: str | None = None
     ledger_error: str | None = None
-    told: OutcomeName | None = None
+    source_outcome: OutcomeName | None = None
     script_error: str | None = None
     has_session: bool = True
     ending: Ending | None = None
@@ -36,11 +36,11 @@ class OutcomeEvidence(Struct, frozen=True, kw_only=True):
 
 
 def judge_outcome(seen: OutcomeEvidence) -> Outcome:
-    """The outcome that the strongest evidence gives, and all the evidence there is.
+    """Return the outcome of the strongest evidence, and all the evidence.
 
-    A person's word wins; then a scheduler's ledger when it tells of a failure, a failed script,
-    what the answer admits; then how the session ended. That an agent ended with an answer alone
-    proves nothing, and neither does a scheduler's "completed" when the script failed.
+    A label by a person wins; then a failure in a scheduler's ledger, a failed script, an admission
+    in the answer; then how the session ended. An answer at the end alone proves nothing, and
+    neither does a scheduler's "completed" if the script failed.
 
     >>> judge_outcome(OutcomeEvidence(ending="prompt")).outcome
     'failure'
@@ -57,8 +57,8 @@ def _find_words(seen: OutcomeEvidence) -> list[tuple[OutcomeName, str]]:
     if seen.label:
         why = f": {seen.label_why}" if seen.label_why else ""
         found.append((seen.label, f"a person said {seen.label}{why}"))
-    if seen.told:
-        found.append((seen.told, f"the source says {seen.told}"))
+    if seen.source_outcome:
+        found.append((seen.source_outcome, f"the source says {seen.source_outcome}"))
     return found
 
 
@@ -76,22 +76,22 @@ def _find_failures(seen: OutcomeEvidence) -> list[tuple[OutcomeName, str]]:
 
 
 def _find_bad_ends(seen: OutcomeEvidence) -> list[str]:
-    """What it ended in that is no good end, once it has ended."""
+    """The bad endings of a session that has ended."""
     reasons = []
     if seen.api_failure and seen.ending in ("api_error", "prompt", "result"):
         reasons.append(f"the last model call failed: {seen.api_failure} ({seen.api_failure_text})")
     if _is_given_up(seen):
-        reasons.append(_tell_last_call(seen))
+        reasons.append(_describe_last_call(seen))
     if seen.ending == "prompt" or _is_given_up(seen):
         reasons.append("no answer after the last user message")
-    # to a job that was there to run the tests and tell, red ones are no failure of its own
+    # a job that runs the tests and reports them has not failed if they are red
     if seen.last_tests == "failed" and seen.ledger_status != "completed":
         reasons.append(TESTS_FAILED)
     return reasons
 
 
 def _is_given_up(seen: OutcomeEvidence) -> bool:
-    """Whether nothing came after a call that failed."""
+    """True if nothing follows a call that failed."""
     is_end = seen.ending in ("call", "result") and seen.last_call_label == "error"
     return is_end and seen.last_call_kind not in STOPPED
 
@@ -101,12 +101,12 @@ def _is_interrupted(seen: OutcomeEvidence) -> bool:
     return is_stopped or seen.ending == "interrupted"
 
 
-def _tell_last_call(seen: OutcomeEvidence) -> str:
+def _describe_last_call(seen: OutcomeEvidence) -> str:
     return f"the last call failed: {seen.last_call_tool}, {seen.last_call_reason}"
 
 
 def _find_admissions(seen: OutcomeEvidence) -> list[str]:
-    """What a scheduled run's own answer says against it: nobody was there to read it."""
+    """The failures that the answer of a scheduled run admits, with no person there to read it."""
     answer = seen.answer or ""
     if SCRIPT_FAILED in answer:
         return [f"the answer says {SCRIPT_FAILED}"]
@@ -127,7 +127,7 @@ def _find_successes(seen: OutcomeEvidence) -> list[tuple[OutcomeName, str]]:
 
 
 def _find_hints(seen: OutcomeEvidence) -> list[str]:
-    """What is worth knowing, but decides nothing."""
+    """Facts that are worth knowing but decide nothing."""
     hints = []
     if seen.is_run and not seen.has_session:
         hints.append("the run left no session")
@@ -142,7 +142,7 @@ def _find_hints(seen: OutcomeEvidence) -> list[str]:
     elif seen.ending == "answer":
         hints.append("it ended with an answer")
     if seen.last_call_label == "error" and not _is_given_up(seen):
-        hints.append(_tell_last_call(seen))
+        hints.append(_describe_last_call(seen))
     if seen.last_tests == "failed" and seen.ledger_status == "completed":
         hints.append(TESTS_FAILED)
     return hints

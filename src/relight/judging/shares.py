@@ -1,9 +1,9 @@
-"""Which skills a session used from when to when, and each one's share of what it spent.
+"""The skills that a session used, when, and the share of the session's spending of each.
 
-Where the log says which model calls were spent on which skill, that holds. Else a skill has the
-calls from its coming in to the next one's; skills that came in at one moment share alike. What lies
-before the first, or at no known time, is spread in proportion, so that the shares add up to exactly
-what the session spent.
+If the log says which model calls were spent on which skill, that holds. Otherwise a skill has the
+calls from its entry to the entry of the next one; skills that entered at one moment share alike.
+Spending before the first entry, or at an unknown time, is spread in proportion, so that the shares
+add up to exactly what the session spent.
 """
 
 from bisect import bisect_left
@@ -16,14 +16,14 @@ Amounts = tuple[int | None, ...]
 """What was spent, figure by figure in an order of the caller's; None is unknown."""
 
 Use = tuple[str, str | None]
-"""A skill's name, and how it came in."""
+"""A skill's name, and how it entered."""
 
 Groups = Mapping[tuple[int, ...], Sequence[int]]
-"""Places in the list of what was spent, by the uses that these are charged to; () is all uses."""
+"""Indexes into `spent` by the uses that they are charged to; () is all uses."""
 
 
 class Entered(Struct, frozen=True, kw_only=True):
-    """A skill coming into a session or one of its sub-agents."""
+    """The entry of a skill into a session or one of its sub-agents."""
 
     session: int
     name: str
@@ -33,10 +33,10 @@ class Entered(Struct, frozen=True, kw_only=True):
 
 
 class SpentItem(Struct, frozen=True, kw_only=True):
-    """Something to be charged: a model call, or a tool call, which has no `turns`.
+    """Something to charge: a model call, or a tool call, which has no `turns`.
 
-    `skill` is the one that the log itself charges. Of a lump, told only by a running total, nobody
-    knows when it was spent.
+    `skill` is the one that the log itself charges. A lump is known only from a running total, and
+    the time when it was spent is unknown.
     """
 
     session: int
@@ -48,9 +48,9 @@ class SpentItem(Struct, frozen=True, kw_only=True):
 
 
 class Charge(Struct, frozen=True, kw_only=True):
-    """What one skill is charged with; `weight` is its part of the session's model calls.
+    """The charge of one skill; `weight` is its part of the session's model calls.
 
-    `own` are the places in the list of what was spent that it, or it among few, is charged with.
+    `own` are the indexes into `spent` charged to this skill alone or to a small group with it.
     """
 
     name: str
@@ -73,10 +73,10 @@ def charge_skills(
     started_at: int | None = None,
     ended_at: int | None = None,
 ) -> list[Charge]:
-    """Charge all that a session and its sub-agents spent to the skills that they used.
+    """Return the charges of all that a session and its sub-agents spent, by skill.
 
-    `parents` gives each session's parent up to the `root`, whose time it is that passes: a
-    sub-agent works under its parent's skill until it loads one of its own.
+    `parents` gives each session's parent up to the `root`, whose duration is shared: a sub-agent
+    works under its parent's skill until it loads another.
     """
     uses = _list_uses(entries, spent)
     if not uses:
@@ -108,9 +108,9 @@ def charge_skills(
 
 
 def apportion(total: int, ideals: Sequence[Fraction]) -> list[int]:
-    """Whole numbers that add up to `total`, each the ideal one rounded down or up.
+    """Return whole numbers that add up to `total`, each the ideal one rounded down or up.
 
-    What rounding down leaves over goes to the largest remainders, the first of equals first.
+    The rest after rounding down goes to the largest remainders, the first of equals first.
 
     >>> apportion(10, [Fraction(10, 3)] * 3)
     [4, 3, 3]
@@ -123,14 +123,14 @@ def apportion(total: int, ideals: Sequence[Fraction]) -> list[int]:
 
 
 class _Timeline(Struct, frozen=True):
-    """The moments at which skills came into one session, and those that came in at each."""
+    """The moments at which skills entered one session, and the skills that entered at each."""
 
     times: list[int]
     owners: list[tuple[int, ...]]
 
 
 def _list_uses(entries: Sequence[Entered], spent: Sequence[SpentItem]) -> list[Use]:
-    """Every use in the order of coming in; a skill that only the log names came in unseen."""
+    """Every use in order of entry; a skill that only the log names has an unknown entry."""
     found = sorted(
         (one.at is not None, one.at or 0, one.name, one.entry or "", one.entry) for one in entries
     )
@@ -145,7 +145,7 @@ def _list_uses(entries: Sequence[Entered], spent: Sequence[SpentItem]) -> list[U
 def _draw_timelines(entries: Sequence[Entered], uses: Sequence[Use]) -> dict[int, _Timeline]:
     moments: dict[int, dict[int, set[int]]] = {}
     for one in entries:
-        # what came in at no known time was there from the start
+        # a skill with an unknown entry was there from the start
         at = one.at if one.at is not None else -1
         number = uses.index((one.name, one.entry))
         moments.setdefault(one.session, {}).setdefault(at, set()).add(number)
@@ -169,7 +169,7 @@ def _find_groups(
             owners = tuple(n for n, use in enumerate(uses) if use[0] == one.skill)
         elif one.at is not None and not one.is_lump:
             found = _find_owners(timelines, parents, one.session, one.at)
-            # a skill that the log does name has no turns but those it is named with
+            # a skill that the log names has only the turns it is named with
             owners = tuple(n for n in found if uses[n][0] not in named)
         groups.setdefault(owners, []).append(place)
     return groups
@@ -181,7 +181,7 @@ def _find_owners(
     session: int | None,
     at: int,
 ) -> tuple[int, ...]:
-    """The skills at work when something was spent: the call that loads one is not yet its own."""
+    """The skills at work at a moment; the call that loads a skill is not yet part of it."""
     while session is not None:
         if timeline := timelines.get(session):
             place = bisect_left(timeline.times, at) - 1
@@ -197,9 +197,9 @@ def _weigh(
     spent: Sequence[SpentItem],
     last: tuple[int, ...],
 ) -> list[Fraction]:
-    """Each use's part of the model calls; where only lumps are known, of the moments of work.
+    """Each use's part of the model calls; if only lumps are known, of the moments of work.
 
-    An agent that logs no single calls still tells when it called its tools, and when it ended.
+    An agent that logs no single calls still records when it called its tools, and when it ended.
     """
     calls = _collect(number, {o: sum(spent[p].turns for p in ps) for o, ps in groups.items()})
     if not sum(calls):
@@ -223,7 +223,7 @@ def _collect(number: int, parts: Mapping[tuple[int, ...], int]) -> list[Fraction
 
 
 def _add(amounts: Sequence[Amounts]) -> Amounts:
-    """Sums that leave unknown figures out, and are unknown themselves where none is known."""
+    """Sums of the known figures; None where no figure is known."""
     return tuple(
         sum(known) if (known := [value for value in column if value is not None]) else None
         for column in zip(*amounts, strict=True)
@@ -233,7 +233,7 @@ def _add(amounts: Sequence[Amounts]) -> Amounts:
 def _share_amounts(
     groups: Groups, spent: Sequence[SpentItem], weights: Sequence[Fraction]
 ) -> list[list[int | None]]:
-    """Each figure's shares, use by use."""
+    """The shares of each figure, by use."""
     parts = {
         owners: _add([spent[place].amounts for place in places])
         for owners, places in groups.items()
@@ -265,7 +265,7 @@ def _share_time(
     started_at: int | None,
     ended_at: int | None,
 ) -> list[int | None]:
-    """The session's time: from one skill's coming in to the next, where all came into the root."""
+    """The session's time from one skill's entry to the next, if all entered the root."""
     if started_at is None or ended_at is None:
         return [None] * len(uses)
     total = max(ended_at - started_at, 0)
@@ -279,12 +279,12 @@ def _share_time(
 
 
 def _find_version(entries: Sequence[Entered], use: Use) -> str | None:
-    told = [
+    known = [
         (one.at or 0, one.version)
         for one in entries
         if (one.name, one.entry) == use and one.version is not None
     ]
-    return max(told)[1] if told else None
+    return max(known)[1] if known else None
 
 
 def _first_moment(

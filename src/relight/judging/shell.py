@@ -1,9 +1,9 @@
-"""Shell command lines, read stage by stage.
+"""Shell command lines, split into stages.
 
-What a command's output and exit code mean depends on which program spoke last, so a line is
-taken apart the way a shell does it: here-document bodies dropped, quotes respected, wrappers
-such as `bash -lc`, `sudo` and `timeout` looked through. Half a line is read as far as it goes;
-nothing here raises.
+The meaning of a command's output and exit code depends on the program that wrote last, so a line
+is split the way a shell does it: here-document bodies dropped, quotes respected, wrappers such as
+`bash -lc`, `sudo` and `timeout` removed. An incomplete line is read as far as it goes; nothing
+here raises.
 """
 
 import re
@@ -21,7 +21,7 @@ class Stage(Struct, frozen=True):
     """One program of a command line, and what joins it to the next one.
 
     `words` begins with the program as written; redirections are left out of it. `action` is the
-    first of them after the program that is no option: `grep` in `git -P grep x`.
+    first word after the program that is not an option: `grep` in `git -P grep x`.
     """
 
     program: str
@@ -34,7 +34,7 @@ class Stage(Struct, frozen=True):
     hides_errors: bool = False
 
 
-# Nothing taken is given back: a line of ten thousand quotes must not be tried in every division.
+# No backtracking: a line of ten thousand quotes must not be tried in every division.
 _INNERMOST = r"(?>(?:[^()]++|\([^()]*+\))*)"
 _INNER = rf"(?>(?:[^()]++|\({_INNERMOST}\))*)"
 _SUBSTITUTION = rf"\$\((?>(?:[^()]++|\({_INNER}\))*)\)"
@@ -62,7 +62,7 @@ _CLOSERS = frozenset(("done", "fi", "esac", "}"))
 _SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh", "fish", "ash", "su"))
 _BUILTINS = frozenset(("test", "open", "edit", "create", "set", "source", "type", "exit"))
 _NESTING_LIMIT = 5
-_WRAPPING_LIMIT = 20  # each is a look at all the words that are left
+_WRAPPING_LIMIT = 20  # each one scans all remaining words
 
 _PLAIN_WRAPPERS = (
     *("nohup", "setsid", "unbuffer", "command", "builtin", "xvfb-run", "catchsegv", "caffeinate"),
@@ -71,7 +71,7 @@ _PLAIN_WRAPPERS = (
     *(f"{name} exec" for name in ("bundle", "npm", "pnpm", "yarn")),
     *(f"{name} dlx" for name in ("pnpm", "yarn")),
 )
-# Programs that run another: the options that take a value, and how many words of its own follow.
+# Programs that run another: the options that take a value, and the number of arguments.
 _WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
     "sudo": (frozenset(["-u", "-g", "-h", "-p", "-C", "-U", "-r", "-t"]), 0),
     "doas": (frozenset(("-u",)), 0),
@@ -96,7 +96,7 @@ _WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
 
 
 def split_stages(command: str | Sequence[str]) -> tuple[Stage, ...]:
-    """Every program a command line runs, in order, wrappers looked through.
+    """Return every program that a command line runs, in order, without wrappers.
 
     >>> [(s.program, s.joint) for s in split_stages("cd x && timeout 9 grep -r 'a|b' . | head")]
     [('cd', '&&'), ('grep', '|'), ('head', '')]
@@ -106,14 +106,14 @@ def split_stages(command: str | Sequence[str]) -> tuple[Stage, ...]:
     return tuple(_unwrap(Stage("", tuple(map(str, command)))))
 
 
-# one call is looked at by several, one after the other
+# several rules read the same command in a row
 @lru_cache(maxsize=16)
 def _split_line(command: str) -> tuple[Stage, ...]:
     return tuple(_split(command, 0))
 
 
 def find_deciders(stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """The stages whose exit code can be the exit code of the whole line.
+    """Return the stages whose exit code can be the exit code of the whole line.
 
     >>> [s.program for s in find_deciders(split_stages("make; cd x && pytest | tail"))]
     ['cd', 'tail']
@@ -122,7 +122,7 @@ def find_deciders(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     is_strict = any(word[0] == "-" and "e" in word for word in options if word)
     sees_pipes = "pipefail" in options
     deciders: list[Stage] = []
-    leaving: list[Stage] = []  # what stands before `|| exit` may end the line as well
+    leaving: list[Stage] = []  # stages before `|| exit` may end the line as well
     before = ""
     for stage in stages:
         if before == "||" and stage.program in ("exit", "return"):
@@ -183,7 +183,7 @@ def _add_stage(
     stages: list[Stage], words: list[str], outputs: dict[str, str], joint: Joint, depth: int
 ) -> None:
     if words[0] in _CLOSERS:
-        if stages:  # what follows a loop joins its last stage
+        if stages:  # the joint after a loop belongs to its last stage
             stages[-1] = replace(stages[-1], joint=joint)
         return
     if words[0] in _OPENERS:
@@ -224,7 +224,7 @@ def _skip_bodies(text: str, position: int, marks: list[str]) -> int:
 
 
 def _unwrap(stage: Stage, depth: int = 0) -> Iterable[Stage]:
-    """What runs in a stage whose words are all that is known of it."""
+    """The programs that run in a stage of which only the words are known."""
     words, wrappers = stage.words, stage.wrappers
     if words and "=" in words[0]:
         words = words[_count_first(words, _ASSIGNMENT.match) :]
@@ -246,7 +246,7 @@ def _unwrap(stage: Stage, depth: int = 0) -> Iterable[Stage]:
         return ()
     name = words[0].rpartition("/")[2] or words[0]
     if name in _BUILTINS and not words[0].startswith(("/bin/", "/usr/bin/")):
-        name = words[0]  # `bin/test` is some project's own
+        name = words[0]  # `bin/test` is a script of the project
     script = _find_script(name, words) if depth < _NESTING_LIMIT else None
     if script is not None:
         inside = list(_split(script, depth + 1))
@@ -265,7 +265,7 @@ def _unwrap(stage: Stage, depth: int = 0) -> Iterable[Stage]:
 
 
 def _count_first(words: Sequence[str], is_such: Callable[[str], object]) -> int:
-    """How many words there are before the first that is not such a one."""
+    """The number of words before the first that does not fit."""
     return next((at for at, word in enumerate(words) if not is_such(word)), len(words))
 
 

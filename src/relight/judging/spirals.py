@@ -1,4 +1,4 @@
-"""Spirals: the same failing call again and again, or one tool failing again and again."""
+"""Spirals: the same failing call repeated, or repeated failures of one tool."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -10,10 +10,10 @@ _TOOL_MINIMUM = 5
 
 
 class JudgedCall(Struct, frozen=True):
-    """What a spiral is made of: a tool call with its verdict, and its turn's tokens and cost.
+    """A tool call with its verdict, and its turn's tokens and cost.
 
-    `is_harmless`: it only looked around. `is_share`: the turn is not known by itself, and these
-    are the call's part of what is.
+    `is_harmless`: it only looked around. `is_share`: the turn itself is unknown, and these figures
+    are the call's part of the known total.
     """
 
     tool: str
@@ -27,11 +27,11 @@ class JudgedCall(Struct, frozen=True):
 
 
 class Spiral(Struct, frozen=True):
-    """A run of failing calls of one tool, and what the turns that made them burnt.
+    """A run of failing calls of one tool, and the cost of their turns.
 
-    `first` and `last` are positions in the sequence of calls. Tokens and cost are the sums of
-    what is known, None if nothing is; `unknown_turns` says how many turns had no known cost,
-    `is_estimated` that shares are among the sums.
+    `first` and `last` are positions in the sequence of calls. Tokens and cost are sums of the known
+    figures, None if there are none; `unknown_turns` counts turns without a known cost,
+    `is_estimated` says that shares are among the sums.
     """
 
     tool: str
@@ -46,12 +46,12 @@ class Spiral(Struct, frozen=True):
 
 
 def find_spirals(calls: Sequence[JudgedCall]) -> list[Spiral]:
-    """The spirals in a session's calls, in the order they began; no call is in two of them.
+    """Return the spirals in a session's calls, in order of their start; no call is in two.
 
     A tool's calls are followed past the calls of other tools, since agents read and look around
-    between two equal failures; equal ones also past those of the same tool that did no more than
-    that, since to many agents the shell is the only tool. Else a call that did not fail ends a
-    run; one without a verdict neither ends it nor counts.
+    between two equal failures; equal ones also past harmless calls of the same tool, since to many
+    agents the shell is the only tool. Any other call that did not fail ends a run; a call without a
+    verdict neither ends it nor counts.
     """
     identical = [run for run in _split_equal(calls) if len(run) >= _IDENTICAL_MINIMUM]
     spirals = [_make_spiral(calls, run, kind="identical") for run in identical]
@@ -64,7 +64,7 @@ def find_spirals(calls: Sequence[JudgedCall]) -> list[Spiral]:
 
 
 def _split_equal(calls: Sequence[JudgedCall]) -> Iterable[list[int]]:
-    """Positions of equal failing calls, with nothing done in between by their tool."""
+    """The positions of equal failing calls, with no other work by their tool in between."""
     open_runs: dict[str, dict[str, list[int]]] = {}
     for position, call in enumerate(calls):
         runs = open_runs.setdefault(call.tool, {})
@@ -94,7 +94,7 @@ def _make_spiral(
     turns: dict[object, JudgedCall] = {}
     for position in positions:
         call = calls[position]
-        # calls made side by side share their turn, which is paid for once
+        # parallel calls share their turn, which is paid for once
         is_alone = call.turn is None or call.is_share
         turns.setdefault(("alone", position) if is_alone else call.turn, call)
     tokens = [call.tokens for call in turns.values() if call.tokens is not None]

@@ -1,8 +1,8 @@
 """Intervals and tests of ratios by resampling whole sessions.
 
-Calls of one session fail together: on real sessions a test that took calls for independent
+Calls of one session fail together: on real sessions a test that treated calls as independent
 found a difference where there was none in 8 to 56 % of trials at a nominal 5 %. With hundreds of
-sessions in each arm nothing is drawn: what drawing would come to is computed.
+sessions in each arm the limit of resampling is computed instead of drawn.
 """
 
 import math
@@ -18,18 +18,18 @@ from msgspec import Struct
 from relight.stats.beta import student_cdf, student_quantile
 from relight.stats.rates import Estimate, check_positive, check_share
 
-# sessions in an arm from which on the ratio's own spread tells as much as drawing them again
+# sessions in an arm from which on the spread of the ratio is as good as resampling
 MANY = 400
-LARGEST_SHARE = 0.1  # of the spread that a single one of them may make
+LARGEST_SHARE = 0.1  # of the spread that a single session may make
 
-# a session above and below the line, and the products that the spread is made of
+# a session above and below the line, and the products that make the spread
 _Squared = tuple[float, float, float, float, float]
 
 
 class Parting(Struct, frozen=True):
-    """How far two arms are apart, and how often chance alone parts them as far.
+    """The difference of two arms, and how often chance alone makes it as large.
 
-    Both are of one test: zero is outside of the interval where the p-value says so.
+    Both come from one test: zero is outside the interval if the p-value says so.
     """
 
     difference: Estimate
@@ -43,11 +43,11 @@ def cluster_bootstrap(
     samples: int = 2000,
     confidence: float = 0.95,
 ) -> Estimate | None:
-    """A ratio of sums (errors per call, cost per success) over sessions, with its interval.
+    """Return a ratio of sums (errors per call, cost per success) over sessions, with its interval.
 
-    `clusters` has one (numerator, denominator) a session. None if the denominators add up to
-    nothing. A bound is None where the data cannot carry it: one session, sessions that all agree,
-    or too many resamples without a denominator.
+    `clusters` has one (numerator, denominator) for each session. None if the denominators add up to
+    nothing. A bound is None if the data cannot carry it: one session, sessions that all agree, or
+    too many resamples without a denominator.
 
     >>> estimate = cluster_bootstrap([(1, 10), (0, 5), (4, 9), (0, 12), (2, 8)], seed=1)
     >>> round(estimate.value, 3), round(estimate.low, 3), round(estimate.high, 3)
@@ -78,13 +78,13 @@ def part_arms(
     samples: int = 2000,
     confidence: float = 0.95,
 ) -> Parting | None:
-    """How much higher the ratio of sums is in `b` than in `a`, told by dealing the sessions anew.
+    """Return how much higher the ratio of sums is in `b` than in `a`, by permuting the sessions.
 
-    Sessions are assigned at random, so this is the trial itself repeated: it keeps its 5 % with
-    few sessions, skewed figures and arms of 1 to 4, where Welch gives 10 % and the bootstrap 13.
-    Deals are compared by their difference in standard errors, so that the interval also holds
-    where one arm spreads more than the other. Figures of a session without a denominator are
-    (figure, 1). None if an arm has no ratio; a bound is None where there are too few deals.
+    Sessions are assigned at random, so this repeats the trial itself: it keeps its 5 % with few
+    sessions, skewed figures and arms of 1 to 4, where Welch gives 10 % and the bootstrap 13.
+    Deals are compared by their difference in standard errors, so that the interval also holds if
+    one arm spreads more than the other. Figures of a session without a denominator are
+    (figure, 1). None if an arm has no ratio; a bound is None if there are too few deals.
 
     >>> cold, warm = [(3, 9), (4, 10), (1, 6), (5, 11)] * 3, [(0, 8), (1, 9), (0, 7), (2, 12)] * 3
     >>> found = part_arms(cold, warm, seed=1)
@@ -116,12 +116,12 @@ def part_pairs(
     samples: int = 4000,
     confidence: float = 0.95,
 ) -> Parting | None:
-    """How far arms are apart in which the same tasks were run, told by flipping signs.
+    """Return the difference of arms that ran the same tasks, by flipping signs.
 
-    `clusters` has one (sum of differences, pairs) a task: if the arms were the same, each task's
-    differences could as well have the other sign. With few tasks all signs are tried. None if no
-    task differs at all: then there is nothing to measure by. With fewer than six tasks there are
-    no bounds: even a clean sweep of five may be chance.
+    `clusters` has one (sum of differences, pairs) for each task: if the arms were the same, each
+    task's differences could as well have the other sign. With few tasks all signs are tried. None
+    if no task differs at all: then there is nothing to measure by. With fewer than six tasks there
+    are no bounds: even a clean sweep of five may be chance.
 
     >>> part_pairs([(1, 1), (1, 1), (1, 1), (0, 1), (1, 1)], seed=1).p_value
     0.125
@@ -146,7 +146,7 @@ def part_pairs(
 
 
 def _drop_empty(clusters: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The sessions that say something: those without a call and an error only look like data."""
+    """The sessions with data: a session without a call or an error only looks like data."""
     return [cluster for cluster in clusters if any(cluster)]
 
 
@@ -171,7 +171,7 @@ def _agree(clusters: Sequence[tuple[float, float]]) -> bool:
 
 
 def _is_plenty(arm: Sequence[tuple[float, float]]) -> bool:
-    """Whether so many sessions speak that none of them decides, above or below the line."""
+    """True if there are so many sessions that none of them decides, above or below the line."""
     if len(arm) < MANY:
         return False
     total = math.fsum(below for _, below in arm)
@@ -190,10 +190,9 @@ def _deal(
     rng: random.Random,
     samples: int,
 ) -> Iterator[tuple[float, float] | None]:
-    """How far deals part the arms, with the variance of that: first what happened, then others.
+    """The differences of deals with their variances: first the real deal, then others.
 
-    All there are where they are no more than `samples`. One that leaves an arm without a ratio is
-    None.
+    All deals if there are at most `samples`. A deal that leaves an arm without a ratio is None.
     """
     everyone = [_square(*one) for one in (*few, *many)]
     totals = list(map(sum, zip(*everyone, strict=True)))
@@ -216,20 +215,20 @@ def _square(above: float, below: float) -> _Squared:
 
 
 def _weigh(sums: Sequence[float], count: int) -> tuple[float, float]:
-    """The ratio of so many sessions, and its variance as the delta method gives it."""
+    """The ratio of these sessions, and its variance by the delta method."""
     above, below, squares, mixed, below_squares = sums
     ratio = above / below
     spread = squares - 2 * ratio * mixed + ratio * ratio * below_squares
-    if count < 2 or spread <= 1e-12 * squares:  # rounding leaves something of equal figures
+    if count < 2 or spread <= 1e-12 * squares:  # rounding leaves a rest of equal figures
         return ratio, 0.0
     return ratio, spread * count / (count - 1) / below**2
 
 
 def _judge(parted: Sequence[tuple[float, float] | None], *, confidence: float) -> Parting | None:
-    """What happened, which is the first, among all that could have.
+    """The real deal, which is the first, among all possible ones.
 
-    On either side so many may lie as far out as the p-value takes for chance: the interval ends
-    as many standard errors away as the last of them. One that is None might lie on both sides.
+    On either side as many deals may lie as far out as the p-value counts as chance: the interval
+    ends as many standard errors away as the last of them. A None might lie on both sides.
     """
     if parted[0] is None:
         return None
@@ -259,7 +258,7 @@ def _standardize(difference: float, variance: float) -> float:
 def _compute(
     value: float, arms: Sequence[Sequence[tuple[float, float]]], *, confidence: float
 ) -> Parting:
-    """What drawing comes to with many sessions; the p-value is of a value of zero."""
+    """The limit of resampling with many sessions; the p-value is of a value of zero."""
     sums = [map(sum, zip(*(_square(*one) for one in arm), strict=True)) for arm in arms]
     weighed = [_weigh(list(one), len(arm)) for one, arm in zip(sums, arms, strict=True)]
     error = math.sqrt(math.fsum(variance for _, variance in weighed))
@@ -275,7 +274,7 @@ def _bound(
     """The percentiles of the replicates, widened for few sessions.
 
     Plain percentiles are too narrow by sqrt((n − 1) / n) and by the step from normal to Student;
-    Hesterberg's remedy is to read them further out by as much. A replicate that could not be
+    Hesterberg's correction reads them further out by as much. A replicate that could not be
     computed might lie anywhere, so it counts against both ends.
     """
     widened = student_quantile((1 + confidence) / 2, sessions - 1)

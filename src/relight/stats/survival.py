@@ -1,4 +1,4 @@
-"""Time until something first happened, when some sessions ended before it did.
+"""Time until an event, when some sessions ended before it happened.
 
 Leaving those sessions out, or taking their end for the event, makes an arm in which nothing
 ever works look fast. They are censored instead: known to have lasted at least so long.
@@ -26,10 +26,10 @@ class SurvivalStep(Struct, frozen=True):
 
 
 def kaplan_meier(times: Sequence[tuple[float, bool]]) -> list[SurvivalStep]:
-    """The share of sessions still without the event, as steps down at each time of an event.
+    """Return the share of sessions still without the event, as steps down at each event time.
 
-    `times` has one (time, happened) a session; one that ended without the event has `happened`
-    false and leaves those at risk after its time.
+    `times` has one (time, happened) for each session. A session that ended without the event has
+    `happened` false and is not at risk after its time.
 
     >>> [(step.time, step.survival) for step in kaplan_meier([(1, True), (2, False), (3, True)])]
     [(1, 0.6666666666666667), (3, 0.0)]
@@ -52,7 +52,7 @@ def kaplan_meier(times: Sequence[tuple[float, bool]]) -> list[SurvivalStep]:
 def restricted_mean(
     times: Sequence[tuple[float, bool]], horizon: float, *, confidence: float = 0.95
 ) -> Estimate | None:
-    """The mean time until the event, counting no session beyond `horizon`, with its interval.
+    """Return the mean time until the event, cut at `horizon`, with its interval.
 
     None if no session was watched as long as the horizon while some still waited: the rest of
     the curve would be invented. Without censoring it is the plain mean of the times cut at the
@@ -79,7 +79,7 @@ def restricted_mean_difference(
     *,
     confidence: float = 0.95,
 ) -> Estimate | None:
-    """How much longer the restricted mean is in `b` than in `a`, with its interval.
+    """Return how much longer the restricted mean is in `b` than in `a`, with its interval.
 
     >>> slow, fast = [(4, True), (5, True), (6, False)] * 4, [(1, True), (2, True), (3, True)] * 4
     >>> difference = restricted_mean_difference(slow, fast, 6)

@@ -1,4 +1,4 @@
-"""Does arm `b` differ from arm `a`? Tests, intervals and the sessions they need.
+"""The difference between arm `b` and arm `a`: tests, intervals and sample sizes.
 
 Every difference is `b` minus `a`. The unit is the session or run, never the single call:
 calls of one session fail together.
@@ -21,12 +21,12 @@ from relight.stats.rates import (
     wilson,
 )
 
-# A spread guessed from two sessions made up to 16 % false alarms of a nominal 5 %, from ten 3 %.
+# A spread estimated from two sessions gave up to 16 % false alarms of a nominal 5 %, from ten 3 %.
 _FEWEST_FOR_VIEW = 10
 
 
 class LiveView(Struct, frozen=True):
-    """A difference whose interval and p-value may be looked at after every session."""
+    """A difference whose interval and p-value stay valid after every session."""
 
     difference: float
     low: float
@@ -35,7 +35,7 @@ class LiveView(Struct, frozen=True):
 
 
 def newcombe(a: Counts, b: Counts, *, confidence: float = 0.95) -> Estimate:
-    """How much higher the success rate of `b` is than that of `a`, with Newcombe's interval.
+    """Return how much higher the success rate of `b` is than that of `a`, with Newcombe's interval.
 
     >>> estimate = newcombe((48, 32), (60, 20))
     >>> round(estimate.value, 3), round(estimate.low, 3), round(estimate.high, 3)
@@ -60,11 +60,11 @@ def newcombe(a: Counts, b: Counts, *, confidence: float = 0.95) -> Estimate:
 def always_valid_interval(
     a: Sequence[float], b: Sequence[float], *, tau: float = 0.03, confidence: float = 0.95
 ) -> LiveView | None:
-    """The difference in means of session figures, to be looked at as often as one likes.
+    """Return the difference in means of session figures; it stays valid at every look.
 
     Twenty looks at a plain test give 28 % false alarms of a nominal 5 %. This is the mixture
-    sequential test: `tau` is the size of difference expected (0.03 suits error rates), and a
-    wrong guess costs power, not validity. An arm is never taken to spread less than both
+    sequential test: `tau` is the expected size of the difference (0.03 suits error rates), and a
+    wrong guess costs power, not validity. An arm's spread is never less than that of both
     together, since a few held-out sessions often agree by chance: with arms of 1 to 4 that
     alone gave 12 % false alarms. None with fewer than ten sessions in an arm, or no spread.
 
@@ -104,8 +104,8 @@ def always_valid_rates(
 ) -> LiveView:
     """`always_valid_interval` for success rates, from their counts; any number of runs will do.
 
-    Each rate is taken for what its Beta(1, 1) posterior says, so that a few runs that all went
-    the same way are not taken for certainty.
+    Each rate is its Beta(1, 1) posterior, so that a few runs with the same outcome do not count as
+    certainty.
 
     >>> view = always_valid_rates((12, 0), (0, 12))
     >>> round(view.difference, 3), round(view.low, 3), round(view.high, 3)
@@ -129,11 +129,11 @@ def sample_size(
     icc: float = 0.0,
     calls_per_session: float = 1.0,
 ) -> int | None:
-    """Sessions needed in each arm to tell rate `p1` from `p2`, two-sided.
+    """Return the sessions needed in each arm to distinguish rate `p1` from `p2`, two-sided.
 
-    For a success rate a session is one trial. For a rate over calls give the calls a session
-    has and `icc`, how alike calls of one session are (0.03 to 0.4 in real ones). None if the
-    rates are equal: no number would do.
+    For a success rate a session is one trial. For a rate over calls give the calls of a session
+    and `icc`, the correlation of calls in one session (0.03 to 0.4 in real ones). None if the rates
+    are equal: no number is enough.
 
     >>> sample_size(0.6, 0.7)
     356

@@ -105,7 +105,7 @@ def _is_python(stage: Stage) -> bool:
 
 
 def _find_uncaught(output: Output, text: str, start: int) -> int:
-    """Where the last uncaught traceback begins, from `start` backwards; -1 if there is none."""
+    """Where the last uncaught traceback begins, from `start` backwards; -1 without one."""
     for _ in range(_TRACEBACKS_LIMIT):
         outermost = _OUTERMOST.match(text, start + 1)
         if not outermost or not _is_caught(output, outermost):

@@ -52,8 +52,8 @@ class Typed(msgspec.Struct, frozen=True):
 class TerminalScreen(msgspec.Struct, frozen=True):
     """The commands on a screen, in order; `is_idle` if the shell waits for another.
 
-    `rest` is the text above the first of them. `is_open` if there is none and the shell waits for
-    the end of an earlier one: a quote or a here-document that was not closed.
+    `rest` is the text above the first of them. `is_open` if no command is in sight and the shell
+    waits for the end of an earlier one: a quote or a here-document that was not closed.
     """
 
     typed: tuple[Typed, ...]

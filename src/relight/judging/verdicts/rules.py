@@ -1,4 +1,4 @@
-"""The rules that verdicts go by, read once from `data/verdicts.toml`."""
+"""The rules of verdicts, read once from `data/verdicts.toml`."""
 
 import re
 import tomllib
@@ -13,11 +13,11 @@ from relight.judging.shell import Stage
 
 Level = Literal["any", "sure", "zero"]
 
-_LINES_LIMIT = 1000  # sets of programs whose lines are remembered
+_LINES_LIMIT = 1000  # sets of programs whose lines are cached
 
 
 class AnswerRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Programs, and the exit codes by which they say no."""
+    """Programs, and the exit codes that are a negative answer."""
 
     programs: tuple[str, ...]
     codes: tuple[int, ...]
@@ -32,7 +32,7 @@ class AnswerRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LineRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A line by which a program shows that it failed."""
+    """A line by which a program reports a failure."""
 
     patterns: tuple[str, ...]
     words: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class LineRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Wrapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a harness writes around a tool's output."""
+    """The text that a harness writes around a tool's output."""
 
     exit_before: tuple[str, ...]
     exit_after: tuple[str, ...]
@@ -57,7 +57,7 @@ class Wrapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Names and words in a JSON result that carry a verdict."""
+    """Names and words in a JSON result that decide a verdict."""
 
     exit_codes: tuple[str, ...]
     texts: tuple[str, ...]
@@ -74,7 +74,7 @@ class Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Tools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Tools by what they do, and how those that are no shell say that they failed."""
+    """Tools by what they do, and how tools other than a shell report a failure."""
 
     editors: frozenset[str]
     commands: tuple[str, ...]
@@ -91,7 +91,7 @@ class Tools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Programs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Programs by what their exit code and output mean."""
+    """Programs by the meaning of their exit code and output."""
 
     readers: frozenset[str]
     neutral: frozenset[str]
@@ -129,9 +129,9 @@ class VerdictTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Rules:
     """The table, compiled.
 
-    A pattern for lines is searched after a newline put before the text: `re` jumps from one
-    literal newline to the next, where `^` would be tried at every character. At each of them it
-    looks only at the alternatives that begin with the right letter.
+    A pattern for lines is searched with a newline before the text: `re` jumps from one literal
+    newline to the next, where `^` would be tried at every character. At each of them it tries only
+    the alternatives that begin with the right letter.
     """
 
     def __init__(self, table: VerdictTable) -> None:
@@ -178,10 +178,10 @@ class Rules:
     def find_lines(
         self, programs: frozenset[str], level: Level
     ) -> list[tuple[LineRow, re.Pattern[str]]]:
-        """The rows of lines that hold where these programs are in a command.
+        """Return the rows of lines that apply if these programs are in a command.
 
-        `sure`: those that no exit code of another program speaks against, such as that of a
-        `| tail`; `zero`: those that not even their own does, since it is always 0.
+        `sure`: rows that hold whatever the exit code of another program is, such as `| tail`;
+        `zero`: rows that hold for a program whose exit code is always 0.
         """
         programs &= self._named
         known = self._lines.get((programs, level))
@@ -198,11 +198,11 @@ class Rules:
         return known
 
     def find_row(self, rows: dict[str, AnswerRow], stage: Stage) -> AnswerRow | None:
-        """The row of a stage: of its program with its action (`git grep`), else of the program."""
+        """Return the row of a stage: of program and action (`git grep`), else of the program."""
         return rows.get(f"{stage.program} {stage.action}") or rows.get(stage.program)
 
     def find_linter(self, stage: Stage) -> AnswerRow | None:
-        """The row of a checker, or of what runs one by the name of a script: `npm run lint`."""
+        """Return the row of a checker, or of a script that runs one by its name: `npm run lint`."""
         row = self.find_row(self.linters, stage)
         if row is None or not row.scripts:
             return row
@@ -210,37 +210,37 @@ class Rules:
         return row if any(script.fullmatch(word) for word in stage.words[1:]) else None
 
     def is_reader(self, stage: Stage) -> bool:
-        """Whether a stage only shows what others wrote, so that its output proves nothing."""
+        """True if a stage only shows what others wrote, so that its output proves nothing."""
         readers = self.programs.readers
         return stage.program in readers or f"{stage.program} {stage.action}" in readers
 
     def is_wordless(self, stage: Stage) -> bool:
-        """Whether a stage is a reader that shows names and figures, no text."""
+        """True if a stage is a reader that shows names and figures, no text."""
         wordless = self.programs.wordless
         return stage.program in wordless or f"{stage.program} {stage.action}" in wordless
 
     def is_plain_reader(self, stage: Stage) -> bool:
-        """Whether a stage is a reader that ends in 0 unless it complains: cat, but not grep."""
+        """True if a stage is a reader that ends in 0 unless it complains: cat, but not grep."""
         return self.is_reader(stage) and self.find_row(self.answers, stage) is None
 
 
 def join(patterns: Iterable[str]) -> str:
-    """One pattern that matches what any of several does."""
+    """Return one pattern that matches what any of several does."""
     return "|".join(f"(?:{pattern})" for pattern in patterns)
 
 
 def at_lines(patterns: Iterable[str]) -> re.Pattern[str]:
-    """A pattern to search in a text that begins with a newline, tried at each line's start."""
+    """Return a pattern for a text that begins with a newline, tried at the start of each line."""
     return re.compile(rf"\n(?:{join(patterns)})", re.MULTILINE)
 
 
 def by_program(rows: Iterable[AnswerRow]) -> dict[str, AnswerRow]:
-    """Rows by each program they name; the first row that names one counts."""
+    """Return rows by each program that they name; the first row that names one counts."""
     return {name: row for row in reversed(tuple(rows)) for name in row.programs}
 
 
 @cache
 def read_rules() -> Rules:
-    """The rules, read and compiled at the first use."""
+    """Return the rules, read and compiled at the first use."""
     text = read_data("verdicts.toml")
     return Rules(msgspec.convert(tomllib.loads(text), VerdictTable))

@@ -79,7 +79,7 @@ def _judge_session(database: sqlite3.Connection, session_id: int) -> None:
                 is_run=bool(is_run),
                 ledger_status=status,
                 ledger_error=error,
-                told=told,
+                source_outcome=told,
                 script_error=script_error,
                 ending=ending,
                 answer=answer,

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from relight.checks import check_count, check_number
 from relight.intake.recorder import SessionTracker
-from relight.judging.meanings import tell_meaning
+from relight.judging.meanings import find_meaning
 
 TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
 REFUSED_AT = 3
@@ -93,7 +93,7 @@ class SpiralGuard:
             self._failed.pop(key, None)
             is_new = key not in self._done
             self._done.add(key)
-            if is_new and self._failed and tell_meaning(tool, arguments) == "write":
+            if is_new and self._failed and find_meaning(tool, arguments) == "write":
                 self._failed.clear()
 
 
