@@ -9,6 +9,7 @@ BENCHES = {
     "agent": "running agents: what recording, tracing and the loop add to the models' time",
     "jobs": "jobs: a thousand due at once among killed schedulers, and ten thousand that wait",
     "import": "reading logs, against agentsview and ccusage on the same trees",
+    "modules": "how many modules a command runs through",
     "startup": "how long a command takes to start, against an empty Python",
     "skills": "averages over a million uses of skills, against a plain sum",
     "warm": "warm starts: scores, seeds, choices, false alarms, and how long a choice takes",

@@ -17,7 +17,7 @@ from build import wait_for
 from relight.config import Config
 from relight.work.jobs.boot import find_units
 from relight.work.jobs.job import JobDefinition
-from relight.work.jobs.sharing import write_tables
+from relight.work.jobs.toml_tables import write_tables
 from scripted import Reply, Server, call
 from terminal import Run, run_relight
 

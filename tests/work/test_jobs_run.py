@@ -31,7 +31,7 @@ from relight.store import Store, open_store
 from relight.store.keep.retention import forget, prune
 from relight.work.jobs.job import Delivery, JobDefinition
 from relight.work.jobs.lost_runs import collect_interrupted, find_dead, settle_dead
-from relight.work.jobs.notes import find_notes
+from relight.work.jobs.notes import find_run_notes
 from relight.work.jobs.retry import count_spent
 from relight.work.jobs.run import execute_run
 from relight.work.jobs.runners import AttemptResult
@@ -623,7 +623,7 @@ def test_a_run_that_is_cut_short_tells_what_its_agent_spent_and_which_skills_it_
             " from skill_invocations"
         )
         assert rows == [("tidy", "cron", None, "house", run["session_id"], 5_950_000)]
-        assert not find_notes(store.config.home)
+        assert not find_run_notes(store.config.home)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])

@@ -27,7 +27,7 @@ from relight.reports.totals import report
 from relight.store import Store, open_store
 from relight.store.jobs import find_next_due
 from relight.times import write_time
-from relight.work.jobs.claimed_run import do_run, run_now
+from relight.work.jobs.claimed_run import complete_run, run_now
 from relight.work.jobs.job import JobResult
 from relight.work.jobs.leases import Holder, find_alive, is_alive
 from relight.work.jobs.lost_runs import collect_interrupted, find_dead, settle_dead
@@ -580,7 +580,7 @@ def test_an_interrupted_run_is_unknown(store: Store) -> None:
     add_job(store, job, now=NOON)
     run = start_now(store, job, "host/1", now=NOON)
     with pytest.raises(KeyboardInterrupt):
-        do_run(store, job, run, holder="host/1", execute=interrupt)
+        complete_run(store, job, run, holder="host/1", execute=interrupt)
     assert read_runs(store)[0]["outcome"] == "unknown"
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from relight.errors import RelightError
 from relight.work.jobs.schedules import (
-    count_missed,
+    count_missed_slots,
     find_grace_ms,
     find_last,
     find_next,
@@ -174,8 +174,8 @@ def test_every_so_often_is_counted_from_when_the_job_was_made(
     assert (slot - made // 1000 * 1000) % (period * 1000) == 0
     assert slot - max(ask, made // 1000 * 1000) <= period * 1000
     assert find_last(schedule, due=slot, now=slot + period * 5000 + 1) == slot + period * 5000
-    assert count_missed(schedule, due=slot, last=slot + period * 5000, limit=100) == 5
-    assert count_missed(schedule, due=slot, last=slot + period * 5000, limit=3) == 3
+    assert count_missed_slots(schedule, due=slot, last=slot + period * 5000, limit=100) == 5
+    assert count_missed_slots(schedule, due=slot, last=slot + period * 5000, limit=3) == 3
 
 
 @pytest.mark.parametrize(

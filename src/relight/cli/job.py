@@ -206,7 +206,7 @@ def export(names: tuple[str, ...], as_json: bool) -> None:
     import msgspec
 
     from relight.work.jobs.registry import find_job, find_paused, read_own_jobs
-    from relight.work.jobs.sharing import write_tables
+    from relight.work.jobs.toml_tables import write_tables
 
     with current_store() as store:
         jobs = [find_job(store, name) for name in names] or read_own_jobs(store)
@@ -230,7 +230,7 @@ def import_jobs(file: Path, replace: bool, yes: bool, as_json: bool) -> None:
     """
     from relight.cli import screen
     from relight.work.jobs.registry import add_jobs, describe_job, is_past
-    from relight.work.jobs.sharing import read_tables, write_tables
+    from relight.work.jobs.toml_tables import read_tables, write_tables
 
     now = _now()
     with current_store() as store:

@@ -95,9 +95,9 @@ def _print_run(store: Store, run_id: int, *, as_json: bool) -> None:
 def _install(kind: str, *, remove: bool, yes: bool) -> None:
     """Show the service files, ask, and write them; or remove them."""
     from relight.config import find_home
-    from relight.work.jobs.boot import find_kind, find_units, install_units, remove_units
+    from relight.work.jobs.boot import find_service_manager, find_units, install_units, remove_units
 
-    chosen = find_kind() if kind == "auto" else kind
+    chosen = find_service_manager() if kind == "auto" else kind
     units = find_units(chosen, home=find_home(current_home()))
     if remove:
         there = [unit for unit in units if unit.path.exists()]

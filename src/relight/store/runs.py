@@ -114,8 +114,8 @@ class SessionCost(Struct, frozen=True):
     output_tokens: int | None
 
 
-class SessionStart(Struct, frozen=True):
-    """A session by its id and its name `source:key`, and when it began."""
+class RecordedSession(Struct, frozen=True):
+    """A session by its id and its name `source:key`, and its start."""
 
     id: int
     name: str
@@ -161,7 +161,7 @@ def find_held_run(store: Store, run_id: int, holder: str) -> HeldRun | None:
     return rows[0] if rows else None
 
 
-def begin_run(store: Store, run_id: int, holder: str, *, now: int) -> BegunRun | None:
+def set_running(store: Store, run_id: int, holder: str, *, now: int) -> BegunRun | None:
     """Set a claimed run to running; None if the claim is not this holder's any more."""
     with store.transaction() as database:
         begun = database.execute(
@@ -208,7 +208,7 @@ def return_claims(store: Store, holder: str) -> None:
             restore_slot(database, job_id, slot)
 
 
-def finish_run(
+def write_run_end(
     store: Store,
     run_id: int,
     end: RunEndRow,
@@ -344,10 +344,10 @@ def read_session_cost(store: Store, session_id: int) -> SessionCost:
     )[0]
 
 
-def find_session_start(store: Store, session_id: int) -> SessionStart | None:
+def find_recorded_session(store: Store, session_id: int) -> RecordedSession | None:
     """The session with this id, if it is recorded."""
     rows = store.read(
-        SessionStart,
+        RecordedSession,
         "select id, source || ':' || key as name, started_at from session where id = ?",
         (session_id,),
     )
@@ -367,11 +367,11 @@ def find_sessions_named_after(store: Store, run_key: str) -> list[str]:
 
 def find_unclaimed_sessions(
     store: Store, *, source: str | None, begin: int, end: int
-) -> list[SessionStart]:
+) -> list[RecordedSession]:
     """Other agents' sessions that began between two moments and belong to no run."""
     where = "" if source is None else "and source = ?"
     return store.read(
-        SessionStart,
+        RecordedSession,
         f"""
             select id, source || ':' || key as name, started_at from session
             where parent_id is null and started_at between ? and ? and source <> 'relight' {where}

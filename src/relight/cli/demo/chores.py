@@ -13,7 +13,7 @@ from relight.intake.recorder import record
 from relight.store import Store
 from relight.store.jobs import find_next_due
 from relight.work.jobs.answers import format_page, write_answer
-from relight.work.jobs.claimed_run import do_run
+from relight.work.jobs.claimed_run import complete_run
 from relight.work.jobs.job import Delivery, JobDefinition, JobResult, JobRun
 from relight.work.jobs.registry import add_job
 from relight.work.jobs.slots import begin, claim_due
@@ -49,7 +49,9 @@ def _run_once(store: Store, work: dict[str, Any], clock: Clock, dice: Dice) -> N
     for run_id in claim_due(store, HOLDER, now=clock.milliseconds, limit=1):
         if begun := begin(store, run_id, HOLDER, now=clock.milliseconds):
             job, run = begun
-            do_run(store, job, run, holder=HOLDER, execute=execute, clock=lambda: moments.seconds)
+            complete_run(
+                store, job, run, holder=HOLDER, execute=execute, clock=lambda: moments.seconds
+            )
 
 
 def _work(

@@ -9,7 +9,7 @@ from relight.reports.sessions import find_session, read_head
 from relight.text import cut_visible, dollars
 from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.page import View
-from relight.web.pages.jobs import tell_runs
+from relight.web.pages.jobs import describe_runs
 from relight.web.rendering import day
 
 SHOWN = 100
@@ -27,12 +27,12 @@ def show(view: View) -> dict[str, Any]:
             f"there is no job {name!r} any more", "`relight job history` has its runs"
         )
     asked, outcome = view.query.get("run"), view.query.get("outcome")
-    found = find_asked(view, runs, asked) if asked else None
+    found = find_chosen(view, runs, asked) if asked else None
     chosen = found or (runs[0] if runs else None)
     lately = [run for run in runs if run["status"] != "skipped"][:LATELY]
     done = [run["duration_seconds"] for run in lately if run["duration_seconds"] is not None]
     return {
-        "job": job | tell_runs(view, job, lately),
+        "job": job | describe_runs(view, job, lately),
         "runs": runs,
         "listed": [run for run in runs if outcome in (None, run["outcome"])],
         "outcome": outcome,
@@ -47,7 +47,7 @@ def show(view: View) -> dict[str, Any]:
     }
 
 
-def find_asked(view: View, runs: list[dict[str, Any]], asked: str) -> dict[str, Any] | None:
+def find_chosen(view: View, runs: list[dict[str, Any]], asked: str) -> dict[str, Any] | None:
     """The run that the address names: of those listed, else an older one that was bookmarked."""
     listed = next((run for run in runs if run["run_id"] == asked), None)
     return listed or find_run(view.store, view.path["name"], asked)
@@ -75,7 +75,7 @@ def read_answer(view: View, run: dict[str, Any]) -> str | None:
                 with path.open(encoding="utf-8", errors="replace") as file:
                     return _strip_facts(file.read(LONGEST_ANSWER))
         except OSError:
-            pass  # it was tidied away: the session may still tell
+            pass  # the file was removed; the session may have the answer
     if run["session_id"]:
         try:
             found = find_session(view.store, run["session_id"])
@@ -86,7 +86,7 @@ def read_answer(view: View, run: dict[str, Any]) -> str | None:
 
 
 def _strip_facts(text: str) -> str:
-    """The answer without what is told of its run above it."""
+    """The answer without the facts of its run above it."""
     if text.startswith("---\n"):
         _, found, rest = text[4:].partition("\n---\n")
         return rest.strip() if found else text

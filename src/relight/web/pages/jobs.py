@@ -20,7 +20,7 @@ def show(view: View) -> dict[str, Any]:
     """All jobs, those that need attention first."""
     recent = read_recent(view.store, each=LATELY)
     jobs = [
-        job | tell_runs(view, job, recent.get(job["job"], []))
+        job | describe_runs(view, job, recent.get(job["job"], []))
         for job in read_jobs(view.store)
         if is_chosen(view, job)
     ]
@@ -41,7 +41,7 @@ def is_chosen(view: View, job: Job) -> bool:
     return view.filters.source in ("", source) and is_named(job["model"], view.filters.model)
 
 
-def tell_runs(view: View, job: Job, runs: Sequence[Run]) -> dict[str, Any]:
+def describe_runs(view: View, job: Job, runs: Sequence[Run]) -> dict[str, Any]:
     """What the last runs of a job, newest first and none of them skipped, look like."""
     known = [run["cost_usd"] for run in runs if run["cost_usd"] is not None]
     return {

@@ -6,7 +6,7 @@ From a slot to the model:
   its end. `leases` shows which process holds a run and whether it is alive.
 - `scheduler` hands claimed runs to its `workers`; each is a process of `worker`. A run that a
   person starts has no worker: `claimed_run.run_now`.
-- `claimed_run.do_run` calls an `Execute` function and writes its result.
+- `claimed_run.complete_run` calls an `Execute` function and writes its result.
 - `run.execute_run(store, job, run, *, config, clock) -> JobResult` does the work in the calling
   thread. A failed run is a result, never an exception. `SystemExit` or `KeyboardInterrupt` raised
   in it ends the run at once: it kills the processes it started and lets the exception pass, unless

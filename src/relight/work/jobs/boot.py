@@ -47,7 +47,7 @@ class BootUnit(Struct, frozen=True):
     text: str
 
 
-def find_kind() -> str:
+def find_service_manager() -> str:
     """The service manager of this system."""
     if sys.platform == "darwin":
         return "launchd"

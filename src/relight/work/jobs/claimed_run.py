@@ -38,7 +38,7 @@ def run_now(
     collect_interrupted(store)
     run = start_now(store, job, holder, now=now)
     with _lease_kept(store, holder, clock):
-        return run, do_run(store, job, run, holder=holder, execute=execute, clock=clock)
+        return run, complete_run(store, job, run, holder=holder, execute=execute, clock=clock)
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def _lease_kept(store: Store, holder: str, clock: Callable[[], float]) -> Iterat
         thread.join()
 
 
-def do_run(
+def complete_run(
     store: Store,
     job: JobDefinition,
     run: JobRun,

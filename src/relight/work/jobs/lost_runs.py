@@ -32,7 +32,7 @@ from relight.work.jobs.notes import (
     FOLDER,
     ProgramNote,
     RunNote,
-    find_notes,
+    find_run_notes,
     read_programs,
     remove_notes,
 )
@@ -110,7 +110,7 @@ def make_interrupted_result(
 
 def find_uncollected(store: Store) -> set[int]:
     """Interrupted runs whose sessions have not been collected yet."""
-    notes = find_notes(store.config.home)
+    notes = find_run_notes(store.config.home)
     return {note.run.id for note in notes if has_ended(store, note.run.id)}
 
 
@@ -126,7 +126,7 @@ def collect_interrupted(store: Store, *, run_id: int | None = None) -> None:
     with suppress(OSError), (home / FOLDER / "lock").open("a") as lock:
         hold(lock.fileno())
         uncollected = find_uncollected(store)
-        for note in find_notes(home):
+        for note in find_run_notes(home):
             if note.run.id in uncollected and run_id in (None, note.run.id):
                 record_safely(store, partial(_collect, note=note), wait_seconds=WAIT_SECONDS)
                 remove_notes(home, note.run.key)
@@ -166,7 +166,7 @@ def _find_left(
     if program.is_over:
         return program.session, None
     # loaded late: reading other agents' files needs much code
-    from relight.work.jobs.sessions import SLACK_MS, find_left_session
+    from relight.work.jobs.left_sessions import SLACK_MS, find_left_session
 
     ends = [program.until, round(time.time() * 1000)]
     if next_at is not None:

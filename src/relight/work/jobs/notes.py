@@ -63,7 +63,7 @@ def has_note(home: Path, key: str) -> bool:
     return (find_run_folder(home, key) / NOTE).exists()
 
 
-def find_notes(home: Path) -> list[RunNote]:
+def find_run_notes(home: Path) -> list[RunNote]:
     """The notes of all runs that have begun and were not cleared away."""
     found = []
     for path in (home / FOLDER).glob(f"*/{NOTE}"):

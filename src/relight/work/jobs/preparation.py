@@ -110,7 +110,9 @@ def prepare_run(task: RunTask) -> Prepared:
     folder = Path(job.workdir).expanduser() if job.workdir else _make_folder(home, job.name)
     if not folder.is_dir():
         raise RelightError(f"there is no folder {folder}", "name another with --workdir")
-    skills = find_skills(job.skills, home=home, workdir=folder, environment=task.environment)
+    skills: list[SkillDocument] = []
+    if job.skills:
+        skills = find_skills(job.skills, home=home, workdir=folder, environment=task.environment)
     return Prepared(route=route, allowance=allowance, skills=skills, folder=folder.resolve())
 
 

@@ -44,7 +44,7 @@ from relight.work.run_spec import RunSpec
 logger = logging.getLogger("relight")
 
 
-class RunEnd(Struct, frozen=True, kw_only=True):
+class WorkEnd(Struct, frozen=True, kw_only=True):
     """The end of a run's work, before its answer is written and delivered.
 
     Without `prepared` the run was refused or failed in its preparation.
@@ -103,7 +103,7 @@ def execute_run(
         )
 
 
-def _work(task: RunTask) -> RunEnd:
+def _work(task: RunTask) -> WorkEnd:
     """Prepare the run, run the job's script, attempt the work, and judge it."""
     prepared, deadline = None, time.monotonic() + task.job.timeout_seconds
     try:
@@ -123,7 +123,7 @@ def _work(task: RunTask) -> RunEnd:
         return _give_up(task, prepared, RelightError(f"{type(error).__name__}: {error}"))
     judged = judge_run(attempts.last if attempts else None, script)
     notes = attempts.notes if attempts else []
-    return RunEnd(
+    return WorkEnd(
         status="completed" if judged.outcome == "success" else "failed",
         judged=Outcome(judged.outcome, [*judged.evidence, *notes]),
         attempts=attempts,
@@ -139,9 +139,9 @@ def _give_up(
     error: RelightError,
     *,
     status: Literal["failed", "refused"] = "failed",
-) -> RunEnd:
+) -> WorkEnd:
     hint = [error.hint] if error.hint else []
-    return RunEnd(
+    return WorkEnd(
         status=status,
         judged=Outcome("failure", [error.message, *hint]),
         prepared=prepared,
@@ -257,7 +257,7 @@ def judge_run(result: AttemptResult | None, script: ScriptResult | None = None) 
     return Outcome("success", others or ["it ended with an answer"])
 
 
-def _close(task: RunTask, end: RunEnd) -> JobResult:
+def _close(task: RunTask, end: WorkEnd) -> JobResult:
     """Write the answer's file, record the skills' uses, and deliver; errors change no outcome."""
     result = _sum_up(task, end)
     facts, warnings = _list_facts(task, result), _find_warnings(task, end, result)
@@ -269,13 +269,13 @@ def _close(task: RunTask, end: RunEnd) -> JobResult:
             answer_file = write_answer(task.config.home, task.job.name, page, at=at)
     except OSError as error:
         warnings.append(f"the answer could not be kept: {error}")
-    if end.prepared is not None and end.has_begun:
+    if end.prepared is not None and end.prepared.skills and end.has_begun:
         record_skills(task.store, _make_note(task, end.prepared), result)
     delivery = _send(task, end, facts, result.answer, is_written=answer_file is not None)
     return replace(result, answer_file=answer_file, delivery=delivery, warnings=warnings)
 
 
-def _sum_up(task: RunTask, end: RunEnd) -> JobResult:
+def _sum_up(task: RunTask, end: WorkEnd) -> JobResult:
     """Outcome and cost of a run, without secrets."""
     key = task.store.redaction_key
     route = end.prepared.route if end.prepared else Route()
@@ -313,7 +313,7 @@ def _list_facts(task: RunTask, result: JobResult) -> RunFacts:
     )
 
 
-def _find_warnings(task: RunTask, end: RunEnd, result: JobResult) -> list[str]:
+def _find_warnings(task: RunTask, end: WorkEnd, result: JobResult) -> list[str]:
     if end.prepared is None:
         return []
     allowance = end.prepared.allowance
@@ -328,7 +328,7 @@ def _find_warnings(task: RunTask, end: RunEnd, result: JobResult) -> list[str]:
 
 
 def _send(
-    task: RunTask, end: RunEnd, facts: RunFacts, answer: str | None, *, is_written: bool
+    task: RunTask, end: WorkEnd, facts: RunFacts, answer: str | None, *, is_written: bool
 ) -> Delivery:
     """Deliver the answer, or the reasons of a failure; suppressed if there is nothing to report."""
     to = task.job.deliver

@@ -24,7 +24,7 @@ from relight.model import Failure, Usage
 from relight.prices import reported_cost
 from relight.sources.printouts import READERS, Printout
 from relight.store import Store
-from relight.store.runs import find_last_failure, find_session_start
+from relight.store.runs import find_last_failure, find_recorded_session
 from relight.work.jobs.notes import PROMPT, ProgramNote, choose_places, write_program_note
 from relight.work.jobs.recipes import CommandPlan, plan_command
 from relight.work.processes import ProcessEnd, run_process
@@ -87,7 +87,7 @@ def run_chat(
         named = replace(spec, session_id=session_id)
         result, _ = run_prompt(store, prompt, named, on_event=on_event)
     except RelightError as error:
-        is_recorded = find_session_start(store, row) is not None
+        is_recorded = find_recorded_session(store, row) is not None
         return AttemptResult(
             ended_by=_format_error(error),
             session=session if is_recorded else None,
@@ -223,7 +223,7 @@ def _find_session(
     if program.source is None and ended.seconds < BLINK_SECONDS:
         return None, None  # no model answers that fast, so the program was no agent
     # loaded late: reading other agents' files needs much code
-    from relight.work.jobs.sessions import find_left_session
+    from relight.work.jobs.left_sessions import find_left_session
 
     left = find_left_session(
         store,

@@ -23,7 +23,7 @@ from relight.work.jobs.slots import (
     finish,
     keep_lease,
 )
-from relight.work.jobs.workers import EXECUTE, WorkerEvent, Workers
+from relight.work.jobs.workers import EXECUTE, WorkerEvent, WorkerPool
 
 POLL_SECONDS = 0.5
 TROUBLE_SECONDS = 5.0
@@ -91,7 +91,7 @@ class Scheduler:
         """Stop as a signal does: once after the last run, twice at once."""
         self._stops += 1
 
-    def _tick(self, workers: Workers, holder: str, *, until: int | None) -> bool:
+    def _tick(self, workers: WorkerPool, holder: str, *, until: int | None) -> bool:
         """Settle the runs of dead holders and hand out due runs; True if there was one."""
         now = self._now()
         if self._ticked_at is None or now < self._ticked_at - SET_BACK_MS:
@@ -118,7 +118,7 @@ class Scheduler:
             self._hand_out(workers, run_id)
         return bool(found)
 
-    def _hand_out(self, workers: Workers, run_id: int) -> None:
+    def _hand_out(self, workers: WorkerPool, run_id: int) -> None:
         try:
             workers.hand_out(run_id)
         except OSError as error:
@@ -149,7 +149,7 @@ class Scheduler:
         )
         return finish(self.store, event.run_id, failed, holder=holder)
 
-    def _pause(self, workers: Workers) -> float:
+    def _pause(self, workers: WorkerPool) -> float:
         """Seconds to wait: until the next slot, but not for long, since jobs may be added."""
         due = find_next_due(self.store)
         left = None if due is None else due - self._now()
@@ -172,16 +172,16 @@ class Scheduler:
         return int(self._clock() * 1000)
 
     @contextmanager
-    def _start_workers(self, holder: Holder) -> Iterator[Workers]:
+    def _start_workers(self, holder: Holder) -> Iterator[WorkerPool]:
         home = self.store.config.home
-        workers = Workers(home, holder, size=self._max_parallel, execute=self._execute)
+        workers = WorkerPool(home, holder, size=self._max_parallel, execute=self._execute)
         try:
             yield workers
         finally:
             workers.close()
 
     @contextmanager
-    def _signals(self, workers: Workers) -> Iterator[None]:
+    def _signals(self, workers: WorkerPool) -> Iterator[None]:
         """Stop on SIGINT and SIGTERM; the handler only ends the wait."""
 
         def handle(number: int, frame: FrameType | None) -> None:

@@ -184,7 +184,7 @@ def find_last(schedule: Schedule, *, due: int, now: int) -> int:
     return due
 
 
-def count_missed(schedule: Schedule, *, due: int, last: int, limit: int) -> int:
+def count_missed_slots(schedule: Schedule, *, due: int, last: int, limit: int) -> int:
     """The number of slots from `due` on before `last`, at most `limit`."""
     missed = 0
     for slot in chain([due], schedule.slots(due)):

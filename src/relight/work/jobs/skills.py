@@ -14,7 +14,7 @@ from relight.ids import row_id
 from relight.sources.skill_documents import find_project_skills, find_skill_folders, read_version
 from relight.store import Store
 from relight.store.misses import record_safely
-from relight.store.runs import find_session_start
+from relight.store.runs import find_recorded_session
 from relight.work.jobs.job import JobResult, JobRun
 
 if TYPE_CHECKING:
@@ -133,6 +133,6 @@ def record_skills(store: Store, note: "RunNote", result: JobResult) -> None:
 
 
 def _record_use(store: Store, *, use: Callable[..., int], session: str, run: JobRun) -> int:
-    found = find_session_start(store, row_id("session", *session.split(":", 1)))
+    found = find_recorded_session(store, row_id("session", *session.split(":", 1)))
     begun = (found.started_at if found else None) or run.started_at
     return use(store, session_id=session, invoked_at=begun / 1000)

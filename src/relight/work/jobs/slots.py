@@ -27,19 +27,19 @@ from relight.store.jobs import (
 from relight.store.runs import (
     RunEndRow,
     RunRow,
-    begin_run,
     find_held_runs,
     find_open_run,
-    finish_run,
     insert_run,
     renew_lease,
+    set_running,
+    write_run_end,
 )
 from relight.work.jobs.job import JobDefinition, JobResult, JobRun
 from relight.work.jobs.leases import LEASE_MS
 from relight.work.jobs.registry import JobState, decode_job, job_id, schedule_of
 from relight.work.jobs.schedules import (
     Schedule,
-    count_missed,
+    count_missed_slots,
     find_grace_ms,
     find_last,
     find_next,
@@ -68,7 +68,7 @@ def judge_slot(schedule: Schedule, *, due: int, now: int, timezone: str) -> Slot
     that, since a run at the wrong time may do harm.
     """
     last = find_last(schedule, due=due, now=now)
-    missed = count_missed(schedule, due=due, last=last, limit=MOST_COUNTED)
+    missed = count_missed_slots(schedule, due=due, last=last, limit=MOST_COUNTED)
     grace = find_grace_ms(schedule, last)
     is_run = now - last <= grace
     notes = []
@@ -192,7 +192,7 @@ def begin(
     store: Store, run_id: int, holder: str, *, now: int
 ) -> tuple[JobDefinition, JobRun] | None:
     """Begin a claimed run; None if it is not this holder's any more."""
-    begun = begin_run(store, run_id, holder, now=now)
+    begun = set_running(store, run_id, holder, now=now)
     if begun is None:
         return None
     slot = begun.scheduled_for
@@ -227,7 +227,7 @@ def finish(store: Store, run_id: int, result: JobResult, *, holder: str) -> bool
         delivery=_encode(result.delivery),
         warnings=_encode(result.warnings),
     )
-    return finish_run(
+    return write_run_end(
         store,
         run_id,
         end,

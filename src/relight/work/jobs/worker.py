@@ -21,7 +21,7 @@ import msgspec
 from relight.config import Config
 from relight.intake.workers import read_message, write_message
 from relight.store import Store, open_store
-from relight.work.jobs.claimed_run import do_run
+from relight.work.jobs.claimed_run import complete_run
 from relight.work.jobs.job import Execute, JobDefinition, JobResult, JobRun, run_variables
 from relight.work.jobs.lost_runs import collect_interrupted
 from relight.work.jobs.slots import begin
@@ -29,7 +29,7 @@ from relight.work.jobs.slots import begin
 # time for a stopped run to clean up
 STOP_SECONDS = 10.0
 # loaded before the first run, so that it begins on time; a run alone loads them when needed
-PRELOADED = ("relight.work.agent.session", "relight.work.jobs.sessions")
+PRELOADED = ("relight.work.agent.session", "relight.work.jobs.left_sessions")
 
 
 class Stoppable:
@@ -97,7 +97,9 @@ def serve(home: Path, holder: str, execute: Execute) -> None:
             if begun:
                 # processes that its tools start are found by these variables
                 os.environ.update(run_variables(home, begun[1].key))
-                do_run(store, *begun, holder=holder, execute=work, find_reason=lambda: work.why)
+                complete_run(
+                    store, *begun, holder=holder, execute=work, find_reason=lambda: work.why
+                )
             else:
                 collect_interrupted(store, run_id=run_id)
             try:

@@ -36,7 +36,7 @@ class WorkerEvent(Struct, frozen=True):
     ended_by: str | None = None
 
 
-class Workers:
+class WorkerPool:
     """Up to `size` workers. Only one thread may wait for their events."""
 
     def __init__(self, home: Path, holder: Holder, *, size: int, execute: str = EXECUTE) -> None:

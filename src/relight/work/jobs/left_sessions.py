@@ -12,7 +12,7 @@ from relight.redact import redact_text
 from relight.reports.transcript import read_transcript
 from relight.store import Store
 from relight.store.misses import record_safely
-from relight.store.runs import find_session_start, find_unclaimed_sessions
+from relight.store.runs import find_recorded_session, find_unclaimed_sessions
 from relight.warm.automatic import import_and_propose
 
 # clocks of two programs, and the times of files, differ by up to this
@@ -56,7 +56,7 @@ def find_left_session(
         return LeftSession(None, "the session it left could not be imported")
     begin, end = started_at - SLACK_MS, ended_at + SLACK_MS
     if source and key:
-        found = find_session_start(store, row_id("session", source, key))
+        found = find_recorded_session(store, row_id("session", source, key))
         if found and found.started_at is not None and found.started_at < begin:
             # its earlier cost is not this run's
             return LeftSession(None, f"it continued {source}:{key}, which began before")

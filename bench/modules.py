@@ -1,0 +1,96 @@
+"""How many of Relight's modules a command runs through: code that a newcomer has to read.
+
+A module counts if one of its functions is called, also while modules are imported. Module and class
+bodies do not count.
+"""
+
+import argparse
+import inspect
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+from bench.measure import ROOT, judge, print_rows
+
+# what is traced: commands that prepare it, the command itself, and the limit
+COMMANDS: dict[str, tuple[list[list[str]], list[str], int]] = {
+    "relight job run, runner command": (
+        [["job", "add", "hi", "--schedule", "daily 07:00", "--command", "echo hi"]],
+        ["job", "run", "hi"],
+        40,
+    ),
+}
+# a command that takes longer than a blink is searched for a session: a busy machine is no finding
+TRIES = 3
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="bench modules")
+    parser.add_argument("--list", action="store_true", help="name the modules too")
+    options = parser.parse_args(words)
+    rows = [("what", "modules", "limit", "")]
+    for name, (before, command, limit) in COMMANDS.items():
+        found = min((trace_command(before, command) for _ in range(TRIES)), key=len)
+        rows.append((name, str(len(found)), str(limit), judge(len(found), limit)))
+        if options.list:
+            print("\n".join(found))
+    print_rows(rows)
+    return int(any(row[3] == "MISSED" for row in rows))
+
+
+def trace_command(before: Sequence[Sequence[str]], command: Sequence[str]) -> list[str]:
+    """The modules that a command runs through, in a fresh process and a fresh home."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {"HOME": folder, "RELIGHT_HOME": f"{folder}/home", "TZ": "UTC"}
+        for words in before:
+            _run(["-m", "relight", *words], environment)
+        traced = _run(["-m", "bench.modules", *command], environment)
+    found: list[str] = json.loads(traced.splitlines()[-1])
+    return found
+
+
+def _run(words: Sequence[str], environment: Mapping[str, str]) -> str:
+    done = subprocess.run(
+        [sys.executable, *words],
+        env={**os.environ, **environment},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(words)} failed: {done.stderr[-500:]}")
+    return done.stdout
+
+
+def trace(words: list[str]) -> list[str]:
+    """Run a command in this process; return the names of the modules whose functions it calls."""
+    called: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        # the code of modules and classes lacks this flag
+        if event == "call" and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+            called.add(frame.f_globals.get("__name__", ""))
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        from relight.cli import main as run_command
+
+        run_command(words)
+    except SystemExit as ended:
+        if ended.code:
+            raise
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    return sorted(name for name in called if name.partition(".")[0] == "relight")
+
+
+if __name__ == "__main__":
+    print(json.dumps(trace(sys.argv[1:])))
