@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from relight.errors import MissingError, RelightError
 from relight.reports import doctor, failures, runs, sessions, steps
+from relight.reports.listing import SessionPage
 from relight.reports.listing import list_sessions as list_page
 from relight.reports.skills.averages import SkillAverages, query_skill_ema, read_half_life
 from relight.reports.skills.comparison import Comparison, compare_models
 from relight.reports.skills.uses import read_daily
-from relight.reports.totals import KEYS, report
+from relight.reports.totals import KEYS, UsageReport, report
 from relight.store import Store
 from relight.store.queries.filters import Filter
 from relight.store.queries.listing import Listing
@@ -60,7 +61,7 @@ def read_overview(store: Store, asked: given.FilterParameters, _: Path) -> Any:
     }
 
 
-def read_report(store: Store, asked: given.ReportParameters, _: Path) -> Any:
+def read_report(store: Store, asked: given.ReportParameters, _: Path) -> UsageReport:
     """Totals by day, model, project and more."""
     keys = [key.strip() for key in asked.by.split(",") if key.strip()]
     if not keys:
@@ -68,7 +69,7 @@ def read_report(store: Store, asked: given.ReportParameters, _: Path) -> Any:
     return report(store, keys, _choose(store, asked))
 
 
-def list_sessions(store: Store, asked: given.SessionListParameters, _: Path) -> Any:
+def list_sessions(store: Store, asked: given.SessionListParameters, _: Path) -> SessionPage:
     """Sessions, one page at a time."""
     wanted = Listing(
         search=asked.search,
@@ -90,7 +91,7 @@ def list_sessions(store: Store, asked: given.SessionListParameters, _: Path) -> 
     return list_page(store, _choose(store, asked), wanted)
 
 
-def read_session(store: Store, _: given.NoParameters, path: Path) -> Any:
+def read_session(store: Store, _: given.NoParameters, path: Path) -> sessions.SessionReport:
     """One session with all its turns and tool calls.
 
     A very long session is better read by its steps: this response has them all.
@@ -98,13 +99,13 @@ def read_session(store: Store, _: given.NoParameters, path: Path) -> Any:
     return sessions.read_session(store, sessions.find_session(store, path["session"]))
 
 
-def list_steps(store: Store, asked: given.StepListParameters, path: Path) -> Any:
+def list_steps(store: Store, asked: given.StepListParameters, path: Path) -> steps.StepPage:
     """A session's turns and tool calls in order, one page at a time."""
     found = sessions.find_session(store, path["session"])
     return steps.read_steps(store, found, after=asked.after or None, limit=asked.limit)
 
 
-def read_failures(store: Store, asked: given.FilterParameters, _: Path) -> Any:
+def read_failures(store: Store, asked: given.FilterParameters, _: Path) -> failures.FailuresSince:
     """Failures by kind and tool, and spirals."""
     found = failures.read_failures(store, _choose(store, asked))
     return failures.FailuresSince(asked.since, failures=found.failures, spirals=found.spirals)
