@@ -45,14 +45,15 @@ TITLE_CHARACTERS = 200
 ANSWER_CHARACTERS = 500
 
 S = TypeVar("S", bound=Struct)
+_decode_calls = msgspec.json.Decoder(list[ToolCall]).decode
 
 
 class Reader:
     """Reads a stretch of a source's records, one line after another, into events.
 
-    A subclass is what a source needs: `read_line`, and for records that depend on earlier ones
-    `save`. `open_calls` are the calls whose results have not been read, also in earlier stretches:
-    a file may be cut between a call and its result.
+    A subclass needs `read_line`. `open_calls` are the calls whose results have not been read, also
+    of earlier stretches: a file may be cut between a call and its result. A subclass whose records
+    depend on more than that has its own `__init__` and `save`.
     """
 
     # True if origins are not plain files of one record a line: they are read by `fetch`
@@ -64,7 +65,12 @@ class Reader:
         self.origin = origin
         # the session whose tape the records belong to
         self.owner: str | None = None
-        self.open_calls: dict[str, ToolCall] = {}
+        self.open_calls = self.restore(_decode_calls(state) if state else [])
+
+    @staticmethod
+    def restore(calls: Iterable[ToolCall]) -> dict[str, ToolCall]:
+        """Calls by the names that their results have."""
+        return {call.name or call.key: call for call in calls}
 
     @staticmethod
     def find(folder: Path) -> Iterator[Origin]:
@@ -85,8 +91,8 @@ class Reader:
         return ()
 
     def save(self) -> bytes:
-        """What the reader of the next stretch must know."""
-        return b""
+        """What the reader of the next stretch must know: its `state`."""
+        return msgspec.json.encode(list(self.open_calls.values())) if self.open_calls else b""
 
     @classmethod
     def read(cls, lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:

@@ -48,11 +48,11 @@ class ClaudeCodeReader(Reader):
     """Reads the lines of one transcript."""
 
     def __init__(self, origin: Origin, state: bytes = b"") -> None:
-        super().__init__(origin, state)
+        super().__init__(origin)
         known = msgspec.json.decode(state, type=TranscriptState) if state else TranscriptState()
         self.state = known
         self.owner = known.session
-        self.open_calls = {call.name or call.key: call for call in known.open_calls}
+        self.open_calls = self.restore(known.open_calls)
         self.skills = SkillWatch(known.skills)
 
     def save(self) -> bytes:

@@ -62,10 +62,10 @@ class CodexReader(Reader):
     """Reads the lines of one rollout."""
 
     def __init__(self, origin: Origin, state: bytes = b"") -> None:
-        super().__init__(origin, state)
+        super().__init__(origin)
         self.state = msgspec.json.decode(state, type=RolloutState) if state else RolloutState()
         self.owner = self.state.session
-        self.open_calls = {call.name or call.key: call for call in self.state.open_calls}
+        self.open_calls = self.restore(self.state.open_calls)
         # of the file's own records, for its session
         self.first_at: int | None = None
         self.last_at: int | None = None

@@ -128,8 +128,6 @@ class HermesReader(Reader):
 
     def __init__(self, origin: Origin, state: bytes = b"") -> None:
         super().__init__(origin, state)
-        open_calls = msgspec.json.decode(state, type=list[ToolCall]) if state else []
-        self.open_calls = {call.name or call.key: call for call in open_calls}
         self.sums: SessionSums | None = None
         self.used: list[SessionSums] = []
 
@@ -178,9 +176,6 @@ class HermesReader(Reader):
     def finish(self) -> Iterator[Event]:
         if self.owner is not None and self.sums is not None:
             yield from read_totals(self.owner, self.sums, self.used)
-
-    def save(self) -> bytes:
-        return msgspec.json.encode(list(self.open_calls.values()))
 
     def read_line(self, line: bytes) -> Iterator[Event]:
         row = msgspec.json.decode(line, type=dict[str, Any])
