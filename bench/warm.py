@@ -30,9 +30,9 @@ from relight.warm import index
 from relight.warm.capture import Material, make_template
 from relight.warm.choice import rank_templates
 from relight.warm.seeds import extract_seed
-from relight.work.experiments import Session as Dealt
-from relight.work.experiments import compare
-from relight.work.experiments.sessions import FIRST_CALLS
+from relight.work.experiments.holdout import compare_arms
+from relight.work.experiments.metrics import FIRST_CALLS
+from relight.work.experiments.metrics import ArmSession as Dealt
 
 BUDGET = 2000
 AUC = {"tau": 0.56, "swe_mini": 0.62}
@@ -245,7 +245,7 @@ def measure_alarms(name: str, sessions: Sequence[Labelled]) -> Iterator[Row]:
             )
             for calls, failed in some
         ]
-        p_value = compare(dealt, samples=200).measures["first_30_failure_rate"].p_value
+        p_value = compare_arms(dealt, samples=200).measures["first_30_failure_rate"].p_value
         alarms += p_value is not None and p_value < 0.05
     share = alarms / TRIALS
     yield (f"{name}: false alarms at 5 %", f"{share:.1%}", "6 %", judge(share, FALSE_ALARMS))

@@ -141,6 +141,19 @@ def seconds(value: float | None) -> str:
     return f"{hours}h {minutes:02}m" if hours < 24 else f"{hours // 24}d {hours % 24:02}h"
 
 
+def share(value: float | None) -> str:
+    """Return a percentage.
+
+    >>> [share(None), share(0.0), share(0.0004), share(0.125), share(0.5), share(1.0)]
+    ['–', '0%', '<0.1%', '12.5%', '50%', '100%']
+    """
+    if value is None:
+        return "–"
+    if 0 < value < 0.001:
+        return "<0.1%"
+    return f"{value:.0%}" if value in (0, 0.25, 0.5, 0.75, 1) else f"{value:.1%}"
+
+
 def size(value: float) -> str:
     """Return a number of bytes in the unit that reads best.
 

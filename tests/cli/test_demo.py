@@ -25,9 +25,9 @@ from relight.store.queries.filters import Filter
 from relight.store.write.tape import read_tape
 from relight.warm.automatic import import_and_propose
 from relight.warm.library import read_templates, read_versions
+from relight.work.experiments.metrics import read_arm_sessions
 from relight.work.experiments.pairs import read_paired_report
 from relight.work.experiments.register import find_experiment
-from relight.work.experiments.sessions import read_sessions
 from relight.work.moa.traces import find_traces
 
 NOW = datetime(2026, 11, 18, 14, 3, 7, tzinfo=UTC)
@@ -267,13 +267,13 @@ def test_templates_were_made_used_held_out_and_retired(told: Store) -> None:
     states = {one.state for one in read_templates(told)}
     assert states == {"live", "retired"}
     assert max(len(read_versions(told, one.name)) for one in read_templates(told)) == 2
-    arms = [one.arm for one in read_sessions(told)]
+    arms = [one.arm for one in read_arm_sessions(told)]
     assert min(arms.count("warm"), arms.count("cold")) >= 5
 
 
 def test_who_began_warm_failed_less_often(told: Store) -> None:
     sums = {"warm": [0, 0], "cold": [0, 0]}
-    for one in read_sessions(told):
+    for one in read_arm_sessions(told):
         sums[one.arm][0] += one.failures
         sums[one.arm][1] += one.calls
     rates = {arm: failures / calls for arm, (failures, calls) in sums.items()}
@@ -285,7 +285,7 @@ def test_an_experiment_has_a_result_that_its_runs_bear_out(told: Store) -> None:
     assert found.pairs == {"planned": 9, "done": 7, "skipped": 2}
     assert found.verdict.startswith("no difference found between warm and cold: task success +")
     assert found.measures["calls_per_run"].pairs == 7
-    assert all(one["session"] for one in found.runs if one["status"] == "done")
+    assert all(one.session for one in found.runs if one.status == "done")
     assert found.cost_usd["warm"] is not None
 
 

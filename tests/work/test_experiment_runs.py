@@ -23,17 +23,16 @@ from relight.ids import row_id
 from relight.store import Store
 from relight.store.keep.retention import forget
 from relight.work.experiments.conduct import conduct, list_pairs
-from relight.work.experiments.holdout import read_report
+from relight.work.experiments.holdout import read_holdout
 from relight.work.experiments.pairs import PairedReport, read_paired_report
-from relight.work.experiments.plan import Plan
+from relight.work.experiments.plan import ExperimentPlan, TrialTask, read_tasks
 from relight.work.experiments.register import (
     add_experiment,
     change_limits,
     find_experiment,
-    read_runs,
     read_stop,
+    read_trial_runs,
 )
-from relight.work.experiments.tasks import Task, read_tasks
 from scripted import Reply, Server, call, has_results
 
 LEARNT = "Fix the rounding in the invoices module"
@@ -58,10 +57,10 @@ def take_time(seconds: float) -> Callable[[dict[str, Any]], Reply]:
     return slowly
 
 
-def make_tasks(count: int, folder: Path, *, check: str | None = CHECK) -> list[Task]:
+def make_tasks(count: int, folder: Path, *, check: str | None = CHECK) -> list[TrialTask]:
     (folder / "work").mkdir(exist_ok=True)
     return [
-        Task(
+        TrialTask(
             id=f"t{n}",
             prompt=f"The rounding of invoice totals number {n} is wrong, fix it",
             workdir=str(folder / "work"),
@@ -71,13 +70,13 @@ def make_tasks(count: int, folder: Path, *, check: str | None = CHECK) -> list[T
     ]
 
 
-def make_plan(folder: Path, url: str, count: int = 6, **changes: Any) -> Plan:
+def make_plan(folder: Path, url: str, count: int = 6, **changes: Any) -> ExperimentPlan:
     known: dict[str, Any] = {
         "tasks": make_tasks(count, folder),
         "arms": ["cold", "warm"],
         "model": "m",
     }
-    return Plan(**(known | {"base_url": url} | changes))
+    return ExperimentPlan(**(known | {"base_url": url} | changes))
 
 
 def open_store(folder: Path) -> Store:
@@ -86,7 +85,7 @@ def open_store(folder: Path) -> Store:
     return store
 
 
-def run(store: Store, plan: Plan, name: str = "e") -> PairedReport:
+def run(store: Store, plan: ExperimentPlan, name: str = "e") -> PairedReport:
     add_experiment(store, name, plan, now=1)
     return read_paired_report(store, conduct(store, name))
 
@@ -94,13 +93,13 @@ def run(store: Store, plan: Plan, name: str = "e") -> PairedReport:
 def test_every_task_is_run_in_both_arms_and_the_verdict_is_true(tmp_path: Path) -> None:
     with open_store(tmp_path) as store, Server(answer, models=[MODEL]) as server:
         found = run(store, make_plan(tmp_path, server.base_url))
-        runs = read_runs(store, 1)
+        runs = read_trial_runs(store, 1)
         dealt = store.query(
             "select arm, count(*), count(distinct session_key), max(template_id)"
             " from provision where experiment_id = 1 group by arm"
         )
         outcomes = store.query("select outcome, count(*) from session group by outcome")
-        natural = read_report(store)
+        natural = read_holdout(store)
     assert found.status == "done"
     assert found.pairs == {"planned": 6, "done": 6, "skipped": 0}
     assert found.outcomes["warm"] == {"success": 6, "failure": 0, "unknown": 0}
@@ -120,7 +119,7 @@ def test_every_task_is_run_in_both_arms_and_the_verdict_is_true(tmp_path: Path) 
 def test_no_arm_finds_what_the_other_did(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "seen.txt").write_text("as it was")
-    task = Task(
+    task = TrialTask(
         id="a",
         prompt=LEARNT,
         workdir=str(tmp_path / "work"),
@@ -143,8 +142,8 @@ def test_two_models_are_compared_by_name(tmp_path: Path) -> None:
 
 
 def test_a_task_that_nothing_is_like_is_run_in_no_arm(tmp_path: Path) -> None:
-    odd = Task(id="odd", prompt="write a poem about the autumn sea")
-    same = Task(id="same", prompt=LEARNT)
+    odd = TrialTask(id="odd", prompt="write a poem about the autumn sea")
+    same = TrialTask(id="same", prompt=LEARNT)
     with open_store(tmp_path) as store, Server(answer) as server:
         tasks = [*make_tasks(1, tmp_path), odd, same]
         found = run(store, make_plan(tmp_path, server.base_url, tasks=tasks))
@@ -156,10 +155,10 @@ def test_a_task_that_nothing_is_like_is_run_in_no_arm(tmp_path: Path) -> None:
 
 def test_a_task_that_a_template_was_made_of_is_left_out_and_says_so(tmp_path: Path) -> None:
     with open_store(tmp_path) as store, Server(answer) as server:
-        tasks = [Task(id="a", prompt=LEARNT), Task(id="b", prompt="Write a poem")]
+        tasks = [TrialTask(id="a", prompt=LEARNT), TrialTask(id="b", prompt="Write a poem")]
         found = run(store, make_plan(tmp_path, server.base_url, tasks=tasks))
-    told = {one["task"]: one["evidence"] for one in found.runs}
-    assert told["a"] == ["the template that is like this task was made of the very task"]
+    told = {one.task: one.evidence for one in found.runs}
+    assert told["a"] == ["the only similar template was made from this very task"]
     assert told["b"] == ["no template is like this task"]
 
 
@@ -199,7 +198,7 @@ def test_tokens_can_be_the_budget_where_no_price_is_known(tmp_path: Path) -> Non
         found = run(store, make_plan(tmp_path, server.base_url, budget_tokens=1000))
         assert (found.status, found.pairs["done"]) == ("stopped", 2)
         other = run(store, make_plan(tmp_path, server.base_url, budget_usd=5.0), "dollars")
-    assert "cost is not known" in str(other.note)
+    assert "cost of a run is unknown" in str(other.note)
     assert len(other.runs) == 1
 
 
@@ -212,7 +211,9 @@ def test_runs_of_one_task_count_as_one_witness(tmp_path: Path) -> None:
 
 
 def test_which_arm_comes_first_is_dealt() -> None:
-    plan = Plan(tasks=[Task(id=str(n), prompt="x") for n in range(200)], arms=["cold", "warm"])
+    plan = ExperimentPlan(
+        tasks=[TrialTask(id=str(n), prompt="x") for n in range(200)], arms=["cold", "warm"]
+    )
     first = Counter(pair.arms[0] for pair in list_pairs("e", plan))
     assert 70 < first["cold"] < 130
     assert list(list_pairs("e", plan)) == list(list_pairs("e", plan))
@@ -295,7 +296,7 @@ def test_a_killed_experiment_goes_on_and_does_nothing_twice(tmp_path: Path) -> N
     assert after - before == 2 * (10 - done)
     assert found["outcomes"]["warm"]["success"] == 5
     with build_warm.open_warm(tmp_path) as store:
-        runs = read_runs(store, 1)
+        runs = read_trial_runs(store, 1)
         again = [one for one in runs if len(one.sessions) > 1]
         keys = {key for (key,) in store.query("select 'relight:' || key from session")}
     assert len(runs) == 10
@@ -333,7 +334,7 @@ def test_an_experiment_is_stopped_by_another_process(tmp_path: Path, at_once: bo
     assert told["was_running"]
     assert (told["status"], told["note"]) == ("stopped", "a person stopped it")
     with build_warm.open_warm(tmp_path) as store:
-        statuses = Counter(one.status for one in read_runs(store, 1))
+        statuses = Counter(one.status for one in read_trial_runs(store, 1))
         assert find_experiment(store, "e").holder is None
     assert statuses["running"] == 0
     assert statuses["interrupted"] == int(at_once)
@@ -350,7 +351,7 @@ def test_an_experiment_goes_on_only_as_it_began(tmp_path: Path) -> None:
         words = ["--tasks", str(tasks), "--model", "m", "--base-url", server.base_url]
         cli.run("start", "e", *words)
         assert "there is an experiment 'e' already" in cli.run("start", "e", *words, code=1)
-        assert "--model goes with --tasks" in cli.run("start", "e", "--model", "x", code=2)
+        assert "--model needs --tasks" in cli.run("start", "e", "--model", "x", code=2)
         assert "verdict: not enough data" in cli.run("report", "e")
     assert "there is no experiment 'x'" in cli.run("report", "x", code=1)
     assert "there is no experiment 'x'" in cli.run("stop", "x", code=1)
@@ -374,17 +375,17 @@ def test_tasks_are_read_from_lines_and_tables(tmp_path: Path, name: str, text: s
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("a.txt", "\n# nothing\n", "there are no tasks"),
+        ("a.txt", "\n# nothing\n", "has no tasks"),
         ("a.jsonl", '{"prompt": "x", "evil": 1}', "unknown field"),
-        ("a.jsonl", "{not json", "no list of tasks"),
+        ("a.jsonl", "{not json", "not a task list"),
         ("a.jsonl", '{"prompt": " "}', "has no prompt"),
         ("a.jsonl", '{"prompt": "x", "id": "1"}\n{"prompt": "y", "id": "1"}', "have the id"),
         ("a.jsonl", '{"prompt": "x", "workdir": "gone"}', "no such folder"),
-        ("a.jsonl", '{"prompt": "x", "id": "a\\u001b[2J"}', "cannot be the id"),
+        ("a.jsonl", '{"prompt": "x", "id": "a\\u001b[2J"}', "cannot be a task id"),
         ("a.toml", 'prompt = "x"', "[[task]]"),
-        ("a.json", "5", "no list of tasks"),
-        ("a.json", "{}", "no list of tasks"),
-        ("a.jsonl", "[" * 100_000, "no list of tasks"),
+        ("a.json", "5", "not a task list"),
+        ("a.json", "{}", "not a task list"),
+        ("a.jsonl", "[" * 100_000, "not a task list"),
     ],
 )
 def test_a_file_that_is_no_list_of_tasks_is_told(
@@ -398,7 +399,7 @@ def test_a_file_that_is_no_list_of_tasks_is_told(
 
 def test_a_setup_that_fails_leaves_the_task_out(tmp_path: Path) -> None:
     with open_store(tmp_path) as store, Server(answer) as server:
-        tasks = [Task(id="a", prompt="the rounding of invoices is wrong", setup="exit 3")]
+        tasks = [TrialTask(id="a", prompt="the rounding of invoices is wrong", setup="exit 3")]
         found = run(store, make_plan(tmp_path, server.base_url, tasks=tasks))
         assert len(server.chats) == 0
     assert found.pairs == {"planned": 1, "done": 0, "skipped": 1}
@@ -409,7 +410,7 @@ def test_a_setup_that_fails_leaves_the_task_out(tmp_path: Path) -> None:
 def test_a_check_that_cannot_be_run_leaves_the_run_done_and_its_outcome_unknown(
     tmp_path: Path, check: str | list[str]
 ) -> None:
-    task = Task(id="a", prompt="the rounding of invoices is wrong", check=check)
+    task = TrialTask(id="a", prompt="the rounding of invoices is wrong", check=check)
     with open_store(tmp_path) as store, Server(answer, models=[MODEL]) as server:
         found = run(store, make_plan(tmp_path, server.base_url, tasks=[task]))
         labels = store.query("select outcome from session where told_outcome is not null")
@@ -436,7 +437,7 @@ def test_where_nothing_can_be_run_it_stops_at_once(tmp_path: Path, kind: str) ->
             found = run(store, plan)
     assert found.status == "stopped"
     assert str(found.note).startswith("nothing could be run: ")
-    assert [one["status"] for one in found.runs] == ["interrupted"]
+    assert [one.status for one in found.runs] == ["interrupted"]
 
 
 def test_a_person_at_the_keyboard_ends_it_and_can_go_on(tmp_path: Path) -> None:
@@ -459,8 +460,8 @@ def test_a_person_at_the_keyboard_ends_it_and_can_go_on(tmp_path: Path) -> None:
 def test_a_forgotten_session_is_gone_from_its_experiment(tmp_path: Path) -> None:
     with open_store(tmp_path) as store, Server(answer) as server:
         run(store, make_plan(tmp_path, server.base_url, 1))
-        name = next(str(one.session) for one in read_runs(store, 1))
+        name = next(str(one.session) for one in read_trial_runs(store, 1))
         forget(store, row_id("session", *name.split(":", 1)))
-        left = [one for one in read_runs(store, 1) if one.session is None]
+        left = [one for one in read_trial_runs(store, 1) if one.session is None]
         assert [one.evidence for one in left] == [[]]
         assert read_paired_report(store, find_experiment(store, "e")).pairs["done"] == 1

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 import build_warm
-from relight.work.experiments import Session, compare, read_report, read_sessions
+from relight.work.experiments.holdout import compare_arms, read_holdout
+from relight.work.experiments.metrics import ArmSession, read_arm_sessions
 
 
 def make(
     arm: str, outcome: bool | None, failed: int = 0, calls: int = 10, **guards: Any
-) -> Session:
-    return Session(
+) -> ArmSession:
+    return ArmSession(
         arm=arm,
         outcome=outcome,
         calls=calls,
@@ -30,15 +31,15 @@ def make(
 
 
 def test_few_sessions_are_not_enough() -> None:
-    report = compare([make("cold", False), make("warm", True)])
+    report = compare_arms([make("cold", False), make("warm", True)])
     assert report.verdict.startswith("not enough data")
-    assert compare([]).verdict.startswith("not enough data")
-    assert compare([make("warm", None)]).verdict.startswith("not enough data")
+    assert compare_arms([]).verdict.startswith("not enough data")
+    assert compare_arms([make("warm", None)]).verdict.startswith("not enough data")
 
 
 def test_where_nothing_failed_cold_no_gain_can_be_planned_and_that_is_said() -> None:
     sessions = [make(arm, None) for arm in ("cold", "warm") for _ in range(20)]
-    assert compare(sessions).verdict.endswith(
+    assert compare_arms(sessions).verdict.endswith(
         "no number of sessions can be planned to see such an effect"
     )
 
@@ -46,7 +47,7 @@ def test_where_nothing_failed_cold_no_gain_can_be_planned_and_that_is_said() -> 
 def test_a_large_difference_in_success_is_seen() -> None:
     sessions = [make("cold", n % 2 == 0) for n in range(500)]
     sessions += [make("warm", n % 10 < 8) for n in range(500)]
-    report = compare(sessions, samples=500)
+    report = compare_arms(sessions, samples=500)
     assert report.primary == "success_rate"
     assert report.verdict.startswith("warm is better")
     difference = report.measures["success_rate"].difference
@@ -63,7 +64,7 @@ def test_without_outcomes_the_failures_of_the_first_calls_decide() -> None:
     dice = Random(1)
     sessions = [make("cold", None, dice.choice((0, 1, 2, 3))) for _ in range(300)]
     sessions += [make("warm", None, dice.choice((0, 0, 0, 1))) for _ in range(300)]
-    report = compare(sessions, samples=500)
+    report = compare_arms(sessions, samples=500)
     assert report.primary == "first_30_failure_rate"
     assert report.verdict.startswith("warm is better")
 
@@ -83,12 +84,12 @@ def test_arms_dealt_at_random_hardly_ever_differ() -> None:
             )
             for is_bad, calls in pool
         ]
-        p_value = compare(dealt, samples=200).measures["first_30_failure_rate"].p_value
+        p_value = compare_arms(dealt, samples=200).measures["first_30_failure_rate"].p_value
         alarms += p_value is not None and p_value < 0.05
     assert alarms <= 12  # of 100 at 5 %, all but once in a thousand times
 
 
-def deal_alike(dice: Random, cold: int, warm: int) -> list[Session]:
+def deal_alike(dice: Random, cold: int, warm: int) -> list[ArmSession]:
     """Sessions of one kind in both arms, their figures as skewed as real ones."""
     dealt = []
     for place in range(cold + warm):
@@ -112,7 +113,7 @@ def test_arms_that_are_alike_warn_in_vain_no_more_often_than_is_said(cold: int, 
     trials, warned = 150, 0
     parted: Counter[str] = Counter()
     for _ in range(trials):
-        report = compare(deal_alike(dice, cold, warm), samples=199)
+        report = compare_arms(deal_alike(dice, cold, warm), samples=199)
         warned += bool(report.warnings)
         for name, one in (report.measures | report.guards).items():
             bounds = one.difference
@@ -126,7 +127,7 @@ def test_an_interval_leaves_zero_out_where_the_p_value_says_so() -> None:
     dice = Random(5)
     for number in range(40):
         cold, warm = dice.choice(((8, 32), (15, 15), (30, 10)))
-        report = compare(deal_alike(dice, cold, warm), samples=99 if number % 2 else 400)
+        report = compare_arms(deal_alike(dice, cold, warm), samples=99 if number % 2 else 400)
         for one in (*report.guards.values(), report.measures["first_30_failure_rate"]):
             bounds = one.difference
             assert bounds is not None
@@ -148,7 +149,7 @@ def test_what_gets_worse_meanwhile_is_said() -> None:
             "missing_tools": n % 3,
         }
         sessions.append(make("warm", n % 2 == 0, **dearer, **facts))
-    report = compare(sessions, samples=300)
+    report = compare_arms(sessions, samples=300)
     tokens = report.guards["tokens_per_session"]
     assert tokens.difference is not None
     assert tokens.difference.value is not None
@@ -179,7 +180,7 @@ def test_a_session_with_a_turn_of_no_price_has_no_cost(tmp_path: Path) -> None:
                     " from session where key = ?",
                     (unpriced, key),
                 )
-        one, two = read_sessions(store)
+        one, two = read_arm_sessions(store)
     assert (one.cost_usd, one.tokens) == (0.005, 120)
     assert (two.cost_usd, two.tokens) == (None, 120)
 
@@ -191,8 +192,8 @@ def test_a_report_can_be_read_without_retiring_anything(tmp_path: Path) -> None:
             for arm, outcome in (("warm", "failure"), ("cold", "success")):
                 build_warm.add_session(store, f"{arm}-{number}", outcome)
                 build_warm.add_provision(store, f"{arm}-{number}", arm, made)
-        assert read_report(store, may_retire=False).retired == []
-        assert read_report(store).retired == ["poor"]
+        assert read_holdout(store, may_retire=False).retired == []
+        assert read_holdout(store).retired == ["poor"]
 
 
 def test_a_report_joins_provisions_with_the_sessions_that_followed(tmp_path: Path) -> None:
@@ -205,7 +206,7 @@ def test_a_report_joins_provisions_with_the_sessions_that_followed(tmp_path: Pat
         build_warm.add_provision(store, "b", "cold", made)
         build_warm.add_provision(store, "c", "cold", None)
         build_warm.add_provision(store, "never-came", "warm", made)
-        report = read_report(store)
+        report = read_holdout(store)
     assert report.sessions == {"cold": 1, "warm": 1}
     assert report.provisions == {"warm": 2, "cold": 1, "abstained": 1}
     assert report.calls == {"cold": 2, "warm": 3}

@@ -1,5 +1,3 @@
-import time
-
 import click
 
 from relight.cli.experiment_run import start, stop
@@ -17,55 +15,55 @@ from relight.cli.options import (
 
 @relight_group("experiment", example="relight experiment report")
 def command() -> None:
-    """Find out whether warm starts help, or which of two models does better.
+    """Find out whether warm starts help, or which of two models is better.
 
-    Sessions as they come are compared by themselves: some are held out cold. To know sooner, run a
-    list of tasks in both arms with `start`.
+    Sessions are compared as they come: some are held out cold. To know sooner, run a list of tasks
+    in both arms with `start`.
     """
 
 
 @relight_command("report", example="relight experiment report --json")
 @click.argument("name", required=False)
-@click.option("--template", metavar="NAME", help="Only sessions for which this one was chosen.")
+@click.option(
+    "--template", metavar="NAME", help="Only sessions for which this template was chosen."
+)
 @click.option(
     "--effect",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.1,
     show_default=True,
-    help="The gain it is planned to see.",
+    help="The gain that it is planned for.",
 )
 @json_option
 def report(name: str | None, template: str | None, effect: float, as_json: bool) -> None:
-    """Show what warm starts changed, or what an experiment came to.
+    """Show the effect of warm starts, or the result of an experiment.
 
-    Without NAME, sessions that started warm are compared with those held out cold: whole
-    sessions, never single calls, in the arms they were dealt to; what Relight put into them counts
-    nowhere. Until enough sessions are known the answer is "not enough data". With NAME, the tasks
-    of that experiment are compared pair by pair.
+    Without NAME, sessions that started warm are compared with those held out cold: whole sessions,
+    never single calls, in the arms they were dealt to, without what Relight put into them. The
+    verdict is "not enough data" until enough outcomes are known. With NAME, the tasks of that
+    experiment are compared pair by pair.
     """
     if name is not None:
         _report_pairs(name, as_json=as_json)
         return
-    from relight.work.experiments.holdout import as_json as to_json
-    from relight.work.experiments.holdout import read_report
+    from relight.work.experiments.holdout import read_holdout
 
     with current_store() as store:
-        found = read_report(store, template=template, effect=effect)
+        found = read_holdout(store, template=template, effect=effect)
     if as_json:
-        print_json(to_json(found))
+        print_json(found)
     else:
         print_holdout(found, template)
 
 
 def _report_pairs(name: str, *, as_json: bool) -> None:
-    from relight.work.experiments.pairs import as_json as to_json
     from relight.work.experiments.pairs import read_paired_report
     from relight.work.experiments.register import find_experiment
 
     with current_store() as store:
         found = read_paired_report(store, find_experiment(store, name))
     if as_json:
-        print_json(to_json(found))
+        print_json(found)
     else:
         print_paired(found)
 
@@ -73,11 +71,11 @@ def _report_pairs(name: str, *, as_json: bool) -> None:
 @relight_command("list", example="relight experiment list --json")
 @json_option
 def list_experiments(as_json: bool) -> None:
-    """List the experiments that were started."""
-    from relight.work.experiments.overview import read_overview
+    """List the experiments."""
+    from relight.work.experiments import budget
 
     with current_store() as store:
-        rows = read_overview(store)
+        rows = budget.list_experiments(store)
     if as_json:
         print_json({"experiments": rows})
     else:
@@ -88,15 +86,15 @@ def list_experiments(as_json: bool) -> None:
 @click.argument("name")
 @yes_option
 def delete(name: str, yes: bool) -> None:
-    """Delete an experiment; the sessions that it left stay."""
+    """Delete an experiment; its sessions stay."""
     from relight.cli.screen import clean
-    from relight.work.experiments.register import delete_experiment, find_experiment
+    from relight.work.experiments.register import delete_experiment, find_experiment, now_ms
 
     with current_store() as store:
         find_experiment(store, name)
         if not yes:
             confirm(f"delete the experiment {clean(name)}?")
-        delete_experiment(store, name, now=int(time.time() * 1000))
+        delete_experiment(store, name, now=now_ms())
     click.echo(f"deleted {clean(name)}")
 
 

@@ -1,40 +1,26 @@
 """Experiments as tables for people."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
     from relight.stats.rates import Estimate
-    from relight.work.experiments.comparison import Report
+    from relight.stats.trials import LiveView
+    from relight.work.experiments.budget import ExperimentSummary
+    from relight.work.experiments.holdout import HoldoutReport
+    from relight.work.experiments.metrics import Metric
     from relight.work.experiments.pairs import PairedReport
 
-# each measure in words, and how its figures are written
-LINES = {
-    "success_rate": ("task success, where known", "{:.1%}"),
-    "first_30_failure_rate": ("failed of first 30 calls", "{:.1%}"),
-    "seconds_to_first_success": ("seconds to a first success", "{:.1f}"),
-    "failures_per_session": ("failed calls a session", "{:.2f}"),
-    "failures_per_run": ("failed calls a run", "{:.2f}"),
-    "tools_per_session": ("tools a session (no goal)", "{:.1f}"),
-    "calls_per_run": ("calls a run", "{:.1f}"),
-    "tokens_per_session": ("tokens a session", "tokens"),
-    "tokens_per_run": ("tokens a run", "tokens"),
-    "cost_usd_per_session": ("dollars a session", "{:.4f}"),
-    "cost_usd_per_run": ("dollars a run", "{:.4f}"),
-    "seconds_per_model_call": ("seconds a model call", "{:.2f}"),
-    "seconds_per_run": ("seconds a run", "{:.1f}"),
-    "missing_tools_per_session": ("calls of missing tools", "{:.2f}"),
-}
 WIDE = 120
 
 
-def print_holdout(found: "Report", template: str | None = None) -> None:
+def print_holdout(found: "HoldoutReport", template: str | None = None) -> None:
     given = found.provisions
     click.echo(
         f"{given['warm']} provisions warm, {given['cold']} held out cold,"
-        f" {given['abstained']} with nothing similar"
+        f" {given['abstained']} without a similar template"
     )
     if not any(given.values()):
         todo = "`relight template auto` makes templates, `relight warm --install` adds them"
@@ -42,7 +28,7 @@ def print_holdout(found: "Report", template: str | None = None) -> None:
         click.echo(f"{what} has started warm yet: {todo} to your agent")
         return
     if found.injected_tokens is not None:
-        click.echo(f"the warm ones were given {found.injected_tokens:,.0f} tokens on average")
+        click.echo(f"warm starts have {found.injected_tokens:,.0f} tokens on average")
     counted = ["sessions that followed", *(f"{found.sessions[arm]:,}" for arm in ("cold", "warm"))]
     measures = {**found.measures, **found.guards}
     rows = [
@@ -51,11 +37,7 @@ def print_holdout(found: "Report", template: str | None = None) -> None:
         if one.cold or one.warm
     ]
     _print_table(("cold", "warm"), "warm − cold", [[*counted, "", ""], *rows])
-    if (view := found.live_view) is not None:
-        click.echo(
-            f"live view, to be looked at as often as you like: {view.difference:+.3f}"
-            f" [{view.low:+.3f}, {view.high:+.3f}] in {LINES[found.primary][0]}"
-        )
+    _print_live(found.live_view, found.primary)
     if found.probability_warm_better is not None:
         click.echo(
             f"probability that warm succeeds more often: {found.probability_warm_better:.2f}"
@@ -63,9 +45,9 @@ def print_holdout(found: "Report", template: str | None = None) -> None:
     from relight.cli.screen import clean
 
     for name in found.retired:
-        click.echo(f"retired, for doing harm: {clean(name)}")
+        click.echo(f"retired because it did harm: {clean(name)}")
     for warning in found.warnings:
-        click.echo(f"mind: {warning}")
+        click.echo(f"warning: {warning}")
     click.echo(f"verdict: {found.verdict}")
 
 
@@ -74,9 +56,9 @@ def print_paired(found: "PairedReport") -> None:
 
     first, second = (clean(arm) for arm in found.arms)
     counts = found.pairs
-    told = f"{clean(found.name)}: {second} against {first}, {counts['done']} of"
-    told += f" {counts['planned']} pairs done"
-    click.echo(told + (f", {counts['skipped']} left out" if counts["skipped"] else ""))
+    text = f"{clean(found.name)}: {second} against {first}, {counts['done']} of"
+    text += f" {counts['planned']} pairs done"
+    click.echo(text + (f", {counts['skipped']} skipped" if counts["skipped"] else ""))
     if found.status != "done":
         click.echo(f"{found.status}" + (f": {clean(found.note)}" if found.note else ""))
     rows = [
@@ -86,17 +68,13 @@ def print_paired(found: "PairedReport") -> None:
     ]
     if rows:
         _print_table((first, second), "difference", rows)
-    if (view := found.live_view) is not None:
-        click.echo(
-            f"live view, to be looked at as often as you like: {view.difference:+.3f}"
-            f" [{view.low:+.3f}, {view.high:+.3f}] in {LINES[found.primary][0]}"
-        )
+    _print_live(found.live_view, found.primary)
     spent = ", ".join(f"{clean(arm)} {dollars(cost)}" for arm, cost in found.cost_usd.items())
     click.echo(f"cost: {spent}")
     click.echo(f"verdict: {clean(found.verdict)}")
 
 
-def print_experiments(rows: Sequence[Mapping[str, Any]]) -> None:
+def print_experiments(rows: "Sequence[ExperimentSummary]") -> None:
     from relight.cli import screen
 
     if not rows:
@@ -108,13 +86,13 @@ def print_experiments(rows: Sequence[Mapping[str, Any]]) -> None:
     columns += [screen.Column("note", is_number=False)]
     shown = [
         [
-            row["name"],
-            " / ".join(row["arms"]),
-            row["status"],
-            str(row["runs_done"]),
-            str(row["runs_planned"]),
-            screen.dollars(row["cost_usd"]),
-            row["note"] or "",
+            row.name,
+            " / ".join(row.arms),
+            row.status,
+            str(row.runs_done),
+            str(row.runs_planned),
+            screen.dollars(row.cost_usd),
+            row.note or "",
         ]
         for row in rows
     ]
@@ -122,7 +100,7 @@ def print_experiments(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_table(arms: Sequence[str], difference: str, rows: Sequence[Sequence[str]]) -> None:
-    """The arms side by side; their own intervals only where there is room for them."""
+    """Print the arms side by side, with their intervals if there is room."""
     from relight.cli import screen
 
     columns = [screen.Column("", is_name=True), *(screen.Column(arm) for arm in arms)]
@@ -138,26 +116,31 @@ def _measure_row(
     difference: "Estimate | None",
     p_value: float | None,
 ) -> list[str]:
-    title, form = LINES[name]
-    p_told = "" if p_value is None else f"{p_value:.3f}"
-    told = [*(_tell(arm, form) for arm in arms), _tell(difference, form, sign="+")]
-    return [title, *told, p_told]
+    from relight.work.experiments.metrics import METRICS
+
+    metric = METRICS[name]
+    p_text = "" if p_value is None else f"{p_value:.3f}"
+    cells = [*(_format(metric, arm) for arm in arms), _format(metric, difference, is_signed=True)]
+    return [metric.title.lower(), *cells, p_text]
 
 
-def _tell(estimate: "Estimate | None", form: str, *, sign: str = "") -> str:
+def _format(metric: "Metric", estimate: "Estimate | None", *, is_signed: bool = False) -> str:
+    """Return an estimate with its interval."""
     if estimate is None or estimate.value is None:
         return "–"
+    write = metric.format_signed if is_signed else metric.format
     value, low, high = (
-        "?" if figure is None else _write(figure, form, sign)
+        "?" if figure is None else write(figure)
         for figure in (estimate.value, estimate.low, estimate.high)
     )
     return f"{value} [{low}, {high}]"
 
 
-def _write(figure: float, form: str, sign: str) -> str:
-    from relight.text import count
+def _print_live(view: "LiveView | None", primary: str) -> None:
+    from relight.work.experiments.metrics import METRICS
 
-    if form == "tokens":
-        mark = "-" if figure < 0 else sign
-        return f"{mark}{count(abs(figure))}"
-    return form.replace(":", f":{sign}").format(figure)
+    if view is not None:
+        click.echo(
+            f"live view, valid at any time: {view.difference:+.3f}"
+            f" [{view.low:+.3f}, {view.high:+.3f}] in {METRICS[primary].title.lower()}"
+        )

@@ -23,10 +23,8 @@ from relight.store.queries.listing import Listing
 from relight.warm import library
 from relight.warm.results import TemplateStats, read_stats
 from relight.web import parameters as given
-from relight.web.arms import read_arms
 from relight.web.filters import Filters, choose
-from relight.work.experiments import as_json, pairs
-from relight.work.experiments.overview import read_overview as read_started
+from relight.work.experiments import budget, holdout, pairs
 from relight.work.experiments.register import find_experiment
 from relight.work.moa import traces
 
@@ -181,18 +179,19 @@ def read_template(
 
 def read_experiment(store: Store, asked: given.HoldoutParameters, _: Path) -> Any:
     """Warm starts compared with those held out cold, with a verdict."""
-    return as_json(read_arms(store, asked.template or None, effect=asked.effect))
+    template = asked.template or None
+    return holdout.read_holdout(store, template=template, effect=asked.effect, may_retire=False)
 
 
 def list_experiments(store: Store, _: given.NoParameters, __: Path) -> Any:
     """Experiments that were run task by task, newest first."""
-    return {"experiments": read_started(store)}
+    return {"experiments": budget.list_experiments(store)}
 
 
 def read_pairs(store: Store, _: given.NoParameters, path: Path) -> Any:
     """One experiment: the same tasks in both arms, with a verdict."""
     experiment = find_experiment(store, path["experiment"])
-    return pairs.as_json(pairs.read_paired_report(store, experiment))
+    return pairs.read_paired_report(store, experiment)
 
 
 def list_traces(store: Store, _: given.NoParameters, __: Path) -> traces.TraceList:

@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from relight.reports.filters import quote_name
-from relight.text import count, dollars, make_line, make_visible, seconds, size
+from relight.text import count, dollars, make_line, make_visible, seconds, share, size
 from relight.times import read_time
 
 FOLDER = Path(__file__).parent / "templates"
@@ -63,19 +63,6 @@ def money(value: float | None, unpriced: int | None = 0) -> str:
     ['–', '$12.50', '≥$12.50']
     """
     return UNKNOWN if value is None else dollars(value, unpriced=unpriced or 0)
-
-
-def share(value: float | None) -> str:
-    """Return a percentage.
-
-    >>> [share(None), share(0.0), share(0.0004), share(0.125), share(0.5), share(1.0)]
-    ['–', '0%', '<0.1%', '12.5%', '50%', '100%']
-    """
-    if value is None:
-        return UNKNOWN
-    if 0 < value < 0.001:
-        return "<0.1%"
-    return f"{value:.0%}" if value in (0, 0.25, 0.5, 0.75, 1) else f"{value:.1%}"
 
 
 def offset(value: float | None) -> str:

@@ -9,21 +9,21 @@ from relight.cli.demo.story import read_table
 from relight.intake.recorder import SessionTracker, record
 from relight.model import OutcomeName
 from relight.store import Store
+from relight.store.experiments import RunKey, RunRecord
 from relight.warm.choice import NOTHING, Choice, choose_template
 from relight.warm.injection import count_text_tokens, render_template
 from relight.warm.provision import record_start
+from relight.work.experiments.budget import sum_tokens
 from relight.work.experiments.conduct import list_pairs
-from relight.work.experiments.limits import count_tokens
-from relight.work.experiments.plan import COLD, WARM, Plan
+from relight.work.experiments.plan import COLD, WARM, ExperimentPlan, TrialTask
 from relight.work.experiments.register import (
     Experiment,
+    add_attempt,
     add_experiment,
     begin_run,
-    close,
     finish_run,
-    note_attempt,
+    release,
 )
-from relight.work.experiments.tasks import Task
 from relight.work.jobs.spending import add_figures
 
 CHECK = "uv run pytest -q"
@@ -32,8 +32,8 @@ CHECK = "uv run pytest -q"
 def run_trial(store: Store, *, at: datetime, seed: int = 11) -> None:
     """Add the experiment and its runs, as `relight experiment start` would have."""
     table, clock = read_table("trial.toml"), Clock(at)
-    plan = Plan(
-        tasks=[Task(id=one["id"], prompt=one["prompt"], check=CHECK) for one in table["task"]],
+    plan = ExperimentPlan(
+        tasks=[TrialTask(id=one["id"], prompt=one["prompt"], check=CHECK) for one in table["task"]],
         arms=[COLD, WARM],
         model=table["plan"]["model"],
         budget_usd=table["plan"]["budget_usd"],
@@ -45,7 +45,7 @@ def run_trial(store: Store, *, at: datetime, seed: int = 11) -> None:
         choice = choose_template(store, pair.task.prompt)
         for arm in pair.arms:
             trial.run(pair.task, arm, choice, told[pair.task.id][arm])
-    close(store, experiment, "done", note=None, now=clock.milliseconds)
+    release(store, experiment, "done", note=None, now=clock.milliseconds)
 
 
 class _Trial:
@@ -57,13 +57,16 @@ class _Trial:
         self.store, self.experiment, self.plan = store, experiment, plan
         self.clock, self.dice = clock, dice
 
-    def run(self, task: Task, arm: str, choice: Choice | None, went: dict[str, Any]) -> None:
+    def run(self, task: TrialTask, arm: str, choice: Choice | None, went: dict[str, Any]) -> None:
         """One run, or none where no template is like the task."""
-        store, experiment, key = self.store, self.experiment, (task.id, 1, arm)
+        store, experiment, key = (
+            self.store,
+            self.experiment,
+            RunKey(self.experiment.id, task.id, 1, arm),
+        )
         began = self.clock.milliseconds
         begin_run(
             store,
-            experiment,
             key,
             template=choice.template.name if choice else None,
             similarity=choice.similarity if choice else None,
@@ -71,7 +74,8 @@ class _Trial:
             now=began,
         )
         if choice is None:
-            finish_run(store, experiment, key, status="skipped", evidence=[NOTHING], now=began)
+            record_end = RunRecord(status="skipped", evidence=[NOTHING], finished_at=began)
+            finish_run(store, key, record_end)
             return
         session = f"{experiment.name}-{task.id}-{arm}"
         record_start(
@@ -86,7 +90,7 @@ class _Trial:
             experiment_id=experiment.id,
             now=began,
         )
-        note_attempt(store, experiment, key, f"relight:{session}")
+        add_attempt(store, key, f"relight:{session}")
         example = f"{render_template(choice.template)}\n\n" if arm == WARM else ""
         outcome: OutcomeName = "success" if went["is_done"] else "failure"
         ended = "passed: exit code 0" if went["is_done"] else "failed: exit code 1"
@@ -106,16 +110,17 @@ class _Trial:
         figures = add_figures(store, [rec.name])
         finish_run(
             store,
-            experiment,
             key,
-            status="done",
-            session=rec.name,
-            outcome=outcome,
-            evidence=evidence,
-            cost_nanos=figures.cost_nanos,
-            tokens=count_tokens(figures.usage),
-            duration_ms=self.clock.milliseconds - began,
-            now=self.clock.milliseconds,
+            RunRecord(
+                status="done",
+                finished_at=self.clock.milliseconds,
+                session=rec.name,
+                outcome=outcome,
+                evidence=evidence,
+                cost_nanos=figures.cost_nanos,
+                tokens=sum_tokens(figures.usage),
+                duration_ms=self.clock.milliseconds - began,
+            ),
         )
 
     def work(self, rec: SessionTracker, went: dict[str, Any], *, heard: int) -> None:

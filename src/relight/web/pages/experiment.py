@@ -4,32 +4,33 @@ from typing import Any
 
 from relight.web.charts.chart import colour_of
 from relight.web.charts.intervals import IntervalRow
-from relight.web.measuring import ARM_COLOURS, find_words, tell_measure
+from relight.web.measuring import ARM_COLOURS, draw_metric
 from relight.web.page import View
+from relight.work.experiments.metrics import METRICS
 from relight.work.experiments.pairs import PairedMeasure, read_paired_report
 from relight.work.experiments.register import find_experiment
 
 
 def show(view: View) -> dict[str, Any]:
-    """The experiment that the address names."""
+    """Return the experiment that the address names."""
     experiment = find_experiment(view.store, view.path["name"])
     found = read_paired_report(view.store, experiment)
     return {
         "found": found,
         "plan": experiment.plan,
-        "primary": find_words(found.primary).title,
+        "primary": METRICS[found.primary].title,
         "measures": [
-            told
+            drawn
             for name, one in found.measures.items()
             if one.pairs
             and (
-                told := tell_measure(name, make_arms(found.arms, one), one.difference, one.p_value)
+                drawn := draw_metric(name, _draw_arms(found.arms, one), one.difference, one.p_value)
             )
         ],
     }
 
 
-def make_arms(arms: list[str], measure: PairedMeasure) -> list[IntervalRow]:
+def _draw_arms(arms: list[str], measure: PairedMeasure) -> list[IntervalRow]:
     return [
         IntervalRow(
             name=arm,

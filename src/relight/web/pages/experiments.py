@@ -1,38 +1,38 @@
-"""Experiments: did starting warm help, and what came of those that were run on purpose."""
+"""Experiments: did starting warm help, and the results of those that were run on purpose."""
 
 from typing import Any
 
 from relight.warm.library import read_templates
-from relight.web.arms import read_arms
 from relight.web.charts.intervals import IntervalRow
-from relight.web.measuring import ARM_COLOURS, find_words, tell_measure
+from relight.web.measuring import ARM_COLOURS, draw_metric
 from relight.web.page import View
-from relight.work.experiments.comparison import Measure, Report
-from relight.work.experiments.overview import read_overview
+from relight.work.experiments.budget import list_experiments
+from relight.work.experiments.holdout import HoldoutReport, Measure, read_holdout
+from relight.work.experiments.metrics import METRICS
 
 
 def show(view: View) -> dict[str, Any]:
-    """The arms side by side, of all templates or of one."""
+    """Return the arms side by side, of all templates or of one."""
     names = [one.name for one in read_templates(view.store)]
     asked = view.query.get("template")
     template = asked if asked in names else None
-    found = read_arms(view.store, template)
+    found = read_holdout(view.store, template=template, may_retire=False)
     return {
         "found": found,
         "chosen_template": template,
         "names": names,
-        "primary": find_words(found.primary).title,
+        "primary": METRICS[found.primary].title,
         "progress": _find_progress(found),
         "measures": [
-            told
+            drawn
             for name, one in {**found.measures, **found.guards}.items()
-            if (told := tell_measure(name, make_arms(one), one.difference, one.p_value))
+            if (drawn := draw_metric(name, _draw_arms(one), one.difference, one.p_value))
         ],
-        "run": read_overview(view.store, now=int(view.now.timestamp() * 1000)),
+        "run": list_experiments(view.store, now=int(view.now.timestamp() * 1000)),
     }
 
 
-def make_arms(measure: Measure) -> list[IntervalRow]:
+def _draw_arms(measure: Measure) -> list[IntervalRow]:
     arms = (
         ("cold", measure.cold, measure.cold_sessions),
         ("warm", measure.warm, measure.warm_sessions),
@@ -45,7 +45,7 @@ def make_arms(measure: Measure) -> list[IntervalRow]:
     ]
 
 
-def _find_progress(found: Report) -> float | None:
+def _find_progress(found: HoldoutReport) -> float | None:
     if not found.planned_sessions:
         return None
     return min(found.counted_sessions / found.planned_sessions, 1.0)

@@ -9,13 +9,13 @@ from relight.reports.skills.comparison import Comparison, compare_models
 from relight.reports.skills.curves import read_curves
 from relight.reports.skills.uses import read_daily
 from relight.stats.rates import Estimate
-from relight.text import dollars
+from relight.text import dollars, share
 from relight.web.charts.chart import Chart, colour_of
 from relight.web.charts.intervals import IntervalRow, draw_intervals
 from relight.web.charts.lines import Series, draw_lines
 from relight.web.page import View
 from relight.web.periods import find_days, last_of
-from relight.web.rendering import day, share
+from relight.web.rendering import day
 
 # how many days until a use counts half; "" is the usual weight of 0.3 for the newest day
 HALF_LIVES = {"": None, "5": 5.0, "14": 14.0}

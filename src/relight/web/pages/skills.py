@@ -8,11 +8,10 @@ from relight.reports.filters import is_named
 from relight.reports.skills.averages import query_skill_ema
 from relight.reports.skills.curves import SkillCurve, read_curves
 from relight.stats.rates import Estimate
-from relight.text import dollars
+from relight.text import dollars, share
 from relight.web.charts.sparks import draw_sparkline
 from relight.web.page import View
 from relight.web.periods import find_days, last_of
-from relight.web.rendering import share
 
 SHOWN = 80
 

@@ -5,14 +5,13 @@ from typing import Any
 from relight.chat.messages import read_calls, read_text
 from relight.errors import MissingError, RelightError
 from relight.stats.rates import Estimate, wilson
-from relight.text import cut_visible
+from relight.text import cut_visible, share
 from relight.warm.injection import render_template
 from relight.warm.library import find_template, read_versions
 from relight.warm.results import count_outcomes, read_stats
 from relight.web.charts.intervals import IntervalRow, draw_intervals
 from relight.web.measuring import ARM_COLOURS
 from relight.web.page import View, read_number
-from relight.web.rendering import share
 
 
 def show(view: View) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Carrying an experiment out: every task in both arms, one run after another.
+"""Carries out an experiment: every task in both arms, one run after another.
 
-A run is on record before it begins, so that a process that is killed loses no more than the run it
-was at, and none that is done is done again.
+A run is recorded before it begins. A process that is killed loses only its current run, and a
+finished run is never repeated.
 """
 
 import os
@@ -11,37 +11,49 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.errors import RelightError
 from relight.store import Store
+from relight.store.experiments import RunKey, RunRecord
 from relight.warm.choice import explain_nothing, rank_templates
 from relight.warm.injection import count_text_tokens, fit_seed, render_template
 from relight.warm.library import Template, find_template
 from relight.work.experiments import register
-from relight.work.experiments.limits import find_limit, read_spent
-from relight.work.experiments.plan import WARM, Plan
-from relight.work.experiments.register import Experiment, Run
-from relight.work.experiments.runs import Start, do_run
-from relight.work.experiments.tasks import Task
+from relight.work.experiments.budget import find_limit, sum_spending
+from relight.work.experiments.plan import WARM, ExperimentPlan, TrialTask
+from relight.work.experiments.register import Experiment, TrialRun
+from relight.work.experiments.trial import Trial, TrialResult, TrialStart, run_trial
 from relight.work.jobs.leases import Holder
 
 LOOK_SECONDS = 0.5
 LEASE_SECONDS = 600
 BUDGET_TOKENS = 2000
-# a template whose task is as like as this was made of the very task: it would give it away
+# a template whose task is this similar was made from the same task, and would give it away
 SAME_TASK = 0.95
-ONLY_ITSELF = "the template that is like this task was made of the very task"
-NO_ROOM = "of the template nothing is left with these tools"
+ONLY_ITSELF = "the only similar template was made from this very task"
+NO_ROOM = "nothing is left of the template with these tools"
 
-OnEvent = Callable[[str, Mapping[str, Any]], None]
+Clock = Callable[[], float]
 
 
-class _Pair(Struct, frozen=True):
-    task: Task
+class TrialEvent(Struct, frozen=True):
+    """A run that begins or, with its result, has ended."""
+
+    task: str
+    arm: str
+    result: TrialResult | None = None
+
+
+OnEvent = Callable[[TrialEvent], None]
+
+
+class TaskPair(Struct, frozen=True):
+    """A task in one round, with its arms in the order to run them."""
+
+    task: TrialTask
     round: int
     arms: list[str]
 
@@ -51,49 +63,45 @@ def conduct(
     name: str,
     *,
     on_event: OnEvent | None = None,
-    clock: Callable[[], float] = time.time,
+    clock: Clock = time.time,
     environment: Mapping[str, str] | None = None,
 ) -> Experiment:
-    """Run what is left of an experiment, until it is done, is stopped, or its budget is used up."""
-    tell = on_event or _ignore
+    """Run the rest of an experiment, until it is done, stopped, or its budget is used up."""
     with Holder(store.config.home) as holder:
         experiment = register.claim(store, name, holder.name, now=_now(clock))
         try:
             with _watch_stop(store, experiment):
-                status, note = _go_on(store, experiment, tell, clock, environment)
+                status, note = _run_rest(store, experiment, on_event or _ignore, clock, environment)
         except KeyboardInterrupt:
             is_asked = register.read_stop(store, experiment.id) == register.AT_ONCE
             note = "a person stopped it" if is_asked else "it was interrupted"
-            _close(store, experiment, "stopped", note, clock)
+            _release(store, experiment, "stopped", note, clock)
             if not is_asked:
                 raise
         except BaseException as error:
-            _close(store, experiment, "stopped", f"{type(error).__name__}: {error}", clock)
+            _release(store, experiment, "stopped", f"{type(error).__name__}: {error}", clock)
             raise
         else:
-            _close(store, experiment, status, note, clock)
+            _release(store, experiment, status, note, clock)
     return register.find_experiment(store, name)
 
 
-def _close(
-    store: Store,
-    experiment: Experiment,
-    status: register.Status,
-    note: str | None,
-    clock: Callable[[], float],
+def _release(
+    store: Store, experiment: Experiment, status: register.Status, note: str | None, clock: Clock
 ) -> None:
-    for run in register.read_runs(store, experiment.id):
+    for run in register.read_trial_runs(store, experiment.id):
         if run.status == "running":
-            key = (run.task, run.round, run.arm)
-            register.finish_run(store, experiment, key, status="interrupted", now=_now(clock))
-    register.close(store, experiment, status, note=note, now=_now(clock))
+            key = RunKey(experiment.id, run.task, run.round, run.arm)
+            record = RunRecord(status="interrupted", finished_at=_now(clock))
+            register.finish_run(store, key, record)
+    register.release(store, experiment, status, note=note, now=_now(clock))
 
 
-def _go_on(
+def _run_rest(
     store: Store,
     experiment: Experiment,
-    tell: OnEvent,
-    clock: Callable[[], float],
+    on_event: OnEvent,
+    clock: Clock,
     environment: Mapping[str, str] | None,
 ) -> tuple[register.Status, str | None]:
     for pair in list_pairs(experiment.name, experiment.plan):
@@ -105,57 +113,43 @@ def _go_on(
         for number, arm in enumerate(left):
             if register.read_stop(store, experiment.id):
                 return "stopped", "a person stopped it"
-            spent = read_spent(store, register.read_runs(store, experiment.id))
+            spent = sum_spending(store, register.read_trial_runs(store, experiment.id))
             if limit := find_limit(experiment.plan, spent, runs=len(left) - number):
                 return "stopped", limit
-            key = (pair.task.id, pair.round, arm)
-            facts = {"task": pair.task.id, "round": pair.round, "arm": arm}
+            key = RunKey(experiment.id, pair.task.id, pair.round, arm)
             if isinstance(start, str):
-                _begin(store, experiment, key, Start(), clock)
-                register.finish_run(
-                    store, experiment, key, status="skipped", evidence=[start], now=_now(clock)
-                )
-                done: dict[str, Any] = {"status": "skipped", "why": start}
+                _begin(store, experiment, key, TrialStart(), clock)
+                record = RunRecord(status="skipped", evidence=[start], finished_at=_now(clock))
+                register.finish_run(store, key, record)
+                result = TrialResult(status="skipped", why=start)
             else:
                 _begin(store, experiment, key, start, clock)
-                tell("begun", facts)
-                done = do_run(
-                    store,
-                    experiment,
-                    pair.task,
-                    key,
-                    start if arm == WARM else replace(start, text=None, tokens=None),
-                    spent=spent,
-                    clock=clock,
-                    environment=environment,
-                )
-            tell("done", {**facts, **done})
-            if done["status"] == "interrupted":
-                return "stopped", str(done["why"])
+                on_event(TrialEvent(pair.task.id, arm))
+                own = start if arm == WARM else replace(start, text=None, tokens=None)
+                trial = Trial(experiment, pair.task, key, own)
+                result = run_trial(store, trial, spent=spent, clock=clock, environment=environment)
+            on_event(TrialEvent(pair.task.id, arm, result))
+            if result.status == "interrupted":
+                return "stopped", str(result.why)
     return "done", None
 
 
-def _read_settled(store: Store, experiment: Experiment, pair: _Pair) -> dict[str, Run]:
-    """The runs of a pair that need not be done again, by their arm."""
+def _read_settled(store: Store, experiment: Experiment, pair: TaskPair) -> dict[str, TrialRun]:
+    """Return the runs of a pair that need not be done again, by their arm."""
     return {
         run.arm: run
-        for run in register.read_runs(store, experiment.id)
-        if (run.task, run.round) == (pair.task.id, pair.round) and run.status in ("done", "skipped")
+        for run in register.read_trial_runs(store, experiment.id)
+        if (run.task, run.round) == (pair.task.id, pair.round) and run.is_settled
     }
 
 
 def _begin(
-    store: Store,
-    experiment: Experiment,
-    key: tuple[str, int, str],
-    start: Start,
-    clock: Callable[[], float],
+    store: Store, experiment: Experiment, key: RunKey, start: TrialStart, clock: Clock
 ) -> None:
     plan, template = experiment.plan, start.template
     lease_seconds = plan.run_seconds * plan.max_attempts + LEASE_SECONDS
     register.begin_run(
         store,
-        experiment,
         key,
         template=template.name if template else None,
         similarity=start.similarity,
@@ -164,20 +158,22 @@ def _begin(
     )
 
 
-def list_pairs(name: str, plan: Plan) -> Iterator[_Pair]:
-    """All tasks of all rounds; which arm comes first is dealt by a hash, so that none always is."""
+def list_pairs(name: str, plan: ExperimentPlan) -> Iterator[TaskPair]:
+    """Yield all tasks of all rounds; a hash decides which arm runs first."""
     for number in range(1, plan.rounds + 1):
         for task in plan.tasks:
             words = f"{name} {task.id} {number}".encode("utf-8", "surrogatepass")
             is_turned = blake2b(words, digest_size=1).digest()[0] & 1
             arms = plan.arms[::-1] if is_turned else list(plan.arms)
-            yield _Pair(task, number, arms)
+            yield TaskPair(task, number, arms)
 
 
-def _find_start(store: Store, plan: Plan, task: Task, settled: Mapping[str, Run]) -> Start | str:
-    """What the warm arm begins with, or why there is nothing and no arm need be run."""
+def _find_start(
+    store: Store, plan: ExperimentPlan, task: TrialTask, settled: Mapping[str, TrialRun]
+) -> TrialStart | str:
+    """Return what the warm arm starts with, or why neither arm is run."""
     if not plan.is_warm_start:
-        return Start()
+        return TrialStart()
     known = next((run.template for run in settled.values() if run.template), None)
     name = known or (None if plan.template == "auto" else plan.template)
     if name:
@@ -192,12 +188,14 @@ def _find_start(store: Store, plan: Plan, task: Task, settled: Mapping[str, Run]
     return _make_start(plan, choice.template, choice.similarity)
 
 
-def _make_start(plan: Plan, template: Template, similarity: float | None) -> Start | str:
+def _make_start(
+    plan: ExperimentPlan, template: Template, similarity: float | None
+) -> TrialStart | str:
     seed = fit_seed(template, budget=BUDGET_TOKENS, tools=plan.tools)
     if not seed:
         return NO_ROOM
     fitted = replace(template, seed=seed)
-    return Start(
+    return TrialStart(
         template=template,
         similarity=similarity,
         text=render_template(fitted),
@@ -207,9 +205,9 @@ def _make_start(plan: Plan, template: Template, similarity: float | None) -> Sta
 
 @contextmanager
 def _watch_stop(store: Store, experiment: Experiment) -> Iterator[None]:
-    """Interrupt this thread when a person wants the experiment to end at once."""
+    """Interrupt this thread when a person asks for a stop at once."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread can be interrupted: it stops after the run
+        yield  # only the main thread can be interrupted; here it stops after the run
         return
     is_over = threading.Event()
 
@@ -232,9 +230,9 @@ def _watch_stop(store: Store, experiment: Experiment) -> Iterator[None]:
         watcher.join()
 
 
-def _now(clock: Callable[[], float]) -> int:
+def _now(clock: Clock) -> int:
     return round(clock() * 1000)
 
 
-def _ignore(kind: str, facts: Mapping[str, Any]) -> None:
-    """No one looks at the progress."""
+def _ignore(event: TrialEvent) -> None:
+    """Drop an event."""

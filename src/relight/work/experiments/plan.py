@@ -1,24 +1,44 @@
-"""What a person asks of an experiment: the tasks, the two arms, who does the work, and limits."""
+"""What a person asks of an experiment: the tasks, the two arms, the runner, and limits."""
 
-from typing import Literal
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from relight.checks import check_count, check_number
 from relight.errors import RelightError
-from relight.work.experiments.tasks import Task
 
 NAME_LIMIT = 80
 WARM, COLD = "warm", "cold"
+FILE_LIMIT_BYTES = 50_000_000
+ID_CHARACTERS = 100
 
 
-class Plan(Struct, frozen=True, kw_only=True):
-    """An experiment as it was asked for; kept as it is, so that it goes on as it began.
+class TrialTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One task: its prompt, the folder to work in, and the check that decides on success.
 
-    The arms are `cold` and `warm`, or two models. The second is held against the first.
+    `setup` and `check` are commands run in that folder: a shell line, or a list of words. If the
+    check exits with 0, the task was done.
     """
 
-    tasks: list[Task]
+    id: str = ""
+    prompt: str
+    workdir: str | None = None
+    setup: str | list[str] | None = None
+    check: str | list[str] | None = None
+
+
+class ExperimentPlan(Struct, frozen=True, kw_only=True):
+    """The definition of an experiment, which does not change while it runs.
+
+    The arms are `cold` and `warm`, or two models. The second is compared with the first.
+    """
+
+    tasks: list[TrialTask]
     arms: list[str]
     runner: Literal["chat", "command"] = "chat"
     command: list[str] = []
@@ -26,7 +46,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     model: str | None = None
     base_url: str | None = None
     key_variable: str | None = None
-    # of the warm arm: a template's name, or auto
+    # for the warm arm: a template's name, or auto
     template: str = "auto"
     tools: list[str] | None = None
     rounds: int = 1
@@ -35,7 +55,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     # of all runs together
     budget_usd: float | None = None
     budget_tokens: int | None = None
-    # work in the tasks' own folders rather than in fresh copies of them
+    # work in the tasks' folders instead of fresh copies
     in_place: bool = False
 
     @property
@@ -47,11 +67,11 @@ class Plan(Struct, frozen=True, kw_only=True):
         return len(self.tasks) * self.rounds
 
     def find_model(self, arm: str) -> str | None:
-        """The model that does the work in an arm."""
+        """Return the model of an arm."""
         return self.model if self.is_warm_start else arm
 
     def find_agent(self) -> str | None:
-        """The agent that does the work, by the name of its sessions' source; None where unknown."""
+        """Return the source name of the agent that does the work; None if it is unknown."""
         if self.runner == "chat":
             return "relight"
         from relight.work.jobs.recipes import find_recipe
@@ -60,25 +80,25 @@ class Plan(Struct, frozen=True, kw_only=True):
         return found[0].source if found else None
 
 
-def check_plan(plan: Plan) -> Plan:
-    """The plan, if it can be carried out; else an error that says what is wrong with it."""
+def check_plan(plan: ExperimentPlan) -> ExperimentPlan:
+    """Return the plan; raise if it cannot be carried out."""
     if len(plan.arms) != 2 or plan.arms[0] == plan.arms[1]:
         raise RelightError("an experiment has two arms", "warm and cold, or two models")
     if not plan.is_warm_start and set(plan.arms) & {WARM, COLD}:
-        raise RelightError("warm and cold go together", "use --models A,B to compare models")
+        raise RelightError(
+            "the arms are warm and cold, or two models", "use --models A,B to compare models"
+        )
     if plan.runner == "command" and not plan.command:
         raise RelightError("which command?", "name one with --command, such as: claude -p {prompt}")
     if plan.runner == "chat" and plan.command:
-        raise RelightError("a command goes with the runner command")
+        raise RelightError("--command needs the runner command")
     if plan.runner == "chat" and not plan.find_model(plan.arms[0]):
         raise RelightError("which model?", "name one with --model or RELIGHT_MODEL")
     if plan.runner == "command" and not plan.is_warm_start:
         from relight.work.jobs.recipes import can_choose_model
 
         if not can_choose_model(plan.command, use_shell=plan.use_shell):
-            raise RelightError(
-                "the command cannot be told which model to use", "put {model} into it"
-            )
+            raise RelightError("the command has no place for the model", "put {model} into it")
     check_count("rounds", plan.rounds, least=1)
     check_count("max_attempts", plan.max_attempts, least=1)
     check_number("run_seconds", plan.run_seconds, least=1)
@@ -89,10 +109,80 @@ def check_plan(plan: Plan) -> Plan:
     return plan
 
 
-def check_name(name: str) -> str:
+def check_experiment_name(name: str) -> str:
     if not name.strip() or len(name) > NAME_LIMIT or not name.isprintable():
         raise RelightError(
             f"{name[:NAME_LIMIT]!r} cannot name an experiment",
             f"give it one line of 1 to {NAME_LIMIT} characters",
         )
     return name
+
+
+def read_tasks(path: Path) -> list[TrialTask]:
+    """Return the tasks in a file: one per line, or `.jsonl`, `.json` or `.toml` with all fields.
+
+    Folders are relative to the file. A task without an id gets its number.
+    """
+    try:
+        if path.stat().st_size > FILE_LIMIT_BYTES:
+            raise RelightError(f"{path} is too large for a task list")
+        text = path.read_text(encoding="utf-8")
+        tasks = [_convert(one) for one in _read(text, path.suffix.lower())]
+    except OSError as error:
+        raise RelightError(f"cannot read {path}: {error.strerror}") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        fields = ", ".join(TrialTask.__struct_fields__)
+        raise RelightError(
+            f"{path} is not a task list: {error}",
+            f"one task per line, or .jsonl, .json or .toml with {fields}",
+        ) from error
+    named = [_name(task, number, path.parent) for number, task in enumerate(tasks, start=1)]
+    _check_tasks(named, path)
+    return named
+
+
+def _read(text: str, ending: str) -> Iterator[Any]:
+    match ending:
+        case ".jsonl":
+            for line in text.splitlines():
+                if line.strip():
+                    yield msgspec.json.decode(line)
+        case ".json":
+            yield from msgspec.json.decode(text, type=list[Any])
+        case ".toml":
+            found = tomllib.loads(text)
+            unknown = set(found) - {"task"}
+            if unknown or not isinstance(found.get("task"), list):
+                raise ValueError("it must have only [[task]] tables")
+            yield from found["task"]
+        case _:
+            for line in text.splitlines():
+                if line.strip() and not line.lstrip().startswith("#"):
+                    yield line.strip()
+
+
+def _convert(value: Any) -> TrialTask:
+    return msgspec.convert({"prompt": value} if isinstance(value, str) else value, TrialTask)
+
+
+def _name(task: TrialTask, number: int, folder: Path) -> TrialTask:
+    workdir = task.workdir
+    if workdir is not None:
+        workdir = str((folder / Path(workdir).expanduser()).resolve())
+    return replace(task, id=task.id.strip() or str(number), workdir=workdir)
+
+
+def _check_tasks(tasks: list[TrialTask], path: Path) -> None:
+    if not tasks:
+        raise RelightError(f"{path} has no tasks")
+    seen: set[str] = set()
+    for task in tasks:
+        if task.id in seen:
+            raise RelightError(f"two tasks in {path} have the id {task.id!r}")
+        seen.add(task.id)
+        if len(task.id) > ID_CHARACTERS or not task.id.isprintable():
+            raise RelightError(f"{task.id[:ID_CHARACTERS]!r} cannot be a task id")
+        if not task.prompt.strip():
+            raise RelightError(f"the task {task.id} in {path} has no prompt")
+        if task.workdir is not None and not Path(task.workdir).is_dir():
+            raise RelightError(f"the task {task.id} works in {task.workdir}: no such folder")

@@ -1,34 +1,31 @@
-"""Experiments and their runs on record: each written down before it begins, and when it is done."""
+"""Experiments and their runs in the store; each run is recorded before it begins."""
 
-from typing import Any, Literal
+import time
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from relight.errors import MissingError, RelightError
 from relight.store import Store
-from relight.work.experiments.plan import Plan, check_name, check_plan
+from relight.store import experiments as rows
+from relight.store.experiments import ExperimentRow, RunKey, RunRecord
+from relight.work.experiments.plan import ExperimentPlan, check_experiment_name, check_plan
 from relight.work.jobs.leases import is_alive
 
 Status = Literal["running", "stopped", "done"]
-RunStatus = Literal["running", "done", "interrupted", "skipped"]
-# how an experiment that is running is to stop
+# how a running experiment is to stop
 AFTER_RUN, AT_ONCE = 1, 2
-_COLUMNS = "id, name, definition, status, note, holder, lease_until, stop, created_at, ended_at"
-_RUN_COLUMNS = (
-    "task, round, arm, status, attempts, session, sessions, outcome, evidence, template,"
-    " similarity, cost_nanos, tokens, duration_ms, started_at, finished_at"
-)
 
 
 class Experiment(Struct, frozen=True, kw_only=True):
-    """An experiment: what was asked for, and how it stands."""
+    """An experiment: its plan and its state."""
 
     id: int
     name: str
-    plan: Plan
-    status: Status
+    plan: ExperimentPlan
+    status: str
     note: str | None
     holder: str | None
     lease_until: int | None
@@ -37,13 +34,13 @@ class Experiment(Struct, frozen=True, kw_only=True):
     ended_at: int | None
 
 
-class Run(Struct, frozen=True, kw_only=True):
-    """One task in one arm. `sessions` are all that it took, `session` the one that counts."""
+class TrialRun(Struct, frozen=True, kw_only=True):
+    """One task in one arm. `sessions` are those of all attempts, `session` the one that counts."""
 
     task: str
     round: int
     arm: str
-    status: RunStatus
+    status: str
     attempts: int
     session: str | None
     sessions: list[str]
@@ -57,83 +54,75 @@ class Run(Struct, frozen=True, kw_only=True):
     started_at: int
     finished_at: int | None
 
+    @property
+    def is_settled(self) -> bool:
+        """True if the run need not be done again."""
+        return self.status in ("done", "skipped")
 
-def add_experiment(store: Store, name: str, plan: Plan, *, now: int) -> Experiment:
-    """Keep a new experiment; a name that is taken is an error, since its plan cannot change."""
-    check_name(name)
-    check_plan(plan)
-    definition = msgspec.json.encode(plan).decode()
+
+def add_experiment(store: Store, name: str, plan: ExperimentPlan, *, now: int) -> Experiment:
+    """Record a new experiment; raise if the name is taken, since a plan cannot change."""
+    check_experiment_name(name)
+    definition = msgspec.json.encode(check_plan(plan)).decode()
     with store.transaction() as database:
-        if database.execute("select 1 from experiment where name = ?", (name,)).fetchone():
+        if not rows.insert_experiment(database, name, definition, now=now):
             raise RelightError(
                 f"there is an experiment {name!r} already",
-                f"`relight experiment start {name}` goes on with it; give another name",
+                f"`relight experiment start {name}` continues it; give another name",
             )
-        database.execute(
-            "insert into experiment (name, definition, status, created_at)"
-            " values (?, ?, 'stopped', ?)",
-            (name, definition, now),
-        )
     return find_experiment(store, name)
 
 
 def change_limits(
     store: Store, name: str, *, budget_usd: float | None, budget_tokens: int | None
 ) -> Experiment:
-    """Give an experiment other budgets, the only part of its plan that may change."""
+    """Change the budgets of an experiment, the only part of its plan that may change."""
     found = find_experiment(store, name)
     usd = found.plan.budget_usd if budget_usd is None else budget_usd
     tokens = found.plan.budget_tokens if budget_tokens is None else budget_tokens
     plan = check_plan(replace(found.plan, budget_usd=usd, budget_tokens=tokens))
     with store.transaction() as database:
-        database.execute(
-            "update experiment set definition = ? where id = ?",
-            (msgspec.json.encode(plan).decode(), found.id),
-        )
+        rows.update_definition(database, found.id, msgspec.json.encode(plan).decode())
     return find_experiment(store, name)
 
 
 def find_experiment(store: Store, name: str) -> Experiment:
-    """The experiment of a name."""
-    rows = store.query(f"select {_COLUMNS} from experiment where name = ?", (name,))
-    if not rows:
+    """Return the experiment of a name; raise if there is none."""
+    found = rows.read_experiment_rows(store, name)
+    if not found:
         raise MissingError(
             f"there is no experiment {name!r}", "`relight experiment list` shows them"
         )
-    return _make(rows[0])
+    return _make(found[0])
 
 
 def read_experiments(store: Store) -> list[Experiment]:
-    """All experiments, the newest first."""
-    rows = store.query(f"select {_COLUMNS} from experiment order by created_at desc, id desc")
-    return [_make(row) for row in rows]
+    """Return all experiments, newest first."""
+    return [_make(row) for row in rows.read_experiment_rows(store)]
 
 
-def _make(row: tuple[Any, ...]) -> Experiment:
-    known = dict(zip(_COLUMNS.split(", "), row, strict=True))
-    plan = msgspec.json.decode(known.pop("definition"), type=Plan)
-    return Experiment(plan=plan, **known)
+def _make(row: ExperimentRow) -> Experiment:
+    fields = asdict(row)
+    plan = msgspec.json.decode(fields.pop("definition"), type=ExperimentPlan)
+    return Experiment(plan=plan, **fields)
 
 
-def read_runs(store: Store, experiment_id: int) -> list[Run]:
-    """The runs that were begun or skipped, in the order they began."""
-    rows = store.query(
-        f"select {_RUN_COLUMNS} from experiment_run where experiment_id = ?"
-        " order by started_at, task, arm",
-        (experiment_id,),
-    )
-    names = [name.strip() for name in _RUN_COLUMNS.split(",")]
-    runs = []
-    for row in rows:
-        known = dict(zip(names, row, strict=True))
-        for name in ("sessions", "evidence"):
-            known[name] = msgspec.json.decode(known[name] or "[]")
-        runs.append(Run(**known))
-    return runs
+def read_trial_runs(store: Store, experiment_id: int) -> list[TrialRun]:
+    """Return the runs that were begun or skipped, in the order they began."""
+    return [
+        TrialRun(
+            **asdict(row)
+            | {
+                "sessions": msgspec.json.decode(row.sessions),
+                "evidence": msgspec.json.decode(row.evidence or "[]"),
+            }
+        )
+        for row in rows.read_run_rows(store, experiment_id)
+    ]
 
 
 def is_running(store: Store, experiment: Experiment, *, now: int) -> bool:
-    """Whether a process is at it, and still alive."""
+    """True if a live process runs the experiment."""
     return (
         experiment.status == "running"
         and experiment.holder is not None
@@ -144,7 +133,7 @@ def is_running(store: Store, experiment: Experiment, *, now: int) -> bool:
 
 
 def claim(store: Store, name: str, holder: str, *, now: int) -> Experiment:
-    """Make an experiment this process' own; what a dead one was at counts as interrupted."""
+    """Take an experiment for this process; raise if another process runs it."""
     with store.transaction() as database:
         found = find_experiment(store, name)
         if is_running(store, found, now=now):
@@ -152,128 +141,78 @@ def claim(store: Store, name: str, holder: str, *, now: int) -> Experiment:
                 f"{name} is being run already, by {found.holder}",
                 f"`relight experiment stop {name}` ends it",
             )
-        database.execute(
-            "update experiment set status = 'running', note = null, holder = ?, stop = 0,"
-            " ended_at = null where id = ?",
-            (holder, found.id),
-        )
-        database.execute(
-            "update experiment_run set status = 'interrupted'"
-            " where experiment_id = ? and status = 'running'",
-            (found.id,),
-        )
+        rows.claim_experiment(database, found.id, holder)
     return find_experiment(store, name)
 
 
 def begin_run(
     store: Store,
-    experiment: Experiment,
-    key: tuple[str, int, str],
+    key: RunKey,
     *,
     template: str | None,
     similarity: float | None,
     lease_until: int,
     now: int,
 ) -> None:
-    """Put a run on record before its work begins."""
+    """Record a run before its work begins."""
     with store.transaction() as database:
-        database.execute(
-            "update experiment set lease_until = ? where id = ?", (lease_until, experiment.id)
-        )
-        database.execute(
-            "insert into experiment_run (experiment_id, task, round, arm, status, attempts,"
-            " sessions, template, similarity, started_at)"
-            " values (?, ?, ?, ?, 'running', 0, '[]', ?, ?, ?)"
-            " on conflict do update set status = 'running', template = excluded.template,"
-            " similarity = excluded.similarity, started_at = excluded.started_at",
-            (experiment.id, *key, template, similarity, now),
+        rows.begin_run(
+            database,
+            key,
+            template=template,
+            similarity=similarity,
+            lease_until=lease_until,
+            now=now,
         )
 
 
-def note_attempt(
-    store: Store, experiment: Experiment, key: tuple[str, int, str], session: str | None
-) -> None:
-    """Count an attempt, with the session that it will have where that is known."""
-    where = "experiment_id = ? and task = ? and round = ? and arm = ?"
+def add_attempt(store: Store, key: RunKey, session: str | None) -> None:
+    """Count an attempt, with its session if that is known."""
     with store.transaction() as database:
-        (known,) = database.execute(
-            f"select sessions from experiment_run where {where}", (experiment.id, *key)
-        ).fetchone()
-        sessions = [*msgspec.json.decode(known), *([session] if session else [])]
-        database.execute(
-            f"update experiment_run set attempts = attempts + 1, sessions = ? where {where}",
-            (msgspec.json.encode(sessions).decode(), experiment.id, *key),
-        )
+        rows.add_attempt(database, key, session)
 
 
-def finish_run(
-    store: Store,
-    experiment: Experiment,
-    key: tuple[str, int, str],
-    *,
-    status: RunStatus,
-    session: str | None = None,
-    sessions: list[str] | None = None,
-    outcome: str | None = None,
-    evidence: list[str] | None = None,
-    cost_nanos: int | None = None,
-    tokens: int | None = None,
-    duration_ms: int | None = None,
-    now: int,
-) -> None:
-    """Write down what came of a run."""
-    told = msgspec.json.encode(evidence or []).decode()
-    left = None if sessions is None else msgspec.json.encode(sessions).decode()
+def finish_run(store: Store, key: RunKey, record: RunRecord) -> None:
+    """Record the end of a run."""
     with store.transaction() as database:
-        database.execute(
-            "update experiment_run set status = ?, session = ?, sessions = coalesce(?, sessions),"
-            " outcome = ?, evidence = ?, cost_nanos = ?, tokens = ?, duration_ms = ?,"
-            " finished_at = ?"
-            " where experiment_id = ? and task = ? and round = ? and arm = ?",
-            (
-                *(status, session, left, outcome, told, cost_nanos, tokens, duration_ms, now),
-                *(experiment.id, *key),
-            ),
-        )
+        rows.update_run(database, key, record)
 
 
-def close(
+def release(
     store: Store, experiment: Experiment, status: Status, *, note: str | None, now: int
 ) -> None:
-    """Let go of an experiment that has ended or stands still."""
+    """Record that an experiment has ended or stopped."""
     with store.transaction() as database:
-        database.execute(
-            "update experiment set status = ?, note = ?, holder = null, lease_until = null,"
-            " stop = 0, ended_at = ? where id = ?",
-            (status, note, now, experiment.id),
-        )
+        rows.release_experiment(database, experiment.id, status=status, note=note, now=now)
 
 
 def ask_stop(store: Store, name: str, *, at_once: bool, now: int) -> bool:
-    """Ask the process that runs an experiment to stop; False if none does."""
+    """Ask the process that runs an experiment to stop; False if there is none."""
     found = find_experiment(store, name)
     if not is_running(store, found, now=now):
-        if found.status == "running":  # it was killed
-            close(store, found, "stopped", note="its process was killed", now=now)
+        if found.status == "running":  # its process was killed
+            release(store, found, "stopped", note="its process was killed", now=now)
         return False
     with store.transaction() as database:
-        database.execute(
-            "update experiment set stop = max(stop, ?) where id = ?",
-            (AT_ONCE if at_once else AFTER_RUN, found.id),
-        )
+        rows.request_stop(database, found.id, AT_ONCE if at_once else AFTER_RUN)
     return True
 
 
 def delete_experiment(store: Store, name: str, *, now: int) -> None:
-    """Delete an experiment with its runs; the sessions that they left stay."""
+    """Delete an experiment with its runs; their sessions stay."""
     found = find_experiment(store, name)
     if is_running(store, found, now=now):
         raise RelightError(f"{name} is being run", f"`relight experiment stop {name}` ends it")
     with store.transaction() as database:
-        database.execute("delete from experiment_run where experiment_id = ?", (found.id,))
-        database.execute("delete from experiment where id = ?", (found.id,))
+        rows.delete_experiment_rows(database, found.id)
 
 
 def read_stop(store: Store, experiment_id: int) -> int:
-    rows = store.query("select stop from experiment where id = ?", (experiment_id,))
-    return int(rows[0][0]) if rows else AT_ONCE
+    """Return how an experiment is asked to stop: 0, AFTER_RUN or, if it is gone, AT_ONCE."""
+    stop = rows.find_stop(store, experiment_id)
+    return AT_ONCE if stop is None else stop
+
+
+def now_ms() -> int:
+    """Return the present in Unix milliseconds."""
+    return int(time.time() * 1000)

@@ -1,4 +1,4 @@
-"""Where a run works: a fresh copy of the task's folder, so that no arm finds what the other did."""
+"""The folder of a run: a fresh copy of the task's, so that no arm finds the other's work."""
 
 import os
 import shutil
@@ -9,20 +9,20 @@ from pathlib import Path
 
 from relight.errors import RelightError
 from relight.locks import hold
-from relight.work.experiments.tasks import Task
+from relight.work.experiments.plan import TrialTask
 from relight.work.processes import ProcessEnd, run_process
 
 COMMAND_SECONDS = 1800.0
 PREFIX, LOCK = "relight-experiment-", "held"
-# how a shell says that a command may not be run, or is not there
+# exit codes of a shell for a command that may not be run, or does not exist
 NOT_RUN = (126, 127)
 
 
 @contextmanager
 def open_scratch() -> Iterator[Path]:
-    """A folder for all that a run needs beside it, gone when it is left.
+    """Yield a temporary folder for a run.
 
-    It is held locked as long as this process lives: what a killed one left is swept away.
+    It is locked as long as this process lives, so that the folders of killed ones can be removed.
     """
     for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError), (left / LOCK).open("rb+") as file:
@@ -32,12 +32,12 @@ def open_scratch() -> Iterator[Path]:
         made, new = Path(name), Path(name, f"{LOCK}.new")
         with new.open("wb") as file:
             hold(file.fileno())
-            new.replace(made / LOCK)  # nobody sees the lock before it is held
+            new.replace(made / LOCK)  # the lock is visible only when it is held
             yield made
 
 
-def make_workplace(task: Task, scratch: Path, *, in_place: bool) -> Path:
-    """The folder in which a run works: a copy of the task's, unless it is to be that one."""
+def make_workplace(task: TrialTask, scratch: Path, *, in_place: bool) -> Path:
+    """Return the folder of a run: a copy of the task's, or with `in_place` that one."""
     if in_place:
         return Path(task.workdir or ".").resolve()
     folder = scratch / "copy" / (Path(task.workdir).name if task.workdir else "work")
@@ -67,9 +67,9 @@ def _ignore_special(folder: str, names: list[str]) -> set[str]:
 def run_line(
     line: str | list[str], folder: Path, environment: Mapping[str, str] | None = None
 ) -> ProcessEnd:
-    """Run a task's own command in the folder: a line for the shell, or a list of words.
+    """Run a task's setup or check in the folder: a shell line, or a list of words.
 
-    One that could not be run to its end tells nothing, and is an error.
+    Raise if it could not be run to its end.
     """
     words = ["/bin/sh", "-c", line] if isinstance(line, str) else line
     try:
@@ -84,12 +84,12 @@ def run_line(
     if ended.timed_out:
         raise RelightError(f"it took longer than {COMMAND_SECONDS:.0f} seconds")
     if isinstance(line, str) and ended.exit_code in NOT_RUN:
-        raise RelightError(f"it cannot be run: {tell_ending(ended)}")
+        raise RelightError(f"it cannot be run: {format_end(ended)}")
     return ended
 
 
-def tell_ending(ended: ProcessEnd) -> str:
-    """How a command ended, with the last that it said."""
-    said = (ended.errors.strip() or ended.output.strip()).splitlines()
-    last = f": {said[-1].strip()[:300]}" if said else ""
+def format_end(ended: ProcessEnd) -> str:
+    """Return the exit code of a command, with its last line of output."""
+    lines = (ended.errors.strip() or ended.output.strip()).splitlines()
+    last = f": {lines[-1].strip()[:300]}" if lines else ""
     return f"exit code {ended.exit_code}{last}"

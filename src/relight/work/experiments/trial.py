@@ -1,10 +1,9 @@
-"""One run of an experiment: prepared, done by a runner, checked, and written down."""
+"""One run of an experiment: prepared, done by a runner, checked, and recorded."""
 
 import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
@@ -14,25 +13,23 @@ from relight.intake.recorder import name_session
 from relight.model import Outcome
 from relight.reports.labels import label_session
 from relight.store import Store
+from relight.store.experiments import RunKey, RunRecord
 from relight.warm.library import Template
 from relight.warm.provision import SWITCH, record_start, rename_session
 from relight.work.agent.limits import Budget
 from relight.work.experiments import register
-from relight.work.experiments.limits import Spent, count_tokens
-from relight.work.experiments.plan import WARM, Plan
+from relight.work.experiments.budget import ExperimentSpending, sum_tokens
+from relight.work.experiments.plan import WARM, ExperimentPlan, TrialTask
 from relight.work.experiments.register import Experiment
-from relight.work.experiments.tasks import Task
-from relight.work.experiments.workplace import make_workplace, open_scratch, run_line, tell_ending
+from relight.work.experiments.workplace import format_end, make_workplace, open_scratch, run_line
 from relight.work.jobs.retry import try_run
 from relight.work.jobs.runners import AttemptResult, find_failures, run_chat, run_command
 from relight.work.jobs.spending import add_figures
 from relight.work.run_spec import RunSpec
 
-Key = tuple[str, int, str]
 
-
-class Start(Struct, frozen=True, kw_only=True):
-    """What a run begins with; in the cold arm without the text, but with what it might have had."""
+class TrialStart(Struct, frozen=True, kw_only=True):
+    """What a run starts with; the cold arm has the template it would have had, but no text."""
 
     template: Template | None = None
     similarity: float | None = None
@@ -40,20 +37,37 @@ class Start(Struct, frozen=True, kw_only=True):
     tokens: int | None = None
 
 
-def do_run(
+class Trial(Struct, frozen=True):
+    """A run to be done: its experiment, task, key and start."""
+
+    experiment: Experiment
+    task: TrialTask
+    key: RunKey
+    start: TrialStart
+
+
+class TrialResult(Struct, frozen=True, kw_only=True):
+    """The result of a run; `why` is the reason if it was skipped or interrupted."""
+
+    status: str
+    why: str | None = None
+    outcome: str | None = None
+    evidence: list[str] = []
+    cost_usd: float | None = None
+    duration_seconds: float | None = None
+
+
+def run_trial(
     store: Store,
-    experiment: Experiment,
-    task: Task,
-    key: Key,
-    start: Start,
+    trial: Trial,
     *,
-    spent: Spent,
+    spent: ExperimentSpending,
     clock: Callable[[], float] = time.time,
     environment: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
-    """Do the work of a run that is on record; gives what came of it."""
-    plan = experiment.plan
-    # the agent's own warm starts would begin the cold arm warm
+) -> TrialResult:
+    """Do the work of a run that has been recorded, and record its result."""
+    plan, task = trial.experiment.plan, trial.task
+    # the agent's own warm starts would make the cold arm warm
     environment = {**(os.environ if environment is None else environment), SWITCH: "off"}
     began = time.monotonic()
     deadline = began + plan.run_seconds * plan.max_attempts
@@ -63,15 +77,12 @@ def do_run(
             if task.setup is not None:
                 ended = run_line(task.setup, folder, environment)
                 if ended.exit_code:
-                    raise RelightError(f"its setup failed: {tell_ending(ended)}")
+                    raise RelightError(f"its setup failed: {format_end(ended)}")
             tried = try_run(
                 store,
                 lambda seconds, cost: _attempt(
                     store,
-                    experiment,
-                    task,
-                    key,
-                    start,
+                    trial,
                     folder,
                     scratch=scratch,
                     budget=_find_budget(plan, spent, cost, min(seconds, plan.run_seconds)),
@@ -82,31 +93,29 @@ def do_run(
             )
             outcome = _judge(store, task, tried.last, folder, environment)
     except RelightError as error:
-        register.finish_run(
-            store, experiment, key, status="skipped", evidence=[error.message], now=_now(clock)
-        )
-        return {"status": "skipped", "why": error.message}
-    return _write(store, experiment, key, tried.last, outcome, tried.sessions, began, clock)
+        record = RunRecord(status="skipped", evidence=[error.message], finished_at=_now(clock))
+        register.finish_run(store, trial.key, record)
+        return TrialResult(status="skipped", why=error.message)
+    spent_ms = round((time.monotonic() - began) * 1000)
+    return _record(store, trial, tried.last, outcome, tried.sessions, spent_ms, _now(clock))
 
 
 def _attempt(
     store: Store,
-    experiment: Experiment,
-    task: Task,
-    key: Key,
-    start: Start,
+    trial: Trial,
     folder: Path,
     *,
     scratch: Path,
     budget: Budget,
     environment: Mapping[str, str],
 ) -> AttemptResult:
-    plan, arm = experiment.plan, key[2]
+    experiment, task, start, arm = trial.experiment, trial.task, trial.start, trial.key.arm
+    plan = experiment.plan
     prompt = f"{start.text}\n\n{task.prompt}" if start.text else task.prompt
     model = plan.find_model(arm)
     session_id = name_session(time.time())
     is_chat = plan.runner == "chat"
-    register.note_attempt(store, experiment, key, f"relight:{session_id}" if is_chat else None)
+    register.add_attempt(store, trial.key, f"relight:{session_id}" if is_chat else None)
     provision = None
     if plan.is_warm_start:
         provision = record_start(
@@ -150,24 +159,26 @@ def _attempt(
     return ran
 
 
-def _find_budget(plan: Plan, spent: Spent, cost_usd: float, seconds: float) -> Budget:
-    """What is left for a run of all that the experiment may spend."""
+def _find_budget(
+    plan: ExperimentPlan, spent: ExperimentSpending, cost_usd: float, seconds: float
+) -> Budget:
+    """Return what is left of the experiment's budget for a run."""
     usd = None if plan.budget_usd is None else max(plan.budget_usd - spent.usd - cost_usd, 0.0)
     tokens = None if plan.budget_tokens is None else max(plan.budget_tokens - spent.tokens, 1)
     return Budget(cost_usd=usd, tokens=tokens, seconds=seconds)
 
 
 def _judge(
-    store: Store, task: Task, ran: AttemptResult, folder: Path, environment: Mapping[str, str]
+    store: Store, task: TrialTask, ran: AttemptResult, folder: Path, environment: Mapping[str, str]
 ) -> Outcome:
-    """Whether the task was done: its check says so, or else what the session shows."""
+    """Return whether the task was done: by its check, else by what the session shows."""
     if task.check is not None:
         try:
             ended = run_line(task.check, folder, environment)
         except RelightError as error:
             return Outcome("unknown", [f"its check: {error.message}", *find_failures(ran)])
         word = "failed" if ended.exit_code else "passed"
-        evidence = [f"its check {word}: {tell_ending(ended)}", *find_failures(ran)]
+        evidence = [f"its check {word}: {format_end(ended)}", *find_failures(ran)]
         judged = Outcome("failure" if ended.exit_code else "success", evidence)
         if ran.session:
             found = row_id("session", *ran.session.split(":", 1))
@@ -178,34 +189,30 @@ def _judge(
     return Outcome("unknown", [*ran.evidence, "no check says whether the task was done"])
 
 
-def _write(
+def _record(
     store: Store,
-    experiment: Experiment,
-    key: Key,
+    trial: Trial,
     ran: AttemptResult,
     outcome: Outcome,
     sessions: list[str],
-    began: float,
-    clock: Callable[[], float],
-) -> dict[str, Any]:
+    spent_ms: int,
+    now: int,
+) -> TrialResult:
+    key = trial.key
     before = next(
         run.sessions
-        for run in register.read_runs(store, experiment.id)
-        if (run.task, run.round, run.arm) == key
+        for run in register.read_trial_runs(store, key.experiment_id)
+        if (run.task, run.round, run.arm) == (key.task, key.round, key.arm)
     )
     every = list(dict.fromkeys([*before, *sessions]))
     figures = add_figures(store, every)
-    has_told = not every and ran.cost_nanos is not None
-    nanos = ran.cost_nanos if has_told else figures.cost_nanos
-    tokens = count_tokens(figures.usage or ran.usage)
-    why_stop = _find_stop(experiment.plan, ran, tokens)
-    status: register.RunStatus = "interrupted" if why_stop else "done"
-    spent_ms = round((time.monotonic() - began) * 1000)
-    register.finish_run(
-        store,
-        experiment,
-        key,
-        status=status,
+    is_reported = not every and ran.cost_nanos is not None
+    nanos = ran.cost_nanos if is_reported else figures.cost_nanos
+    tokens = sum_tokens(figures.usage or ran.usage)
+    why_stop = _find_stop(trial.experiment.plan, ran, tokens)
+    record = RunRecord(
+        status="interrupted" if why_stop else "done",
+        finished_at=now,
         session=ran.session,
         sessions=every,
         outcome=outcome.outcome,
@@ -213,29 +220,27 @@ def _write(
         cost_nanos=nanos,
         tokens=tokens,
         duration_ms=spent_ms,
-        now=_now(clock),
     )
-    return {
-        "status": status,
-        "why": why_stop,
-        "outcome": outcome.outcome,
-        "evidence": outcome.evidence,
-        "session": ran.session,
-        "cost_usd": None if nanos is None else nanos / 1e9,
-        "tokens": tokens,
-        "duration_seconds": spent_ms / 1000,
-    }
+    register.finish_run(store, key, record)
+    return TrialResult(
+        status=record.status,
+        why=why_stop,
+        outcome=outcome.outcome,
+        evidence=outcome.evidence,
+        cost_usd=None if nanos is None else nanos / 1e9,
+        duration_seconds=spent_ms / 1000,
+    )
 
 
-def _find_stop(plan: Plan, ran: AttemptResult, tokens: int | None) -> str | None:
-    """Why a run tells nothing, and the next would not either: no money, or no model."""
-    said = ran.ended_by or ""
-    if plan.budget_usd is not None and said.startswith("the budget of $"):
-        return said
-    if plan.budget_tokens is not None and said.startswith("the budget of") and "tokens" in said:
-        return said
-    is_stillborn = bool(said) and not tokens and not ran.timed_out and ran.usage is None
-    return f"nothing could be run: {said}" if is_stillborn else None
+def _find_stop(plan: ExperimentPlan, ran: AttemptResult, tokens: int | None) -> str | None:
+    """Return why a run and the next ones are useless: no budget, or no model."""
+    reason = ran.ended_by or ""
+    if plan.budget_usd is not None and reason.startswith("the budget of $"):
+        return reason
+    if plan.budget_tokens is not None and reason.startswith("the budget of") and "tokens" in reason:
+        return reason
+    has_never_begun = bool(reason) and not tokens and not ran.timed_out and ran.usage is None
+    return f"nothing could be run: {reason}" if has_never_begun else None
 
 
 def _now(clock: Callable[[], float]) -> int:

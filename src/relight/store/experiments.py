@@ -1,0 +1,314 @@
+"""Experiments and their runs, and the sessions that were dealt to arms."""
+
+import sqlite3
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from relight.store import Store
+from relight.store.dialect import greatest
+from relight.store.provisions import JOINED
+from relight.store.sql import column_list
+
+CALLS_AT_ONCE = 500
+
+
+class ExperimentRow(Struct, frozen=True):
+    """A row of `experiment`; `definition` is the plan as JSON."""
+
+    id: int
+    name: str
+    definition: str
+    status: str
+    note: str | None
+    holder: str | None
+    lease_until: int | None
+    stop: int
+    created_at: int
+    ended_at: int | None
+
+
+class ExperimentRunRow(Struct, frozen=True):
+    """A row of `experiment_run`; `sessions` and `evidence` are lists as JSON."""
+
+    task: str
+    round: int
+    arm: str
+    status: str
+    attempts: int
+    session: str | None
+    sessions: str
+    outcome: str | None
+    evidence: str | None
+    template: str | None
+    similarity: float | None
+    cost_nanos: int | None
+    tokens: int | None
+    duration_ms: int | None
+    started_at: int
+    finished_at: int | None
+
+
+class RunKey(Struct, frozen=True):
+    """The primary key of an experiment's run."""
+
+    experiment_id: int
+    task: str
+    round: int
+    arm: str
+
+
+class RunRecord(Struct, frozen=True, kw_only=True):
+    """What is recorded at the end of a run; `sessions` None leaves those that are known."""
+
+    status: str
+    finished_at: int
+    session: str | None = None
+    sessions: list[str] | None = None
+    outcome: str | None = None
+    evidence: list[str] = []
+    cost_nanos: int | None = None
+    tokens: int | None = None
+    duration_ms: int | None = None
+
+
+class DealtSession(Struct, frozen=True):
+    """A session of an arm, with the sums of its turns and its sub-agents' turns."""
+
+    arm: str
+    id: int
+    outcome: str | None
+    started_at: int | None
+    ended_at: int | None
+    cost_nanos: int | None
+    input_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
+    output_tokens: int | None
+    model_ms: int | None
+    timed_calls: int
+
+
+class DealtCall(Struct, frozen=True):
+    """A tool call of a session of an arm."""
+
+    session_id: int
+    label: str | None
+    kind: str | None
+    at: int | None
+    finished_at: int | None
+    tool: str
+
+
+class ProvisionCount(Struct, frozen=True):
+    """Provisions of one arm, or `abstained`, and the mean tokens of their templates."""
+
+    arm: str
+    provisions: int
+    mean_tokens: float | None
+
+
+_THIS_RUN = "experiment_id = :experiment_id and task = :task and round = :round and arm = :arm"
+# a sub-agent's tokens and dollars count for its root; one unpriced turn makes the cost unknown
+_SESSION_COLUMNS = """
+    session.id as id, session.outcome as outcome, session.started_at as started_at,
+    session.ended_at as ended_at,
+    (select case when sum(unpriced_turns) > 0 then null else sum(cost_nanos + included_nanos) end
+        from session_day where root_id = session.id) as cost_nanos,
+    (select sum(input_tokens) from session_day where root_id = session.id) as input_tokens,
+    (select sum(cache_read_tokens) from session_day
+        where root_id = session.id) as cache_read_tokens,
+    (select sum(cache_write_tokens) from session_day
+        where root_id = session.id) as cache_write_tokens,
+    (select sum(output_tokens) from session_day where root_id = session.id) as output_tokens,
+    (select sum(duration_ms) from turn where session_id = session.id) as model_ms,
+    (select count(duration_ms) from turn where session_id = session.id) as timed_calls
+"""
+_OF_TEMPLATE = """
+    (:template is null or template_id = (select id from template where name = :template))
+"""
+
+
+def read_experiment_rows(store: Store, name: str | None = None) -> list[ExperimentRow]:
+    """Return all experiments, newest first, or the one of a name."""
+    where = "" if name is None else "where name = ?"
+    return store.read(
+        ExperimentRow,
+        f"select {column_list(ExperimentRow)} from experiment {where}"
+        " order by created_at desc, id desc",
+        () if name is None else (name,),
+    )
+
+
+def read_run_rows(store: Store, experiment_id: int) -> list[ExperimentRunRow]:
+    """Return the runs that were begun or skipped, in the order they began."""
+    return store.read(
+        ExperimentRunRow,
+        f"select {column_list(ExperimentRunRow)} from experiment_run where experiment_id = ?"
+        " order by started_at, task, arm",
+        (experiment_id,),
+    )
+
+
+def insert_experiment(
+    database: sqlite3.Connection, name: str, definition: str, *, now: int
+) -> bool:
+    """Insert an experiment; False if the name is taken."""
+    added = database.execute(
+        "insert into experiment (name, definition, status, created_at)"
+        " values (?, ?, 'stopped', ?) on conflict (name) do nothing",
+        (name, definition, now),
+    )
+    return added.rowcount > 0
+
+
+def update_definition(database: sqlite3.Connection, experiment_id: int, definition: str) -> None:
+    database.execute(
+        "update experiment set definition = ? where id = ?", (definition, experiment_id)
+    )
+
+
+def claim_experiment(database: sqlite3.Connection, experiment_id: int, holder: str) -> None:
+    """Set an experiment running; a run that a dead process left counts as interrupted."""
+    database.execute(
+        "update experiment set status = 'running', note = null, holder = ?, stop = 0,"
+        " ended_at = null where id = ?",
+        (holder, experiment_id),
+    )
+    database.execute(
+        "update experiment_run set status = 'interrupted'"
+        " where experiment_id = ? and status = 'running'",
+        (experiment_id,),
+    )
+
+
+def release_experiment(
+    database: sqlite3.Connection, experiment_id: int, *, status: str, note: str | None, now: int
+) -> None:
+    """Set the status of an experiment that no process runs any more."""
+    database.execute(
+        "update experiment set status = ?, note = ?, holder = null, lease_until = null,"
+        " stop = 0, ended_at = ? where id = ?",
+        (status, note, now, experiment_id),
+    )
+
+
+def request_stop(database: sqlite3.Connection, experiment_id: int, stop: int) -> None:
+    """Ask the process that runs an experiment to stop; the more urgent request wins."""
+    database.execute(
+        f"update experiment set stop = {greatest('stop', ':stop')} where id = :id",
+        {"stop": stop, "id": experiment_id},
+    )
+
+
+def find_stop(store: Store, experiment_id: int) -> int | None:
+    """Return how an experiment is asked to stop; None if it does not exist."""
+    rows = store.query("select stop from experiment where id = ?", (experiment_id,))
+    return int(rows[0][0]) if rows else None
+
+
+def delete_experiment_rows(database: sqlite3.Connection, experiment_id: int) -> None:
+    database.execute("delete from experiment_run where experiment_id = ?", (experiment_id,))
+    database.execute("delete from experiment where id = ?", (experiment_id,))
+
+
+def begin_run(
+    database: sqlite3.Connection,
+    key: RunKey,
+    *,
+    template: str | None,
+    similarity: float | None,
+    lease_until: int,
+    now: int,
+) -> None:
+    """Record a run before its work begins, and extend the experiment's lease."""
+    database.execute(
+        "update experiment set lease_until = ? where id = ?", (lease_until, key.experiment_id)
+    )
+    database.execute(
+        "insert into experiment_run (experiment_id, task, round, arm, status, attempts, sessions,"
+        " template, similarity, started_at)"
+        " values (:experiment_id, :task, :round, :arm, 'running', 0, '[]', :template, :similarity,"
+        " :now)"
+        " on conflict (experiment_id, task, round, arm) do update set status = 'running',"
+        " template = excluded.template, similarity = excluded.similarity,"
+        " started_at = excluded.started_at",
+        asdict(key) | {"template": template, "similarity": similarity, "now": now},
+    )
+
+
+def add_attempt(database: sqlite3.Connection, key: RunKey, session: str | None) -> None:
+    """Count an attempt of a run, with its session if that is known."""
+    (known,) = database.execute(
+        f"select sessions from experiment_run where {_THIS_RUN}", asdict(key)
+    ).fetchone()
+    sessions = [*msgspec.json.decode(known), *([session] if session else [])]
+    database.execute(
+        f"update experiment_run set attempts = attempts + 1, sessions = :sessions"
+        f" where {_THIS_RUN}",
+        asdict(key) | {"sessions": msgspec.json.encode(sessions).decode()},
+    )
+
+
+def update_run(database: sqlite3.Connection, key: RunKey, record: RunRecord) -> None:
+    """Record the end of a run."""
+    sessions = None if record.sessions is None else msgspec.json.encode(record.sessions).decode()
+    evidence = msgspec.json.encode(record.evidence).decode()
+    database.execute(
+        "update experiment_run set status = :status, session = :session,"
+        " sessions = coalesce(:sessions, sessions), outcome = :outcome, evidence = :evidence,"
+        " cost_nanos = :cost_nanos, tokens = :tokens, duration_ms = :duration_ms,"
+        f" finished_at = :finished_at where {_THIS_RUN}",
+        asdict(record) | asdict(key) | {"sessions": sessions, "evidence": evidence},
+    )
+
+
+def read_dealt_sessions(store: Store, template: str | None = None) -> list[DealtSession]:
+    """Return the sessions that followed provisions with a template, in the order of those."""
+    return store.read(
+        DealtSession,
+        f"select provision.arm as arm, {_SESSION_COLUMNS}"
+        f" {JOINED} and provision.experiment_id is null"
+        f" and {_OF_TEMPLATE} order by provision.created_at, session.id",
+        {"template": template},
+    )
+
+
+def find_dealt_session(store: Store, session_id: int, arm: str) -> DealtSession | None:
+    """Return one session as part of an arm, if it is in the store."""
+    rows = store.read(
+        DealtSession,
+        f"select cast(? as text) as arm, {_SESSION_COLUMNS} from session where session.id = ?",
+        (arm, session_id),
+    )
+    return rows[0] if rows else None
+
+
+def read_dealt_calls(store: Store, sessions: Sequence[int]) -> dict[int, list[DealtCall]]:
+    """Return the tool calls of some sessions, in order, by their session."""
+    found: dict[int, list[DealtCall]] = {}
+    for place in range(0, len(sessions), CALLS_AT_ONCE):
+        some = sessions[place : place + CALLS_AT_ONCE]
+        calls = store.read(
+            DealtCall,
+            f"select {column_list(DealtCall)} from tool_call"
+            f" where session_id in ({', '.join('?' for _ in some)})"
+            " order by session_id, at nulls first, id",
+            some,
+        )
+        for call in calls:
+            found.setdefault(call.session_id, []).append(call)
+    return found
+
+
+def count_provisions(store: Store, template: str | None = None) -> list[ProvisionCount]:
+    """Return how many sessions started how, experiments left out."""
+    return store.read(
+        ProvisionCount,
+        "select case when template_id is null then 'abstained' else arm end as arm,"
+        " count(*) as provisions, avg(tokens) as mean_tokens"
+        f" from provision where experiment_id is null and {_OF_TEMPLATE} group by 1",
+        {"template": template},
+    )

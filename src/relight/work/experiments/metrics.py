@@ -1,0 +1,245 @@
+"""The metrics of experiments, one row each, and the sessions they are read from.
+
+What Relight put into a session is in none of its figures.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import Struct
+
+from relight.store import Store
+from relight.store.experiments import (
+    DealtCall,
+    DealtSession,
+    find_dealt_session,
+    read_dealt_calls,
+    read_dealt_sessions,
+)
+from relight.text import count, dollars, seconds, share
+from relight.work.experiments.register import TrialRun
+
+FIRST_CALLS = 30
+
+
+class ArmSession(Struct, frozen=True, kw_only=True):
+    """One session of an arm, measured by its own calls."""
+
+    arm: str
+    outcome: bool | None
+    calls: int
+    judged_first: int
+    failed_first: int
+    failures: int
+    tools: int
+    # until the first call that worked, else until the end
+    seconds: float | None
+    has_success: bool
+    cost_usd: float | None
+    output_tokens: int | None
+    # fresh, cached and answered
+    tokens: int | None = None
+    # of all model calls with a known time
+    model_seconds: float = 0.0
+    timed_calls: int = 0
+    # calls of tools that do not exist
+    missing_tools: int = 0
+
+
+class RunSide(Struct, frozen=True):
+    """One run of a pair, with its outcome and its session."""
+
+    run: TrialRun
+    outcome: bool | None
+    session: ArmSession | None
+
+
+# a sum and the number of items in it
+Ratio = tuple[float, float]
+
+
+class Metric(Struct, frozen=True, kw_only=True):
+    """One metric: its name in JSON, its title, how to read, format and judge it.
+
+    `read_session` is for sessions as they come, `read_run` for pairs of runs; a metric without one
+    of them is not compared there, or in its own way. `more_is_better` is None if it has no goal.
+    `warning` is set if it must not get worse while something else gets better.
+    """
+
+    name: str
+    title: str
+    format: Callable[[float], str]
+    more_is_better: bool | None = False
+    read_session: Callable[[ArmSession], Ratio | None] | None = None
+    read_run: Callable[[RunSide], float | None] | None = None
+    warning: str | None = None
+
+    def format_signed(self, value: float) -> str:
+        """Return a difference with its sign."""
+        return ("−" if value < 0 else "+") + self.format(abs(value))
+
+
+def read_first_calls(one: ArmSession) -> Ratio | None:
+    """Return the failures among a session's first judged calls, and the number of those."""
+    return (one.failed_first, one.judged_first) if one.judged_first else None
+
+
+def _read_first_failures(side: RunSide) -> float | None:
+    found = read_first_calls(side.session) if side.session else None
+    return found[0] / found[1] if found else None
+
+
+def _per_session(value: float | None, *, is_known: object = True) -> Ratio | None:
+    return None if value is None or not is_known else (value, 1.0)
+
+
+def _read_latency(one: ArmSession) -> Ratio | None:
+    return (one.model_seconds, one.timed_calls) if one.timed_calls else None
+
+
+def _as_float(value: float | None, *, unit: float = 1.0) -> float | None:
+    return None if value is None else value / unit
+
+
+METRICS = {
+    metric.name: metric
+    for metric in (
+        Metric(
+            name="success_rate",
+            title="Task success",
+            format=share,
+            more_is_better=True,
+            read_run=lambda side: _as_float(side.outcome),
+        ),
+        Metric(
+            name="first_30_failure_rate",
+            title="Failures in the first 30 calls",
+            format=share,
+            read_session=read_first_calls,
+            read_run=_read_first_failures,
+        ),
+        Metric(
+            name="seconds_to_first_success",
+            title="Time to the first call that worked",
+            format=seconds,
+        ),
+        Metric(
+            name="failures_per_session",
+            title="Failed calls per session",
+            format="{:.2f}".format,
+            read_session=lambda one: _per_session(one.failures, is_known=one.calls),
+        ),
+        Metric(
+            name="tools_per_session",
+            title="Different tools per session",
+            format="{:.2f}".format,
+            more_is_better=None,
+            read_session=lambda one: _per_session(one.tools, is_known=one.calls),
+        ),
+        Metric(
+            name="tokens_per_session",
+            title="Tokens per session",
+            format=count,
+            read_session=lambda one: _per_session(one.tokens),
+            warning="warm sessions use more tokens",
+        ),
+        Metric(
+            name="cost_usd_per_session",
+            title="Cost per session",
+            format=dollars,
+            read_session=lambda one: _per_session(one.cost_usd),
+            warning="warm sessions cost more",
+        ),
+        Metric(
+            name="seconds_per_model_call",
+            title="Time per model call",
+            format=seconds,
+            read_session=_read_latency,
+            warning="model calls of warm sessions take longer",
+        ),
+        Metric(
+            name="missing_tools_per_session",
+            title="Calls of missing tools",
+            format="{:.2f}".format,
+            read_session=lambda one: _per_session(one.missing_tools, is_known=one.calls),
+            warning="warm sessions call more tools that are not there",
+        ),
+        Metric(
+            name="failures_per_run",
+            title="Failed calls per run",
+            format="{:.2f}".format,
+            read_run=lambda side: None if side.session is None else float(side.session.failures),
+        ),
+        Metric(
+            name="calls_per_run",
+            title="Calls per run",
+            format="{:.1f}".format,
+            more_is_better=None,
+            read_run=lambda side: None if side.session is None else float(side.session.calls),
+        ),
+        Metric(
+            name="tokens_per_run",
+            title="Tokens per run",
+            format=count,
+            read_run=lambda side: _as_float(side.run.tokens),
+        ),
+        Metric(
+            name="cost_usd_per_run",
+            title="Cost per run",
+            format=dollars,
+            read_run=lambda side: _as_float(side.run.cost_nanos, unit=1e9),
+        ),
+        Metric(
+            name="seconds_per_run",
+            title="Time per run",
+            format=seconds,
+            read_run=lambda side: _as_float(side.run.duration_ms, unit=1000),
+        ),
+    )
+}
+
+
+def read_arm_sessions(store: Store, template: str | None = None) -> Iterator[ArmSession]:
+    """Yield the sessions that followed provisions with a template."""
+    dealt = read_dealt_sessions(store, template)
+    calls = read_dealt_calls(store, [one.id for one in dealt])
+    for one in dealt:
+        yield _measure(one, calls.get(one.id, []))
+
+
+def find_arm_session(store: Store, session_id: int, arm: str) -> ArmSession | None:
+    """Return one session as part of an arm, if it is in the store."""
+    found = find_dealt_session(store, session_id, arm)
+    if found is None:
+        return None
+    return _measure(found, read_dealt_calls(store, [session_id]).get(session_id, []))
+
+
+def _measure(session: DealtSession, calls: Sequence[DealtCall]) -> ArmSession:
+    judged = [one.label for one in calls if one.label in ("ok", "negative", "error")]
+    first = judged[:FIRST_CALLS]
+    worked = [one.finished_at or one.at for one in calls if one.label in ("ok", "negative")]
+    began, ended = session.started_at, worked[0] if worked else session.ended_at
+    tokens = [
+        session.input_tokens,
+        session.cache_read_tokens,
+        session.cache_write_tokens,
+        session.output_tokens,
+    ]
+    known = [number for number in tokens if number is not None]
+    return ArmSession(
+        arm=session.arm,
+        outcome={"success": True, "failure": False}.get(session.outcome or ""),
+        calls=len(calls),
+        judged_first=len(first),
+        failed_first=first.count("error"),
+        failures=judged.count("error"),
+        tools=len({one.tool for one in calls}),
+        seconds=None if began is None or ended is None else max(ended - began, 0) / 1000,
+        has_success=bool(worked),
+        cost_usd=None if session.cost_nanos is None else session.cost_nanos / 1e9,
+        output_tokens=session.output_tokens,
+        tokens=sum(known) if known else None,
+        model_seconds=(session.model_ms or 0) / 1000,
+        timed_calls=session.timed_calls,
+        missing_tools=sum(one.kind == "tool_not_available" for one in calls),
+    )
