@@ -147,7 +147,7 @@ def test_a_price_of_the_users_own_holds_as_it_is_now_however_it_is_spelled(tmp_p
             pricing = Pricing(store)
             costs.append(pricing.price(1, turn).nanos)
             with store.transaction() as database:
-                pricing.keep_found(database)
+                pricing.write_found(database)
     assert costs == [None, 2 * 10**9, 3 * 10**9]
 
 

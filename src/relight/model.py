@@ -20,6 +20,7 @@ Milliseconds = Annotated[int, Meta(ge=0, le=10**13)]
 
 Ending = Literal["prompt", "answer", "empty", "call", "result", "api_error", "interrupted"]
 OutcomeName = Literal["success", "failure", "unknown"]
+CostStatus = Literal["reported", "estimated", "included", "unknown"]
 SkillWay = Literal["cron", "tool", "slash", "preload", "auto"]
 
 
@@ -38,11 +39,48 @@ class Usage(Struct, frozen=True):
     reasoning: Count | None = None
 
 
+class Bucket(Struct, frozen=True):
+    """A kind of token: its field in `Usage`, and the bucket that it is a part of, if any."""
+
+    name: str
+    part_of: str | None = None
+
+    @property
+    def column(self) -> str:
+        return f"{self.name}_tokens"
+
+
+# Every bucket, in the order of columns and reports. Roll-ups, totals, charges, reports and pages
+# build their SQL and their columns from it: docs/adding.md lists what a new bucket touches.
+BUCKETS = (
+    Bucket("input"),
+    Bucket("cache_read"),
+    Bucket("cache_write"),
+    Bucket("cache_write_1h", part_of="cache_write"),
+    Bucket("output"),
+    Bucket("reasoning", part_of="output"),
+)
+TOKENS = tuple(bucket.column for bucket in BUCKETS)
+# the buckets that add up to all tokens of a call
+WHOLE_TOKENS = tuple(bucket.column for bucket in BUCKETS if bucket.part_of is None)
+# the figures of a roll-up row or a charge, in the order of columns and reports
+AMOUNTS = (
+    "turns",
+    "partial_turns",
+    "unpriced_turns",
+    *TOKENS,
+    "cost_nanos",
+    "included_nanos",
+    "tool_calls",
+    "tool_failures",
+)
+
+
 class Cost(Struct, frozen=True):
     """What a turn cost, who says so (`source`) and how sure it is (`status`)."""
 
     nanos: Nanos | None
-    status: Literal["reported", "estimated", "included", "unknown"]
+    status: CostStatus
     source: str | None
 
 

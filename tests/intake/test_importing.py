@@ -149,11 +149,11 @@ def test_a_file_that_may_not_be_read_is_told_and_tried_again(tmp_path: Path) -> 
 
 
 def test_a_file_that_vanishes_before_it_is_read_is_told(tmp_path: Path) -> None:
-    from relight.intake.sealing import Task, seal_task
+    from relight.intake.sealing import SealTask, seal_task
     from relight.model import Origin, Work
 
     gone = Work("claude-code", Origin(str(tmp_path / "gone.jsonl"), 10, 1, 1), None)
-    answer = seal_task(Task([gone], b"key", "UTC"))
+    answer = seal_task(SealTask([gone], b"key", "UTC"))
     assert answer.sealed[0].unreadable[0].reason == "No such file or directory"
 
 

@@ -9,7 +9,7 @@ from relight.errors import RelightError
 from relight.reports.listing import SessionPage, list_sessions
 from relight.reports.sessions import find_session
 from relight.store import Store
-from relight.store.derive import calls, rollup
+from relight.store.derive import rollup
 from relight.store.keep.retention import forget
 from relight.store.queries.filters import Filter
 from relight.store.queries.listing import Listing
@@ -109,9 +109,9 @@ def test_calls_are_rolled_up_as_they_are_counted_one_by_one(tmp_path: Path) -> N
         assert rows == [("Bash", None, 1, 0), ("Read", "file_not_found", 1, 1)]
         ids = [row[0] for row in store.query("select id from tool_call")]
         with store.transaction() as database:
-            calls.shift(database, ids, -1)
+            rollup.shift_calls(database, ids, -1)
             assert database.execute("select count(*) from call_day").fetchone() == (0,)
-            calls.shift(database, ids, 1)
+            rollup.shift_calls(database, ids, 1)
         kept = store.query(
             "select tool, kind, tool_calls, tool_failures from call_day order by tool"
         )

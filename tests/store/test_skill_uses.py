@@ -18,7 +18,7 @@ from relight.reports.skills.uses import record_skill_invocation
 from relight.reports.totals import report
 from relight.sources.claude_code.skills import BUILT_IN
 from relight.store import Store
-from relight.store.derive import charges
+from relight.store.derive.skills import charges
 from relight.store.keep.retention import forget, prune
 from relight.work.jobs.registry import add_jobs, find_job
 from relight.work.jobs.slots import finish, start_now
@@ -400,11 +400,12 @@ def test_one_skill_added_up_by_sql_is_charged_like_one_of_several(
     build.write_claude(tmp_path, [*lines, *build.claude_session()[1:]])
     build.import_home(store, tmp_path)
     ((root_id, *times),) = store.query("select id, started_at, ended_at from session")
+    span = charges.Span(*times)
     with store.transaction() as database:
         entries = charges.read_entries(database, root_id)
-        (bill,) = charges.read_bills(database, root_id, entries, (), *times)
+        (bill,) = charges.read_bills(database, root_id, entries, (), span)
         turns = list(charges._read_turns(database, charges.TURNS, root_id))
-        (slow,) = charges._charge_several(database, root_id, entries, (), turns, *times)
+        (slow,) = charges._charge_several(database, root_id, entries, (), turns, span)
     for name in ("name", "entry", "version", "invoked_at", "completed_at", "weight", "amounts"):
         assert getattr(bill.charge, name) == getattr(slow, name)
     assert bill.charge.milliseconds == slow.milliseconds

@@ -185,12 +185,12 @@ def test_a_secret_never_reaches_the_store(tmp_path: Path) -> None:
 
 def test_a_piece_that_someone_else_recorded_meanwhile_is_left_out(tmp_path: Path) -> None:
     from relight.intake.importing import find_work
-    from relight.intake.sealing import Task, seal_task
+    from relight.intake.sealing import SealTask, seal_task
 
     build.write_claude(tmp_path, build.claude_session())
     with build.open_home(tmp_path) as store:
         work = list(find_work(store, "claude-code", None, {"HOME": str(tmp_path)}))
-        sealed = seal_task(Task(work, store.redaction_key, "UTC")).sealed
+        sealed = seal_task(SealTask(work, store.redaction_key, "UTC")).sealed
         assert Recorder(store).record(sealed)[0] == sealed
         assert Recorder(store).record(sealed)[0] == []
 

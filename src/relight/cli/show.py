@@ -20,10 +20,10 @@ def command(session: str, as_json: bool) -> None:
     SESSION is `source:id` as printed, the agent's own id, or a unique beginning of either.
     """
     from relight.reports.sessions import find_session, read_session
-    from relight.store.derive.due import settle
+    from relight.store.derive.scores import refresh_due
 
     with current_store() as store:
-        settle(store)
+        refresh_due(store)
         found = read_session(store, find_session(store, session))
     if as_json:
         print_json(found)

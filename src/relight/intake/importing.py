@@ -10,7 +10,7 @@ from relight.locks import hold
 from relight.model import Imported, ImportResult, Work
 from relight.sources import find_source, list_sources
 from relight.store import Store
-from relight.store.derive.due import settle
+from relight.store.derive.scores import refresh_due
 from relight.store.write.marks import read_marks, read_seen
 
 # below this much new text, starting worker processes costs more than they save
@@ -42,7 +42,7 @@ def import_all(
         if work:
             taken, touched = _take(store, work, progress, workers or os.cpu_count() or 1)
             counts |= {one.source: one for one in taken}
-    settle(store)
+    refresh_due(store)
     return ImportResult(list(counts.values()), touched)
 
 

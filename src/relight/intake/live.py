@@ -20,7 +20,6 @@ from relight.redact import redact
 from relight.sources import relight as events
 from relight.store import Store
 from relight.store.derive import scores
-from relight.store.derive.due import settle
 from relight.store.misses import count_miss
 from relight.store.write import tape
 from relight.store.write.append import sum_turns
@@ -246,7 +245,7 @@ def take_backlogs(store: Store) -> None:
                     if not LiveTape(store, left.mark).resume(left.lines):
                         return
                     path.unlink(missing_ok=True)
-                    settle(store)
+                    scores.refresh_due(store)
     except Exception as error:  # noqa: BLE001 - it waits for the next one
         logger.warning("what others left was not written: %s", error)
 

@@ -1,7 +1,6 @@
 """Derive the whole index again from the tape, when a rule has improved."""
 
 import os
-import sqlite3
 from collections.abc import Callable, Iterator
 from itertools import islice
 
@@ -9,30 +8,16 @@ import msgspec
 from msgspec import Struct
 
 from relight.intake.importing import POOL_BYTES, hold_import
-from relight.model import Cost, Mark, Usage
-from relight.redact import redact
+from relight.model import Mark
 from relight.sources import find_source
 from relight.store import Store
-from relight.store.derive.pricing import Kept, Pricing
-from relight.store.write import tape as tapes
+from relight.store.derive.pricing import Pricing
+from relight.store.keep.index import clear_index, drop_costs, keep_costs
 from relight.store.write.record import Recorder
 from relight.store.write.seal import Sealed, seal_parsed
-from relight.store.write.tape import TapePart, read_tape
+from relight.store.write.tape import TapePart, count_parts, read_tape, redact_tapes
 
 PARTS_AT_ONCE = 16
-USAGE = (
-    "input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, cache_write_1h_tokens,"
-    " reasoning_tokens"
-)
-DERIVED = (
-    "tool_call",
-    "call_day",
-    "control_total",
-    "turn",
-    "skill_entry",
-    "session_words",
-    "call_timing",
-)
 
 
 class Derivation(Struct, frozen=True):
@@ -51,23 +36,19 @@ def rebuild(
     progress: Callable[[int, int], None] | None = None,
     workers: int | None = None,
 ) -> int:
-    """Derive every session with a tape anew, in one transaction; gives how many parts were read.
+    """Derive every session with a tape again, in one transaction; return the number of parts.
 
-    Costs stay as they were recorded unless `reprice`; facts that nothing can derive, and sessions
-    whose tape was pruned, are left alone.
+    Costs stay as they were recorded unless `reprice` is set. Facts that nothing can derive, and
+    sessions whose tape was pruned, stay as they are.
     """
     with hold_import(store):
         if again_redact:
-            _redact_tapes(store)
-        (count, size) = store.query(
-            "select count(*), coalesce(sum(length(records)), 0) from tape_part"
-        )[0]
+            redact_tapes(store)
+        count, size = count_parts(store)
         with store.transaction() as database:
-            kept = None if reprice else _keep_costs(database)
-            if reprice:
-                database.execute("delete from price")
-            _clear(database)
-            recorder = Recorder(store, Pricing(store, kept))
+            find_recorded = None if reprice else keep_costs(database)
+            clear_index(database, reprice=reprice)
+            recorder = Recorder(store, Pricing(store, find_recorded))
             if workers is None:
                 workers = os.cpu_count() or 1 if size > POOL_BYTES // 4 else 1
             done = 0
@@ -77,8 +58,8 @@ def rebuild(
                 done += len(some)
                 if progress:
                     progress(done, count)
-            database.execute("drop table if exists temp.kept_cost")
-    return int(count)
+            drop_costs(database)
+    return count
 
 
 def _derive(store: Store, workers: int) -> Iterator[Sealed]:
@@ -91,7 +72,7 @@ def _derive(store: Store, workers: int) -> Iterator[Sealed]:
     encode = msgspec.msgpack.encode
     decode = msgspec.msgpack.Decoder(tuple[int, Sealed]).decode
     messages = (encode(Derivation(part, store.timezone, n)) for n, part in enumerate(parts))
-    # in the order of the tape: of two records of the same moment the later one tells the ending
+    # in the order of the tape: of two records of the same moment the later one is the end
     early: dict[int, Sealed] = {}
     next_number = 0
     with Workers(workers, "relight.intake.rebuild:answer_derivation") as pool:
@@ -103,7 +84,7 @@ def _derive(store: Store, workers: int) -> Iterator[Sealed]:
 
 
 def derive(derivation: Derivation) -> Sealed:
-    """The rows that a part of the tape stands for."""
+    """Return the rows of a part of the tape."""
     part = derivation.part
     read = find_source(part.source).read
     parsed = read(part.lines(), part.origin, part.state)
@@ -113,53 +94,6 @@ def derive(derivation: Derivation) -> Sealed:
 
 
 def answer_derivation(message: bytes) -> bytes:
-    """What a worker process does with a part of the tape."""
+    """Derive a part of the tape in a worker process."""
     derivation = msgspec.msgpack.decode(message, type=Derivation)
     return msgspec.msgpack.encode((derivation.number, derive(derivation)))
-
-
-def _keep_costs(database: sqlite3.Connection) -> Kept:
-    database.execute("drop table if exists temp.kept_cost")
-    database.execute(
-        "create temp table kept_cost (id integer primary key, input_tokens, cache_read_tokens,"
-        " cache_write_tokens, output_tokens, cache_write_1h_tokens, reasoning_tokens, cost_nanos,"
-        " cost_status, cost_source)"
-    )
-    database.execute(
-        f"insert into kept_cost select id, {USAGE}, cost_nanos, cost_status, cost_source from turn"
-    )
-
-    def find_kept(turn_id: int) -> tuple[Usage, Cost] | None:
-        row = database.execute("select * from kept_cost where id = ?", (turn_id,)).fetchone()
-        return None if row is None else (Usage(*row[1:7]), Cost(*row[7:]))
-
-    return find_kept
-
-
-def _clear(database: sqlite3.Connection) -> None:
-    """Take away what the tape can give back, and nothing else."""
-    derivable = "select id from session where is_frozen = 0"
-    for table in DERIVED:
-        database.execute(f"delete from {table} where session_id in ({derivable})")
-    database.execute(f"delete from shared_turn where session_id in ({derivable})")
-    database.execute(f"delete from session_day where session_id in ({derivable})")
-    database.execute(f"delete from skill_charge where root_id in ({derivable})")
-    # those told of keep their ids, and are derived anew under what was told
-    database.execute(
-        f"delete from skill_invocations where is_told = 0 and root_id in ({derivable})"
-    )
-    database.execute("delete from session where is_frozen = 0")
-
-
-def _redact_tapes(store: Store) -> None:
-    """Apply today's rules to tapes recorded under older ones."""
-    for (part_id,) in store.query("select id from tape_part"):
-        records = store.query("select records from tape_part where id = ?", (part_id,))[0][0]
-        lines = tapes.decompress(records)
-        cleaned = redact(lines, key=store.redaction_key)
-        if cleaned != lines:
-            with store.transaction() as database:
-                database.execute(
-                    "update tape_part set records = ? where id = ?",
-                    (tapes.compress(cleaned), part_id),
-                )

@@ -10,7 +10,7 @@ from relight.sources.files import read_piece
 from relight.store.write.seal import Sealed, seal
 
 
-class Task(Struct, frozen=True):
+class SealTask(Struct, frozen=True):
     """Files for a worker process to seal, with what it needs to know of the store."""
 
     work: list[Work]
@@ -18,14 +18,14 @@ class Task(Struct, frozen=True):
     timezone: str
 
 
-class Answer(Struct, frozen=True):
+class SealedFiles(Struct, frozen=True):
     """What a worker made of its files, and the work that is left on them."""
 
     sealed: list[Sealed]
     left: list[Work]
 
 
-def seal_task(task: Task) -> Answer:
+def seal_task(task: SealTask) -> SealedFiles:
     """Read and seal the next stretch of each of these files."""
     sealed, left = [], []
     for work in task.work:
@@ -36,14 +36,14 @@ def seal_task(task: Task) -> Answer:
             read = find_source(work.source).read
             sealed.append(seal(piece, read, key=task.key, timezone=task.timezone))
         except Exception as error:  # noqa: BLE001 - one file must not stop the others: it is told
-            sealed.append(seal_unreadable(work, tell_trouble(error)))
+            sealed.append(seal_unreadable(work, describe_error(error)))
             continue
         if has_more:
             left.append(Work(work.source, work.origin, sealed[-1].after))
-    return Answer(sealed, left)
+    return SealedFiles(sealed, left)
 
 
-def tell_trouble(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Why something could not be read, in a line."""
     if isinstance(error, OSError):
         return error.strerror or str(error)
@@ -54,7 +54,7 @@ def tell_trouble(error: Exception) -> str:
 
 def answer_task(message: bytes) -> bytes:
     """What a worker process does with a task."""
-    return msgspec.msgpack.encode(seal_task(msgspec.msgpack.decode(message, type=Task)))
+    return msgspec.msgpack.encode(seal_task(msgspec.msgpack.decode(message, type=SealTask)))
 
 
 def seal_unreadable(work: Work, reason: str) -> Sealed:

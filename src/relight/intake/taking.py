@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from relight.intake.sealing import Answer, Task, seal_task, seal_unreadable, tell_trouble
+from relight.intake.sealing import SealedFiles, SealTask, describe_error, seal_task, seal_unreadable
 from relight.model import Imported, Work
 from relight.sources import find_source
 from relight.sources.files import CHUNK_BYTES
@@ -55,19 +55,19 @@ class Intake:
             self._seal_apart(tasks, pool)
         return list(self.counts.values())
 
-    def _task(self, work: list[Work]) -> Task:
-        return Task(work, self.store.redaction_key, self.store.timezone)
+    def _task(self, work: list[Work]) -> SealTask:
+        return SealTask(work, self.store.redaction_key, self.store.timezone)
 
-    def _seal_here(self, tasks: list[Task]) -> None:
+    def _seal_here(self, tasks: list[SealTask]) -> None:
         while tasks:
             answer = seal_task(tasks.pop(0))
             self._tell(answer.sealed)
             self._record(answer.sealed)
             tasks += [self._task(group) for group in group_work(answer.left)]
 
-    def _seal_apart(self, tasks: list[Task], pool: "Workers") -> None:
+    def _seal_apart(self, tasks: list[SealTask], pool: "Workers") -> None:
         """Seal in worker processes; this one prices and writes meanwhile."""
-        encode, decode = msgspec.msgpack.encode, msgspec.msgpack.Decoder(Answer).decode
+        encode, decode = msgspec.msgpack.encode, msgspec.msgpack.Decoder(SealedFiles).decode
         least, most = COMMIT_BYTES
         pending: list[Sealed] = []
         for message in pool.answers(map(encode, tasks)):
@@ -99,7 +99,7 @@ class Intake:
                     self._record(pending)
                     pending, size = [], 0
         except Exception as error:  # noqa: BLE001 - one file must not stop the others: it is told
-            pending.append(seal_unreadable(work, tell_trouble(error)))
+            pending.append(seal_unreadable(work, describe_error(error)))
         self._record(pending)
 
     def _record(self, sealed: list[Sealed]) -> None:

@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 
 from relight.judging.spirals import JudgedCall, Spiral, find_spirals
 from relight.store import Store
-from relight.store.derive.words import HARMLESS
+from relight.store.derive.scores import HARMLESS
 from relight.store.queries import failures as queries
 from relight.store.queries.failures import SpiralCall, UsagePool
 from relight.store.queries.filters import Filter

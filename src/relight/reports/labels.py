@@ -6,7 +6,8 @@ from relight.errors import RelightError
 from relight.model import OutcomeName
 from relight.reports.weights import refit_weights
 from relight.store import Store
-from relight.store.derive import invocations, outcomes
+from relight.store.derive import outcomes
+from relight.store.derive.skills import uses
 
 NAMES: tuple[OutcomeName, ...] = ("success", "failure", "unknown")
 
@@ -22,5 +23,5 @@ def label_session(
         database.execute(
             "insert or replace into label values (?, ?, ?, ?)", (session_id, outcome, why, at)
         )
-        invocations.refresh(database, outcomes.refresh(database, {session_id}))
+        uses.refresh(database, outcomes.refresh(database, {session_id}))
     refit_weights(store)

@@ -9,7 +9,7 @@ from relight.errors import MissingError, RelightError
 from relight.sources import find_source, is_source
 from relight.sources.messages import Transcript
 from relight.store import Store
-from relight.store.derive.words import fingerprint_call, read_object
+from relight.store.derive.scores import fingerprint_call, read_object
 from relight.store.queries import sessions, steps
 from relight.store.queries.steps import CallPlace, TurnPlace
 from relight.store.write.tape import read_tape

@@ -254,9 +254,10 @@ def _is_of_other_run(database: sqlite3.Connection, session_id: int, run_id: int)
 
 def _derive(database: sqlite3.Connection, sessions: set[int]) -> None:
     """Update the outcomes of sessions, and of their skill uses, after their run has ended."""
-    from relight.store.derive import invocations, outcomes
+    from relight.store.derive import outcomes
+    from relight.store.derive.skills import uses
 
-    invocations.refresh(database, outcomes.refresh(database, sessions))
+    uses.refresh(database, outcomes.refresh(database, sessions))
 
 
 def has_ended(store: Store, run_id: int) -> bool:

@@ -30,6 +30,18 @@ def insert_into(table: str, shape: type[Struct], on_conflict: str = "") -> str:
     return f"insert into {table} ({column_list(shape)}) values ({marks}) {on_conflict}"
 
 
+@cache
+def replacing(shape: type[Struct], *keys: str) -> str:
+    """The `on conflict` clause by which a row replaces the one with the same keys."""
+    others = [name for name in shape.__struct_fields__ if name not in keys]
+    return f"on conflict ({', '.join(keys)}) do update set {take_new(others)}"
+
+
+def take_new(names: Iterable[str]) -> str:
+    """Assignments for `do update set` that take these columns from the new row."""
+    return ", ".join(f"{name} = excluded.{name}" for name in names)
+
+
 def insert(
     database: sqlite3.Connection, table: str, rows: Sequence[Struct], *, on_conflict: str = ""
 ) -> None:
@@ -39,12 +51,28 @@ def insert(
         database.executemany(statement, map(astuple, rows))
 
 
-def read(
-    database: sqlite3.Connection, shape: type[S], statement: str, values: Iterable[Any] = ()
-) -> list[S]:
+def read(database: sqlite3.Connection, shape: type[S], statement: str, values: Any = ()) -> list[S]:
     """Return the rows of a query as Structs; its columns must be their fields, in that order."""
-    cursor = database.execute(statement, values)  # type: ignore[arg-type]
+    cursor = database.execute(statement, values)
     names = tuple(column[0] for column in cursor.description)
     if names != shape.__struct_fields__:
         raise TypeError(f"{shape.__name__} has {shape.__struct_fields__}, the query {names}")
     return [shape(*row) for row in cursor]
+
+
+def write_touched(database: sqlite3.Connection, sessions: Iterable[int]) -> None:
+    """Fill the temporary table `touched` with the ids of the sessions to derive again."""
+    database.execute("create temp table if not exists touched (id integer primary key)")
+    database.execute("delete from touched")
+    database.executemany(
+        "insert into touched (id) values (?) on conflict do nothing", [(one,) for one in sessions]
+    )
+
+
+def add_up(columns: Iterable[str], table: str = "") -> str:
+    """The sum of columns in which null counts as 0.
+
+    >>> add_up(["input_tokens", "output_tokens"], "turn.")
+    'coalesce(turn.input_tokens, 0) + coalesce(turn.output_tokens, 0)'
+    """
+    return " + ".join(f"coalesce({table}{name}, 0)" for name in columns)

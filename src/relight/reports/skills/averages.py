@@ -11,7 +11,7 @@ from relight.checks import check_count, check_number, refuse
 from relight.errors import ParameterError
 from relight.stats.rates import check_positive, decay, half_life_from_alpha
 from relight.store import Store
-from relight.store.derive.invocations import KNOWN_NANOS
+from relight.store.derive.skills.uses import KNOWN_NANOS
 from relight.times import day_reader, take_time, write_time
 
 ALPHA = 0.3

@@ -10,7 +10,7 @@ from relight.reports.skills.arms import CERTAINTY, Arm, Pairing, find_notes, jud
 from relight.stats.beta import probability_at_least, runs_to_settle
 from relight.stats.rates import wilson
 from relight.store import Store
-from relight.store.derive.invocations import KNOWN_NANOS
+from relight.store.derive.skills.uses import KNOWN_NANOS
 
 # a cost of which only a part is known is no cost to compare by
 RUNS = f"""

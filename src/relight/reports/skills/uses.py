@@ -21,9 +21,10 @@ from relight.errors import ParameterError
 from relight.ids import row_id
 from relight.sources import list_sources
 from relight.store import Store
-from relight.store.derive import invocations, told
-from relight.store.derive.invocations import KNOWN_NANOS
-from relight.store.derive.told import Told, Values
+from relight.store.derive.skills import facts
+from relight.store.derive.skills import uses as invocations
+from relight.store.derive.skills.facts import SkillFact, Values
+from relight.store.derive.skills.uses import KNOWN_NANOS
 from relight.times import take_time, write_time
 
 WAYS = ("cron", "tool", "slash", "preload", "auto")
@@ -144,8 +145,8 @@ def record_skill_invocation(
             _check_together(values)
             return invocations.record_alone(database, skill, way, values, begun_at=begun_at)
         full_name, root_id = _find_session(database, name)
-        fact = Told(session_id=full_name, skill_name=skill, entry=way, values=values)
-        kept = told.keep(database, fact)
+        fact = SkillFact(session_id=full_name, skill_name=skill, entry=way, values=values)
+        kept = facts.write_fact(database, fact)
         _check_together(kept.values)
         return invocations.record(database, kept, root_id, begun_at=begun_at)
 

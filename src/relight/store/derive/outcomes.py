@@ -1,42 +1,54 @@
-"""Outcomes of sessions and runs, judged anew whenever their evidence changes."""
+"""Outcomes of sessions and runs, judged again whenever their evidence changes."""
 
 import sqlite3
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from relight.judging.outcomes import OutcomeEvidence, judge_outcome
-from relight.store.derive.scheduled import IS_NAMED_AFTER
+from relight.store.derive.scores import HARMLESS, read_work
+from relight.store.dialect import differs
+from relight.store.sql import S, read
+from relight.store.write.side_records import IS_NAMED_AFTER
 
 EVIDENCE = """
-    select label.outcome, label.why, run.status, run.error, run.id is not null,
-        session.told_outcome, session.script_error, session.ending, session.prompted_at,
-        session.answer
+    select label.outcome as label, label.why as label_why, run.id as run_id,
+        run.status as ledger_status, run.error as ledger_error,
+        session.told_outcome as source_outcome,
+        session.script_error, session.ending, session.answer, session.prompted_at
     from session
     left join label on label.session_id = session.id
     left join run on run.session_id = session.id
     where session.id = ?
 """
 LAST_API_FAILURE = """
-    select failure, failure_text from turn where session_id = ? and failure is not null
-        and role is not 'reference'
-    order by at desc limit 1
+    select failure as api_failure, failure_text as api_failure_text from turn
+    where session_id = ? and failure is not null and coalesce(role, '') <> 'reference'
+    order by at desc nulls last limit 1
 """
 LAST_CALL = """
-    select label, kind, tool, reason from tool_call where session_id = ?
-    order by at desc, place desc limit 1
+    select label as last_call_label, kind as last_call_kind, tool as last_call_tool,
+        reason as last_call_reason
+    from tool_call where session_id = ?
+    order by at desc nulls last, place desc limit 1
 """
 HAS_TESTS = "select 1 from tool_call where session_id = ? and tests is not null limit 1"
 LAST_CALLS = """
     select tests, work, at from tool_call where session_id = ?
-    order by at desc, place desc limit 30
+    order by at desc nulls last, place desc limit 30
 """
-WRITE = """
-    update session set outcome = ?1, outcome_evidence = ?2
-    where id = ?3 and (outcome is not ?1 or outcome_evidence is not ?2)
+WRITE = f"""
+    update session set outcome = :outcome, outcome_evidence = :evidence
+    where id = :id and ({differs("outcome", ":outcome")}
+        or {differs("outcome_evidence", ":evidence")})
 """
-# A scheduler's ledger knows no session: it is the one named after the job that began meanwhile.
+WRITE_RUN = """
+    update run set outcome = :outcome, outcome_evidence = :evidence
+    where session_id = :id and source <> 'relight'
+"""
+# A scheduler's ledger has no session: it is the one named after the job that began meanwhile.
 JOIN_RUNS = f"""
     update run set session_id = (
         select session.id from session join job on {IS_NAMED_AFTER}
@@ -47,14 +59,53 @@ JOIN_RUNS = f"""
     )
     where session_id is null and source <> 'relight' and started_at is not null
 """
-# Ours were judged by those who ran them, and are told their session.
+# Relight's runs are judged when they end, and know their session.
 SESSIONLESS = """
     select id, status, error from run where session_id is null and source <> 'relight'
 """
 
 
+class SessionEvidence(Struct, frozen=True):
+    """What the store knows about a session's end."""
+
+    label: str | None
+    label_why: str | None
+    run_id: int | None
+    ledger_status: str | None
+    ledger_error: str | None
+    source_outcome: str | None
+    script_error: str | None
+    ending: str | None
+    answer: str | None
+    prompted_at: int | None
+
+
+class ApiFailure(Struct, frozen=True):
+    """The last failed model call of a session."""
+
+    api_failure: str | None = None
+    api_failure_text: str | None = None
+
+
+class LastCall(Struct, frozen=True):
+    """The last tool call of a session."""
+
+    last_call_label: str | None = None
+    last_call_kind: str | None = None
+    last_call_tool: str | None = None
+    last_call_reason: str | None = None
+
+
+class RecentCall(Struct, frozen=True):
+    """A late tool call of a session: its tests and its work."""
+
+    tests: str | None
+    work: str | None
+    at: int | None
+
+
 def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
-    """Judge these sessions, and the runs that left them or no session at all; gives all judged."""
+    """Judge these sessions and the runs that concern them; return all sessions judged."""
     if database.execute(f"{SESSIONLESS} limit 1").fetchone():
         database.execute(JOIN_RUNS)
         _judge_sessionless(database)
@@ -68,53 +119,39 @@ def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
 
 
 def _judge_session(database: sqlite3.Connection, session_id: int) -> None:
-    for row in database.execute(EVIDENCE, (session_id,)).fetchall():
-        label, why, status, error, is_run, told, script_error, ending, prompted_at, answer = row
-        failure = _first(database, LAST_API_FAILURE, session_id) or (None, None)
-        call = _first(database, LAST_CALL, session_id) or (None, None, None, None)
+    for known in read(database, SessionEvidence, EVIDENCE, (session_id,)):
+        failure = _read_last(database, ApiFailure, LAST_API_FAILURE, session_id)
+        call = _read_last(database, LastCall, LAST_CALL, session_id)
+        facts = asdict(known)
+        is_run = facts.pop("run_id") is not None
+        prompted_at = facts.pop("prompted_at")
         judged = judge_outcome(
             OutcomeEvidence(
-                label=label,
-                label_why=why,
-                is_run=bool(is_run),
-                ledger_status=status,
-                ledger_error=error,
-                source_outcome=told,
-                script_error=script_error,
-                ending=ending,
-                answer=answer,
-                api_failure=failure[0],
-                api_failure_text=failure[1],
-                last_call_label=call[0],
-                last_call_kind=call[1],
-                last_call_tool=call[2],
-                last_call_reason=call[3],
+                **facts,
+                **asdict(failure),
+                **asdict(call),
+                is_run=is_run,
                 last_tests=_find_last_tests(database, session_id, prompted_at),
             )
         )
-        values = (judged.outcome, msgspec.json.encode(judged.evidence).decode(), session_id)
+        evidence = msgspec.json.encode(judged.evidence).decode()
+        values = {"outcome": judged.outcome, "evidence": evidence, "id": session_id}
         database.execute(WRITE, values)
         if is_run:
-            database.execute(
-                "update run set outcome = ?, outcome_evidence = ?"
-                " where session_id = ? and source <> 'relight'",
-                values,
-            )
+            database.execute(WRITE_RUN, values)
 
 
 def _find_last_tests(
     database: sqlite3.Connection, session_id: int, prompted_at: int | None
 ) -> str | None:
-    """What the tests said that were run last: after the last change and a person's last word."""
-    if _first(database, HAS_TESTS, session_id) is None:
+    """Return the result of the last tests, if they ran after the last change and prompt."""
+    if database.execute(HAS_TESTS, (session_id,)).fetchone() is None:
         return None
-    from relight.store.derive.words import HARMLESS, read_work
-
-    for tests, work, at in database.execute(LAST_CALLS, (session_id,)).fetchall():
-        if tests:
-            is_stale = at is not None and prompted_at is not None and at < prompted_at
-            return None if is_stale else str(tests)
-        if not work or HARMLESS not in read_work(work)[1]:
+    for call in read(database, RecentCall, LAST_CALLS, (session_id,)):
+        if call.tests:
+            is_stale = call.at is not None and prompted_at is not None and call.at < prompted_at
+            return None if is_stale else call.tests
+        if not call.work or HARMLESS not in read_work(call.work)[1]:
             return None
     return None
 
@@ -131,6 +168,6 @@ def _judge_sessionless(database: sqlite3.Connection) -> None:
         )
 
 
-def _first(database: sqlite3.Connection, statement: str, session_id: int) -> tuple[Any, ...] | None:
-    row: tuple[Any, ...] | None = database.execute(statement, (session_id,)).fetchone()
-    return row
+def _read_last(database: sqlite3.Connection, shape: type[S], statement: str, session_id: int) -> S:
+    rows = read(database, shape, statement, (session_id,))
+    return rows[0] if rows else shape()

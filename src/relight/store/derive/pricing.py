@@ -1,4 +1,4 @@
-"""What turns cost when they are recorded; prices once looked up are kept in the store."""
+"""The cost of turns when they are recorded; prices looked up once are cached in the store."""
 
 import sqlite3
 from collections.abc import Callable
@@ -7,35 +7,48 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from relight import __version__
 from relight.model import Cost, Turn, Usage
 from relight.prices import PriceList, find_own_price, find_price, price_usage
 from relight.store import Store
+from relight.store.sql import insert, replacing
 
-# by turn: the tokens it was recorded with, then its cost
-Kept = Callable[[int], tuple[Usage, Cost] | None]
+# the tokens and the cost that a turn was recorded with, by its id
+FindRecorded = Callable[[int], tuple[Usage, Cost] | None]
+
+
+class PriceRow(Struct, frozen=True):
+    """A row of `price`."""
+
+    model: str
+    provider: str
+    prices: bytes | None
+    list_version: str
 
 
 class Pricing:
-    """Prices turns in the order: the source's own figure, the user's config, the price lists.
+    """Prices turns by the source's figure, else the user's config, else the price lists.
 
-    `kept` tells the tokens and cost a turn was recorded with: a rebuild does not reprice what it
-    reads alike.
+    A rebuild passes `find_recorded`, so that a turn with unchanged tokens keeps its cost.
     """
 
-    def __init__(self, store: Store, kept: Kept | None = None) -> None:
+    def __init__(self, store: Store, find_recorded: FindRecorded | None = None) -> None:
         self.store = store
-        self.kept = kept
+        self.find_recorded = find_recorded
         self._lists: dict[tuple[str | None, str | None], PriceList | None] = {}
-        self._found: list[tuple[str, str, bytes | None, str]] = []
+        self._found: list[PriceRow] = []
 
     def price(self, turn_id: int, turn: Turn) -> Cost:
-        told = turn.cost
-        if told is not None and told.nanos is not None:
-            return told
-        if self.kept and (kept := self.kept(turn_id)) and kept[0] == turn.usage:
-            return kept[1]
+        """Return the cost of a turn."""
+        given = turn.cost
+        if given is not None and given.nanos is not None:
+            return given
+        if self.find_recorded and (recorded := self.find_recorded(turn_id)):
+            usage, cost = recorded
+            if usage == turn.usage:
+                return cost
         names = (turn.model, turn.provider)
         if names not in self._lists:
             self._lists[names] = self._find_list(turn.model, turn.provider)
@@ -44,13 +57,13 @@ class Pricing:
             self._lists[names],
             at=turn.at or 0,
             calls=max(turn.calls, 1),
-            included=told is not None and told.status == "included",
+            included=given is not None and given.status == "included",
         )
 
     def _find_list(self, model: str | None, provider: str | None) -> PriceList | None:
         if model is None:
             return None
-        # the user's own are never kept: they may be others tomorrow
+        # the user's prices are never cached: they may change tomorrow
         if own := find_own_price(model, self.store.config.prices):
             return own
         row = self.store.query(
@@ -58,25 +71,26 @@ class Pricing:
             (model, provider or ""),
         )
         version = list_version()
-        if row and row[0][1] == version:
-            blob = row[0][0]
-            return None if blob is None else msgspec.json.decode(blob, type=PriceList)
+        if cached := [prices for prices, known in row if known == version]:
+            prices = cached[0]
+            return None if prices is None else msgspec.json.decode(prices, type=PriceList)
         found = find_price(model, provider)
-        blob = None if found is None else msgspec.json.encode(found)
-        self._found.append((model, provider or "", blob, version))
+        prices = None if found is None else msgspec.json.encode(found)
+        self._found.append(PriceRow(model, provider or "", prices, version))
         return found
 
-    def keep_found(self, database: sqlite3.Connection) -> None:
-        """Keep what was looked up since, so that the next import need not."""
-        database.executemany("insert or replace into price values (?, ?, ?, ?)", self._found)
+    def write_found(self, database: sqlite3.Connection) -> None:
+        """Cache the prices looked up since, so that the next import need not look them up."""
+        replaces = replacing(PriceRow, "model", "provider")
+        insert(database, "price", self._found, on_conflict=replaces)
         self._found.clear()
 
 
 @cache
 def list_version() -> str:
-    """The version of the price lists, so that an upgrade is asked again.
+    """Return the version of the price lists: an upgrade looks prices up again.
 
-    Read off the folder that the installer leaves: `importlib.metadata` alone takes 40 ms to load.
+    Read from the folder that the installer leaves: `importlib.metadata` alone takes 40 ms to load.
     """
     spec = find_spec("genai_prices")
     places = (

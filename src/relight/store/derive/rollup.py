@@ -1,125 +1,201 @@
-"""The roll-up that reports add from, kept in the same transaction as what it sums."""
+"""The roll-ups that reports add up, kept in the same transaction as the rows they sum.
+
+`session_day` has usage by day and model, `call_day` has calls by tool and kind of failure.
+"""
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from relight.store.derive import calls
+from msgspec import Struct
+from msgspec.structs import asdict
 
-TOKENS = (
-    "input_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "cache_write_1h_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-)
-# what is summed and shared out, in this order everywhere
-AMOUNTS = (
-    "turns",
-    "partial_turns",
-    "unpriced_turns",
-    *TOKENS,
-    "cost_nanos",
-    "included_nanos",
-    "tool_calls",
-    "tool_failures",
-)
-# A call is put on its turn's day and model, so that a day has no row that no turn explains; a
-# call whose turn is not known goes with the first turn of its session that can have made it: an
-# adviser of a mixture calls no tools. Wall time belongs to the first turn's row, and to root
-# sessions only: a sub-agent's time passes inside its parent's.
-REFRESH = """
+from relight.model import AMOUNTS, TOKENS
+from relight.store.dialect import flag, greatest, same
+from relight.store.sql import insert, read, write_touched
+from relight.times import day_reader
+
+# the amounts of one turn; a charge of skills counts the cost of included turns as well
+IS_COUNTED = "(calls > 0 or usage_status = 'reconciled')"
+PARTIAL_TURNS = "case when usage_status = 'partial' then calls else 0 end"
+UNPRICED_TURNS = "case when cost_nanos is null then calls else 0 end"
+INCLUDED_NANOS = "case when cost_status = 'included' then coalesce(cost_nanos, 0) else 0 end"
+NO_NUMBER, NO_TEXT = "cast(null as integer)", "cast(null as text)"
+NO_TOKENS = ", ".join([NO_NUMBER] * len(TOKENS))
+SUMS = ", ".join(f"sum({name})" for name in AMOUNTS)
+DAY_COLUMNS = f"""
+    session_id, root_id, day, source, project, model, provider, machine_id,
+    {", ".join(AMOUNTS)}, wall_ms
+"""
+# A call is put on its turn's day and model, so that a day has no row that no turn explains. A call
+# whose turn is not known goes with the first turn of its session that can have made it: an adviser
+# of a mixture calls no tools. Wall time belongs to the row of the first turn, and to root sessions
+# only: a sub-agent's time passes inside its parent's.
+REFRESH = f"""
     with first_turn as (
         select session_id, id, role, model, provider from (
             select session_id, id, role, model, provider,
-                row_number() over (partition by session_id order by at is null, at, id) as place
+                row_number() over (partition by session_id order by at nulls last, id) as number
             from turn where session_id in (select id from touched) and calls > 0
-        ) where place = 1
+        ) as numbered where number = 1
     ),
     first_acting as (
         select session_id, model, provider from (
             select session_id, model, provider,
-                row_number() over (partition by session_id order by at is null, at, id) as place
+                row_number() over (partition by session_id order by at nulls last, id) as number
             from turn where calls > 0 and coalesce(role, '') <> 'reference'
                 and session_id in (select session_id from first_turn where role = 'reference')
-        ) where place = 1
+        ) as numbered where number = 1
         union all
         select session_id, model, provider from first_turn where coalesce(role, '') <> 'reference'
     ),
-    told as (
-        select session_id, day, model, provider, calls as turns,
-            iif(usage_status = 'partial', calls, 0) as partial_turns,
-            iif(cost_nanos is null, calls, 0) as unpriced_turns,
-            input_tokens, cache_read_tokens, cache_write_tokens, cache_write_1h_tokens,
-            output_tokens, reasoning_tokens,
-            iif(cost_status = 'included', 0, coalesce(cost_nanos, 0)) as cost_nanos,
-            iif(cost_status = 'included', coalesce(cost_nanos, 0), 0) as included_nanos,
-            0 as tool_calls, 0 as tool_failures, id as turn_id
+    counted as (
+        select session_id, day, model, provider, calls as turns, {PARTIAL_TURNS} as partial_turns,
+            {UNPRICED_TURNS} as unpriced_turns, {", ".join(TOKENS)},
+            case when cost_status = 'included' then 0 else coalesce(cost_nanos, 0) end
+                as cost_nanos,
+            {INCLUDED_NANOS} as included_nanos, 0 as tool_calls, 0 as tool_failures, id as turn_id
         from turn
-        where session_id in (select id from touched) and (calls > 0 or usage_status = 'reconciled')
+        where session_id in (select id from touched) and {IS_COUNTED}
         union all
         select tool_call.session_id, coalesce(turn.day, tool_call.day),
             coalesce(turn.model, first_acting.model, session.model),
-            iif(turn.id is null, first_acting.provider, turn.provider),
-            0, 0, 0, null, null, null, null, null, null, 0, 0, 1, tool_call.label = 'error', null
+            case when turn.id is null then first_acting.provider else turn.provider end,
+            0, 0, 0, {NO_TOKENS}, 0, 0, 1, {flag("tool_call.label = 'error'")}, {NO_NUMBER}
         from tool_call
         join session on session.id = tool_call.session_id
         left join turn on turn.id = tool_call.turn_id
         left join first_acting on first_acting.session_id = tool_call.session_id
         where tool_call.session_id in (select id from touched)
     )
-    insert into session_day (session_id, root_id, day, source, project, model, provider, turns,
-        partial_turns, unpriced_turns, input_tokens, cache_read_tokens, cache_write_tokens,
-        cache_write_1h_tokens, output_tokens, reasoning_tokens, cost_nanos, included_nanos,
-        tool_calls, tool_failures, wall_ms)
-    select told.session_id, session.root_id, coalesce(day, 'unknown'), session.source,
-        session.project, told.model, told.provider,
-        sum(turns), sum(partial_turns), sum(unpriced_turns), sum(input_tokens),
-        sum(cache_read_tokens), sum(cache_write_tokens), sum(cache_write_1h_tokens),
-        sum(output_tokens), sum(reasoning_tokens), sum(cost_nanos), sum(included_nanos),
-        sum(tool_calls), sum(tool_failures),
-        sum(iif(turn_id = first_turn.id and session.id = session.root_id,
-            coalesce(session.ended_at - session.started_at, 0), 0))
-    from told join session on session.id = told.session_id
-    left join first_turn on first_turn.session_id = told.session_id
-    group by told.session_id, day, told.model, told.provider
+    insert into session_day ({DAY_COLUMNS})
+    select counted.session_id, session.root_id, coalesce(day, 'unknown'), session.source,
+        session.project, counted.model, counted.provider, session.machine_id, {SUMS},
+        sum(case when turn_id = first_turn.id and session.id = session.root_id
+            then coalesce(session.ended_at - session.started_at, 0) else 0 end)
+    from counted join session on session.id = counted.session_id
+    left join first_turn on first_turn.session_id = counted.session_id
+    group by counted.session_id, day, counted.model, counted.provider, session.root_id,
+        session.source, session.project, session.machine_id
 """
 
-# A session in which no model ever answered is a session all the same.
-REFRESH_SILENT = """
-    insert into session_day (session_id, root_id, day, source, project, model, provider, turns,
-        partial_turns, unpriced_turns, input_tokens, cache_read_tokens, cache_write_tokens,
-        cache_write_1h_tokens, output_tokens, reasoning_tokens, cost_nanos, included_nanos,
-        tool_calls, tool_failures, wall_ms)
-    select id, root_id, coalesce(?2, 'unknown'), source, project, model, null,
-        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-        iif(id = root_id, coalesce(ended_at - started_at, 0), 0)
-    from session where id = ?1
+# a session without any model response is a session all the same
+REFRESH_SILENT = f"""
+    insert into session_day ({DAY_COLUMNS})
+    select id, root_id, coalesce(:day, 'unknown'), source, project, model, {NO_TEXT}, machine_id,
+        {", ".join("0" for _ in AMOUNTS)},
+        case when id = root_id then coalesce(ended_at - started_at, 0) else 0 end
+    from session where id = :id
 """
+
+
+class CallDayRow(Struct, frozen=True):
+    """A row of `call_day`."""
+
+    session_id: int
+    root_id: int
+    day: str
+    source: str
+    project: str | None
+    model: str | None
+    provider: str | None
+    tool: str | None
+    kind: str | None
+    machine_id: int | None
+    tool_calls: int
+    tool_failures: int
+    failed_turns: int
+    last_at: int | None
+
+
+# a call whose turn is not known goes by its session's model; failed model calls have no tool
+CALLS = """
+    select tool_call.session_id, session.root_id, coalesce(tool_call.day, 'unknown') as day,
+        session.source, session.project, coalesce(turn.model, session.model) as model,
+        turn.provider, tool_call.tool, tool_call.kind, session.machine_id, 1 as tool_calls,
+        case when tool_call.label = 'error' then 1 else 0 end as tool_failures, 0 as failed_turns,
+        tool_call.at
+    from tool_call join session on session.id = tool_call.session_id
+    left join turn on turn.id = tool_call.turn_id
+    where tool_call.{test}
+    union all
+    select turn.session_id, session.root_id, coalesce(turn.day, 'unknown'), session.source,
+        session.project, turn.model, turn.provider, cast(null as text), turn.failure,
+        session.machine_id, 0, 0, 1, turn.at
+    from turn join session on session.id = turn.session_id
+    where turn.failure is not null and turn.{test}
+"""
+CALL_KEYS = "session_id, root_id, day, source, project, model, provider, tool, kind, machine_id"
+CALL_SUMS = f"""
+    select {CALL_KEYS}, sum(tool_calls) as tool_calls, sum(tool_failures) as tool_failures,
+        sum(failed_turns) as failed_turns, max(at) as last_at
+    from ({CALLS}) as counted group by {CALL_KEYS}
+"""
+NULLABLE = ("project", "model", "provider", "tool", "kind", "machine_id")
+SHIFT_CALLS = f"""
+    update call_day set tool_calls = tool_calls + :tool_calls,
+        tool_failures = tool_failures + :tool_failures,
+        failed_turns = failed_turns + :failed_turns, last_at = {greatest("last_at", ":last_at")}
+    where session_id = :session_id and root_id = :root_id and day = :day and source = :source
+        and {" and ".join(same(name, f":{name}") for name in NULLABLE)}
+"""
+
+
+def days_of(database: sqlite3.Connection) -> Callable[[int | None], str | None]:
+    """Return the function that gives the calendar day of a time in the store's time zone."""
+    (timezone,) = database.execute("select value from meta where key = 'timezone'").fetchone()
+    return day_reader(timezone)
 
 
 def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> None:
-    """Sum these sessions anew."""
-    rows = [(session_id,) for session_id in touched]
-    database.execute("create temp table if not exists touched (id integer primary key)")
-    database.execute("delete from touched")
-    database.executemany("insert or ignore into touched values (?)", rows)
+    """Sum these sessions again."""
+    sessions = set(touched)
+    write_touched(database, sessions)
+    rows = [(session_id,) for session_id in sessions]
     database.executemany("delete from session_day where session_id = ?", rows)
     database.execute(REFRESH)
-    calls.refresh(database)
+    _refresh_calls(database)
     _refresh_silent(database)
-    # what was a session of its own and turned out to be a part of another
+    # a session that turned out to be a part of another
     database.execute("delete from listing where parts = 0")
 
 
-def _refresh_silent(database: sqlite3.Connection) -> None:
-    from relight.times import day_reader
+def _refresh_calls(database: sqlite3.Connection) -> None:
+    touched = "session_id in (select id from touched)"
+    database.execute(f"delete from call_day where {touched}")
+    columns = f"{CALL_KEYS}, tool_calls, tool_failures, failed_turns, last_at"
+    database.execute(f"insert into call_day ({columns}) {CALL_SUMS.format(test=touched)}")
 
-    (timezone,) = database.execute("select value from meta where key = 'timezone'").fetchone()
+
+def _refresh_silent(database: sqlite3.Connection) -> None:
     silent = database.execute(
         "select id, started_at from session where id in (select id from touched)"
         " and started_at is not null"
         " and not exists (select 1 from session_day where session_id = session.id)"
     ).fetchall()
-    read_day = day_reader(timezone)
-    database.executemany(REFRESH_SILENT, [(found, read_day(at)) for found, at in silent])
+    read_day = days_of(database)
+    values = [{"id": found, "day": read_day(at)} for found, at in silent]
+    database.executemany(REFRESH_SILENT, values)
+
+
+def shift_calls(database: sqlite3.Connection, ids: Sequence[int], sign: int) -> None:
+    """Add these calls and turns to the roll-up of calls, or subtract them, as they are now.
+
+    So the next event of a live session is counted without reading all that came before it.
+    """
+    if not ids:
+        return
+    # ids as values: a statement that is the same each time is prepared once
+    named = {f"id{number}": one for number, one in enumerate(ids)}
+    among = f"id in ({', '.join(f':{name}' for name in named)})"
+    rows = read(database, CallDayRow, CALL_SUMS.format(test=among), named)
+    for row in rows:
+        values = asdict(row)
+        for name in ("tool_calls", "tool_failures", "failed_turns"):
+            values[name] *= sign
+        if not database.execute(SHIFT_CALLS, values).rowcount:
+            insert(database, "call_day", [row])
+    if sign < 0 and rows:
+        database.execute(
+            "delete from call_day where session_id = ? and tool_calls = 0 and failed_turns = 0",
+            (rows[0].session_id,),
+        )

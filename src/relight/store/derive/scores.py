@@ -1,41 +1,59 @@
-"""Kinds and scores of sessions, counted anew from their rows whenever those change."""
+"""Kinds and scores of sessions, counted again from their rows whenever those change.
+
+Sealing writes what is counted: the work of each call and the counts of what was said. A score
+reads the whole session, so a step of a live session does not wait for it: the session is queued in
+`score_due` and scored when it ends, or by the next import if its program was killed.
+"""
 
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import groupby
-from operator import itemgetter
-from typing import Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 
-from relight.judging.features import Measures, make_features, matches_tool
-from relight.judging.kinds import judge_sides
+from relight.errors import RelightError
+from relight.ids import hash_names, row_id
+from relight.judging.features import Measures, is_submission, make_features, matches_tool, says
+from relight.judging.kinds import Sides, judge_sides, take_sides
+from relight.judging.meanings import Meaning, Understood, changes_nothing, understand_call
 from relight.judging.scoring import Weights, score_measures
-from relight.store.derive import due
-from relight.store.derive.words import SUBMITTED, UNREADABLE, read_work
+from relight.model import Parsed, Spoken
+from relight.store.sql import read, write_touched
+
+if TYPE_CHECKING:
+    from relight.store import Store
 
 KEY = "score_weights"
+WAIT_SECONDS = 0.5
+NOTHING, FILES = "-", {"s": "source", "d": "document"}
+SUBMITTED, UNREADABLE, HARMLESS = "submitted", "unreadable", "harmless"
 SESSIONS = """
-    select session.id, ending, answer, coalesce(sum(messages), 0), coalesce(sum(corrections), 0),
-        coalesce(sum(malformed), 0), coalesce(sum(give_ups), 0)
+    select session.id, ending, answer, coalesce(sum(messages), 0) as messages,
+        coalesce(sum(corrections), 0) as corrections, coalesce(sum(malformed), 0) as malformed,
+        coalesce(sum(give_ups), 0) as give_ups
     from session left join session_words on session_words.session_id = session.id
     where session.id in (select id from touched)
-    group by session.id
+    group by session.id, ending, answer
 """
-CALLS = """
-    select session_id, label, kind, fingerprint, tests, work, tool, finished_at from tool_call
+OF_CALL = "label, kind, fingerprint, tests, work, tool, finished_at"
+CALLS = f"""
+    select session_id, {OF_CALL} from tool_call
     where session_id in (select id from touched)
-    order by session_id, at, id
+    order by session_id, at nulls first, id
 """
-# what forks copied is theirs as well, though another session owns it
-SHARED = """
-    select shared_turn.session_id, label, kind, fingerprint, tests, work, tool, finished_at
+# calls that a fork copied count for it as well, though another session owns them
+SHARED = f"""
+    select shared_turn.session_id, {OF_CALL}
     from shared_turn join tool_call on tool_call.turn_id = shared_turn.turn_id
     where shared_turn.session_id in (select id from touched)
-    order by shared_turn.session_id, at, tool_call.id
+    order by shared_turn.session_id, at nulls first, tool_call.id
 """
-# of the first stretch with a user's message, that message is the task and no remark on it
+# the first user message of a session is the task, and no correction
 FIRST = """
     select session_id, is_first_correction from session_words
     where session_id in (select id from touched) and user_messages > 0
@@ -44,8 +62,143 @@ FIRST = """
 WRITE = "update session set task_type = ?, category = ?, score = ? where id = ?"
 
 
+class WordCounts(Struct, frozen=True, array_like=True):
+    """Counts of what was said in a session during one stretch of records."""
+
+    session_id: int
+    messages: int
+    user_messages: int
+    corrections: int
+    is_first_correction: int
+    malformed: int
+    give_ups: int
+
+
+class ScoredCall(Struct, frozen=True):
+    """A tool call, as far as it bears on the score of a session."""
+
+    session_id: int
+    label: str | None
+    kind: str | None
+    fingerprint: int
+    tests: str | None
+    work: str | None
+    tool: str
+    finished_at: int | None
+
+
+class ScoredSession(Struct, frozen=True):
+    """A session, as far as its words and its end bear on its score."""
+
+    id: int
+    ending: str | None
+    answer: str | None
+    messages: int
+    corrections: int
+    malformed: int
+    give_ups: int
+
+    @property
+    def has_answered(self) -> bool:
+        return self.ending == "answer" or (self.ending == "prompt" and self.answer is not None)
+
+
+def read_object(arguments: str | None) -> Any:
+    """Return a call's arguments decoded once for all readers; text that is no object stays."""
+    if arguments is not None and arguments.lstrip()[:1] == "{":
+        try:
+            return msgspec.json.decode(arguments)
+        except (msgspec.DecodeError, RecursionError):
+            pass  # it stays text
+    return arguments
+
+
+def fingerprint_call(tool: str, arguments: Any) -> int:
+    """A hash that is equal for equal requests, whatever the order and spacing of their JSON.
+
+    >>> fingerprint_call("get", {"a": 1, "b": 2}) == fingerprint_call("get", {"b": 2, "a": 1})
+    True
+    """
+    if isinstance(arguments, str):
+        text = arguments
+    else:  # a call without arguments equals one with an empty object
+        text = msgspec.json.encode(arguments or {}, order="sorted").decode()
+    return hash_names("arguments", tool, text or "{}")
+
+
+def write_work(tool: str, arguments: Any) -> str:
+    """The kind of work of a call, in a few words that are counted later.
+
+    >>> write_work("Bash", {"command": "pytest -q tests/test_app.py"})
+    'code coding s'
+    """
+    known = understand_call(tool, arguments)
+    work = _write_sides(known.meaning, bool(known.command), known.files)
+    if is_submission(tool, known.command):
+        work += f" {SUBMITTED}"
+    if isinstance(arguments, str) and arguments.lstrip()[:1] == "{":
+        work += f" {UNREADABLE}"
+    if changes_nothing(known):
+        work += f" {HARMLESS}"
+    return work
+
+
+@lru_cache(maxsize=1024)
+def _write_sides(meaning: Meaning, is_command: bool, files: frozenset[str]) -> str:
+    sides = take_sides(Understood(meaning, "…" if is_command else None, files))
+    letters = "".join(sorted(kind[0] for kind in sides.files))
+    return " ".join(part or NOTHING for part in (sides.task_type, sides.category, letters))
+
+
+@lru_cache(maxsize=1024)
+def read_work(work: str) -> tuple[Sides, frozenset[str]]:
+    """Return the sides that `write_work` wrote, and its flags."""
+    task_type, category, files, *flags = work.split(" ")
+    return (
+        Sides(
+            None if task_type == NOTHING else task_type,
+            None if category == NOTHING else category,
+            frozenset(FILES[letter] for letter in files if letter in FILES),
+        ),
+        frozenset(flags),
+    )
+
+
+def count_words(source: str, parsed: Parsed) -> list[WordCounts]:
+    """Return the counts of each session's messages in a stretch of records."""
+    by_session: dict[str, list[Spoken]] = {session: [] for session in parsed.messages}
+    for one in parsed.spoken:
+        by_session.setdefault(one.session, []).append(one)
+    return [
+        _count(row_id("session", source, session), parsed.messages.get(session, 0), some)
+        for session, some in by_session.items()
+    ]
+
+
+def _count(session_id: int, messages: int, spoken: Iterable[Spoken]) -> WordCounts:
+    users = corrections = malformed = give_ups = first = 0
+    for one in spoken:
+        if one.role == "assistant":
+            give_ups += says("give_ups", one.text)
+            continue
+        is_correction = says("user_corrections", one.text)
+        first = int(is_correction) if not users else first
+        users += 1
+        corrections += is_correction
+        malformed += says("malformed", one.text)
+    return WordCounts(
+        session_id=session_id,
+        messages=messages,
+        user_messages=users,
+        corrections=corrections,
+        is_first_correction=first,
+        malformed=malformed,
+        give_ups=give_ups,
+    )
+
+
 def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> None:
-    """Tell these sessions' kinds and scores anew."""
+    """Write the kinds and scores of these sessions."""
     touched = set(touched)
     weights = read_weights(database)
     rows = []
@@ -53,11 +206,33 @@ def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> None:
         score = score_measures(measures, weights=weights)
         rows.append((score.task_type, score.category, score.score, session_id))
     database.executemany(WRITE, rows)
-    due.strike_out(database, touched)
+    if database.execute("select 1 from score_due limit 1").fetchone():
+        database.executemany(
+            "delete from score_due where session_id = ?", [(one,) for one in touched]
+        )
+
+
+def postpone(database: sqlite3.Connection, session_id: int) -> None:
+    """Queue a live session to be scored later."""
+    database.execute(
+        "insert into score_due (session_id) values (?) on conflict do nothing", (session_id,)
+    )
+
+
+def refresh_due(store: "Store") -> None:
+    """Score the queued sessions, or leave them to the next caller while another process writes."""
+    if not store.query("select 1 from score_due limit 1"):
+        return
+    try:
+        with store.waiting(WAIT_SECONDS), store.transaction() as database:
+            rows = database.execute("select session_id from score_due").fetchall()
+            refresh(database, [found for (found,) in rows])
+    except RelightError:
+        return
 
 
 def read_weights(database: sqlite3.Connection) -> Weights | None:
-    """The weights fitted to this store's labelled sessions; None while those shipped hold."""
+    """Return the weights fitted to this store's labelled sessions; None for those shipped."""
     row = database.execute("select value from meta where key = ?", (KEY,)).fetchone()
     return msgspec.json.decode(row[0], type=Weights) if row else None
 
@@ -65,65 +240,57 @@ def read_weights(database: sqlite3.Connection) -> Weights | None:
 def read_measures(
     database: sqlite3.Connection, touched: Iterable[int]
 ) -> list[tuple[int, Measures]]:
-    """What is counted in these sessions; one in which nothing was said or done is left out."""
-    database.execute("create temp table if not exists touched (id integer primary key)")
-    database.execute("delete from touched")
-    database.executemany("insert or ignore into touched values (?)", [(one,) for one in touched])
-    calls = _group(database.execute(SHARED).fetchall())
-    for session_id, own in _group(database.execute(CALLS).fetchall()).items():
+    """Return the measures of these sessions, without those in which nothing was said or done."""
+    write_touched(database, touched)
+    calls = _group(read(database, ScoredCall, SHARED))
+    for session_id, own in _group(read(database, ScoredCall, CALLS)).items():
         calls[session_id] = calls.get(session_id, []) + own
     first: dict[int, int] = {}
     for session_id, is_correction in database.execute(FIRST):
         first.setdefault(session_id, is_correction)
     measured = []
-    for session_id, ending, answer, messages, corrections, *rest in database.execute(SESSIONS):
-        made = calls.get(session_id, [])
-        if messages or made:
-            words = (messages, corrections - first.get(session_id, 0), *rest)
-            is_ended = ending == "answer" or (ending == "prompt" and answer is not None)
-            measured.append((session_id, _measure(made, words, is_ended=is_ended)))
+    for session in read(database, ScoredSession, SESSIONS):
+        made = calls.get(session.id, [])
+        if session.messages or made:
+            corrections = session.corrections - first.get(session.id, 0)
+            measured.append((session.id, _measure(session, made, corrections)))
     return measured
 
 
-def _group(rows: Sequence[tuple[Any, ...]]) -> dict[int, list[tuple[Any, ...]]]:
-    return {
-        session_id: [row[1:] for row in own] for session_id, own in groupby(rows, itemgetter(0))
-    }
+def _group(calls: Sequence[ScoredCall]) -> dict[int, list[ScoredCall]]:
+    return {found: list(own) for found, own in groupby(calls, attrgetter("session_id"))}
 
 
-def _measure(
-    calls: Sequence[tuple[Any, ...]], words: tuple[int, ...], *, is_ended: bool
-) -> Measures:
-    messages, corrections, malformed, give_ups = words
-    works = [read_work(work) for *_, work, _, _ in calls if work]
-    failed = [label == "error" for label, *_ in calls if label not in (None, "unknown")]
-    broken = {fingerprint for label, _, fingerprint, *_ in calls if label == "error"}
-    kinds = Counter(kind for _, kind, *_ in calls)
-    tests = [row[3] for row in calls if row[3] is not None]
-    tools = {tool for *_, tool, _ in calls}
-    unusable = kinds["tool_not_available"] + sum(UNREADABLE in marks for _, marks in works)
-    is_handed_in = any(SUBMITTED in marks for _, marks in works[-2:])
+def _measure(session: ScoredSession, calls: Sequence[ScoredCall], corrections: int) -> Measures:
+    works = [read_work(call.work) for call in calls if call.work]
+    failed = [call.label == "error" for call in calls if call.label not in (None, "unknown")]
+    broken = {call.fingerprint for call in calls if call.label == "error"}
+    kinds = Counter(call.kind for call in calls)
+    tests = [call.tests for call in calls if call.tests is not None]
+    tools = {call.tool for call in calls}
+    unusable = kinds["tool_not_available"] + sum(UNREADABLE in flags for _, flags in works)
+    is_handed_in = any(SUBMITTED in flags for _, flags in works[-2:])
     kind = judge_sides(Counter(sides for sides, _ in works))
     return Measures(
-        total_messages=messages,
+        total_messages=session.messages,
         tool_calls=len(calls),
-        tool_results=sum(finished_at is not None for *_, finished_at in calls),
+        tool_results=sum(call.finished_at is not None for call in calls),
         judged_calls=len(failed),
         error_count=sum(failed),
         unique_tools=len(tools),
         task_type=kind.task_type,
         category=kind.category,
         features=make_features(
-            messages=messages,
+            messages=session.messages,
             calls=len(calls),
             failed=failed,
             broken=len(broken),
-            malformed=malformed + unusable,
+            malformed=session.malformed + unusable,
             corrections=corrections,
-            give_ups=give_ups,
+            give_ups=session.give_ups,
             time_outs=kinds["timeout"],
             last_tests_passed=tests[-1] == "passed" if tests else None,
-            is_submitted=is_handed_in or is_ended,
+            is_submitted=is_handed_in or session.has_answered,
             is_handed_over=any(matches_tool("handed_over", tool) for tool in tools),
         ),
     )

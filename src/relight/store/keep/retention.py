@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from relight.errors import RelightError
 from relight.store import Store
-from relight.store.derive import invocations, rollup, told
+from relight.store.derive import rollup
+from relight.store.derive.skills import facts, uses
 
 DAY_MS = 86_400_000
 # runs, each with the file below the home folder that its answer is kept in
@@ -93,7 +94,7 @@ def forget(store: Store, session_id: int) -> int:
             )
             database.execute("delete from tape_part where session_id = ?", (found,))
             database.execute("insert or ignore into forgotten values (?)", (found,))
-            told.forget(database, found)
+            facts.remove_facts(database, found)
             _forget_run(store.config.home, database, found)
             _delete_templates(database, found)
         _delete_index(database, {found for (found,) in rows})
@@ -205,7 +206,7 @@ def _delete_index(database: sqlite3.Connection, sessions: set[int]) -> None:
     near = {near for found in sessions for near in _delete_session(database, found)} - sessions
     if near:
         rollup.refresh(database, near)
-        invocations.refresh(database, near)
+        uses.refresh(database, near)
 
 
 def _delete_session(database: sqlite3.Connection, session_id: int) -> set[int]:
@@ -231,7 +232,7 @@ def _delete_session(database: sqlite3.Connection, session_id: int) -> set[int]:
     for table in OWN:
         database.execute(f"delete from {table} where session_id = ?", (session_id,))
     # what was told of its skills are facts, which its figures do not take along
-    invocations.detach(database, session_id)
+    uses.detach(database, session_id)
     database.execute("update run set session_id = null where session_id = ?", (session_id,))
     database.execute("delete from session where id = ?", (session_id,))
     return {root_id, *(heir for _, heir in heirs)}

@@ -1,91 +1,118 @@
-"""One more event of a live session, written without summing the whole session anew.
+"""One more event of a live session, written without summing the whole session again.
 
-The same rows come out as from `record`, at a cost that does not grow with the session. What is
-out of the ordinary (a first turn, a parent, an event older than the last) is left to `record`.
+The same rows come out as from `record`, at a cost that does not grow with the session. Unusual
+events (a first turn, a parent, an event older than the last) are left to `record`.
 """
 
 import sqlite3
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from relight.store.derive import calls, due, invocations, outcomes
+from msgspec import Struct
+
+from relight.model import AMOUNTS, TOKENS
+from relight.store.derive import outcomes, rollup, scores
 from relight.store.derive.pricing import Pricing
-from relight.store.derive.rollup import AMOUNTS
+from relight.store.derive.skills import uses
+from relight.store.dialect import same
+from relight.store.sql import read
 from relight.store.write import rows
-from relight.store.write.seal import Sealed
+from relight.store.write.rows import TurnRow
+from relight.store.write.seal import CallRow, Sealed
 
-# sources whose sessions are told as they happen: no turn is in two of them, and none has totals
+# sources that record sessions as they happen: no turn is in two sessions, and none has totals
 LIVE = frozenset(("relight",))
-# told after all that is known of the session: first facts stay, the last word holds
-GO_ON = """
-    update session set title = coalesce(title, ?), ending = coalesce(?, ending),
-        answer = coalesce(?, answer), prompted_at = coalesce(?, prompted_at),
-        told_outcome = coalesce(told_outcome, ?), ended_at = ?
-    where id = ?
+# this event is later than all others of the session: first facts stay, the last one holds
+CONTINUE = """
+    update session set title = coalesce(title, :title), ending = coalesce(:ending, ending),
+        answer = coalesce(:answer, answer), prompted_at = coalesce(:prompted_at, prompted_at),
+        told_outcome = coalesce(told_outcome, :told_outcome), ended_at = :ended_at
+    where id = :id
 """
-# the session's time stands with its first turn, which nothing told later changes
+# the wall time is in the row of the first turn, which later events do not change
 WALL = "(select ended_at - started_at from session where id = :session)"
+ADDED = ", ".join(
+    f"{name} = case when :{name} is null then {name} else coalesce({name}, 0) + :{name} end"
+    for name in AMOUNTS
+)
 ADD = f"""
-    update session_day set
-        {", ".join(f"{n} = iif(:{n} is null, {n}, coalesce({n}, 0) + :{n})" for n in AMOUNTS)},
-        wall_ms = iif(wall_ms > 0, {WALL}, 0)
-    where session_id = :session and day = :day and model is :model and provider is :provider
+    update session_day set {ADDED}, wall_ms = case when wall_ms > 0 then {WALL} else 0 end
+    where session_id = :session and day = :day and {same("model", ":model")}
+        and {same("provider", ":provider")}
     returning wall_ms
 """
 WIDEN = f"update session_day set wall_ms = {WALL} where session_id = :session and wall_ms > 0"
 INSERT = f"""
     insert into session_day (session_id, root_id, day, source, project, model, provider,
-        {", ".join(AMOUNTS)}, wall_ms)
-    select id, root_id, :day, source, project, :model, :provider,
+        machine_id, {", ".join(AMOUNTS)}, wall_ms)
+    select id, root_id, :day, source, project, :model, :provider, machine_id,
         {", ".join(f":{name}" for name in AMOUNTS)}, 0
     from session where id = :session
 """
-LABEL, TURN, ID = 12, 2, 0  # places in a row of a tool call
-FAILURE = 20  # and in one of a turn
 
-Place = tuple[str, str | None, str | None]
 Sums = dict[str, int | None]
-NOTHING: Sums = {name: None if name.endswith("_tokens") else 0 for name in AMOUNTS}
+NOTHING: Sums = {name: None if name in TOKENS else 0 for name in AMOUNTS}
+
+
+class Group(Struct, frozen=True):
+    """The day, model and provider of a roll-up row."""
+
+    day: str | None
+    model: str | None
+    provider: str | None
+
+
+class EarlierCall(Struct, frozen=True):
+    """A call that is recorded already, perhaps without its result."""
+
+    label: str | None
+    finished_at: int | None
 
 
 def append(database: sqlite3.Connection, piece: Sealed, pricing: Pricing) -> bool:
-    """Write the piece and add what it changes to the roll-up; False if it must go the long way."""
+    """Write the piece and add its figures to the roll-up; False if `record` must do it."""
     if piece.source not in LIVE or len(piece.sessions) != 1 or piece.skills or piece.totals:
         return False
     (session_id, session) = piece.sessions[0]
     opening = (session.parent, session.project, session.model, session.version)
     if any(fact is not None for fact in opening):
         return False
-    if not _goes_on(database, session_id, session.started_at):
+    if not _continues(database, session_id, session.started_at):
         return False
     turns = [
         rows.turn_row(piece.source, found, day, turn, cost=pricing.price(found, turn))
         for found, day, turn in piece.turns
     ]
-    places = _place_calls(database, piece, turns)
-    if places is None or _has_any(database, turns):
+    groups = _group_calls(database, piece.calls, turns)
+    if groups is None or _has_any(database, turns):
         return False
-    asked = _find_asked(database, piece.calls)
+    earlier = _find_earlier(database, piece.calls)
     sums = sum_turns(turns)
     for call in piece.calls:
-        _add_call(sums, call, place=places[call[TURN]], asked=asked.get(call[ID]))
-    calls.shift(database, list(asked), -1)
-    database.executemany(rows.WRITE_TURN, turns)
-    database.executemany(rows.WRITE_CALL, piece.calls)
-    failed = [row[ID] for row in turns if row[FAILURE] is not None]
-    calls.shift(database, [*(call[ID] for call in piece.calls), *failed], 1)
-    database.executemany(rows.WRITE_WORDS, rows.word_rows(piece))
-    told = (session.title, session.ending, session.answer, session.prompted_at)
-    database.execute(GO_ON, (*told, session.told_outcome, session.ended_at, session_id))
+        _add_call(sums, call, groups[call.turn_id], earlier.get(call.id))
+    rollup.shift_calls(database, list(earlier), -1)
+    rows.write_turns(database, turns)
+    rows.write_piece(database, piece)
+    failed = [turn.id for turn in turns if turn.failure is not None]
+    rollup.shift_calls(database, [*(call.id for call in piece.calls), *failed], 1)
+    facts = {
+        "id": session_id,
+        "title": session.title,
+        "ending": session.ending,
+        "answer": session.answer,
+        "prompted_at": session.prompted_at,
+        "told_outcome": session.told_outcome,
+        "ended_at": session.ended_at,
+    }
+    database.execute(CONTINUE, facts)
     _add_sums(database, session_id, sums)
-    due.put_off(database, session_id)
-    invocations.refresh(database, outcomes.refresh(database, {session_id}))
-    pricing.keep_found(database)
+    scores.postpone(database, session_id)
+    uses.refresh(database, outcomes.refresh(database, {session_id}))
+    pricing.write_found(database)
     return True
 
 
-def _goes_on(database: sqlite3.Connection, session_id: int, started_at: int | None) -> bool:
-    """Whether the session has turns, and its time already shows, with nothing later in it."""
+def _continues(database: sqlite3.Connection, session_id: int, started_at: int | None) -> bool:
+    """True if the session has turns and a wall time, and nothing in it is later."""
     row = database.execute(
         "select ended_at, id <> root_id or exists (select 1 from session_day"
         "   where session_id = session.id and wall_ms > 0),"
@@ -93,93 +120,80 @@ def _goes_on(database: sqlite3.Connection, session_id: int, started_at: int | No
         " from session where id = ?",
         (session_id,),
     ).fetchone()
-    if row is None or row[0] is None or started_at is None:
+    if row is None or started_at is None:
         return False
-    return bool(row[1] and row[2] and started_at >= row[0])
+    ended_at, has_time, has_turns = row
+    return bool(ended_at is not None and has_time and has_turns and started_at >= ended_at)
 
 
-def _place_calls(
-    database: sqlite3.Connection, piece: Sealed, turns: list[tuple[Any, ...]]
-) -> dict[int, Place] | None:
-    """Day, model and provider of the turns that these calls belong to; None if one is unknown."""
-    told = {row[0]: (row[3], row[4], row[5]) for row in turns}
-    for call in piece.calls:
-        turn_id = call[TURN]
-        if turn_id is None:
+def _group_calls(
+    database: sqlite3.Connection, calls: Sequence[CallRow], turns: Sequence[TurnRow]
+) -> dict[int | None, Group] | None:
+    """Return the roll-up groups of the turns that made these calls; None if one is unknown."""
+    known = {turn.id: Group(turn.day, turn.model, turn.provider) for turn in turns}
+    needed: dict[int | None, Group] = {}
+    for call in calls:
+        if call.turn_id is None:
             return None
-        if turn_id not in told:
-            found = database.execute(
-                "select day, model, provider from turn where id = ?", (turn_id,)
-            ).fetchone()
-            if found is None:
+        if call.turn_id not in known:
+            statement = "select day, model, provider from turn where id = ?"
+            found = read(database, Group, statement, (call.turn_id,))
+            if not found:
                 return None
-            told[turn_id] = found
-    needed = {call[TURN]: told[call[TURN]] for call in piece.calls}
-    if any(day is None or model is None for day, model, _ in needed.values()):
+            known[call.turn_id] = found[0]
+        needed[call.turn_id] = known[call.turn_id]
+    if any(group.day is None or group.model is None for group in needed.values()):
         return None
     return needed
 
 
-def _has_any(database: sqlite3.Connection, turns: list[tuple[Any, ...]]) -> bool:
+def _has_any(database: sqlite3.Connection, turns: Iterable[TurnRow]) -> bool:
     return any(
-        database.execute("select 1 from turn where id = ?", (row[0],)).fetchone() for row in turns
+        database.execute("select 1 from turn where id = ?", (turn.id,)).fetchone() for turn in turns
     )
 
 
-def sum_turns(turns: Iterable[tuple[Any, ...]]) -> dict[Place, Sums]:
-    """What rows of turns come to, by day, model and provider."""
-    sums: dict[Place, Sums] = {}
-    for row in turns:
-        _add_turn(sums, row)
+def sum_turns(turns: Iterable[TurnRow]) -> dict[Group, Sums]:
+    """Return the sums of turns by day, model and provider."""
+    sums: dict[Group, Sums] = {}
+    for turn in turns:
+        if turn.calls > 0:  # a failed call is no turn
+            _add_turn(sums, turn)
     return sums
 
 
-def _add_turn(sums: dict[Place, Sums], row: tuple[Any, ...]) -> None:
-    day, model, provider, calls = row[3], row[4], row[5], row[7]
-    if calls <= 0:
-        return  # a call that failed is no turn
-    nanos, status = row[15], row[16]
-    found = _sums_of(sums, (day or "unknown", model, provider))
-    _add(found, "turns", calls)
-    _add(found, "partial_turns", calls if row[14] == "partial" else 0)
-    _add(found, "unpriced_turns", calls if nanos is None else 0)
-    names = ("input", "cache_read", "cache_write", "cache_write_1h", "output", "reasoning")
-    for name, value in zip(names, row[8:14], strict=True):
-        _add(found, f"{name}_tokens", value)
-    _add(found, "included_nanos" if status == "included" else "cost_nanos", nanos or 0)
+def _add_turn(sums: dict[Group, Sums], turn: TurnRow) -> None:
+    found = _sums_of(sums, Group(turn.day or "unknown", turn.model, turn.provider))
+    _add(found, "turns", turn.calls)
+    _add(found, "partial_turns", turn.calls if turn.usage_status == "partial" else 0)
+    _add(found, "unpriced_turns", turn.calls if turn.cost_nanos is None else 0)
+    for name in TOKENS:
+        _add(found, name, getattr(turn, name))
+    is_included = turn.cost_status == "included"
+    _add(found, "included_nanos" if is_included else "cost_nanos", turn.cost_nanos or 0)
 
 
-def _find_asked(
-    database: sqlite3.Connection, told: list[tuple[Any, ...]]
-) -> dict[int, tuple[str | None, int | None]]:
-    """The calls among these that are on record already: label, and when they had ended."""
-    asked = {}
-    for call in told:
-        row = database.execute(
-            "select label, finished_at from tool_call where id = ?", (call[ID],)
-        ).fetchone()
-        if row is not None:
-            asked[call[ID]] = row
-    return asked
+def _find_earlier(database: sqlite3.Connection, calls: Sequence[CallRow]) -> dict[int, EarlierCall]:
+    """Return those of these calls that are recorded already, by id."""
+    statement = "select label, finished_at from tool_call where id = ?"
+    found = {call.id: read(database, EarlierCall, statement, (call.id,)) for call in calls}
+    return {call_id: rows[0] for call_id, rows in found.items() if rows}
 
 
 def _add_call(
-    sums: dict[Place, Sums],
-    call: tuple[Any, ...],
-    *,
-    place: Place,
-    asked: tuple[str | None, int | None] | None,
+    sums: dict[Group, Sums], call: CallRow, group: Group, earlier: EarlierCall | None
 ) -> None:
-    """Count a call; one that was asked for before counts only as what it turned out to be."""
-    was_error = asked is not None and asked[0] == "error"
-    is_error = was_error if asked and asked[1] is not None else call[LABEL] == "error"
-    found = _sums_of(sums, place)
-    _add(found, "tool_calls", 0 if asked else 1)
+    """Count a call; one that was recorded before counts only by what its result changes."""
+    was_error = earlier is not None and earlier.label == "error"
+    is_finished = earlier is not None and earlier.finished_at is not None
+    is_error = was_error if is_finished else call.label == "error"
+    found = _sums_of(sums, group)
+    _add(found, "tool_calls", 0 if earlier else 1)
     _add(found, "tool_failures", int(is_error) - int(was_error))
 
 
-def _sums_of(sums: dict[Place, Sums], place: Place) -> Sums:
-    return sums.setdefault(place, dict(NOTHING))
+def _sums_of(sums: dict[Group, Sums], group: Group) -> Sums:
+    return sums.setdefault(group, dict(NOTHING))
 
 
 def _add(sums: Sums, name: str, value: int | None) -> None:
@@ -187,11 +201,17 @@ def _add(sums: Sums, name: str, value: int | None) -> None:
         sums[name] = (sums[name] or 0) + value
 
 
-def _add_sums(database: sqlite3.Connection, session_id: int, sums: dict[Place, Sums]) -> None:
-    """Add what is new to the roll-up, and the time that passed."""
+def _add_sums(database: sqlite3.Connection, session_id: int, sums: dict[Group, Sums]) -> None:
+    """Add the sums to the roll-up, and the time that has passed."""
     is_widened = False
-    for (day, model, provider), added in sums.items():
-        values = {"session": session_id, "day": day, "model": model, "provider": provider, **added}
+    for group, added in sums.items():
+        values = {
+            "session": session_id,
+            "day": group.day,
+            "model": group.model,
+            "provider": group.provider,
+            **added,
+        }
         walls = database.execute(ADD, values).fetchall()
         if not walls:
             database.execute(INSERT, values)

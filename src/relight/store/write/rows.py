@@ -1,193 +1,271 @@
-"""Rows of the index: how they are written so that any order and any repetition give the same."""
+"""Rows of the index, written so that any order and any repetition give the same rows."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from relight.ids import row_id
-from relight.model import Cost, Session, Turn, Usage
+from relight.model import TOKENS, Cost, CostStatus, Session, Turn, Usage
+from relight.store.derive.scores import WordCounts
+from relight.store.dialect import greatest, least
+from relight.store.sql import insert, replacing, take_new
 from relight.store.write.seal import Sealed
 
-IS_LATER = "excluded.ended_at >= coalesce(ended_at, 0)"
-WRITE_SESSION = f"""
-    insert into session (id, source, key, parent_id, parent_kind, root_id, project, title, model,
-        version, started_at, ended_at, ending, prompted_at, answer, told_outcome, script_error)
-    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-    on conflict (id) do update set
-        parent_id = coalesce(parent_id, excluded.parent_id),
-        parent_kind = coalesce(parent_kind, excluded.parent_kind),
-        project = coalesce(project, excluded.project),
-        title = coalesce(title, excluded.title),
-        model = coalesce(excluded.model, model),
-        version = coalesce(excluded.version, version),
-        ending = iif({IS_LATER}, coalesce(excluded.ending, ending), ending),
-        answer = iif({IS_LATER}, coalesce(excluded.answer, answer), answer),
-        prompted_at = max(coalesce(prompted_at, excluded.prompted_at),
-                          coalesce(excluded.prompted_at, prompted_at)),
-        told_outcome = coalesce(told_outcome, excluded.told_outcome),
-        script_error = coalesce(script_error, excluded.script_error),
-        started_at = min(coalesce(started_at, excluded.started_at),
-                         coalesce(excluded.started_at, started_at)),
-        ended_at = max(coalesce(ended_at, excluded.ended_at),
-                       coalesce(excluded.ended_at, ended_at))
-"""
 
-# Of two sessions that hold the same turn or call, the one with the smaller id owns it, since no
-# file says who was first.
-IS_SMALLER = (
-    "(select key from session where id = excluded.session_id)"
-    " < (select key from session where id = session_id)"
-)
+class TokenColumns(Struct, frozen=True):
+    """The columns of the token buckets."""
 
-# A turn told twice keeps the figures of its fullest witness.
-IS_FULLER = "coalesce(excluded.output_tokens, -1) > coalesce(output_tokens, -1)"
-FIGURES = (
-    "input_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "cache_write_1h_tokens",
-    "reasoning_tokens",
-    "cost_nanos",
-    "cost_status",
-    "cost_source",
-    "output_tokens",
-)
-WRITE_TURN = f"""
-    insert into turn (id, session_id, at, day, model, provider, role, calls, input_tokens,
-        cache_read_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens,
-        reasoning_tokens, usage_status, cost_nanos, cost_status, cost_source, duration_ms,
-        first_token_ms, failure, failure_text)
-    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-    on conflict (id) do update set
-        session_id = iif({IS_SMALLER}, excluded.session_id, session_id),
-        day = iif(excluded.at < at, excluded.day, day),
-        at = min(coalesce(at, excluded.at), coalesce(excluded.at, at)),
-        {", ".join(f"{name} = iif({IS_FULLER}, excluded.{name}, {name})" for name in FIGURES)},
-        usage_status = iif(excluded.usage_status = 'final', 'final', usage_status)
-"""
-
-WRITE_CALL = f"""
-    insert into tool_call (id, session_id, turn_id, at, day, finished_at, tool, fingerprint,
-        arguments_bytes, result_bytes, exit_code, duration_ms, label, kind, reason, evidence,
-        tests, work, name)
-    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-    on conflict (id) do update set
-        session_id = iif({IS_SMALLER}, excluded.session_id, session_id),
-        turn_id = coalesce(turn_id, excluded.turn_id),
-        result_bytes = coalesce(result_bytes, excluded.result_bytes),
-        exit_code = coalesce(exit_code, excluded.exit_code),
-        duration_ms = coalesce(duration_ms, excluded.duration_ms),
-        label = iif(finished_at is null, excluded.label, label),
-        kind = iif(finished_at is null, excluded.kind, kind),
-        reason = iif(finished_at is null, excluded.reason, reason),
-        evidence = iif(finished_at is null, excluded.evidence, evidence),
-        tests = iif(finished_at is null, excluded.tests, tests),
-        finished_at = coalesce(finished_at, excluded.finished_at)
-"""
-
-# A running total only grows; a copy of it read later may be an older one.
-WRITE_TOTAL = """
-    insert into control_total values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-    on conflict (id) do update set
-        at = excluded.at, calls = excluded.calls, input_tokens = excluded.input_tokens,
-        cache_read_tokens = excluded.cache_read_tokens,
-        cache_write_tokens = excluded.cache_write_tokens,
-        cache_write_1h_tokens = excluded.cache_write_1h_tokens,
-        output_tokens = excluded.output_tokens, reasoning_tokens = excluded.reasoning_tokens,
-        cost_nanos = excluded.cost_nanos, cost_status = excluded.cost_status,
-        cost_source = excluded.cost_source
-    where excluded.output_tokens >= output_tokens and excluded.input_tokens >= input_tokens
-"""
-
-# A fork copies how a skill came in along with the turns: of the sessions that tell it, one has it.
-WRITE_SKILL = f"""
-    insert into skill_entry (id, session_id, skill_name, entry, at, skill_version, turn_id)
-    values (?, ?, ?, ?, ?, ?, ?)
-    on conflict (id) do update set
-        session_id = iif({IS_SMALLER}, excluded.session_id, session_id),
-        at = min(coalesce(at, excluded.at), coalesce(excluded.at, at)),
-        skill_version = coalesce(skill_version, excluded.skill_version),
-        turn_id = coalesce(turn_id, excluded.turn_id)
-"""
-WRITE_WORDS = "insert or replace into session_words values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    input_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
+    cache_write_1h_tokens: int | None
+    output_tokens: int | None
+    reasoning_tokens: int | None
 
 
-def turn_row(
-    source: str, turn_id: int, day: str | None, turn: Turn, *, cost: Cost
-) -> tuple[Any, ...]:
-    return (
-        turn_id,
-        row_id("session", source, turn.session),
-        turn.at,
-        day,
-        turn.model,
-        turn.provider,
-        turn.role,
-        turn.calls,
-        *_tokens(turn.usage),
-        turn.usage_status,
-        cost.nanos,
-        cost.status,
-        cost.source,
-        turn.duration_ms,
-        turn.first_token_ms,
-        turn.failure,
-        turn.failure_text,
+class SessionRow(Struct, frozen=True):
+    """A row of `session`, as far as its records give it."""
+
+    id: int
+    source: str
+    key: str
+    parent_id: int | None
+    parent_kind: str | None
+    root_id: int
+    project: str | None
+    title: str | None
+    model: str | None
+    version: str | None
+    started_at: int | None
+    ended_at: int | None
+    ending: str | None
+    prompted_at: int | None
+    answer: str | None
+    told_outcome: str | None
+    script_error: str | None
+
+
+class TurnRow(TokenColumns, frozen=True):
+    """A row of `turn`."""
+
+    id: int
+    session_id: int
+    at: int | None
+    day: str | None
+    model: str | None
+    provider: str | None
+    role: str | None
+    calls: int
+    usage_status: str
+    cost_nanos: int | None
+    cost_status: CostStatus
+    cost_source: str | None
+    duration_ms: int | None
+    first_token_ms: int | None
+    failure: str | None
+    failure_text: str | None
+    total_id: int | None = None
+
+
+class TotalRow(TokenColumns, frozen=True):
+    """A row of `control_total`."""
+
+    id: int
+    session_id: int
+    with_children: int
+    at: int | None
+    model: str | None
+    provider: str | None
+    role: str | None
+    calls: int | None
+    cost_nanos: int | None
+    cost_status: CostStatus
+    cost_source: str | None
+
+
+class SessionWordsRow(WordCounts, frozen=True):
+    """A row of `session_words`: counts with the stretch of records that they are from."""
+
+    origin_id: int
+    part: str
+    position: int
+
+
+class SharedTurnRow(Struct, frozen=True):
+    """A row of `shared_turn`."""
+
+    session_id: int
+    turn_id: int
+
+
+def _keep_first(table: str, *names: str) -> str:
+    return ", ".join(f"{name} = coalesce({table}.{name}, excluded.{name})" for name in names)
+
+
+def _choose_new(table: str, test: str, names: Iterable[str]) -> str:
+    return ", ".join(
+        f"{name} = case when {test} then excluded.{name} else {table}.{name} end" for name in names
     )
 
 
+IS_LATER = "excluded.ended_at >= coalesce(session.ended_at, 0)"
+MERGE_SESSION = f"""
+    on conflict (id) do update set
+        {_keep_first("session", "parent_id", "parent_kind", "project", "title", "told_outcome")},
+        {_keep_first("session", "script_error")},
+        model = coalesce(excluded.model, session.model),
+        version = coalesce(excluded.version, session.version),
+        {_choose_new("session", f"{IS_LATER} and excluded.ending is not null", ["ending"])},
+        {_choose_new("session", f"{IS_LATER} and excluded.answer is not null", ["answer"])},
+        prompted_at = {greatest("session.prompted_at", "excluded.prompted_at")},
+        started_at = {least("session.started_at", "excluded.started_at")},
+        ended_at = {greatest("session.ended_at", "excluded.ended_at")}
+"""
+
+
+def _has_smaller_key(table: str) -> str:
+    """True if the new row's session has the smaller key, and so owns a turn or call they share.
+
+    No file says which of the sessions was first.
+    """
+    return (
+        "(select key from session where id = excluded.session_id)"
+        f" < (select key from session where id = {table}.session_id)"
+    )
+
+
+# of two records of one turn, the one with more output has the figures
+HAS_MORE_OUTPUT = "coalesce(excluded.output_tokens, -1) > coalesce(turn.output_tokens, -1)"
+FIGURES = (*TOKENS, "cost_nanos", "cost_status", "cost_source")
+MERGE_TURN = f"""
+    on conflict (id) do update set
+        {_choose_new("turn", _has_smaller_key("turn"), ["session_id"])},
+        {_choose_new("turn", "excluded.at < turn.at", ["day"])},
+        at = {least("turn.at", "excluded.at")},
+        {_choose_new("turn", HAS_MORE_OUTPUT, FIGURES)},
+        {_choose_new("turn", "excluded.usage_status = 'final'", ["usage_status"])}
+"""
+VERDICT = ("label", "kind", "reason", "evidence", "tests")
+KEPT_OF_CALL = ("turn_id", "result_bytes", "exit_code", "duration_ms", "finished_at")
+MERGE_CALL = f"""
+    on conflict (id) do update set
+        {_choose_new("tool_call", _has_smaller_key("tool_call"), ["session_id"])},
+        {_choose_new("tool_call", "tool_call.finished_at is null", VERDICT)},
+        {_keep_first("tool_call", *KEPT_OF_CALL)}
+"""
+# a running total only grows: a copy that is read later may be an older one
+GROWING = ("at", "calls", *TOKENS, "cost_nanos", "cost_status", "cost_source")
+MERGE_TOTAL = f"""
+    on conflict (id) do update set {take_new(GROWING)}
+    where excluded.output_tokens >= control_total.output_tokens
+        and excluded.input_tokens >= control_total.input_tokens
+"""
+# a fork copies the entry of a skill along with the turns, and one of the sessions owns it
+MERGE_SKILL_ENTRY = f"""
+    on conflict (id) do update set
+        {_choose_new("skill_entry", _has_smaller_key("skill_entry"), ["session_id"])},
+        at = {least("skill_entry.at", "excluded.at")},
+        {_keep_first("skill_entry", "skill_version", "turn_id")}
+"""
+
+
+def turn_row(source: str, turn_id: int, day: str | None, turn: Turn, *, cost: Cost) -> TurnRow:
+    """The row of a turn with its cost."""
+    usage = turn.usage
+    return TurnRow(
+        id=turn_id,
+        session_id=row_id("session", source, turn.session),
+        at=turn.at,
+        day=day,
+        model=turn.model,
+        provider=turn.provider,
+        role=turn.role,
+        calls=turn.calls,
+        input_tokens=usage.input,
+        cache_read_tokens=usage.cache_read,
+        cache_write_tokens=usage.cache_write,
+        cache_write_1h_tokens=usage.cache_write_1h,
+        output_tokens=usage.output,
+        reasoning_tokens=usage.reasoning,
+        usage_status=turn.usage_status,
+        cost_nanos=cost.nanos,
+        cost_status=cost.status,
+        cost_source=cost.source,
+        duration_ms=turn.duration_ms,
+        first_token_ms=turn.first_token_ms,
+        failure=turn.failure,
+        failure_text=turn.failure_text,
+    )
+
+
+def write_turns(database: sqlite3.Connection, turns: Sequence[TurnRow]) -> None:
+    insert(database, "turn", turns, on_conflict=MERGE_TURN)
+
+
+def write_piece(database: sqlite3.Connection, piece: Sealed) -> None:
+    """Write the calls, totals, skill entries and word counts of a piece."""
+    insert(database, "tool_call", piece.calls, on_conflict=MERGE_CALL)
+    insert(database, "control_total", list(_total_rows(piece)), on_conflict=MERGE_TOTAL)
+    insert(database, "skill_entry", piece.skills, on_conflict=MERGE_SKILL_ENTRY)
+    replaces = replacing(SessionWordsRow, "session_id", "origin_id", "part", "position")
+    insert(database, "session_words", list(_word_rows(piece)), on_conflict=replaces)
+
+
 def write_sessions(database: sqlite3.Connection, piece: Sealed) -> set[int]:
-    """Write sessions and put each below its root; gives those whose root changed."""
+    """Write sessions and place each below its root; return those whose root changed."""
     rows, children = [], []
     for session_id, session in piece.sessions:
         parent_id = None
         if session.parent is not None:
             parent_id = row_id("session", piece.source, session.parent)
-            # one that has not been read yet has a place all the same
+            # a parent that has not been read yet has a row all the same
             stub = Session(key=session.parent)
             rows.append(_session_row(parent_id, piece.source, stub, None))
             if session.parent_kind == "subagent":
                 children.append(session_id)
         rows.append(_session_row(session_id, piece.source, session, parent_id))
-    database.executemany(WRITE_SESSION, rows)
-    return {moved for child in children for moved in _find_root(database, child)}
+    insert(database, "session", rows, on_conflict=MERGE_SESSION)
+    return {moved for child in children for moved in _place_below_root(database, child)}
 
 
 def _session_row(
     session_id: int, source: str, session: Session, parent_id: int | None
-) -> tuple[Any, ...]:
-    return (
-        session_id,
-        source,
-        session.key,
-        parent_id,
-        session.parent_kind,
-        session_id,
-        session.project,
-        session.title,
-        session.model,
-        session.version,
-        session.started_at,
-        session.ended_at,
-        session.ending,
-        session.prompted_at,
-        session.answer,
-        session.told_outcome,
-        session.script_error,
+) -> SessionRow:
+    return SessionRow(
+        id=session_id,
+        source=source,
+        key=session.key,
+        parent_id=parent_id,
+        parent_kind=session.parent_kind,
+        root_id=session_id,
+        project=session.project,
+        title=session.title,
+        model=session.model,
+        version=session.version,
+        started_at=session.started_at,
+        ended_at=session.ended_at,
+        ending=session.ending,
+        prompted_at=session.prompted_at,
+        answer=session.answer,
+        told_outcome=session.told_outcome,
+        script_error=session.script_error,
     )
 
 
-def _find_root(database: sqlite3.Connection, session_id: int) -> list[int]:
-    """Put a sub-agent and all below it under its parent's root, whoever came first."""
+def _place_below_root(database: sqlite3.Connection, session_id: int) -> list[int]:
+    """Place a sub-agent and all below it under its parent's root; return those that moved."""
     (root_id,) = database.execute(
-        "select parent.root_id from session join session parent on parent.id = session.parent_id"
-        " where session.id = ?",
+        "select parent.root_id from session join session as parent"
+        " on parent.id = session.parent_id where session.id = ?",
         (session_id,),
     ).fetchone()
     below = database.execute(
-        "select id from session where root_id = ? and root_id <> ? or id = ? and root_id <> ?",
-        (session_id, root_id, session_id, root_id),
+        "select id from session where (root_id = :id or id = :id) and root_id <> :root",
+        {"id": session_id, "root": root_id},
     ).fetchall()
     database.executemany(
         "update session set root_id = ? where id = ?", [(root_id, found) for (found,) in below]
@@ -195,59 +273,52 @@ def _find_root(database: sqlite3.Connection, session_id: int) -> list[int]:
     return [found for (found,) in below]
 
 
-def total_rows(piece: Sealed) -> Iterator[tuple[Any, ...]]:
+def _total_rows(piece: Sealed) -> Iterator[TotalRow]:
     for total_id, total in piece.totals:
         cost = total.cost or Cost(None, "unknown", None)
-        yield (
-            total_id,
-            row_id("session", piece.source, total.session),
-            int(total.with_children),
-            total.at,
-            total.model,
-            total.provider,
-            total.role,
-            total.calls,
-            *_tokens(total.usage),
-            cost.nanos,
-            cost.status,
-            cost.source,
+        yield TotalRow(
+            id=total_id,
+            session_id=row_id("session", piece.source, total.session),
+            with_children=int(total.with_children),
+            at=total.at,
+            model=total.model,
+            provider=total.provider,
+            role=total.role,
+            calls=total.calls,
+            **name_tokens(total.usage),
+            cost_nanos=cost.nanos,
+            cost_status=cost.status,
+            cost_source=cost.source,
         )
 
 
-def _tokens(usage: Usage) -> tuple[int | None, ...]:
-    """The tokens in the order of the columns."""
-    return (
-        usage.input,
-        usage.cache_read,
-        usage.cache_write,
-        usage.cache_write_1h,
-        usage.output,
-        usage.reasoning,
-    )
+def name_tokens(usage: Usage) -> dict[str, Any]:
+    """The tokens of a call by column."""
+    return {f"{name}_tokens": count for name, count in asdict(usage).items()}
 
 
-def word_rows(piece: Sealed) -> Iterator[tuple[Any, ...]]:
-    """What was said, by the stretch of records that tells it."""
+def _word_rows(piece: Sealed) -> Iterator[SessionWordsRow]:
     before = piece.before
     origin_id = row_id("origin", piece.source, before.path)
-    for session_id, *counts in piece.words:
-        yield (session_id, origin_id, before.part, before.offset, *counts)
+    for counts in piece.words:
+        yield SessionWordsRow(
+            **asdict(counts), origin_id=origin_id, part=before.part, position=before.offset
+        )
 
 
 def find_known(database: sqlite3.Connection, ids: set[int]) -> set[int]:
+    """Return those of these sessions that are recorded already."""
     statement = "select id from session where started_at is not null and id in"
-    return {row[0] for row in _select_in(database, statement, ids)}
+    return {found for (found,) in _select_in(database, statement, ids)}
 
 
-def find_shared(
-    database: sqlite3.Connection, turns: Sequence[tuple[Any, ...]]
-) -> dict[int, set[int]]:
-    """Turns that more than one session holds, here or in the store, with their holders."""
+def find_shared(database: sqlite3.Connection, turns: Sequence[TurnRow]) -> dict[int, set[int]]:
+    """Return the turns that more than one session holds, here or in the store, with the holders."""
     holder: dict[int, int] = {}
     shared: dict[int, set[int]] = {}
-    for turn_id, session_id, *_ in turns:
-        if (other := holder.setdefault(turn_id, session_id)) != session_id:
-            shared.setdefault(turn_id, {other}).add(session_id)
+    for turn in turns:
+        if (other := holder.setdefault(turn.id, turn.session_id)) != turn.session_id:
+            shared.setdefault(turn.id, {other}).add(turn.session_id)
     for turn_id, owner in _select_in(
         database, "select id, session_id from turn where id in", holder
     ):
@@ -257,14 +328,13 @@ def find_shared(
 
 
 def write_shared(database: sqlite3.Connection, shared: dict[int, set[int]]) -> None:
+    """Write which sessions hold a turn besides the one that owns it."""
+    rows = [SharedTurnRow(one, turn) for turn, sessions in shared.items() for one in sessions]
+    insert(database, "shared_turn", rows, on_conflict="on conflict do nothing")
     database.executemany(
-        "insert or ignore into shared_turn values (?, ?)",
-        [(session, turn) for turn, sessions in shared.items() for session in sessions],
-    )
-    database.executemany(
-        "delete from shared_turn where turn_id = ?1"
-        " and session_id = (select session_id from turn where id = ?1)",
-        [(turn,) for turn in shared],
+        "delete from shared_turn where turn_id = :turn"
+        " and session_id = (select session_id from turn where id = :turn)",
+        [{"turn": turn} for turn in shared],
     )
 
 

@@ -1,10 +1,9 @@
 """The first half of the door: raw records become rows, redacted, judged and compressed.
 
-It touches no database, so worker processes do it; `record` writes what comes out.
+It touches no database, so worker processes do it; `record` writes the result.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -27,15 +26,69 @@ from relight.model import (
     Unreadable,
 )
 from relight.redact import redact
-from relight.store.derive.words import count_words, fingerprint_call, read_object, write_work
+from relight.store.derive.scores import (
+    WordCounts,
+    count_words,
+    fingerprint_call,
+    read_object,
+    write_work,
+)
 from relight.store.write import tape
 from relight.times import day_reader
 
 Read = Callable[[Sequence[bytes], Origin, bytes], Parsed]
 
 
+# Rows travel from worker processes, where a list without names is smaller and quicker to read.
+class CallRow(Struct, frozen=True, array_like=True):
+    """A row of `tool_call`."""
+
+    id: int
+    session_id: int
+    turn_id: int | None
+    at: int | None
+    day: str | None
+    finished_at: int | None
+    tool: str
+    fingerprint: int
+    arguments_bytes: int | None
+    result_bytes: int | None
+    exit_code: int | None
+    duration_ms: int | None
+    label: str
+    kind: str | None
+    reason: str | None
+    evidence: str | None
+    tests: str | None
+    work: str
+    name: int | None
+
+
+class SkillEntryRow(Struct, frozen=True, array_like=True):
+    """A row of `skill_entry`."""
+
+    id: int
+    session_id: int
+    skill_name: str
+    entry: str | None
+    at: int | None
+    skill_version: str | None
+    turn_id: int | None
+
+
+class TimingRow(Struct, frozen=True, array_like=True):
+    """A row of `call_timing`."""
+
+    id: int
+    session_id: int
+    tool: str
+    at: int
+    duration_ms: int
+    name: int | None
+
+
 class Sealed(Struct, frozen=True, kw_only=True):
-    """Rows of one stretch of records, ready to be written with the mark that says so."""
+    """Rows of one stretch of records, ready to be written together with its read mark."""
 
     source: str
     before: Mark
@@ -46,19 +99,19 @@ class Sealed(Struct, frozen=True, kw_only=True):
     records: bytes = b""
     sessions: list[tuple[int, Session]] = []
     turns: list[tuple[int, str | None, Turn]] = []
-    calls: list[tuple[Any, ...]] = []
+    calls: list[CallRow] = []
     totals: list[tuple[int, Total]] = []
     jobs: list[Job] = []
     runs: list[Run] = []
     latencies: list[Latency] = []
     unreadable: list[Unreadable] = []
-    skills: list[tuple[Any, ...]] = []
-    words: list[tuple[Any, ...]] = []
-    timings: list[tuple[Any, ...]] = []
+    skills: list[SkillEntryRow] = []
+    words: list[WordCounts] = []
+    timings: list[TimingRow] = []
 
 
 def seal(piece: Piece, read: Read, *, key: bytes, timezone: str) -> Sealed:
-    """Redact a piece, read what it says, judge its calls and compress it for the tape."""
+    """Return the rows of a piece: redacted, parsed, judged and compressed for the tape."""
     records = redact(piece.raw, key=key)
     origin = Origin(piece.after.path, piece.after.size, piece.after.modified_ns)
     parsed = read(tape.split_lines(records), origin, piece.before.state)
@@ -74,7 +127,7 @@ def seal(piece: Piece, read: Read, *, key: bytes, timezone: str) -> Sealed:
 
 
 def seal_parsed(source: str, parsed: Parsed, *, timezone: str) -> Sealed:
-    """The rows of what a reader found, without any tape."""
+    """Return the rows of parsed records, without a tape."""
     read_day = day_reader(timezone)
     nowhere = Mark(path="")
     return Sealed(
@@ -92,20 +145,20 @@ def seal_parsed(source: str, parsed: Parsed, *, timezone: str) -> Sealed:
         skills=[_skill_row(source, one) for one in parsed.skills],
         words=count_words(source, parsed),
         timings=[
-            (
-                row_id("timing", source, one.key),
-                row_id("session", source, one.session),
-                one.tool,
-                one.at,
-                one.duration_ms,
-                None if one.name is None else row_id("name", source, one.name),
+            TimingRow(
+                id=row_id("timing", source, one.key),
+                session_id=row_id("session", source, one.session),
+                tool=one.tool,
+                at=one.at,
+                duration_ms=one.duration_ms,
+                name=None if one.name is None else row_id("name", source, one.name),
             )
             for one in parsed.timings
         ],
     )
 
 
-def _call_row(source: str, call: ToolCall, day: str | None) -> tuple[Any, ...]:
+def _call_row(source: str, call: ToolCall, day: str | None) -> CallRow:
     arguments = read_object(call.arguments)
     verdict = judge_call(
         call.tool,
@@ -116,43 +169,43 @@ def _call_row(source: str, call: ToolCall, day: str | None) -> tuple[Any, ...]:
         timed_out=call.timed_out,
     )
     is_plain = verdict.label in ("ok", "unknown")
-    return (
-        hash_names("call", source, call.key),
-        row_id("session", source, call.session),
-        None if call.turn is None else row_id("turn", source, call.turn),
-        call.at,
-        day,
-        call.finished_at,
-        call.tool,
-        fingerprint_call(call.tool, arguments),
-        None if call.arguments is None else len(call.arguments),
-        None if call.result is None else len(call.result),
-        call.exit_code if abs(call.exit_code or 0) < 1 << 31 else None,
-        call.duration_ms,
-        verdict.label,
-        verdict.kind,
-        None if is_plain else verdict.reason,
-        None if is_plain else verdict.evidence,
-        find_test_outcome(call.tool, arguments, call.result, verdict=verdict),
-        write_work(call.tool, arguments),
-        None if call.name is None else row_id("name", source, call.name),
+    return CallRow(
+        id=hash_names("call", source, call.key),
+        session_id=row_id("session", source, call.session),
+        turn_id=None if call.turn is None else row_id("turn", source, call.turn),
+        at=call.at,
+        day=day,
+        finished_at=call.finished_at,
+        tool=call.tool,
+        fingerprint=fingerprint_call(call.tool, arguments),
+        arguments_bytes=None if call.arguments is None else len(call.arguments),
+        result_bytes=None if call.result is None else len(call.result),
+        exit_code=call.exit_code if abs(call.exit_code or 0) < 1 << 31 else None,
+        duration_ms=call.duration_ms,
+        label=verdict.label,
+        kind=verdict.kind,
+        reason=None if is_plain else verdict.reason,
+        evidence=None if is_plain else verdict.evidence,
+        tests=find_test_outcome(call.tool, arguments, call.result, verdict=verdict),
+        work=write_work(call.tool, arguments),
+        name=None if call.name is None else row_id("name", source, call.name),
     )
 
 
-def _skill_row(source: str, entry: SkillEntry) -> tuple[Any, ...]:
-    return (
-        row_id("skill", source, entry.key),
-        row_id("session", source, entry.session),
-        entry.name,
-        entry.entry,
-        entry.at,
-        entry.version,
-        None if entry.turn is None else row_id("turn", source, entry.turn),
+def _skill_row(source: str, entry: SkillEntry) -> SkillEntryRow:
+    return SkillEntryRow(
+        id=row_id("skill", source, entry.key),
+        session_id=row_id("session", source, entry.session),
+        skill_name=entry.name,
+        entry=entry.entry,
+        at=entry.at,
+        skill_version=entry.version,
+        turn_id=None if entry.turn is None else row_id("turn", source, entry.turn),
     )
 
 
 def _place_bad_lines(piece: Piece, bad_lines: dict[int, str]) -> list[Unreadable]:
-    """Bad lines by their byte offset in the original file, which redaction does not shift."""
+    """Return the bad lines with their offset in the original file, before redaction."""
     if not bad_lines:
         return []
     placed, offset = [], _start(piece)

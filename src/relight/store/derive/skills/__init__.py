@@ -1,0 +1,1 @@
+"""Skills: facts given through the API, charges from sessions' records, and the uses of both."""

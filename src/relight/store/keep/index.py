@@ -1,0 +1,68 @@
+"""The derived index as a whole: cleared before a rebuild, with the costs that it keeps."""
+
+import sqlite3
+
+from relight.model import TOKENS, Cost, CostStatus, Usage
+from relight.store.derive.pricing import FindRecorded
+from relight.store.derive.reconcile import usage_of
+from relight.store.sql import column_list, read
+from relight.store.write.rows import TokenColumns
+
+DERIVED = (
+    "tool_call",
+    "call_day",
+    "control_total",
+    "turn",
+    "skill_entry",
+    "session_words",
+    "call_timing",
+    "shared_turn",
+    "session_day",
+)
+
+
+class RecordedCost(TokenColumns, frozen=True):
+    """The tokens and the cost that a turn was recorded with."""
+
+    cost_nanos: int | None
+    cost_status: CostStatus
+    cost_source: str | None
+
+
+def keep_costs(database: sqlite3.Connection) -> FindRecorded:
+    """Copy the costs of all turns aside; return a function that finds them by turn."""
+    drop_costs(database)
+    columns = column_list(RecordedCost)
+    database.execute(
+        "create temp table kept_cost (id integer primary key,"
+        f" {', '.join(f'{name} integer' for name in TOKENS)}, cost_nanos integer,"
+        " cost_status text, cost_source text)"
+    )
+    database.execute(f"insert into kept_cost (id, {columns}) select id, {columns} from turn")
+
+    def find_recorded(turn_id: int) -> tuple[Usage, Cost] | None:
+        statement = f"select {columns} from kept_cost where id = ?"
+        for row in read(database, RecordedCost, statement, (turn_id,)):
+            return usage_of(row), Cost(row.cost_nanos, row.cost_status, row.cost_source)
+        return None
+
+    return find_recorded
+
+
+def drop_costs(database: sqlite3.Connection) -> None:
+    database.execute("drop table if exists temp.kept_cost")
+
+
+def clear_index(database: sqlite3.Connection, *, reprice: bool) -> None:
+    """Delete everything that the tape can give back, and nothing else; with prices if asked."""
+    if reprice:
+        database.execute("delete from price")
+    derivable = "select id from session where is_frozen = 0"
+    for table in DERIVED:
+        database.execute(f"delete from {table} where session_id in ({derivable})")
+    database.execute(f"delete from skill_charge where root_id in ({derivable})")
+    # uses with facts keep their ids, and are derived again under the facts
+    database.execute(
+        f"delete from skill_invocations where is_told = 0 and root_id in ({derivable})"
+    )
+    database.execute("delete from session where is_frozen = 0")
