@@ -1,14 +1,14 @@
-"""The pages there are, in the order of the navigation."""
+"""The table of pages, in the order of the navigation."""
 
 from msgspec import Struct
 
 
 class Page(Struct, frozen=True):
-    """A page: its module and template, where it is, its title, whether the navigation has it.
+    """A page: the name of its module and template, its path and its title.
 
-    `letter` after `g` opens it from the keyboard; `part_of` names the page that it belongs to;
-    `ignores` are filters that go along in its address but do not narrow what it shows; `since`
-    stands for both ends of the days.
+    `letter` after `g` opens it from the keyboard. `part_of` is the page that it belongs to.
+    `ignores` are filters that its address keeps but that do not narrow what it shows; `since`
+    stands for both ends of the period.
     """
 
     name: str

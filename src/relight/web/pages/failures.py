@@ -1,4 +1,4 @@
-"""What went wrong: by kind, by tool, and in circles."""
+"""Failures by kind and tool, and spirals."""
 
 from collections import Counter
 from typing import Any
@@ -25,7 +25,7 @@ class ShownFailure(FailureKind, frozen=True):
 
 
 def show(view: View) -> dict[str, Any]:
-    """Failures of the chosen days, the most frequent first."""
+    """Return the failures of the chosen days, the most frequent first."""
     found = read_failures(view.store, view.chosen)
     tools = count_tools(view.store, view.chosen)
     kinds: Counter[str] = Counter()
@@ -53,7 +53,7 @@ def show(view: View) -> dict[str, Any]:
 
 
 def draw_days(view: View, kinds: list[str]) -> Any:
-    """Failures by day and kind; kinds beyond the first few are one."""
+    """Return a chart of failures by day and kind; kinds after the first few are merged."""
     step, days = walk_days(view)
     counts: Counter[tuple[int, str]] = Counter()
     for one in count_days(view.store, view.chosen):

@@ -1,4 +1,4 @@
-"""What it all came to lately, and what wants attention."""
+"""The overview: totals of the period, and what needs attention."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -27,7 +27,7 @@ Ranked = TypeVar("Ranked", CostRow, MergedRow)
 
 
 def show(view: View) -> dict[str, Any]:
-    """The figures of the chosen days, by model, project and what went wrong."""
+    """Return the figures of the chosen days by model and project, and the problems."""
     store, chosen = view.store, view.chosen
     days = report(store, ("day", "model"), chosen)
     if not days.rows:
@@ -38,7 +38,7 @@ def show(view: View) -> dict[str, Any]:
         key=lambda row: (-(row.cost_usd or 0), -row.sessions),
     )
     before = find_before(chosen, today_of(view))
-    # those without a price cost nothing that is known, and are what one looks for here
+    # models without a price have no known cost, but must be visible here
     shown = [row for at, row in enumerate(ranked) if at < TOP or row.unpriced_turns]
     jobs = read_jobs(store)
     return {
@@ -62,7 +62,7 @@ def show(view: View) -> dict[str, Any]:
 def draw_charts(
     view: View, models: Sequence[str | None], rows: Sequence[ReportRow]
 ) -> dict[str, Any]:
-    """Cost and tokens by day and model; models beyond the first few are one."""
+    """Return charts of cost and tokens by day and model; models after the first few are merged."""
     step, days = walk_days(view)
     steps: dict[int, list[ReportRow]] = {}
     for row in rows:
@@ -96,7 +96,7 @@ def draw_charts(
 
 
 def _read(metric: Metric, row: MergedRow | None) -> float | None:
-    """The metric of a day's row; a day without turns cost nothing."""
+    """Return the metric of a day's row; a day without turns cost nothing."""
     return 0.0 if row is None else metric.read(row)
 
 
@@ -105,6 +105,6 @@ def costliest_first(row: MergedRow) -> tuple[float, int]:
 
 
 def draw_rows(rows: Sequence[Ranked]) -> list[tuple[Ranked, Markup]]:
-    """Each row with a bar for its cost, the longest for the largest."""
+    """Return each row with a bar for its cost."""
     largest = max((row.cost_usd or 0 for row in rows), default=0)
     return [(row, draw_share(row.cost_usd, largest)) for row in rows]

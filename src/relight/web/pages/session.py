@@ -1,4 +1,4 @@
-"""One session: what happened step by step, what was said, what it cost, what came of it."""
+"""One session: its steps, texts, cost and outcome."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -25,14 +25,14 @@ from relight.web.page import View
 
 STEPS = 200
 POINTS = 60
-MOST_TURNS = 5000  # of which a curve is drawn
-PAUSE_MS = 20_000  # more than this of a pause is left out of the bars
+MOST_TURNS = 5000  # for which a curve is drawn
+PAUSE_MS = 20_000  # longer pauses are shortened to this in the bars
 # the arguments that say what a call is about, by their names in agents' tools
 SUBJECTS = (
     *("command", "cmd", "pattern", "query", "file_path", "path", "notebook_path", "url"),
     *("skill", "name", "description", "prompt", "input"),
 )
-MOST_BYTES = 6_000_000  # of tape that is read for a page; of more there are only the figures
+MOST_BYTES = 6_000_000  # of tape; sessions with more show only their figures
 
 
 class ShownStep(Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class ShownStep(Struct, frozen=True, kw_only=True):
 
 
 def show(view: View) -> dict[str, Any]:
-    """A page of the session's steps, and all else that is known of it."""
+    """Return one page of the session's steps, and its facts and figures."""
     store = view.store
     session_id = find_session(store, view.path["name"])
     found = read_head(store, session_id)
@@ -75,7 +75,7 @@ def show(view: View) -> dict[str, Any]:
 
 
 def add_rest(steps: Sequence[ShownStep], rest: Sequence[Text]) -> list[ShownStep]:
-    """The steps with the texts after the last of them.
+    """Return the steps with the texts after the last of them.
 
     If the only step is the session's total, and nothing was said in it, it comes last.
     """
@@ -87,7 +87,7 @@ def add_rest(steps: Sequence[ShownStep], rest: Sequence[Text]) -> list[ShownStep
 
 
 def find_wording(store: Store, session_id: int) -> tuple[Wording | None, str | None]:
-    """What was said, or why that is not shown."""
+    """Return the session's texts, or the reason why they are not shown."""
     if count_bytes(store, session_id) > MOST_BYTES:
         return None, "The record is too large to be shown here; `relight show` has its figures."
     try:
@@ -102,7 +102,7 @@ def show_steps(
     wording: Wording | None,
     spirals: Sequence[SessionSpiral],
 ) -> Iterator[ShownStep]:
-    """The steps of a page with their words, their place in time and the cost so far."""
+    """Yield the steps of a page with their texts, times and the cost so far."""
     spans = list(_find_spans(page.steps, rows, wording))
     clock = ActiveTime([span for span in spans if span is not None])
     so_far, is_known = page.cost_before_usd or 0.0, page.cost_before_usd is not None
@@ -131,7 +131,7 @@ def show_steps(
 def _place_in_time(
     step: TurnStep | CallStep, span: tuple[int, int] | None, clock: "ActiveTime"
 ) -> dict[str, Any]:
-    """When a step began, how long it took, and a bar for both."""
+    """Return a step's start, its duration and a bar for both."""
     took = step.duration_ms
     if isinstance(step, CallStep) and took is None and span is not None and step.finished_at:
         took = span[1] - span[0]
@@ -151,7 +151,7 @@ def _place_in_time(
 
 
 def _find_words(step: TurnStep | CallStep, row: int, wording: Wording | None) -> dict[str, Any]:
-    """The texts before, in and by a step."""
+    """Return the texts before and in a step."""
     if wording is None:
         return {"row": row}
     if isinstance(step, TurnStep):
@@ -167,7 +167,7 @@ def _find_words(step: TurnStep | CallStep, row: int, wording: Wording | None) ->
 
 
 def find_subject(text: str) -> str:
-    """The argument that says what a call is about, else all of them.
+    """Return the argument that says what a call is about, else all arguments.
 
     >>> find_subject('{"command": "ls -l", "timeout": 3}')
     'ls -l'
@@ -182,7 +182,7 @@ def find_subject(text: str) -> str:
 def _find_spans(
     steps: Sequence[TurnStep | CallStep], rows: Sequence[int], wording: Wording | None
 ) -> Iterator[tuple[int, int] | None]:
-    """When each step began and ended.
+    """Yield the begin and end of each step.
 
     A turn is recorded when its response arrives. If its duration is unknown, the model was busy
     since the step before, unless a person spoke in between.
@@ -205,7 +205,7 @@ def _find_spans(
 
 
 class ActiveTime:
-    """A clock that hardly moves while nothing happens, so that a pause does not hide the rest."""
+    """A clock that shortens pauses, so that they do not hide the rest."""
 
     def __init__(self, spans: Sequence[tuple[int, int]]) -> None:
         self.begin = min((begin for begin, _ in spans), default=0)
@@ -224,7 +224,7 @@ class ActiveTime:
         self._whole = max(passed, 1.0)
 
     def share(self, at: int) -> float:
-        """How much of all activity has passed by then, from 0 to 1."""
+        """Return the share of all activity that has passed by then."""
         place = max(bisect_right(self._starts, at) - 1, 0)
         return min((self._passed[place] + at - self._starts[place]) / self._whole, 1.0)
 
@@ -236,7 +236,7 @@ def _is_in(call: CallStep, spiral: SessionSpiral) -> bool:
 
 
 def draw_curve(store: Store, session_id: int) -> Chart | None:
-    """The cost running up, turn by turn."""
+    """Return a chart of the accumulated cost, turn by turn."""
     costs = [turn.cost_usd for turn in read_turns(store, session_id)]
     if sum(cost is not None for cost in costs) < 3:
         return None

@@ -1,4 +1,4 @@
-"""Sessions: searched, filtered, sorted, a page at a time."""
+"""Sessions: searched, filtered and sorted, one page at a time."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ CATEGORIES = ("coding", "research", "ops", "general")
 
 
 def show(view: View) -> dict[str, Any]:
-    """One page of the sessions that the address asks for."""
+    """Return one page of the sessions that match the address."""
     sort = view.query.get("sort", "started")
     is_ascending = view.query.get("order") == "asc"
     within: dict[str, Any] = {name: view.query.get(name) or None for name in WITHIN}
@@ -44,6 +44,6 @@ def show(view: View) -> dict[str, Any]:
 
 
 def _sort_link(view: View, name: str, sort: str, is_ascending: bool) -> str:
-    """Sorting by what it is sorted by already turns the order round."""
-    turned = name == sort and not is_ascending
-    return view.here(sort=name if name != "started" else None, order="asc" if turned else None)
+    """Return the link of a column's heading: the current column reverses its order."""
+    is_reversed = name == sort and not is_ascending
+    return view.here(sort=name if name != "started" else None, order="asc" if is_reversed else None)

@@ -1,4 +1,4 @@
-"""One skill: its curves by model, and whether a cheaper model would do."""
+"""One skill: its curves by model, and whether a cheaper model is good enough."""
 
 from datetime import timedelta
 from typing import Any
@@ -17,14 +17,14 @@ from relight.web.page import View
 from relight.web.periods import find_days, last_of
 from relight.web.rendering import day
 
-# how many days until a use counts half; "" is the usual weight of 0.3 for the newest day
+# days until a use counts half; "" is the default weight of 0.3 for the newest day
 HALF_LIVES = {"": None, "5": 5.0, "14": 14.0}
 WINDOWS = {"": 14, "5": 35, "14": 98}
 SHOWN = 24  # rows of days
 
 
 def show(view: View) -> dict[str, Any]:
-    """The skill that the address names."""
+    """Return the skill that the address names."""
     name = view.path["name"]
     try:
         found = compare_models(view.store, name)
@@ -49,7 +49,7 @@ def show(view: View) -> dict[str, Any]:
 def draw_curves(
     view: View, name: str, models: list[str | None], half_life: str
 ) -> dict[str, Chart]:
-    """Success and cost of each model, day by day; a colour means the same model everywhere."""
+    """Return charts of success and cost by day; each model has the same colour in both."""
     days, last = find_days(view), last_of(view)
     curves = {
         one.model: one

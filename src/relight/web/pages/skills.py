@@ -1,4 +1,4 @@
-"""Skills: how each does lately on each model, and what it costs."""
+"""Skills: recent success and cost of each skill and model."""
 
 from datetime import datetime, time, timedelta
 from typing import Any
@@ -17,10 +17,10 @@ SHOWN = 80
 
 
 def show(view: View) -> dict[str, Any]:
-    """Each skill with its models, the one used last first."""
+    """Return each skill with its models, the last used first."""
     last, days = last_of(view), find_days(view)
     first = (last - timedelta(days=days - 1)).isoformat()
-    # at noon it is the same day in every clock
+    # noon, so that the day is the same whatever the daylight saving time
     noon = datetime.combine(last, time(12), ZoneInfo(view.store.timezone))
     rows = query_skill_ema(view.store, window_days=days, now=noon)
     rows = [row for row in rows if is_named(row.model, view.filters.model)]
@@ -30,12 +30,12 @@ def show(view: View) -> dict[str, Any]:
     skills: dict[str, list[dict[str, Any]]] = {}
     for row in shown.values():
         curve = curves.get((row.skill_name, row.model))
-        told = {"row": row, "trend": draw_trend(curve), "cost_trend": draw_costs(curve)}
-        skills.setdefault(row.skill_name, []).append(told)
+        shown_row = {"row": row, "trend": draw_trend(curve), "cost_trend": draw_costs(curve)}
+        skills.setdefault(row.skill_name, []).append(shown_row)
     return {
         "skills": skills,
         "more": max(len(rows) - SHOWN, 0),
-        # where more days are chosen than are shown, lists must not have more either
+        # links to lists must not cover more days than are shown here
         "span": {} if view.chosen.since == first else {"since": first},
     }
 

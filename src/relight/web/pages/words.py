@@ -1,4 +1,4 @@
-"""A text of a session, whole, as a file: too long to be shown, or not to be trusted in a page."""
+"""A whole text of a session as a file, for texts too long or too risky to show."""
 
 from starlette.responses import PlainTextResponse
 
@@ -9,11 +9,11 @@ from relight.web.page import View
 
 
 def show(view: View) -> PlainTextResponse:
-    """The text as it is on the tape; browsers keep it as a file and never show it."""
+    """Return the text as recorded; browsers save it as a file and never render it."""
     name, text = view.path["name"], view.path["text"]
     words = read_words(view.store, find_session(view.store, name), text)
-    kept = file_name(f"{name} {text}", ending=".txt")
+    saved_as = file_name(f"{name} {text}", ending=".txt")
     return PlainTextResponse(
         words.encode("utf-8", "replace"),
-        headers={"Content-Disposition": f"attachment; filename*=utf-8''{kept}"},
+        headers={"Content-Disposition": f"attachment; filename*=utf-8''{saved_as}"},
     )
