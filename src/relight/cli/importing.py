@@ -12,7 +12,7 @@ from relight.errors import RelightError
 from relight.model import Imported
 from relight.sources import SOURCES, find_added, find_source, list_sources
 from relight.store import Store
-from relight.store.templates import count_proposed
+from relight.store.candidates import count_proposed
 from relight.text import join_words, size
 from relight.warm.automatic import import_and_propose
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from relight.cli.options import confirm, current_home, print_json
 from relight.config import find_home
 from relight.errors import RelightError
-from relight.warm.agents.settings import AGENTS, Change, Step, apply_change, plan_change
+from relight.warm.agents.settings import AGENTS, Change, PackageStep, apply_change, plan_change
 
 # the packages added to an agent's Python environment with Relight, so that --remove can remove them
 ADDED = "{agent}-packages.json"
@@ -34,7 +34,7 @@ def install_agent(agent: str, *, remove: bool, yes: bool, as_json: bool) -> None
     change = plan_change(agent, remove=remove, home=home)
     added = home / ADDED.format(agent=agent)
     package = AGENTS[agent].package
-    step = _plan_package(package, added, remove=remove) if package else Step()
+    step = _plan_package(package, added, remove=remove) if package else PackageStep()
     is_needed = change.is_needed or bool(step.command)
     if step.why_not:
         click.echo(f"not done: {step.why_not}", err=True)
@@ -61,7 +61,7 @@ def install_agent(agent: str, *, remove: bool, yes: bool, as_json: bool) -> None
     click.echo(f"to {'install' if remove else 'remove'} it again: {undo}")
 
 
-def _show(agent: str, change: Change, step: Step, *, remove: bool, is_quiet: bool) -> None:
+def _show(agent: str, change: Change, step: PackageStep, *, remove: bool, is_quiet: bool) -> None:
     if change.is_needed:
         before, after = ((text or "").splitlines() for text in (change.before, change.after))
         lines = unified_diff(before, after, str(change.path), str(change.path), lineterm="")
@@ -72,14 +72,16 @@ def _show(agent: str, change: Change, step: Step, *, remove: bool, is_quiet: boo
             click.echo(f"(no package of {agent} is changed)", err=is_quiet)
 
 
-def _plan_package(module: str, added: Path, *, remove: bool) -> Step:
+def _plan_package(module: str, added: Path, *, remove: bool) -> PackageStep:
     """Return the step that changes the Python environment from which the agent loads Relight."""
     package = import_module(module)
-    step: Step = package.plan_removal(_read_added(added)) if remove else package.plan_addition()
+    step: PackageStep = (
+        package.plan_removal(_read_added(added)) if remove else package.plan_addition()
+    )
     return step
 
 
-def _run_step(module: str | None, step: Step, added: Path, *, remove: bool) -> None:
+def _run_step(module: str | None, step: PackageStep, added: Path, *, remove: bool) -> None:
     new = import_module(module).run_step(step) if module else []
     if remove:
         added.unlink(missing_ok=True)

@@ -53,7 +53,7 @@ class ArmCount(Struct, frozen=True):
     sessions: int
 
 
-class OutcomeCount(Struct, frozen=True):
+class WarmOutcomes(Struct, frozen=True):
     """The number of warm sessions of one version of a template with one outcome."""
 
     template_id: int
@@ -121,10 +121,10 @@ def count_by_arm(store: Store) -> list[ArmCount]:
     )
 
 
-def count_by_outcome(store: Store) -> list[OutcomeCount]:
+def count_by_outcome(store: Store) -> list[WarmOutcomes]:
     """Return the number of warm sessions for each version of a template and outcome."""
     return store.read(
-        OutcomeCount,
+        WarmOutcomes,
         "select template_id, provision.version as version, outcome, count(*) as sessions"
         f" {JOINED} and arm = 'warm' group by template_id, provision.version, outcome",
     )

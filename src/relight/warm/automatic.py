@@ -19,7 +19,7 @@ from relight.model import Imported
 from relight.reports.weights import read_weights
 from relight.sources import list_sources
 from relight.store import Store
-from relight.store.templates import Bar, find_good_sessions, take_due
+from relight.store.candidates import SessionBar, find_good_sessions, take_due
 from relight.warm.capture import find_failed_rules, make_template, read_material
 from relight.warm.curation import find_neighbours, refuse_crowding, refuse_duplicate, refuse_twin
 from relight.warm.library import (
@@ -30,7 +30,7 @@ from relight.warm.library import (
     restore_template,
 )
 
-BAR = Bar(least_calls=5, least_messages=20, failure_rate=0.05)
+BAR = SessionBar(least_calls=5, least_messages=20, failure_rate=0.05)
 CHECKED = 200
 # limits of the work after an import, and the time after which a quiet session is over
 PROPOSED = 20

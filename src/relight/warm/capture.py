@@ -28,8 +28,8 @@ from relight.reports.sessions import find_session
 from relight.reports.transcript import read_transcript
 from relight.reports.weights import read_weights
 from relight.store import Store
+from relight.store.candidates import read_source_session
 from relight.store.template_words import read_calibration, read_rarities
-from relight.store.templates import read_source_session
 from relight.text import strip_hidden
 from relight.warm.curation import drop_candidates, find_objections, retire_weakest
 from relight.warm.library import Template, add_version, check_name, check_words

@@ -21,7 +21,7 @@ from relight.chat.shorten import shorten_text
 from relight.chat.tokens import estimate_messages
 from relight.errors import RelightError
 from relight.text import strip_hidden
-from relight.warm.units import Message, Unit, name_calls, read_units, show_unit
+from relight.warm.units import CallUnit, Message, name_calls, read_units, show_unit
 
 _TASK_CHARACTERS = 600
 _SPOKEN_CHARACTERS = 300
@@ -42,7 +42,7 @@ class _Piece(Struct, frozen=True):
     at: int
     messages: tuple[Message, ...]
     cost: int
-    unit: Unit | None = None
+    unit: CallUnit | None = None
 
 
 class _Choice:
@@ -148,7 +148,7 @@ def _find_requests(entries: Sequence[Entry], exchanges: Iterable[_Piece]) -> dic
 
 
 def _choose_units(
-    choice: _Choice, units: Mapping[int, Unit], requests: Mapping[int, _Piece]
+    choice: _Choice, units: Mapping[int, CallUnit], requests: Mapping[int, _Piece]
 ) -> None:
     """Take units by what they add to those taken, for each token they cost.
 
@@ -159,13 +159,13 @@ def _choose_units(
     shown: Counter[str] = Counter()
     pieces = {at: _show(unit, 0) for at, unit in units.items()}
 
-    def find_new(unit: Unit) -> list[_Piece]:
+    def find_new(unit: CallUnit) -> list[_Piece]:
         bundle = [pieces[unit.at]] if unit.cure is None else [pieces[unit.cure], pieces[unit.at]]
         if unit.at in requests:
             bundle.insert(0, requests[unit.at])
         return [one for one in bundle if one.at not in choice.pieces]
 
-    def weigh(unit: Unit) -> float:
+    def weigh(unit: CallUnit) -> float:
         worth = 0.0 if unit.cure is None else _LESSON_WORTH * 0.5 ** shown["lesson"]
         cost = 0
         for piece in find_new(unit):
@@ -230,7 +230,7 @@ def _speak(at: int, *said: tuple[str, str, int]) -> _Piece:
     return _Piece(at, messages, estimate_messages(messages))
 
 
-def _show(unit: Unit, length: int) -> _Piece:
+def _show(unit: CallUnit, length: int) -> _Piece:
     result_limit, text_limit = _LENGTHS[length]
     messages = show_unit(unit, result_limit=result_limit, text_limit=text_limit)
     return _Piece(unit.at, messages, estimate_messages(messages), unit)

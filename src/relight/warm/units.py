@@ -38,7 +38,7 @@ _WORTH = {"write": 3.0, "update": 3.0, "comm": 3.0, "vcs": 2.0, "ops": 2.0, "run
 _TOOL_WORTH, _VERB_WORTH, _PATH_WORTH = 1.0, 0.7, 0.3
 
 
-class Unit(Struct, frozen=True):
+class CallUnit(Struct, frozen=True):
     """One message of the assistant with its calls, and what it would teach.
 
     `features` are what it shows, with their worth; `actions` are its calls, told apart by tool
@@ -55,7 +55,7 @@ class Unit(Struct, frozen=True):
 
 def read_units(
     entries: Sequence[Entry], *, facts: Iterable[Mapping[str, Any]] | None = None
-) -> dict[int, Unit]:
+) -> dict[int, CallUnit]:
     """The units of a conversation that are whole, by their place in it.
 
     A call that failed is left out with its result, unless the next unit shows how it is done:
@@ -63,12 +63,12 @@ def read_units(
     """
     made = [call for entry in entries for call in entry.calls]
     verdicts = iter(judge_calls(made, facts=facts))
-    units: list[Unit] = []
+    units: list[CallUnit] = []
     for at, entry in enumerate(entries):
         failures = tuple(next(verdicts).label == "error" or _is_marked(one) for one in entry.calls)
         if failures and all(call.has_result for call in entry.calls):
             units.append(_make_unit(at, entry, failures))
-    kept: dict[int, Unit] = {}
+    kept: dict[int, CallUnit] = {}
     for unit, after in zip_longest(units, units[1:]):
         if not any(unit.failures):
             kept[unit.at] = unit
@@ -79,12 +79,12 @@ def read_units(
     return kept
 
 
-def _make_unit(at: int, entry: Entry, failures: tuple[bool, ...]) -> Unit:
+def _make_unit(at: int, entry: Entry, failures: tuple[bool, ...]) -> CallUnit:
     features, actions = _read_features(entry.calls)
-    return Unit(at, entry, failures, features, actions)
+    return CallUnit(at, entry, failures, features, actions)
 
 
-def _drop_failed(unit: Unit) -> Unit:
+def _drop_failed(unit: CallUnit) -> CallUnit:
     """A unit of those calls that worked."""
     calls = zip(unit.entry.calls, unit.failures, strict=True)
     worked = tuple(call for call, is_failed in calls if not is_failed)
@@ -96,7 +96,7 @@ def _is_marked(call: Call) -> bool:
     return isinstance(call.result, str) and call.result.startswith(_FAILED)
 
 
-def _cures(unit: Unit, failed: Unit) -> bool:
+def _cures(unit: CallUnit, failed: CallUnit) -> bool:
     """Whether a unit does the same as a failed one in another way, and works."""
     if any(unit.failures) or not unit.actions.isdisjoint(failed.actions):
         return False
@@ -135,7 +135,7 @@ def _read_features(calls: Sequence[Call]) -> tuple[tuple[tuple[str, float], ...]
     return tuple(features.items()), frozenset(actions)
 
 
-def show_unit(unit: Unit, *, result_limit: int, text_limit: int) -> tuple[Message, ...]:
+def show_unit(unit: CallUnit, *, result_limit: int, text_limit: int) -> tuple[Message, ...]:
     """A unit as new messages that any API takes, its results and words shortened."""
     asked: list[Message] = []
     results: list[Message] = []

@@ -32,7 +32,7 @@ from relight.cli.demo.bulk_claude import ClaudeTree
 from relight.cli.demo.bulk_codex import CodexTree
 from relight.cli.demo.bulk_text import BulkText
 from relight.cli.demo.dice import Dice
-from relight.cli.demo.metering import MeteredCall, Usage
+from relight.cli.demo.metering import MeteredCall, TokenUse
 
 APPEND_POOL_CHARACTERS = 200_000
 
@@ -73,7 +73,7 @@ class Truth:
         return truth
 
 
-def _count_claude(usage: Usage) -> dict[str, int]:
+def _count_claude(usage: TokenUse) -> dict[str, int]:
     return {
         "input": usage.fresh,
         "output": usage.output,
@@ -83,7 +83,7 @@ def _count_claude(usage: Usage) -> dict[str, int]:
     }
 
 
-def _count_codex(usage: Usage) -> dict[str, int]:
+def _count_codex(usage: TokenUse) -> dict[str, int]:
     return {
         "input_total": usage.prompt,
         "cached_input": usage.read,

@@ -12,8 +12,8 @@ from relight.cli.demo.claude_transcript import (
     NEW_VERSION,
     OPUS,
     SONNET,
+    ClaudeTranscript,
     Record,
-    Transcript,
 )
 from relight.cli.demo.dice import Clock, Dice
 from relight.cli.demo.metering import MeteredCall
@@ -27,7 +27,7 @@ KINDS = (
 FORKED_LINES = 250  # longer sessions are not forked
 
 
-class BulkTranscript(Transcript):
+class BulkTranscript(ClaudeTranscript):
     """A transcript with the client's records of its requests, which hold no usage."""
 
     def respond(self, blocks: Sequence[Record], *, stop: str) -> None:
@@ -128,7 +128,7 @@ class ClaudeTree:
         self.counts["forked_lines"] += len(session.records)
         return session
 
-    def _write_files(self, session: Transcript, *, is_truncated: bool) -> None:
+    def _write_files(self, session: ClaudeTranscript, *, is_truncated: bool) -> None:
         path = self.root / session.cwd.replace("/", "-") / f"{session.session}.jsonl"
         data = _encode(session.records)
         if is_truncated:

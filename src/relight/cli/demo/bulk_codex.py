@@ -18,7 +18,7 @@ from relight.cli.demo.codex import (
     Rollout,
 )
 from relight.cli.demo.dice import Clock, Dice
-from relight.cli.demo.metering import MeteredCall, Usage
+from relight.cli.demo.metering import MeteredCall, TokenUse
 from relight.cli.demo.story import HOME
 
 # the sessions of a tree in turn; the hard cases come first, so that small trees have them too
@@ -52,7 +52,7 @@ class CodexTree:
             turns = 1  # short, since sub-agents replay it
         for number in range(turns):
             if number and kind == "resumed":
-                rollout.total = Usage()
+                rollout.total = TokenUse()
                 self.counts["total_resets"] += 1
             rollout.play(self.text.invent_task(min(60, 1 + int(dice.lognormvariate(2.0, 0.8)))))
             rollout.clock.wait(dice.lognormvariate(4.2, 1.2))
@@ -122,9 +122,9 @@ class CodexTree:
         rollout.meter.clock = rollout.clock
 
 
-def _read_usage(total: dict[str, int]) -> Usage:
+def _read_usage(total: dict[str, int]) -> TokenUse:
     read = total["cached_input_tokens"]
-    return Usage(
+    return TokenUse(
         fresh=total["input_tokens"] - read,
         read=read,
         output=total["output_tokens"],

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from relight.cli.demo.dice import Dice
-from relight.cli.demo.story import Step, Task
+from relight.cli.demo.story import StoryStep, StoryTask
 
 POOL_CHARACTERS = 4_000_000
 _PROSE = """import return const async await function class self error value result request response
@@ -41,14 +41,14 @@ class BulkText:
         quote = f"\n{QUOTED}" if self.dice.is_lucky(QUOTE_CHANCE) else ""
         return self.take(size, size) + quote
 
-    def invent_step(self) -> Step:
+    def invent_step(self) -> StoryStep:
         """Return a random tool call with its result."""
         dice = self.dice
         tool = dice.choices(tuple(TOOLS), tuple(TOOLS.values()))[0]
         is_failed = tool in ("run", "read") and dice.is_lucky(FAILURE_CHANCE)
         is_change = tool in ("edit", "write")
         path = f"src/{dice.choice(WORDS)}.py"
-        return Step(
+        return StoryStep(
             tool=tool,
             target=self.take(20, 300) if tool == "run" else path,
             say=self.take(80, 1_500) if dice.is_lucky(TALK_CHANCE) else "",
@@ -62,27 +62,27 @@ class BulkText:
             items=tuple(dice.sample(WORDS, 3)),
         )
 
-    def invent_task(self, responses: int, *, with_skill: bool = False) -> Task:
+    def invent_task(self, responses: int, *, with_skill: bool = False) -> StoryTask:
         """Return a prompt that takes this many responses, the answer included."""
         steps = [self.invent_step() for _ in range(responses - 1)]
         if with_skill and steps and self.dice.is_lucky(SKILL_CHANCE):
-            steps[0] = Step(tool="skill", target=self.dice.choice(SKILLS))
+            steps[0] = StoryStep(tool="skill", target=self.dice.choice(SKILLS))
         prompt, answer = self.take(30, 900), self.take(100, 2_500)
         project = self.dice.choice(PROJECTS)
-        return Task("bulk", project, prompt, tuple(steps), answer)
+        return StoryTask("bulk", project, prompt, tuple(steps), answer)
 
-    def invent_tasks(self, responses: int, *, with_skill: bool = False) -> Iterator[Task]:
+    def invent_tasks(self, responses: int, *, with_skill: bool = False) -> Iterator[StoryTask]:
         """Yield tasks of about nine responses each, until so many are used up."""
         while responses > 0:
             some = min(responses, 1 + int(self.dice.expovariate(1 / 9)))
             yield self.invent_task(some, with_skill=with_skill)
             responses -= some
 
-    def invent_delegation(self) -> Step:
+    def invent_delegation(self) -> StoryStep:
         """Return a step that a sub-agent does."""
         inner = tuple(self.invent_step() for _ in range(self.dice.randint(1, 13)))
         text, out = self.take(80, 900), self.take(100, 2_500)
-        return Step(tool="delegate", target="Look around", text=text, out=out, inner=inner)
+        return StoryStep(tool="delegate", target="Look around", text=text, out=out, inner=inner)
 
 
 def _write_lines(dice: Dice, size: int) -> Iterator[str]:

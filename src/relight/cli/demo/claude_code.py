@@ -12,11 +12,11 @@ from relight.cli.demo.claude_transcript import (
     OLD_VERSION,
     OPUS,
     SONNET,
+    ClaudeTranscript,
     Record,
-    Transcript,
 )
 from relight.cli.demo.dice import Clock, Dice
-from relight.cli.demo.story import Stories, Task, find_arm
+from relight.cli.demo.story import Stories, StoryTask, find_arm
 
 # the odd ones, one in four of the latest sessions
 ODD = ("compact", "unreadable", "fork", "secret", "overload", "spiral")
@@ -39,11 +39,11 @@ def write_sessions(
     _write_open_session(home, dice, stories.deal("billing"), now=now)
 
 
-def _choose_tasks(dice: Dice, stories: Stories, oddity: str, *, arm: str) -> list[Task]:
+def _choose_tasks(dice: Dice, stories: Stories, oddity: str, *, arm: str) -> list[StoryTask]:
     if oddity == "secret":
-        return [stories.tell("planted-secret", "infra")]
+        return [stories.make_task("planted-secret", "infra")]
     if oddity == "spiral":
-        return [stories.tell("locked-state", "infra")]
+        return [stories.make_task("locked-state", "infra")]
     project = stories.choose_project()
     count = 2 if oddity else dice.choices(range(1, 9), (1, 1, 2, 3, 4, 4, 3, 2))[0]
     may_delegate = not oddity and dice.is_lucky(DELEGATING_CHANCE)
@@ -51,12 +51,12 @@ def _choose_tasks(dice: Dice, stories: Stories, oddity: str, *, arm: str) -> lis
 
 
 def _hold_session(
-    dice: Dice, clock: Clock, name: str, tasks: Sequence[Task], *, version: str, oddity: str
-) -> Iterator[Transcript]:
+    dice: Dice, clock: Clock, name: str, tasks: Sequence[StoryTask], *, version: str, oddity: str
+) -> Iterator[ClaudeTranscript]:
     """One session, or two if it is forked."""
     started_ms = clock.milliseconds
     model = dice.choices((OPUS, SONNET, HAIKU), (72, 21, 7))[0]
-    session = Transcript(
+    session = ClaudeTranscript(
         dice, clock, session=name, cwd=tasks[0].folder, model=model, version=version
     )
     for number, task in enumerate(tasks):
@@ -76,7 +76,7 @@ def _hold_session(
     yield session
 
 
-def _close(session: Transcript, *, started_ms: int) -> Transcript:
+def _close(session: ClaudeTranscript, *, started_ms: int) -> ClaudeTranscript:
     """Add the client's own totals, its last record: with all sub-agents, inherited by forks."""
     usage = {model: write_total(model, used) for model, used in session.totals.items()}
     spent = session.clock.milliseconds - started_ms
@@ -98,7 +98,7 @@ def _close(session: Transcript, *, started_ms: int) -> Transcript:
     return session
 
 
-def _write_session(home: Path, session: Transcript, *, is_broken: bool) -> None:
+def _write_session(home: Path, session: ClaudeTranscript, *, is_broken: bool) -> None:
     lines = [_encode(record) + b"\n" for record in session.records]
     if is_broken:  # the machine went down while a line was being written
         half = b'{"type":"last-prompt","lastPrompt":"and then","leafUuid":"\n'
@@ -114,7 +114,7 @@ def _write_session(home: Path, session: Transcript, *, is_broken: bool) -> None:
         (folder / f"agent-{agent.agent}.meta.json").write_bytes(_encode(meta))
 
 
-def _write_open_session(home: Path, dice: Dice, tasks: list[Task], *, now: datetime) -> None:
+def _write_open_session(home: Path, dice: Dice, tasks: list[StoryTask], *, now: datetime) -> None:
     """What there is of a session that runs while we look: its last line is not all there."""
     clock = Clock(now - timedelta(seconds=150))
     (session,) = _hold_session(dice, clock, dice.uuid(), tasks, version=NEW_VERSION, oddity="")
@@ -125,7 +125,7 @@ def _write_open_session(home: Path, dice: Dice, tasks: list[Task], *, now: datet
     path.write_bytes(b"\n".join([*lines[:-1], lines[-1][: len(lines[-1]) // 2]]))
 
 
-def _find_path(home: Path, session: Transcript) -> Path:
+def _find_path(home: Path, session: ClaudeTranscript) -> Path:
     folder = home / "projects" / session.cwd.replace("/", "-")
     return folder / f"{session.session}.jsonl"
 

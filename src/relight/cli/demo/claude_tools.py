@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from relight.cli.demo.metering import Usage, estimate_usd
-from relight.cli.demo.story import Step
+from relight.cli.demo.metering import TokenUse, estimate_usd
+from relight.cli.demo.story import StoryStep
 
 
-def ask(step: Step, cwd: str) -> tuple[str, dict[str, Any]]:
+def ask(step: StoryStep, cwd: str) -> tuple[str, dict[str, Any]]:
     """The tool's name and its arguments."""
     path = _place(step.target, cwd)
     match step.tool:
@@ -33,7 +33,7 @@ def ask(step: Step, cwd: str) -> tuple[str, dict[str, Any]]:
             return "Agent", {"description": step.target, "prompt": step.text, **agent}
 
 
-def answer(step: Step, cwd: str) -> tuple[str | list[dict[str, Any]], Any, bool]:
+def answer(step: StoryStep, cwd: str) -> tuple[str | list[dict[str, Any]], Any, bool]:
     """What the model is told, what the client keeps beside it, and whether it is an error."""
     path = _place(step.target, cwd)
     kept: dict[str, Any]
@@ -72,11 +72,11 @@ def answer(step: Step, cwd: str) -> tuple[str | list[dict[str, Any]], Any, bool]
             return [{"type": "text", "text": step.out}], None, False
 
 
-def _launch(step: Step) -> dict[str, Any]:
+def _launch(step: StoryStep) -> dict[str, Any]:
     return {"success": True, "commandName": step.target}
 
 
-def _plan(step: Step) -> list[dict[str, str]]:
+def _plan(step: StoryStep) -> list[dict[str, str]]:
     states = ["in_progress"] + ["pending"] * len(step.items)
     return [
         {"content": item, "status": state, "activeForm": item}
@@ -88,7 +88,7 @@ def _place(path: str, cwd: str) -> str:
     return path if path.startswith("/") else f"{cwd}/{path}"
 
 
-def write_usage(usage: Usage) -> dict[str, Any]:
+def write_usage(usage: TokenUse) -> dict[str, Any]:
     """The tokens of a response, as on each of its lines."""
     return {
         "input_tokens": usage.fresh,
@@ -104,7 +104,7 @@ def write_usage(usage: Usage) -> dict[str, Any]:
     }
 
 
-def write_total(model: str, usage: Usage) -> dict[str, Any]:
+def write_total(model: str, usage: TokenUse) -> dict[str, Any]:
     """The tokens of a whole session with one model, as in its `cost-state`."""
     return {
         "inputTokens": usage.fresh,

@@ -8,8 +8,8 @@ from typing import Any
 
 from relight.cli.demo.claude_tools import answer, ask, write_usage
 from relight.cli.demo.dice import Clock, Dice
-from relight.cli.demo.metering import Meter, MeteredCall, Usage
-from relight.cli.demo.story import HOME, Skill, Step, Task, read_skills
+from relight.cli.demo.metering import Meter, MeteredCall, TokenUse
+from relight.cli.demo.story import HOME, DemoSkill, StoryStep, StoryTask, read_skills
 
 OPUS, SONNET, HAIKU = "claude-opus-4-6", "claude-sonnet-4-5-20250929", "claude-haiku-4-5-20251001"
 # before the new version, sub-agents' lines kept the output tokens of the start of the stream
@@ -18,7 +18,7 @@ OLD_VERSION, NEW_VERSION = "2.1.280", "2.1.325"
 Record = dict[str, Any]
 
 
-class Transcript:
+class ClaudeTranscript:
     """One file of a session: its main file, or that of one of its sub-agents."""
 
     def __init__(
@@ -35,8 +35,8 @@ class Transcript:
         self.parent: str | None = None
         self.prompt_id = ""
         self.records: list[Record] = []
-        self.agents: list[tuple[Transcript, Record]] = []
-        self.totals: dict[str, Usage] = {}
+        self.agents: list[tuple[ClaudeTranscript, Record]] = []
+        self.totals: dict[str, TokenUse] = {}
         self.calls: list[MeteredCall] = []
         # True: only the last line of a response has its output tokens
         self.is_partial = False
@@ -52,7 +52,7 @@ class Transcript:
             cache_seconds=3_600 if self.keeps_hour else 300,
         )
 
-    def play(self, task: Task) -> None:
+    def play(self, task: StoryTask) -> None:
         """Write a prompt and everything up to the answer."""
         self.skill = None
         if task.command and self.records:
@@ -82,7 +82,7 @@ class Transcript:
         self.records.append({**place, **line, **here})
         self.parent = uuid
 
-    def take(self, step: Step) -> None:
+    def take(self, step: StoryStep) -> None:
         """Write a tool call and its result."""
         call_id = self.dice.text_id("toolu_01")
         name, arguments = ask(step, self.cwd)
@@ -105,7 +105,7 @@ class Transcript:
         if step.tool == "skill":
             self._load_skill(read_skills(step.target)[-1], sourceToolUseID=call_id)
 
-    def _load_skill(self, skill: Skill, **more: object) -> None:
+    def _load_skill(self, skill: DemoSkill, **more: object) -> None:
         self.skill = skill.name
         text = f"Base directory for this skill: {HOME}/.claude/skills/{skill.name}\n\n{skill.body}"
         self.add_user([{"type": "text", "text": text}], isMeta=True, **more)
@@ -124,7 +124,7 @@ class Transcript:
         if self.keeps_hour:
             usage = replace(usage, write_1h=usage.write)
         self.heard = 0
-        self.totals[self.model] = self.totals.get(self.model, Usage()) + usage
+        self.totals[self.model] = self.totals.get(self.model, TokenUse()) + usage
         self.calls.append(MeteredCall(self.clock.text, self.model, usage))
         is_cut = self.agent is not None and self.version == OLD_VERSION
         shown = replace(usage, output=self.dice.randint(1, 8), thinking=0) if is_cut else usage
@@ -155,7 +155,7 @@ class Transcript:
             self.add_line({**line, **more, "type": "assistant"})
             self.clock.wait(self.dice.uniform(0.05, 0.4))
 
-    def _delegate(self, step: Step, call_id: str) -> Record:
+    def _delegate(self, step: StoryStep, call_id: str) -> Record:
         """Let a sub-agent do a step, in another file; return the details of the result."""
         child = type(self)(
             self.dice,
@@ -168,7 +168,7 @@ class Transcript:
         child.agent = f"a{self.dice.hex_id(16)}"
         child.meter.growth = 2_400
         child.totals, child.calls, child.is_partial = self.totals, self.calls, self.is_partial
-        before, started = self.totals.get(HAIKU, Usage()), self.clock.milliseconds
+        before, started = self.totals.get(HAIKU, TokenUse()), self.clock.milliseconds
         child.prompt_id = self.prompt_id
         child.add_user(step.text)
         for inner in step.inner:
@@ -205,7 +205,7 @@ class Transcript:
             "model": "<synthetic>",
             "stop_reason": "stop_sequence",
             "stop_sequence": "",
-            "usage": write_usage(Usage()),
+            "usage": write_usage(TokenUse()),
             "content": [{"type": "text", "text": text}],
         }
         line = {"message": message, "isApiErrorMessage": True, "apiErrorStatus": status}
@@ -215,7 +215,7 @@ class Transcript:
 
     def compact(self) -> None:
         """Write `/compact`: a call that only the session's total includes."""
-        hidden = Usage(fresh=210, read=self.meter.cached, output=1_640)
+        hidden = TokenUse(fresh=210, read=self.meter.cached, output=1_640)
         self.totals[self.model] += hidden
         before = self.meter.context
         self.clock.wait(27)
@@ -229,7 +229,7 @@ class Transcript:
         self.add_user("<command-name>/compact</command-name>\n<command-args></command-args>")
         self.add_user("<local-command-stdout>Compacted</local-command-stdout>")
 
-    def fork(self) -> "Transcript":
+    def fork(self) -> "ClaudeTranscript":
         """Return another session that begins with copies of all lines of this one."""
         twin = copy(self)
         twin.session = self.dice.uuid()

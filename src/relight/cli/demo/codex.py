@@ -8,8 +8,8 @@ from typing import Any
 
 from relight.cli.demo.codex_tools import Request, ask
 from relight.cli.demo.dice import Clock, Dice
-from relight.cli.demo.metering import Meter, MeteredCall, Usage
-from relight.cli.demo.story import Step, Stories, Task, find_arm
+from relight.cli.demo.metering import Meter, MeteredCall, TokenUse
+from relight.cli.demo.story import Stories, StoryStep, StoryTask, find_arm
 
 LARGE, SMALL = "gpt-5.2-codex", "gpt-5.1-codex-mini"
 VERSION, OLD_VERSION, OLDEST_VERSION = "0.166.0", "0.117.0", "0.53.0"
@@ -42,9 +42,9 @@ class Rollout:
         self.lines: list[bytes] = []
         self.ordinal = 0
         self.calls: list[MeteredCall] = []
-        self.last = Usage()
-        self.total = Usage()
-        self.turn_total = Usage()
+        self.last = TokenUse()
+        self.total = TokenUse()
+        self.turn_total = TokenUse()
         self.heard = 0
         self.meter = Meter(
             dice,
@@ -68,10 +68,10 @@ class Rollout:
         }
         self._add("session_meta", {**own, **(meta or {})})
 
-    def play(self, task: Task) -> None:
+    def play(self, task: StoryTask) -> None:
         """Write a prompt and everything up to the answer, or until it is interrupted."""
         self.turn = self.dice.uuid7(self.clock.now)
-        self.turn_total = Usage()
+        self.turn_total = TokenUse()
         started_ms = self.clock.milliseconds
         self._event(
             "task_started", started_at=started_ms // 1000, model_context_window=CONTEXT_WINDOW
@@ -101,7 +101,7 @@ class Rollout:
             time_to_first_token_ms=self.dice.randint(900, 3_200),
         )
 
-    def take(self, step: Step) -> None:
+    def take(self, step: StoryStep) -> None:
         """Write a tool call and its result."""
         asked = ask(step)
         call_id = self.dice.text_id("call_", 24)
@@ -125,7 +125,7 @@ class Rollout:
         usage = self.meter.read_call(self.heard, said)
         self.heard = 0
         # this provider charges nothing for cache writes: all new tokens are fresh
-        usage = Usage(usage.fresh + usage.write, usage.read, 0, 0, usage.output, usage.thinking)
+        usage = TokenUse(usage.fresh + usage.write, usage.read, 0, 0, usage.output, usage.thinking)
         if usage.thinking > 300:
             item = {"type": "reasoning", "id": self.dice.text_id("rs_", 24), "summary": []}
             self._add("response_item", {**item, "content": None, "encrypted_content": "bm9uZQ=="})
@@ -142,7 +142,7 @@ class Rollout:
         self.calls.append(MeteredCall(self.clock.text, self.model, usage))
         self._record_usage(usage)
 
-    def _format_output(self, asked: Request, step: Step) -> str:
+    def _format_output(self, asked: Request, step: StoryStep) -> str:
         """Return a command's output as the model gets it."""
         return (
             f"Chunk ID: {self.dice.hex_id(6)}\nWall time: {step.seconds:.4f} seconds\n"
@@ -150,7 +150,7 @@ class Rollout:
             f"Original token count: {len(asked.out) // 4}\nOutput:\n{asked.out}\n"
         )
 
-    def _record_usage(self, usage: Usage) -> None:
+    def _record_usage(self, usage: TokenUse) -> None:
         record = {
             "thread_id": self.session,
             "turn_id": self.turn,
@@ -170,7 +170,7 @@ class Rollout:
         }
         self._event("token_count", info=info, rate_limits={"limit_id": "codex", "primary": None})
 
-    def _describe_command(self, asked: Request, step: Step, call_id: str) -> Record:
+    def _describe_command(self, asked: Request, step: StoryStep, call_id: str) -> Record:
         whole, part = divmod(round(step.seconds * 1e9), 10**9)
         return {
             "type": "CommandExecution",
@@ -212,7 +212,7 @@ class Rollout:
 class OldRollout(Rollout):
     """A rollout of Codex 0.117 or 0.53: no ordinals, usage only as running totals, twice each."""
 
-    def _record_usage(self, usage: Usage) -> None:
+    def _record_usage(self, usage: TokenUse) -> None:
         self._count()
 
     def _complete(self, item: Record, *, started_ms: int | None = None) -> None:
@@ -224,7 +224,7 @@ class OldRollout(Rollout):
         if self.version != OLDEST_VERSION or not kind.startswith("task_"):
             super()._event(kind, **payload)
 
-    def _format_output(self, asked: Request, step: Step) -> str:
+    def _format_output(self, asked: Request, step: StoryStep) -> str:
         if self.version != OLDEST_VERSION:
             return super()._format_output(asked, step)
         metadata = {"exit_code": asked.exit, "duration_seconds": round(step.seconds, 1)}
@@ -234,7 +234,7 @@ class OldRollout(Rollout):
         self._write({"timestamp": self.clock.text, "type": kind, "payload": payload})
 
 
-def _write_usage(usage: Usage) -> Record:
+def _write_usage(usage: TokenUse) -> Record:
     return {
         "input_tokens": usage.prompt,
         "cached_input_tokens": usage.read,
@@ -253,7 +253,7 @@ def write_sessions(home: Path, dice: Dice, stories: Stories, begun: Sequence[dat
         name = dice.uuid7(at)
         tasks = stories.deal(project, count, arm=find_arm(name))
         if number == len(begun) - 3:
-            tasks = [stories.tell("spiral", "docs")]
+            tasks = [stories.make_task("spiral", "docs")]
         clock = Clock(at)
         model = dice.choices((LARGE, SMALL), (7, 3))[0]
         rollout = Rollout(dice, clock, session=name, cwd=tasks[0].folder, model=model)

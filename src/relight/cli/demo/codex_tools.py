@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 
-from relight.cli.demo.story import HOME, Step, read_skills
+from relight.cli.demo.story import HOME, StoryStep, read_skills
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Request:
     exit: int = 0
 
 
-def ask(step: Step) -> Request:
+def ask(step: StoryStep) -> Request:
     """Codex reads and searches with the shell, and edits by patches."""
     match step.tool:
         case "run":
@@ -47,7 +47,7 @@ def _shell(command: str, out: str, *, exit_code: int = 0) -> Request:
     return Request("exec_command", json.dumps({"cmd": command}), out, command, exit_code)
 
 
-def _patch(step: Step) -> Request:
+def _patch(step: StoryStep) -> Request:
     if step.tool == "write":
         body = f"*** Add File: {step.target}\n" + "".join(
             f"+{line}\n" for line in step.text.split("\n")

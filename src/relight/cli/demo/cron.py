@@ -9,7 +9,7 @@ from typing import Any
 
 from relight.cli.demo.databases import insert_rows, open_database
 from relight.cli.demo.dice import Clock, Dice
-from relight.cli.demo.hermes import LOCAL, MINI, SELLERS, SONNET, Conversation
+from relight.cli.demo.hermes import LOCAL, MINI, SELLERS, SONNET, HermesChat
 from relight.cli.demo.story import draw_values, fill, fill_step, read_skills, read_table
 
 # what each job runs on, one model a run in turn
@@ -33,7 +33,7 @@ Row = dict[str, Any]
 class Night:
     """Everything that scheduled runs left behind."""
 
-    conversations: list[Conversation] = field(default_factory=list)
+    conversations: list[HermesChat] = field(default_factory=list)
     executions: list[Row] = field(default_factory=list)
     outputs: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     jobs: list[Row] = field(default_factory=list)
@@ -70,7 +70,7 @@ def _run(
     begun = clock.now
     clock.wait(dice.uniform(3, 6))
     session = f"cron_{job['id']}_{begun:%Y%m%d_%H%M%S}"
-    talk = Conversation(dice, clock, model=model, session=session)
+    talk = HermesChat(dice, clock, model=model, session=session)
     talk.row |= {"source": "cron", "title": f"{job['name']} · {begun:%b %d %H:%M}"}
     values = draw_values(dice)
     script_fails = "script_error" in job and age < 21

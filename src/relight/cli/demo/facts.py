@@ -7,7 +7,7 @@ from typing import Any
 
 from relight.cli.demo.chores import run_chores
 from relight.cli.demo.dice import Clock
-from relight.cli.demo.metering import Usage, estimate_usd
+from relight.cli.demo.metering import TokenUse, estimate_usd
 from relight.cli.demo.story import HOLD_OUT, read_table
 from relight.cli.demo.trial import run_trial
 from relight.errors import RelightError
@@ -171,7 +171,7 @@ def _describe_call(
     is_failed = "failure" in said
     heard = sum(len(str(one.get("content"))) for one in messages) // CHARACTERS_PER_TOKEN
     text = said["text"].strip()
-    usage = Usage(fresh=heard + 420, output=len(text) // CHARACTERS_PER_TOKEN + 60)
+    usage = TokenUse(fresh=heard + 420, output=len(text) // CHARACTERS_PER_TOKEN + 60)
     cost = estimate_usd(usage, model["model"])
     is_priced = bool(cost) and not is_failed
     return {

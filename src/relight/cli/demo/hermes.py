@@ -10,8 +10,8 @@ from typing import Any
 from relight.cli.demo.databases import insert_rows, open_database
 from relight.cli.demo.dice import Clock, Dice
 from relight.cli.demo.hermes_tools import use
-from relight.cli.demo.metering import Meter, Usage, estimate_usd
-from relight.cli.demo.story import Step, Stories, Task
+from relight.cli.demo.metering import Meter, TokenUse, estimate_usd
+from relight.cli.demo.story import Stories, StoryStep, StoryTask
 
 SONNET, MINI, LOCAL = "claude-sonnet-4-5", "gpt-5.1-codex-mini", "qwen3.6-27b"
 # who sells a model, where, and what Hermes knows of its price
@@ -25,7 +25,7 @@ LOCAL_SLOWNESS = 3
 Row = dict[str, Any]
 
 
-class Conversation:
+class HermesChat:
     """One session's rows, made as it goes on."""
 
     def __init__(
@@ -35,11 +35,11 @@ class Conversation:
         self.clock = clock
         self.model = model
         self.session = session or f"{clock.now:%Y%m%d_%H%M%S}_{dice.hex_id(6)}"
-        self.usage = Usage()
+        self.usage = TokenUse()
         self.calls = 0
         self.heard = 0
         self.messages: list[Row] = []
-        self.children: list[Conversation] = []
+        self.children: list[HermesChat] = []
         self.aside: list[Row] = []
         self.first_call_at = 0.0
         self.row: Row = {
@@ -53,7 +53,7 @@ class Conversation:
         start = dice.randint(8_000, 12_000)
         self.meter = Meter(dice, clock, start_tokens=start, growth=1_800, cache_seconds=300)
 
-    def play(self, task: Task) -> None:
+    def play(self, task: StoryTask) -> None:
         """A prompt and all that follows until the answer."""
         self.hear(task.prompt)
         self.take_all(task.steps, task.answer)
@@ -61,7 +61,7 @@ class Conversation:
     def hear(self, prompt: str) -> None:
         self._add("user", content=prompt)
 
-    def take_all(self, steps: Iterable[Step], answer: str) -> None:
+    def take_all(self, steps: Iterable[StoryStep], answer: str) -> None:
         for step in steps:
             self._take(step)
         self._call(len(answer))
@@ -69,7 +69,7 @@ class Conversation:
 
     def make_title(self, title: str) -> None:
         """A call beside the conversation, which only the usage table tells of."""
-        usage = Usage(fresh=self.dice.randint(380, 900), output=self.dice.randint(9, 24))
+        usage = TokenUse(fresh=self.dice.randint(380, 900), output=self.dice.randint(9, 24))
         self.row["title"] = title
         row = self._write_usage(MINI, usage, calls=1)
         self.aside.append({**row, "task": "title_generation"})
@@ -93,7 +93,7 @@ class Conversation:
         session |= {name: value for name, value in used.items() if name not in own}
         return session, [used, *self.aside], self.messages
 
-    def _write_usage(self, model: str, usage: Usage, *, calls: int) -> Row:
+    def _write_usage(self, model: str, usage: TokenUse, *, calls: int) -> Row:
         provider, address, _, _ = SELLERS[model]
         return {
             "session_id": self.session,
@@ -117,13 +117,13 @@ class Conversation:
             self.clock.wait((self.clock.seconds - before) * LOCAL_SLOWNESS)
         if self.model != SONNET:  # these count what they write to a cache as fresh
             fresh = usage.fresh + usage.write
-            usage = Usage(fresh, usage.read, 0, 0, usage.output, usage.thinking)
+            usage = TokenUse(fresh, usage.read, 0, 0, usage.output, usage.thinking)
         self.usage += usage
         self.calls += 1
         self.heard = 0
         self.first_call_at = self.first_call_at or self.clock.seconds
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: StoryStep) -> None:
         name, arguments, result = use(step)
         self._call(len(json.dumps(arguments)) + len(step.say))
         call_id = f"call_{self.dice.hex_id(10)}"
@@ -145,9 +145,9 @@ class Conversation:
             text = f"<untrusted_tool_result>\n{text}\n</untrusted_tool_result>"
         self._add("tool", content=text, tool_call_id=call_id, tool_name=name)
 
-    def _delegate(self, step: Step) -> Row:
+    def _delegate(self, step: StoryStep) -> Row:
         """A session of its own does the work, with this one as its parent."""
-        child = Conversation(self.dice, self.clock, model=MINI, cwd=self.row["cwd"])
+        child = HermesChat(self.dice, self.clock, model=MINI, cwd=self.row["cwd"])
         config = {"max_iterations": 50, "_delegate_from": self.session}
         child.row |= {"source": "subagent", "parent_session_id": self.session}
         child.row["model_config"] = json.dumps(config)
@@ -174,19 +174,19 @@ class Conversation:
         self.messages.append({**row, **more})
 
 
-def hold_chats(dice: Dice, stories: Stories, begun: Sequence[datetime]) -> Iterator[Conversation]:
+def hold_chats(dice: Dice, stories: Stories, begun: Sequence[datetime]) -> Iterator[HermesChat]:
     """A chat for each moment; one of the last has a sub-agent look things up."""
     titles: list[str] = []
     for number, at in enumerate(begun):
         (task,) = stories.deal(stories.choose_project())
         if number == len(begun) - 2:
-            task = stories.tell("explore-and-plan", "shop-api")
+            task = stories.make_task("explore-and-plan", "shop-api")
         elif number % 3 == 1:
-            task = stories.tell("bad-gateway", "infra")
-            note = Step("skill", "incident-notes", say="I'll note it down as we do.")
+            task = stories.make_task("bad-gateway", "infra")
+            note = StoryStep("skill", "incident-notes", say="I'll note it down as we do.")
             task = replace(task, steps=(*task.steps, note))
         model = dice.choices((SONNET, MINI, LOCAL), (6, 2, 2))[0]
-        chat = Conversation(dice, Clock(at), model=model, cwd=task.folder)
+        chat = HermesChat(dice, Clock(at), model=model, cwd=task.folder)
         chat.play(task)
         title = f"{task.name.capitalize().replace('-', ' ')} in {task.project}"
         titles.append(title)
@@ -196,7 +196,7 @@ def hold_chats(dice: Dice, stories: Stories, begun: Sequence[datetime]) -> Itera
         yield chat
 
 
-def write_database(path: Path, conversations: Iterable[Conversation]) -> None:
+def write_database(path: Path, conversations: Iterable[HermesChat]) -> None:
     """`state.db` with all sessions, sub-agents' included, in the order they began."""
     told = [one for parent in conversations for one in (parent, *parent.children)]
     with open_database(path, "hermes.sql") as database:

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from relight.cli.demo.story import HOME, Step, read_skills
+from relight.cli.demo.story import HOME, StoryStep, read_skills
 
 Row = dict[str, Any]
 
 
-def use(step: Step) -> tuple[str, Row, Row]:
+def use(step: StoryStep) -> tuple[str, Row, Row]:
     """The tool's name, its arguments, and its result."""
     match step.tool:
         case "run":

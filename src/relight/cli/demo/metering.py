@@ -20,7 +20,7 @@ RATES = {
 
 
 @dataclass(frozen=True)
-class Usage:
+class TokenUse:
     """Tokens of one call, or of several; `thinking` is a part of `output`."""
 
     fresh: int = 0
@@ -30,8 +30,8 @@ class Usage:
     output: int = 0
     thinking: int = 0
 
-    def __add__(self, other: "Usage") -> "Usage":
-        return Usage(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+    def __add__(self, other: "TokenUse") -> "TokenUse":
+        return TokenUse(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def prompt(self) -> int:
@@ -44,10 +44,10 @@ class MeteredCall:
 
     at: str
     model: str
-    usage: Usage
+    usage: TokenUse
 
 
-def estimate_usd(usage: Usage, model: str) -> float:
+def estimate_usd(usage: TokenUse, model: str) -> float:
     """Return the cost that a client shows; 0.0 for a model without a price."""
     rates = next((rates for name, rates in RATES.items() if model.startswith(name)), (0.0,) * 5)
     short = usage.write - usage.write_1h
@@ -71,7 +71,7 @@ class Meter:
         self.cached = self.shared
         self.last_at = clock.seconds
 
-    def read_call(self, heard: int, said: int) -> Usage:
+    def read_call(self, heard: int, said: int) -> TokenUse:
         """Return the tokens of a call with `heard` new characters of input and `said` of output."""
         hidden = self.dice.randint(self.growth // 4, self.growth)  # reminders, tool lists, thinking
         if self.context > CONTEXT_LIMIT:
@@ -81,7 +81,7 @@ class Meter:
             self.cached = self.shared
         fresh = self.dice.randint(3, 12)
         thinking = round(self.dice.lognormvariate(6.0, 0.9))
-        usage = Usage(
+        usage = TokenUse(
             fresh=fresh,
             read=self.cached,
             write=self.context - self.cached - fresh,

@@ -22,7 +22,7 @@ PLANTED_SECRET = "_".join(["ghp", "RelightDemo0" * 3])
 
 
 @dataclass(frozen=True)
-class Step:
+class StoryStep:
     """One use of a tool and what came back; `exit` other than 0 means that it failed."""
 
     tool: str
@@ -36,17 +36,17 @@ class Step:
     old: str = ""
     new: str = ""
     items: tuple[str, ...] = ()
-    inner: tuple["Step", ...] = ()
+    inner: tuple["StoryStep", ...] = ()
 
 
 @dataclass(frozen=True)
-class Task:
+class StoryTask:
     """A prompt, the steps it led to, and the answer; no answer: it was cut short."""
 
     name: str
     project: str
     prompt: str
-    steps: tuple[Step, ...]
+    steps: tuple[StoryStep, ...]
     answer: str
     command: str = ""
 
@@ -64,7 +64,7 @@ def fill(text: str, values: Mapping[str, object]) -> str:
     return Template(text).safe_substitute(values).strip("\n")
 
 
-def fill_step(raw: Mapping[str, Any], values: Mapping[str, object]) -> Step:
+def fill_step(raw: Mapping[str, Any], values: Mapping[str, object]) -> StoryStep:
     """A step of a table with its values put in; commands do not take the same time twice."""
     tool = next(tool for tool in TOOLS if tool in raw)
     target = raw[tool]
@@ -72,7 +72,7 @@ def fill_step(raw: Mapping[str, Any], values: Mapping[str, object]) -> Step:
         name: fill(raw.get(name, ""), values)
         for name in ("say", "out", "path", "text", "old", "new")
     }
-    return Step(
+    return StoryStep(
         tool=tool,
         target="" if isinstance(target, list) else fill(target, values),
         items=tuple(target) if isinstance(target, list) else (),
@@ -146,10 +146,10 @@ class Stories:
 
     def deal(
         self, project: str, count: int = 1, *, may_delegate: bool = False, arm: str = "warm"
-    ) -> list[Task]:
+    ) -> list[StoryTask]:
         """The next tasks of a project, for one session: none alike, so perhaps fewer than asked."""
         pack = self.packs.setdefault(project, [])
-        tasks: dict[str, Task] = {}
+        tasks: dict[str, StoryTask] = {}
         for fresh in (False, True):
             if fresh and not tasks:
                 pack += self._shuffle(self._find_project(project))
@@ -158,13 +158,13 @@ class Stories:
                 allowed = may_delegate or not _delegates(self.tasks[name])
                 if len(tasks) < count and name not in tasks and allowed:
                     pack.remove(card)
-                    tasks[name] = self.tell(name, project, module=module, arm=arm)
+                    tasks[name] = self.make_task(name, project, module=module, arm=arm)
         *done, last = tasks.values()
         return [*done, self._end_badly(last, arm)]
 
-    def tell(
+    def make_task(
         self, name: str, project: str, *, module: str | None = None, arm: str = "warm"
-    ) -> Task:
+    ) -> StoryTask:
         """That very task, in that project."""
         found, raw, dice = self._find_project(project), self.tasks[name], self.dice
         module = module or dice.choice(found["modules"])
@@ -174,16 +174,16 @@ class Stories:
             "module": module,
             "Module": module.capitalize(),
         }
-        return Task(
+        return StoryTask(
             name=name,
             project=project,
             prompt=fill(dice.choice(raw["prompts"]), values),
-            steps=tuple(self._tell_steps(raw, values, arm)),
+            steps=tuple(self._make_steps(raw, values, arm)),
             answer=fill(raw["answer"], values),
             command=raw.get("command", ""),
         )
 
-    def _end_badly(self, task: Task, arm: str) -> Task:
+    def _end_badly(self, task: StoryTask, arm: str) -> StoryTask:
         """With some bad luck the tests still fail at the end, and the agent says so."""
         language = self._find_project(task.project)["language"]
         ends = [row for row in self.setbacks if row["language"] == language]
@@ -193,22 +193,22 @@ class Stories:
         steps = [fill_step(step, values) for step in end["step"]]
         return replace(task, steps=(*task.steps, *steps), answer=fill(end["answer"], values))
 
-    def _tell_steps(
+    def _make_steps(
         self, raw: dict[str, Any], values: Mapping[str, object], arm: str
-    ) -> Iterator[Step]:
+    ) -> Iterator[StoryStep]:
         for number, step in enumerate(raw["step"]):
             if number and not raw.get("special"):
                 yield from self._stray(raw["language"], values, arm)
             for _ in range(step.get("repeat", 1)):
                 told = fill_step(step, values)
                 inner = (
-                    self._tell_steps(self.tasks[step["steps"]], values, arm)
+                    self._make_steps(self.tasks[step["steps"]], values, arm)
                     if "steps" in step
                     else ()
                 )
                 yield replace(told, inner=tuple(inner))
 
-    def _stray(self, language: str, values: Mapping[str, object], arm: str) -> Iterator[Step]:
+    def _stray(self, language: str, values: Mapping[str, object], arm: str) -> Iterator[StoryStep]:
         """What is done in between: a look around, a small mishap, mostly nothing."""
         chances = ((HABIT_CHANCE, self.habits), (MISHAP_CHANCES[arm], self.mishaps))
         for chance, rows in chances:
@@ -235,7 +235,7 @@ def _delegates(raw: Mapping[str, Any]) -> bool:
 
 
 @dataclass(frozen=True)
-class Skill:
+class DemoSkill:
     """A skill's document, of one version."""
 
     name: str
@@ -249,6 +249,6 @@ class Skill:
         return f"---\n{head}\n---\n{self.body.strip()}\n"
 
 
-def read_skills(name: str) -> list[Skill]:
+def read_skills(name: str) -> list[DemoSkill]:
     """All versions of a skill, the oldest first."""
-    return [Skill(**row) for row in read_table("jobs.toml")["skill"] if row["name"] == name]
+    return [DemoSkill(**row) for row in read_table("jobs.toml")["skill"] if row["name"] == name]

@@ -16,7 +16,7 @@ from shutil import which
 
 from relight import __version__
 from relight.errors import RelightError
-from relight.warm.agents.settings import Step
+from relight.warm.agents.settings import PackageStep
 
 ASK_SECONDS = 60
 INSTALL_SECONDS = 900
@@ -28,19 +28,19 @@ LIST = (
 _PROGRAM = re.compile(r"(/[^\s\"']*/bin/(?:python[\d.]*|hermes))(?=[\s\"']|$)")
 
 
-def plan_addition(environment: Mapping[str, str] | None = None) -> Step:
+def plan_addition(environment: Mapping[str, str] | None = None) -> PackageStep:
     """What has to be run so that Hermes can load the plugin; nothing is run yet."""
     environment = os.environ if environment is None else environment
     requirement = find_requirement()
     python = find_python(environment)
     if python is None:
-        return Step(why_not=f"hermes is not on the PATH; its own Python needs {requirement}")
+        return PackageStep(why_not=f"hermes is not on the PATH; its own Python needs {requirement}")
     there = read_packages(python)
     if there.get("relight") == __version__:
-        return Step(python)
+        return PackageStep(python)
     installer = find_installer(python, environment)
     if installer is None:
-        return Step(
+        return PackageStep(
             python,
             why_not=f"{python} has no pip, and there is no uv: install {requirement} there",
         )
@@ -48,27 +48,29 @@ def plan_addition(environment: Mapping[str, str] | None = None) -> Step:
     command = [*installer, "install", *_name_python(installer, python), requirement]
     if _is_uv(installer):  # it would take a folder's earlier build for today's
         command += ["--refresh-package", "relight"]
-    return Step(python, command, constraints=pins, before=sorted(there))
+    return PackageStep(python, command, constraints=pins, before=sorted(there))
 
 
-def plan_removal(added: Sequence[str], environment: Mapping[str, str] | None = None) -> Step:
+def plan_removal(added: Sequence[str], environment: Mapping[str, str] | None = None) -> PackageStep:
     """What has to be run to take out what was added, and no more."""
     environment = os.environ if environment is None else environment
     python = find_python(environment)
     if python is None:
-        return Step()
+        return PackageStep()
     there = read_packages(python)
     gone = [name for name in added if name in there]
     if not gone:
-        return Step(python)
+        return PackageStep(python)
     installer = find_installer(python, environment)
     if installer is None:
-        return Step(python, why_not=f"{python} has no pip: take out {' '.join(gone)} there")
+        return PackageStep(python, why_not=f"{python} has no pip: take out {' '.join(gone)} there")
     sure = [] if _is_uv(installer) else ["--yes"]
-    return Step(python, [*installer, "uninstall", *_name_python(installer, python), *sure, *gone])
+    return PackageStep(
+        python, [*installer, "uninstall", *_name_python(installer, python), *sure, *gone]
+    )
 
 
-def run_step(step: Step) -> list[str]:
+def run_step(step: PackageStep) -> list[str]:
     """Run what was planned; gives the packages that are there now and were not before."""
     if not step.command or step.python is None:
         return []

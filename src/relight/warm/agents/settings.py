@@ -32,7 +32,7 @@ class Change(Struct, frozen=True):
         return self.before != self.after
 
 
-class Step(Struct, frozen=True):
+class PackageStep(Struct, frozen=True):
     """A command that adds Relight to an agent's Python or takes it out, or why there is none."""
 
     python: Path | None = None

@@ -1,0 +1,132 @@
+"""Candidates for templates: the sessions that clear the bar, and those to check again."""
+
+from collections.abc import Collection, Sequence
+
+from msgspec import Struct
+
+from relight.store import Store
+from relight.store.dialect import flag
+from relight.store.sql import Connection, insert, read
+
+
+class SourceSession(Struct, frozen=True):
+    """What the database holds about a session that a template is made from."""
+
+    name: str
+    project: str | None
+    title: str | None
+    outcome: str | None
+    outcome_evidence: str | None
+
+
+class GoodSession(Struct, frozen=True):
+    """A session that clears the bar for a template."""
+
+    id: int
+    name: str
+
+
+class SessionBar(Struct, frozen=True):
+    """What a session must show before a template is made from it without a person's request."""
+
+    least_calls: int
+    least_messages: int
+    failure_rate: float
+
+
+class _DueRow(Struct, frozen=True):
+    session_id: int
+
+
+class _JudgedSession(Struct, frozen=True):
+    id: int
+    is_over: int
+
+
+def count_proposed(store: Store, *, since: int) -> int:
+    """Return the number of candidates proposed since a time in milliseconds."""
+    ((count,),) = store.query("select count(*) from template where proposed_at >= ?", (since,))
+    return int(count)
+
+
+def count_successes(store: Store) -> int:
+    """Return the number of sessions known to have succeeded."""
+    ((count,),) = store.query("select count(*) from session where outcome = 'success'")
+    return int(count)
+
+
+def read_source_session(store: Store, session_id: int) -> SourceSession:
+    """Return what the database holds about a session that a template is made from."""
+    return store.read(
+        SourceSession,
+        "select source || ':' || key as name, project, title, outcome, outcome_evidence"
+        " from session where id = ?",
+        (session_id,),
+    )[0]
+
+
+# Known successes whose calls hardly ever failed, and that no template was made from.
+_CLEARS_BAR = """
+    outcome = 'success' and root_id = session.id and is_frozen = 0
+        and (select sum(tool_calls) >= ? and sum(tool_failures) <= ? * sum(tool_calls)
+            from session_day where session_id = session.id)
+        and (select sum(messages) from session_words where session_id = session.id) >= ?
+        and not exists (
+            select 1 from template_version where source_session = source || ':' || key)
+"""
+_NEWEST_FIRST = "order by started_at desc nulls last, session.id"
+
+
+def find_good_sessions(store: Store, bar: SessionBar, *, limit: int) -> list[GoodSession]:
+    """Return sessions that clear the bar and made no template yet, the newest first."""
+    return store.read(
+        GoodSession,
+        f"select session.id as id, source || ':' || key as name from session"
+        f" where {_CLEARS_BAR} {_NEWEST_FIRST} limit ?",
+        (bar.least_calls, bar.failure_rate, bar.least_messages, limit),
+    )
+
+
+def take_due(
+    store: Store,
+    touched: Collection[int],
+    bar: SessionBar,
+    *,
+    over_before: int,
+    tape_bytes: int,
+    complete: Sequence[str],
+) -> list[int]:
+    """Return the touched and postponed sessions that clear the bar and are over.
+
+    Sessions that clear the bar but may go on are postponed to a later call. The sources `complete`
+    record only sessions that are over, and a session with a recorded outcome has ended.
+    """
+    names = ", ".join("?" * len(complete))
+    is_over = f"coalesce(ended_at, 0) <= ? or source in ({names}) or told_outcome is not null"
+    with store.transaction() as database:
+        _insert_due(database, touched)
+        rows = read(
+            database,
+            _JudgedSession,
+            f"select session.id as id, {flag(is_over)} as is_over"
+            f" from session where {_CLEARS_BAR}"
+            " and session.id in (select session_id from candidate_due)"
+            " and (select sum(length(records)) from tape_part where session_id = session.id) <= ?"
+            f" {_NEWEST_FIRST}",
+            (
+                over_before,
+                *complete,
+                bar.least_calls,
+                bar.failure_rate,
+                bar.least_messages,
+                tape_bytes,
+            ),
+        )
+        database.execute("delete from candidate_due")
+        _insert_due(database, [one.id for one in rows if not one.is_over])
+    return [one.id for one in rows if one.is_over]
+
+
+def _insert_due(database: Connection, sessions: Collection[int]) -> None:
+    rows = [_DueRow(one) for one in sessions]
+    insert(database, "candidate_due", rows, on_conflict="on conflict (session_id) do nothing")
