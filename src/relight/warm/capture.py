@@ -155,7 +155,7 @@ def take_material(
     messages: Iterable[Mapping[str, Any]],
     calls: Iterable[Mapping[str, Any]] | None,
 ) -> Material:
-    """Return the material of a session given by a program, which need not be in the store."""
+    """Return the material of a session that a program passes, which need not be in the store."""
     own = list(skip_injected(check_messages(_check_list("messages", messages))))
     facts = [] if calls is None else _check_list("calls", calls)
     if not all(isinstance(call, Mapping) for call in facts):

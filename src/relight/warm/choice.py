@@ -1,4 +1,4 @@
-"""Which template a new task should begin with, and why; often the right choice is none."""
+"""Which template a new task should begin with, and why; often the right choice is no template."""
 
 import random
 from collections.abc import Sequence
@@ -138,7 +138,7 @@ def rank_templates(
 def choose(
     store: Store, task: str, wanted: Wanted, *, rng: random.Random | None = None
 ) -> Choice | None:
-    """Return the best template that is similar enough and not harmful; None if there is none."""
+    """Return the best template that is similar enough and not harmful, if any."""
     for choice in rank(store, task, wanted, rng=rng):
         if choice.is_above_floor and not results.retire_if_harmful(store, choice.template):
             return choice

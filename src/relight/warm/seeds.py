@@ -1,9 +1,9 @@
 """Seeds: the most instructive part of a session, as messages a new session can begin with.
 
 A seed is valid under the rules of OpenAI and Anthropic by construction, alone and wrapped: it is
-made of whole units, begins with the user's task, and the user speaks again only after the
-assistant has. It holds no system prompt. The lines that name it an example are not part of it:
-`examples.py` adds them, so that a seed can be stored and rendered in any form.
+made of whole units, begins with the user's task, and has a second user message only after one of
+the assistant's. It has no system prompt. The lines that mark it as an example are not part of it:
+`injection.py` adds them, so that a seed can be stored and rendered in any form.
 """
 
 import heapq
@@ -25,19 +25,19 @@ from relight.warm.units import CallUnit, Message, name_calls, read_units, show_u
 
 _TASK_CHARACTERS = 600
 _SPOKEN_CHARACTERS = 300
-_REPORTED_CHARACTERS = 200  # of what the assistant said before the user spoke again
-# Characters of a result and of the words before a call: first for all, then longer as room allows.
+_REPORTED_CHARACTERS = 200  # of an assistant message before another user message
+# Characters of a result and of the text before a call: short for all, then longer as room allows.
 _LENGTHS = ((100, 60), (200, 100), (400, 150), (800, 200), (1600, 300), (4000, 600))
 _LESSON_WORTH = 1.0
-_WORDS_PERCENT = 30  # of the tokens at most, where there are actions to show
-# The user's next words are an answer where the assistant ends like this, else a request of its own.
+_WORDS_PERCENT = 30  # of the tokens, if there are actions to show
+# After such an ending the next user message is an answer; otherwise it is a new request.
 _QUESTION = re.compile(r"\?|\bplease\b", re.IGNORECASE)
 _ENDING_CHARACTERS = 200
 _NO_TASK = "(The task was not recorded.)"
 
 
 class _Piece(Struct, frozen=True):
-    """Messages that are taken together or not at all, and their tokens."""
+    """Messages that are taken together or not at all, and their token cost."""
 
     at: int
     messages: tuple[Message, ...]
@@ -46,7 +46,7 @@ class _Piece(Struct, frozen=True):
 
 
 class _Choice:
-    """The pieces taken so far, and what is left of the budget."""
+    """The pieces taken so far, and the remaining budget."""
 
     def __init__(self, opening: _Piece, max_messages: int, max_tokens: int) -> None:
         self.opening = opening
@@ -55,7 +55,7 @@ class _Choice:
         self.room, self.tokens = max_messages - 1, max_tokens - opening.cost
 
     def take(self, *pieces: _Piece) -> bool:
-        """Take these pieces, in place of those at the same place, if all of them fit."""
+        """Take these pieces if all of them fit; they replace those at the same place."""
         olds = [self.pieces[one.at] for one in pieces if one.at in self.pieces]
         tokens = sum(one.cost for one in pieces) - sum(one.cost for one in olds)
         room = sum(len(one.messages) for one in pieces) - sum(len(one.messages) for one in olds)
@@ -67,10 +67,10 @@ class _Choice:
         return True
 
     def finish(self) -> list[Message]:
-        """The messages, in order, with ids of their own; none if there is nothing to teach.
+        """Return the messages in order, with new call ids; empty if nothing was taken.
 
-        Tokens of the whole may differ a little from the sum of its pieces: the last piece taken
-        is the first to go.
+        The tokens of the whole may exceed the sum of its pieces: then the last piece taken is
+        dropped.
         """
         while self.pieces:
             pieces = [self.opening, *(self.pieces[at] for at in sorted(self.pieces))]
@@ -88,11 +88,11 @@ def extract_seed(
     max_tokens: int = 2000,
     calls: Iterable[Mapping[str, Any]] | None = None,
 ) -> list[Message]:
-    """The part of a session that teaches most within a budget, as new OpenAI chat messages.
+    """Return the most instructive part of a session within a budget, as OpenAI chat messages.
 
-    Taken are, in this order: the task; actions that worked, each as different as can be from
-    those taken, and a failure only with what put it right; what else was said; then more of the
-    results. They stand in the order of the source. The same messages always give the same seed.
+    The seed takes, in this order: the task; successful actions, each as different as possible
+    from those taken, and a failure only with its correction; other messages; longer results. It
+    has the order of the session. The same messages always give the same seed.
     """
     if max_messages < 0 or max_tokens < 0:
         raise RelightError("max_messages and max_tokens must be 0 or more")
@@ -106,7 +106,7 @@ def extract_seed(
     exchanges = list(_read_exchanges(entries, task_at))
     requests = _find_requests(entries, exchanges)
     _choose_units(choice, read_units(entries, facts=calls), requests)
-    if choice.pieces:  # a request of which nothing is shown leads nowhere
+    if choice.pieces:  # a request without any of its actions teaches nothing
         exchanges = [one for one in exchanges if requests.get(one.at) is not one]
     _choose_words(choice, exchanges)
     _choose_ending(choice, entries, requests)
@@ -118,9 +118,9 @@ def extract_seed(
 
 
 def _read_exchanges(entries: Sequence[Entry], task_at: int) -> Iterator[_Piece]:
-    """What the user said after the task, each with the assistant's words before: roles alternate.
+    """Yield the user messages after the task, each with the assistant message before it.
 
-    Their place is that of the assistant's words.
+    The place of such an exchange is that of the assistant message.
     """
     for at, (before, entry) in enumerate(pairwise(entries)):
         if _is_spoken(before) and entry.role == "user" and entry.text.strip() and at + 1 != task_at:
@@ -129,9 +129,9 @@ def _read_exchanges(entries: Sequence[Entry], task_at: int) -> Iterator[_Piece]:
 
 
 def _find_requests(entries: Sequence[Entry], exchanges: Iterable[_Piece]) -> dict[int, _Piece]:
-    """By place in the conversation, the exchange that began it, where that was not the task.
+    """Return the request that each place in the conversation belongs to, unless it is the task.
 
-    Shown without it, what was done for a later request would pass for what the task needs.
+    Without it, the actions for a later request would look like part of the task.
     """
     requests = {
         one.at: one
@@ -150,11 +150,11 @@ def _find_requests(entries: Sequence[Entry], exchanges: Iterable[_Piece]) -> dic
 def _choose_units(
     choice: _Choice, units: Mapping[int, CallUnit], requests: Mapping[int, _Piece]
 ) -> None:
-    """Take units by what they add to those taken, for each token they cost.
+    """Take units by the worth they add per token.
 
-    Showing a thing again is worth half each time, and the same action again nothing. Worth only
-    falls as more is taken, so a unit that leads after being weighed anew is the best; only once a
-    request is shown the units that it asked for become cheaper, and all are weighed anew.
+    Each repetition of a feature is worth half, and a repeated action nothing. Worth only falls as
+    more is taken, so a unit that still leads when weighed again is the best. Once a request is
+    shown, its other units become cheaper, and all are weighed again.
     """
     shown: Counter[str] = Counter()
     pieces = {at: _show(unit, 0) for at, unit in units.items()}
@@ -181,7 +181,7 @@ def _choose_units(
     def weigh_all() -> list[tuple[float, int]]:
         return sorted((-weigh(unit), at) for at, unit in units.items())
 
-    heap = weigh_all()  # what is sorted is a heap
+    heap = weigh_all()  # a sorted list is a heap
     while heap:
         unit = units[heapq.heappop(heap)[1]]
         density = weigh(unit)
@@ -198,7 +198,7 @@ def _choose_units(
 
 
 def _choose_words(choice: _Choice, exchanges: Sequence[_Piece]) -> None:
-    """Take what was said around the actions: what leads to one that was taken, then the short."""
+    """Take exchanges: those before a taken action first, then the shortest."""
     share = choice.max_tokens * _WORDS_PERCENT // 100 if choice.pieces else choice.max_tokens
     left = [one for one in exchanges if one.at not in choice.pieces]
     for piece in sorted(left, key=lambda one: (one.at + 2 not in choice.pieces, one.cost, one.at)):
@@ -209,7 +209,7 @@ def _choose_words(choice: _Choice, exchanges: Sequence[_Piece]) -> None:
 def _choose_ending(
     choice: _Choice, entries: Sequence[Entry], requests: Mapping[int, _Piece]
 ) -> None:
-    """Take the assistant's last word on what is shown."""
+    """Take the assistant's last message about what is shown."""
     for at in range(len(entries) - 1, max(choice.pieces, default=-1), -1):
         request = requests.get(at - 1)
         is_shown = request is None or request.at in choice.pieces
@@ -219,7 +219,7 @@ def _choose_ending(
 
 
 def _is_spoken(entry: Entry) -> bool:
-    """Whether the assistant said something, and did nothing in the same breath."""
+    """True for an assistant message with text and without calls."""
     return entry.role == "assistant" and not entry.calls and bool(entry.text.strip())
 
 

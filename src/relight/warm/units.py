@@ -1,7 +1,7 @@
-"""Units of a session: one message of the assistant with all its calls and all their results.
+"""Units of a session: one assistant message with all its calls and their results.
 
-The APIs refuse a call without its result and a result without its call, so what goes to another
-conversation goes as a whole, and a call is left out together with its result.
+The APIs reject a call without its result and a result without its call, so a unit is copied as a
+whole, and a call is left out together with its result.
 """
 
 import json
@@ -31,18 +31,18 @@ _ALIKE = 0.6
 _NO_OUTPUT = "(no output)"
 _FAILED = "[This call failed; the next one is how it was put right.]\n"
 _PATH = re.compile(r"[\w@~.-]*/[\w@./-]+|\b[\w-]+\.[A-Za-z]{1,5}\b")
-# Programs that are told what to do by their first word.
+# Programs whose first argument is the action.
 _MASTERS = frozenset(("git", "npm", "pip", "cargo", "docker", "kubectl", "go", "uv", "apt-get"))
-# What an action is worth by its meaning: those that change something are what a task is about.
+# The worth of an action by its meaning: those that change something matter most.
 _WORTH = {"write": 3.0, "update": 3.0, "comm": 3.0, "vcs": 2.0, "ops": 2.0, "run": 2.0, "plan": 0.2}
 _TOOL_WORTH, _VERB_WORTH, _PATH_WORTH = 1.0, 0.7, 0.3
 
 
 class CallUnit(Struct, frozen=True):
-    """One message of the assistant with its calls, and what it would teach.
+    """One assistant message with its calls, and what it would teach.
 
-    `features` are what it shows, with their worth; `actions` are its calls, told apart by tool
-    and arguments. `cure` is the place of the unit that puts its failures right.
+    `features` are what it shows, with their worth. `actions` identify its calls by tool and
+    arguments. `cure` is the place of the unit that corrects its failures.
     """
 
     at: int
@@ -56,10 +56,10 @@ class CallUnit(Struct, frozen=True):
 def read_units(
     entries: Sequence[Entry], *, facts: Iterable[Mapping[str, Any]] | None = None
 ) -> dict[int, CallUnit]:
-    """The units of a conversation that are whole, by their place in it.
+    """Return the complete units of a conversation, by their place in it.
 
-    A call that failed is left out with its result, unless the next unit shows how it is done:
-    that teaches. Of calls made at once the others stay.
+    A failed call is left out with its result, unless the next unit corrects it, which teaches.
+    The other calls of the same message stay.
     """
     made = [call for entry in entries for call in entry.calls]
     verdicts = iter(judge_calls(made, facts=facts))
@@ -68,15 +68,15 @@ def read_units(
         failures = tuple(next(verdicts).label == "error" or _is_marked(one) for one in entry.calls)
         if failures and all(call.has_result for call in entry.calls):
             units.append(_make_unit(at, entry, failures))
-    kept: dict[int, CallUnit] = {}
+    whole: dict[int, CallUnit] = {}
     for unit, after in zip_longest(units, units[1:]):
         if not any(unit.failures):
-            kept[unit.at] = unit
+            whole[unit.at] = unit
         elif after and _cures(after, unit):
-            kept[unit.at] = replace(unit, cure=after.at)
+            whole[unit.at] = replace(unit, cure=after.at)
         elif not all(unit.failures):
-            kept[unit.at] = _drop_failed(unit)
-    return kept
+            whole[unit.at] = _drop_failed(unit)
+    return whole
 
 
 def _make_unit(at: int, entry: Entry, failures: tuple[bool, ...]) -> CallUnit:
@@ -85,19 +85,19 @@ def _make_unit(at: int, entry: Entry, failures: tuple[bool, ...]) -> CallUnit:
 
 
 def _drop_failed(unit: CallUnit) -> CallUnit:
-    """A unit of those calls that worked."""
+    """Return a unit with the successful calls only."""
     calls = zip(unit.entry.calls, unit.failures, strict=True)
     worked = tuple(call for call, is_failed in calls if not is_failed)
     return _make_unit(unit.at, replace(unit.entry, calls=worked), (False,) * len(worked))
 
 
 def _is_marked(call: Call) -> bool:
-    """Whether a call is known to have failed from the seed that it stands in."""
+    """True if a seed marks a call as failed."""
     return isinstance(call.result, str) and call.result.startswith(_FAILED)
 
 
 def _cures(unit: CallUnit, failed: CallUnit) -> bool:
-    """Whether a unit does the same as a failed one in another way, and works."""
+    """True if a unit does what a failed one tried in another way, and works."""
     if any(unit.failures) or not unit.actions.isdisjoint(failed.actions):
         return False
     calls = zip(failed.entry.calls, failed.failures, strict=True)
@@ -109,7 +109,7 @@ def _cures(unit: CallUnit, failed: CallUnit) -> bool:
 
 
 def _is_alike(call: Call, other: Call) -> bool:
-    """Whether two calls of a tool try the same: the same program, or much the same arguments."""
+    """True if two calls try the same: the same program, or similar arguments."""
     commands = [understand_call(one.tool, one.arguments).command for one in (call, other)]
     if commands[0] and commands[1]:
         programs = [{stage.program for stage in split_stages(one)} for one in commands if one]
@@ -136,29 +136,29 @@ def _read_features(calls: Sequence[Call]) -> tuple[tuple[tuple[str, float], ...]
 
 
 def show_unit(unit: CallUnit, *, result_limit: int, text_limit: int) -> tuple[Message, ...]:
-    """A unit as new messages that any API takes, its results and words shortened."""
-    asked: list[Message] = []
+    """Return a unit as messages that any API accepts, with shortened results and text."""
+    calls: list[Message] = []
     results: list[Message] = []
     for at, (call, is_failed) in enumerate(zip(unit.entry.calls, unit.failures, strict=True)):
         name = tool_name(call.tool)
         arguments = strip_hidden(shorten_arguments(call.arguments, _ARGUMENT_CHARACTERS))
         key = _make_id(f"{unit.at} {at} {name} {arguments}")
         function = {"name": name, "arguments": arguments}
-        asked.append({"id": key, "type": "function", "function": function})
+        calls.append({"id": key, "type": "function", "function": function})
         whole = _read_result(call.result).removeprefix(_FAILED)
         text = strip_hidden(shorten_text(whole, result_limit))
         text = text if text.strip() else _NO_OUTPUT
         content = _FAILED + text if is_failed else text
         results.append({"role": "tool", "tool_call_id": key, "content": content})
     words = cut_text(unit.entry.text.strip(), text_limit) or None
-    return {"role": "assistant", "content": words, "tool_calls": asked}, *results
+    return {"role": "assistant", "content": words, "tool_calls": calls}, *results
 
 
 def name_calls(messages: Iterable[Message]) -> list[Message]:
-    """Copies of units' messages in which no two calls have the same id.
+    """Return copies of units' messages in which no two calls have the same id.
 
-    Results stand right after their calls, in the same order. Ids are `c` and eight hexadecimal
-    digits, which every API takes; in the rare case that two are alike the later is drawn again.
+    Results follow their calls directly, in the same order. Ids are `c` and eight hexadecimal
+    digits, which every API accepts; if two are equal, the later one is changed.
     """
     taken: set[str] = set()
     waiting: list[str] = []

@@ -1,8 +1,8 @@
-"""A month in the life of an invented developer, in the files that real agents would have left.
+"""A month of an invented developer, in the files that real agents write.
 
-Everything in it is made up. It goes through the real importers, so it shows what Relight does with
-one's own sessions, and it is rich on purpose: a job whose script fails unnoticed, a spiral, a fork,
-a secret in a tool's result, a line nobody can read.
+Everything in it is invented. The real importers read it, so it shows what Relight does with real
+sessions. It has every feature on purpose: a job whose script fails unnoticed, a spiral, a fork, a
+secret in a tool's result, an unreadable line. `bulk` writes large trees with the same engine.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ __all__ = ["PLANTED_SECRET", "write_demo"]
 
 DAYS = 35
 SHARES = {"claude": 6, "codex": 2, "hermes": 1}
-QUIET_HOURS = 3  # nothing is begun so late that it would end after now
+QUIET_HOURS = 3  # no session starts so late that it would end after now
 
 
 def write_demo(folder: Path, *, now: datetime, seed: int = 7) -> dict[str, str]:
-    """Write the agents' homes below `folder`; gives the environment to import them with.
+    """Write the agents' homes below `folder`; return the environment to import them with.
 
     The same `now` and `seed` write the same bytes. Local times are those of `now`'s time zone.
     """
@@ -47,7 +47,7 @@ def write_demo(folder: Path, *, now: datetime, seed: int = 7) -> dict[str, str]:
 
 
 def plan_sessions(dice: Dice, *, now: datetime) -> list[datetime]:
-    """When a developer turns to an agent: on most of the working days, seldom at weekends."""
+    """Return when sessions start: on most working days, rarely at weekends."""
     moments = []
     for age in range(DAYS, -1, -1):
         day = now - timedelta(days=age)
@@ -62,7 +62,7 @@ def plan_sessions(dice: Dice, *, now: datetime) -> list[datetime]:
 
 
 def share_out(dice: Dice, moments: Sequence[datetime]) -> dict[str, list[datetime]]:
-    """Which agent is asked when: of every nine sessions the same number each, in any order."""
+    """Return the sessions of each agent: a fixed share of every nine, in random order."""
     hand: list[str] = []
     begun: dict[str, list[datetime]] = {name: [] for name in SHARES}
     for at in moments:

@@ -11,8 +11,8 @@ The trees are hard to read on purpose:
 
   * one response is several lines with the same message and request id; in partial sessions the
     early lines have a placeholder instead of the output tokens
-  * forks copy all earlier lines under a new session id; sub-agents have files of their own with
-    the session id of their parent
+  * forks copy all earlier lines under a new session id; sub-agents have
+    separate files with the session id of their parent
   * cache writes are split into buckets of five minutes and one hour
   * API errors are messages of the model `<synthetic>`; the last line of a file may be truncated
   * tool results quote lines of transcripts

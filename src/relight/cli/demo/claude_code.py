@@ -1,4 +1,4 @@
-"""All that Claude Code left in `projects`: a month of sessions, some of them odd."""
+"""Claude Code's `projects` folder: a month of sessions, some of them odd."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ DELEGATING_CHANCE = 0.5
 def write_sessions(
     home: Path, dice: Dice, stories: Stories, begun: Sequence[datetime], *, now: datetime
 ) -> None:
-    """A session for each moment, and one that is going on right now."""
+    """Write a session for each moment, and one that is still running."""
     places = range(len(begun) - 4 * len(ODD), len(begun), 4)
     odd = dict(zip(places, ODD, strict=True))
     for number, at in enumerate(begun):
@@ -53,7 +53,7 @@ def _choose_tasks(dice: Dice, stories: Stories, oddity: str, *, arm: str) -> lis
 def _hold_session(
     dice: Dice, clock: Clock, name: str, tasks: Sequence[StoryTask], *, version: str, oddity: str
 ) -> Iterator[ClaudeTranscript]:
-    """One session, or two if it is forked."""
+    """Yield one session, or two if it is forked."""
     started_ms = clock.milliseconds
     model = dice.choices((OPUS, SONNET, HAIKU), (72, 21, 7))[0]
     session = ClaudeTranscript(
@@ -77,7 +77,7 @@ def _hold_session(
 
 
 def _close(session: ClaudeTranscript, *, started_ms: int) -> ClaudeTranscript:
-    """Add the client's own totals, its last record: with all sub-agents, inherited by forks."""
+    """Add the client's totals, its last record: they include sub-agents, and forks inherit them."""
     usage = {model: write_total(model, used) for model, used in session.totals.items()}
     spent = session.clock.milliseconds - started_ms
     session.records += [
@@ -109,13 +109,13 @@ def _write_session(home: Path, session: ClaudeTranscript, *, is_broken: bool) ->
     folder = path.with_suffix("") / "subagents"
     for agent, meta in session.agents:
         folder.mkdir(parents=True, exist_ok=True)
-        told = b"".join(_encode(record) + b"\n" for record in agent.records)
-        (folder / f"agent-{agent.agent}.jsonl").write_bytes(told)
+        lines = [_encode(record) + b"\n" for record in agent.records]
+        (folder / f"agent-{agent.agent}.jsonl").write_bytes(b"".join(lines))
         (folder / f"agent-{agent.agent}.meta.json").write_bytes(_encode(meta))
 
 
 def _write_open_session(home: Path, dice: Dice, tasks: list[StoryTask], *, now: datetime) -> None:
-    """What there is of a session that runs while we look: its last line is not all there."""
+    """Write a session that is still running: its last line is incomplete."""
     clock = Clock(now - timedelta(seconds=150))
     (session,) = _hold_session(dice, clock, dice.uuid(), tasks, version=NEW_VERSION, oddity="")
     until = Clock(now).text

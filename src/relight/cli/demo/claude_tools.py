@@ -1,4 +1,4 @@
-"""How Claude Code's tools are asked and how they answer, and how it writes down tokens."""
+"""The input and output of Claude Code's tools, and its token counts."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from relight.cli.demo.story import StoryStep
 
 
 def ask(step: StoryStep, cwd: str) -> tuple[str, dict[str, Any]]:
-    """The tool's name and its arguments."""
+    """Return the tool's name and its arguments."""
     path = _place(step.target, cwd)
     match step.tool:
         case "run":
@@ -34,7 +34,7 @@ def ask(step: StoryStep, cwd: str) -> tuple[str, dict[str, Any]]:
 
 
 def answer(step: StoryStep, cwd: str) -> tuple[str | list[dict[str, Any]], Any, bool]:
-    """What the model is told, what the client keeps beside it, and whether it is an error."""
+    """Return the result for the model, the details for the client, and True for an error."""
     path = _place(step.target, cwd)
     kept: dict[str, Any]
     match step.tool:
@@ -89,7 +89,7 @@ def _place(path: str, cwd: str) -> str:
 
 
 def write_usage(usage: TokenUse) -> dict[str, Any]:
-    """The tokens of a response, as on each of its lines."""
+    """Return the tokens of a response, as on each of its lines."""
     return {
         "input_tokens": usage.fresh,
         "cache_creation_input_tokens": usage.write,
@@ -105,7 +105,7 @@ def write_usage(usage: TokenUse) -> dict[str, Any]:
 
 
 def write_total(model: str, usage: TokenUse) -> dict[str, Any]:
-    """The tokens of a whole session with one model, as in its `cost-state`."""
+    """Return the tokens of a session with one model, as in its `cost-state`."""
     return {
         "inputTokens": usage.fresh,
         "outputTokens": usage.output,

@@ -1,4 +1,4 @@
-"""How Codex' tools are asked, and what they answer: nearly all of it is a shell."""
+"""The input and output of Codex' tools, most of which are shell commands."""
 
 import json
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from relight.cli.demo.story import HOME, StoryStep, read_skills
 
 @dataclass(frozen=True)
 class Request:
-    """How a step is asked for: a shell command, or a call of a tool with some input."""
+    """A tool call: a shell command, or another tool with its input."""
 
     name: str
     input: str
@@ -18,7 +18,7 @@ class Request:
 
 
 def ask(step: StoryStep) -> Request:
-    """Codex reads and searches with the shell, and edits by patches."""
+    """Return the call for a step; Codex reads and searches with the shell, and edits by patches."""
     match step.tool:
         case "run":
             return _shell(step.target, step.out, exit_code=step.exit)

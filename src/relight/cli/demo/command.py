@@ -15,8 +15,8 @@ from relight.store import open_store
 def command(keep: Path | None, is_served: bool) -> None:
     """Try Relight on invented sessions.
 
-    Writes a month of invented Claude Code, Codex and Hermes sessions into a folder of its own,
-    imports and reports them. Your own record is not touched.
+    Writes a month of invented Claude Code, Codex and Hermes sessions into a new folder, imports
+    and reports them. Your own record is not changed.
     """
     from relight.cli.demo import write_demo
     from relight.cli.demo.facts import record_facts, write_settings

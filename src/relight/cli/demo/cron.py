@@ -31,7 +31,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Night:
-    """Everything that scheduled runs left behind."""
+    """Everything that scheduled runs wrote."""
 
     conversations: list[HermesChat] = field(default_factory=list)
     executions: list[Row] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Night:
 
 
 def run_jobs(dice: Dice, *, now: datetime, days: int) -> Night:
-    """All runs of all jobs in the last days."""
+    """Return all runs of all jobs in the last days."""
     night = Night()
     for job in read_table("jobs.toml")["job"]:
         times = [at for at in find_times(job, now=now, days=days) if at < now]
@@ -52,7 +52,7 @@ def run_jobs(dice: Dice, *, now: datetime, days: int) -> Night:
 
 
 def find_times(job: Mapping[str, Any], *, now: datetime, days: int) -> Iterator[datetime]:
-    """When a job is due, from `days` before `now` on."""
+    """Return when a job is due, from `days` before `now` on."""
     for age in range(days, -1, -1):
         day = now - timedelta(days=age)
         for time in job["minute"].split() if day.weekday() in job["weekdays"] else ():
@@ -176,7 +176,7 @@ def _describe_job(
 
 
 def write_night(home: Path, night: Night, *, now: datetime) -> None:
-    """The files below `cron`, and the skills the jobs use."""
+    """Write the files below `cron`, and the skills that the jobs use."""
     cron = home / "cron"
     with open_database(cron / "executions.db", "executions.sql") as database:
         ledger = sorted(night.executions, key=lambda row: (row["claimed_at"], row["id"]))

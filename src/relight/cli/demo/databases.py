@@ -1,4 +1,4 @@
-"""SQLite files that come out the same, byte for byte, whenever the same is written."""
+"""SQLite files that are the same, byte for byte, for the same content."""
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Chance that repeats itself, and a clock that only the story moves."""
+"""Reproducible randomness, and a clock that only the story moves."""
 
 import string
 from datetime import UTC, datetime, timedelta
@@ -12,7 +12,7 @@ class Dice(Random):
     """Random numbers and ids; the same seed gives the same ones, on every machine."""
 
     def branch(self, name: str) -> "Dice":
-        """Dice of their own for one part of the story, so that no part disturbs another."""
+        """Return separate dice for one part of the story, so that no part affects another."""
         return Dice(f"{self.getrandbits(64)}:{name}")
 
     def text_id(self, prefix: str, length: int = 22) -> str:
@@ -25,7 +25,7 @@ class Dice(Random):
         return str(UUID(int=self.getrandbits(128), version=4))
 
     def uuid7(self, at: datetime) -> str:
-        """An id whose first 48 bits are the time, as Codex makes them."""
+        """Return a UUIDv7, whose first 48 bits are the time, as Codex uses them."""
         milliseconds = int(at.timestamp() * 1000)
         tail = self.getrandbits(80) & ~(0xF << 76) | (0x7 << 76)
         tail = tail & ~(0x3 << 62) | (0x2 << 62)
@@ -56,7 +56,7 @@ class Clock:
 
     @property
     def text(self) -> str:
-        """As most agents write it: UTC with milliseconds.
+        """The time as most agents write it: UTC with milliseconds.
 
         >>> Clock(datetime(2026, 11, 15, 3, 12, tzinfo=UTC)).text
         '2026-11-15T03:12:00.000Z'

@@ -1,4 +1,4 @@
-"""What no agent leaves on disk: templates, what began with them, a mixture of agents."""
+"""What no agent writes: templates, warm starts, a mixture of models."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -51,7 +51,7 @@ SESSIONS = """
 
 
 def write_settings(home: Path) -> None:
-    """The settings of the invented developer; before the store is first opened."""
+    """Write the settings of the invented developer, before the store is first opened."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     (home / "config.toml").write_text(SETTINGS, encoding="utf-8")
 
@@ -65,9 +65,9 @@ def record_facts(store: Store, *, now: datetime) -> None:
 
 
 def start_warm(store: Store) -> None:
-    """Templates of sessions that went well, for those that came after them.
+    """Add templates of good sessions, and provide the sessions after them.
 
-    One is made better once by a session like it, and one that nobody needs any more is retired.
+    One gets a second version from a similar session, and one is retired.
     """
     made: list[str] = []
     improved: str | None = None
@@ -89,7 +89,7 @@ def start_warm(store: Store) -> None:
 
 
 def ask_mixture(store: Store, *, at: datetime) -> None:
-    """One session in which three models advised and one acted, with its trace."""
+    """Record a session in which three models advise and one acts, with its trace."""
     table = read_table("mixture.toml")
     name = f"{at.astimezone(UTC):%Y%m%d-%H%M%S}-{table['preset']}"
     clock = Clock(at)
@@ -122,10 +122,10 @@ def _take_turn(
     number: int,
 ) -> None:
     view, began = make_view(messages), clock.milliseconds
-    told, advice = [], []
+    traced, advice = [], []
     for adviser, said in zip(table["advising"], turn["advice"], strict=True):
         call = _describe_call(adviser, view, said)
-        told.append(call)
+        traced.append(call)
         advice.append((call["label"], call["output"]))
         _record_call(rec, call, "reference")
     clock.wait(max(said["seconds"] for said in turn["advice"]))
@@ -158,7 +158,7 @@ def _take_turn(
             "ts": write_time(began),
             "session_id": rec.session_id,
             "preset": table["preset"],
-            "references": told,
+            "references": traced,
             "aggregator": {**acted, "streamed": False, "output_location": "inline"},
         },
     )
@@ -167,7 +167,7 @@ def _take_turn(
 def _describe_call(
     model: dict[str, Any], messages: list[Any], said: dict[str, Any]
 ) -> dict[str, Any]:
-    """A call as a trace keeps it: what was sent, what came back, what it cost."""
+    """Return a call as a trace has it: request, response, cost."""
     is_failed = "failure" in said
     heard = sum(len(str(one.get("content"))) for one in messages) // CHARACTERS_PER_TOKEN
     text = said["text"].strip()

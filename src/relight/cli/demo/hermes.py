@@ -1,4 +1,4 @@
-"""Sessions as Hermes Agent 0.19 keeps them: rows of `state.db`, sums instead of single calls."""
+"""Sessions as Hermes Agent 0.19 stores them: rows of `state.db`, sums instead of single calls."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 
 class HermesChat:
-    """One session's rows, made as it goes on."""
+    """The rows of one session."""
 
     def __init__(
         self, dice: Dice, clock: Clock, *, model: str, session: str = "", cwd: str | None = None
@@ -54,7 +54,7 @@ class HermesChat:
         self.meter = Meter(dice, clock, start_tokens=start, growth=1_800, cache_seconds=300)
 
     def play(self, task: StoryTask) -> None:
-        """A prompt and all that follows until the answer."""
+        """Add a prompt and everything up to the answer."""
         self.hear(task.prompt)
         self.take_all(task.steps, task.answer)
 
@@ -68,19 +68,19 @@ class HermesChat:
         self._add("assistant", content=answer, finish_reason="stop")
 
     def make_title(self, title: str) -> None:
-        """A call beside the conversation, which only the usage table tells of."""
+        """Add a call beside the conversation, which only the usage table has."""
         usage = TokenUse(fresh=self.dice.randint(380, 900), output=self.dice.randint(9, 24))
         self.row["title"] = title
         row = self._write_usage(MINI, usage, calls=1)
         self.aside.append({**row, "task": "title_generation"})
 
     def close(self, reason: str | None) -> None:
-        """Hermes often forgets to close a chat: then there is no end and no reason."""
+        """Close the chat. Hermes often does not: then it has no end and no reason."""
         if reason:
             self.row |= {"ended_at": self.clock.seconds, "end_reason": reason}
 
     def find_rows(self) -> tuple[Row, list[Row], list[Row]]:
-        """The session's row, its usage and its messages."""
+        """Write the session's row, its usage and its messages."""
         asked = sum("tool_calls" in row for row in self.messages)
         session = {**self.row, "message_count": len(self.messages), "tool_call_count": asked}
         if not self.calls:  # it died before the first answer: no word of who was asked
@@ -146,7 +146,7 @@ class HermesChat:
         self._add("tool", content=text, tool_call_id=call_id, tool_name=name)
 
     def _delegate(self, step: StoryStep) -> Row:
-        """A session of its own does the work, with this one as its parent."""
+        """Add a child session that does the work."""
         child = HermesChat(self.dice, self.clock, model=MINI, cwd=self.row["cwd"])
         config = {"max_iterations": 50, "_delegate_from": self.session}
         child.row |= {"source": "subagent", "parent_session_id": self.session}
@@ -175,7 +175,7 @@ class HermesChat:
 
 
 def hold_chats(dice: Dice, stories: Stories, begun: Sequence[datetime]) -> Iterator[HermesChat]:
-    """A chat for each moment; one of the last has a sub-agent look things up."""
+    """Return a chat for each moment; one of the last has a sub-agent."""
     titles: list[str] = []
     for number, at in enumerate(begun):
         (task,) = stories.deal(stories.choose_project())
@@ -197,10 +197,10 @@ def hold_chats(dice: Dice, stories: Stories, begun: Sequence[datetime]) -> Itera
 
 
 def write_database(path: Path, conversations: Iterable[HermesChat]) -> None:
-    """`state.db` with all sessions, sub-agents' included, in the order they began."""
-    told = [one for parent in conversations for one in (parent, *parent.children)]
+    """Write `state.db` with all sessions and sub-agents, in the order they began."""
+    every = [one for parent in conversations for one in (parent, *parent.children)]
     with open_database(path, "hermes.sql") as database:
-        for one in sorted(told, key=lambda one: one.row["started_at"]):
+        for one in sorted(every, key=lambda one: one.row["started_at"]):
             session, usage, messages = one.find_rows()
             insert_rows(database, "sessions", [session])
             insert_rows(database, "session_model_usage", usage)

@@ -1,4 +1,4 @@
-"""How Hermes' tools are asked, and how they answer: in JSON."""
+"""The input and output of Hermes' tools, as JSON."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ Row = dict[str, Any]
 
 
 def use(step: StoryStep) -> tuple[str, Row, Row]:
-    """The tool's name, its arguments, and its result."""
+    """Return the tool's name, its arguments, and its result."""
     match step.tool:
         case "run":
             result = {"output": step.out, "exit_code": step.exit, "error": None}

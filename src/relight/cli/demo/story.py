@@ -1,4 +1,4 @@
-"""What was asked and what happened, told so that any client's writer can put it on disk."""
+"""Invented tasks and their steps, in a form that every agent's writer can write."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -13,17 +13,17 @@ from relight.cli.demo.dice import Dice
 HOME = "/home/kim"
 TOOLS = ("run", "read", "edit", "write", "search", "fetch", "plan", "skill", "delegate")
 HABIT_CHANCE = 0.5
-# by how a session began: who starts without an example stumbles more often, and gives up sooner
+# by arm: a session that starts cold has more mishaps, and fails more often
 MISHAP_CHANCES = {"warm": 0.04, "cold": 0.13}
 SETBACK_CHANCES = {"warm": 0.06, "cold": 0.4}
 HOLD_OUT = 0.4
-# obviously made up, but of a shape that redaction knows; put together so that no scanner minds
+# obviously invented, but in a form that redaction knows; joined so that no scanner reports it
 PLANTED_SECRET = "_".join(["ghp", "RelightDemo0" * 3])
 
 
 @dataclass(frozen=True)
 class StoryStep:
-    """One use of a tool and what came back; `exit` other than 0 means that it failed."""
+    """One tool call and its result; an `exit` other than 0 is a failure."""
 
     tool: str
     target: str
@@ -41,7 +41,7 @@ class StoryStep:
 
 @dataclass(frozen=True)
 class StoryTask:
-    """A prompt, the steps it led to, and the answer; no answer: it was cut short."""
+    """A prompt, its steps, and the answer; without an answer it was interrupted."""
 
     name: str
     project: str
@@ -65,7 +65,7 @@ def fill(text: str, values: Mapping[str, object]) -> str:
 
 
 def fill_step(raw: Mapping[str, Any], values: Mapping[str, object]) -> StoryStep:
-    """A step of a table with its values put in; commands do not take the same time twice."""
+    """Return a step of a table with its values filled in, and a varied duration."""
     tool = next(tool for tool in TOOLS if tool in raw)
     target = raw[tool]
     texts: dict[str, Any] = {
@@ -83,7 +83,7 @@ def fill_step(raw: Mapping[str, Any], values: Mapping[str, object]) -> StoryStep
 
 
 def draw_values(dice: Dice) -> dict[str, object]:
-    """The figures of one telling, those that must fit together drawn together."""
+    """Return random figures for one task; those that depend on each other agree."""
     count, suite, slow = dice.choice((3, 5, 7, 9)), dice.randint(140, 188), dice.randint(610, 1480)
     passed, run, orders = dice.randint(9, 14), dice.randint(11_000, 19_000), dice.randint(180, 420)
     tests, before = dice.randint(9, 30), round(orders * dice.uniform(0.8, 1.2))
@@ -121,14 +121,14 @@ def draw_values(dice: Dice) -> dict[str, object]:
 
 
 def find_arm(session: str) -> str:
-    """How a session of this id begins; the hold-out goes by nothing else."""
+    """Return the arm of a session, which depends on its id only."""
     from relight.warm.provision import is_held_out
 
     return "cold" if is_held_out(session, HOLD_OUT) else "warm"
 
 
 class Stories:
-    """All there is to do, dealt like cards: no task comes again before the pack is through."""
+    """The tasks, dealt like cards: none repeats before the pack is used up."""
 
     def __init__(self, dice: Dice) -> None:
         self.dice = dice
@@ -147,7 +147,7 @@ class Stories:
     def deal(
         self, project: str, count: int = 1, *, may_delegate: bool = False, arm: str = "warm"
     ) -> list[StoryTask]:
-        """The next tasks of a project, for one session: none alike, so perhaps fewer than asked."""
+        """Return the next different tasks of a project for one session, at most `count`."""
         pack = self.packs.setdefault(project, [])
         tasks: dict[str, StoryTask] = {}
         for fresh in (False, True):
@@ -165,7 +165,7 @@ class Stories:
     def make_task(
         self, name: str, project: str, *, module: str | None = None, arm: str = "warm"
     ) -> StoryTask:
-        """That very task, in that project."""
+        """Return one task, with random figures."""
         found, raw, dice = self._find_project(project), self.tasks[name], self.dice
         module = module or dice.choice(found["modules"])
         values = draw_values(dice) | {
@@ -184,7 +184,7 @@ class Stories:
         )
 
     def _end_badly(self, task: StoryTask, arm: str) -> StoryTask:
-        """With some bad luck the tests still fail at the end, and the agent says so."""
+        """Return the task, or by chance one whose tests still fail at the end."""
         language = self._find_project(task.project)["language"]
         ends = [row for row in self.setbacks if row["language"] == language]
         if not ends or not task.answer or not self.dice.is_lucky(SETBACK_CHANCES[arm]):
@@ -200,16 +200,16 @@ class Stories:
             if number and not raw.get("special"):
                 yield from self._stray(raw["language"], values, arm)
             for _ in range(step.get("repeat", 1)):
-                told = fill_step(step, values)
+                filled = fill_step(step, values)
                 inner = (
                     self._make_steps(self.tasks[step["steps"]], values, arm)
                     if "steps" in step
                     else ()
                 )
-                yield replace(told, inner=tuple(inner))
+                yield replace(filled, inner=tuple(inner))
 
     def _stray(self, language: str, values: Mapping[str, object], arm: str) -> Iterator[StoryStep]:
-        """What is done in between: a look around, a small mishap, mostly nothing."""
+        """Yield by chance a step in between: a look around, or a mishap."""
         chances = ((HABIT_CHANCE, self.habits), (MISHAP_CHANCES[arm], self.mishaps))
         for chance, rows in chances:
             if self.dice.is_lucky(chance):
@@ -236,7 +236,7 @@ def _delegates(raw: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class DemoSkill:
-    """A skill's document, of one version."""
+    """One version of a skill's document."""
 
     name: str
     version: str
@@ -250,5 +250,5 @@ class DemoSkill:
 
 
 def read_skills(name: str) -> list[DemoSkill]:
-    """All versions of a skill, the oldest first."""
+    """Return all versions of a skill, the oldest first."""
     return [DemoSkill(**row) for row in read_table("jobs.toml")["skill"] if row["name"] == name]

@@ -30,7 +30,7 @@ CHECK = "uv run pytest -q"
 
 
 def run_trial(store: Store, *, at: datetime, seed: int = 11) -> None:
-    """Add the experiment and its runs, as `relight experiment start` would have."""
+    """Add the experiment and its runs, as `relight experiment start` does."""
     table, clock = read_table("trial.toml"), Clock(at)
     plan = ExperimentPlan(
         tasks=[TrialTask(id=one["id"], prompt=one["prompt"], check=CHECK) for one in table["task"]],
@@ -40,16 +40,16 @@ def run_trial(store: Store, *, at: datetime, seed: int = 11) -> None:
     )
     experiment = add_experiment(store, table["plan"]["name"], plan, now=clock.milliseconds)
     trial = _Trial(store, experiment, table["plan"], clock, Dice(seed))
-    told = {one["id"]: one for one in table["task"]}
+    rows = {one["id"]: one for one in table["task"]}
     for pair in list_pairs(experiment.name, plan):
         choice = choose_template(store, pair.task.prompt)
         for arm in pair.arms:
-            trial.run(pair.task, arm, choice, told[pair.task.id][arm])
+            trial.run(pair.task, arm, choice, rows[pair.task.id][arm])
     release(store, experiment, "done", note=None, now=clock.milliseconds)
 
 
 class _Trial:
-    """The experiment while it goes on."""
+    """A running experiment."""
 
     def __init__(
         self, store: Store, experiment: Experiment, plan: dict[str, Any], clock: Clock, dice: Dice
@@ -58,7 +58,7 @@ class _Trial:
         self.clock, self.dice = clock, dice
 
     def run(self, task: TrialTask, arm: str, choice: Choice | None, went: dict[str, Any]) -> None:
-        """One run, or none where no template is like the task."""
+        """Add one run, or none if no template is like the task."""
         store, experiment, key = (
             self.store,
             self.experiment,
@@ -124,7 +124,7 @@ class _Trial:
         )
 
     def work(self, rec: SessionTracker, went: dict[str, Any], *, heard: int) -> None:
-        """The calls of a run and its answer; the last of all steps is that the tests pass."""
+        """Record the calls of a run and its answer; at the last step the tests pass."""
         steps = self.plan["steps"]
         steps = steps[-went["steps"] :] if went["is_done"] else steps[:-1][: went["steps"]]
         for number, (command, output) in enumerate(steps):

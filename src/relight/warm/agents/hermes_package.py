@@ -1,7 +1,7 @@
-"""Relight in Hermes' own Python: found, put there, and taken out again.
+"""Relight in Hermes' Python environment: find it, install, uninstall.
 
-Hermes lives in an environment of its own with exact versions. What is in there stays as it is: it
-constrains what may be added, and what was added is remembered, so that it can be undone.
+Hermes runs in a separate environment with pinned versions. Its packages never change: they
+constrain what is installed, and what was installed is recorded, so that it can be undone.
 """
 
 import json
@@ -29,7 +29,7 @@ _PROGRAM = re.compile(r"(/[^\s\"']*/bin/(?:python[\d.]*|hermes))(?=[\s\"']|$)")
 
 
 def plan_addition(environment: Mapping[str, str] | None = None) -> PackageStep:
-    """What has to be run so that Hermes can load the plugin; nothing is run yet."""
+    """Return the command after which Hermes can load the plugin; nothing is run yet."""
     environment = os.environ if environment is None else environment
     requirement = find_requirement()
     python = find_python(environment)
@@ -46,13 +46,13 @@ def plan_addition(environment: Mapping[str, str] | None = None) -> PackageStep:
         )
     pins = [f"{name}=={version}" for name, version in there.items() if name != "relight"]
     command = [*installer, "install", *_name_python(installer, python), requirement]
-    if _is_uv(installer):  # it would take a folder's earlier build for today's
+    if _is_uv(installer):  # it would reuse an earlier build of a folder
         command += ["--refresh-package", "relight"]
     return PackageStep(python, command, constraints=pins, before=sorted(there))
 
 
 def plan_removal(added: Sequence[str], environment: Mapping[str, str] | None = None) -> PackageStep:
-    """What has to be run to take out what was added, and no more."""
+    """Return the command that uninstalls what was installed, and no more."""
     environment = os.environ if environment is None else environment
     python = find_python(environment)
     if python is None:
@@ -63,7 +63,7 @@ def plan_removal(added: Sequence[str], environment: Mapping[str, str] | None = N
         return PackageStep(python)
     installer = find_installer(python, environment)
     if installer is None:
-        return PackageStep(python, why_not=f"{python} has no pip: take out {' '.join(gone)} there")
+        return PackageStep(python, why_not=f"{python} has no pip: uninstall {' '.join(gone)} there")
     sure = [] if _is_uv(installer) else ["--yes"]
     return PackageStep(
         python, [*installer, "uninstall", *_name_python(installer, python), *sure, *gone]
@@ -71,7 +71,7 @@ def plan_removal(added: Sequence[str], environment: Mapping[str, str] | None = N
 
 
 def run_step(step: PackageStep) -> list[str]:
-    """Run what was planned; gives the packages that are there now and were not before."""
+    """Run a step, and return the packages it added."""
     if not step.command or step.python is None:
         return []
     with tempfile.TemporaryDirectory() as folder:
@@ -90,7 +90,7 @@ def run_step(step: PackageStep) -> list[str]:
 
 
 def find_python(environment: Mapping[str, str]) -> Path | None:
-    """The Python that runs Hermes: beside its command, or named in it."""
+    """Return the Python that runs Hermes: beside its command, or named in it."""
     found = which("hermes", path=environment.get("PATH"))
     if found is None:
         return None
@@ -114,7 +114,7 @@ def find_python(environment: Mapping[str, str]) -> Path | None:
 
 
 def find_installer(python: Path, environment: Mapping[str, str]) -> list[str] | None:
-    """The words that begin an install: uv's, or pip's of that Python."""
+    """Return the command of an installer: uv, or that Python's pip."""
     if uv := which("uv", path=environment.get("PATH")):
         return [uv, "pip"]
     done = _run([str(python), "-c", "import pip"], ASK_SECONDS)
@@ -130,22 +130,22 @@ def _name_python(installer: Sequence[str], python: Path) -> list[str]:
 
 
 def find_requirement() -> str:
-    """This very Relight, as an installer takes it: from where it was installed itself."""
+    """Return this Relight as a requirement, from where it was installed."""
     try:
         text = metadata.distribution("relight").read_text("direct_url.json")
     except metadata.PackageNotFoundError:
         text = None
     if not text:
         return f"relight=={__version__}"
-    told = json.loads(text)
-    url, vcs = told["url"], told.get("vcs_info")
+    origin = json.loads(text)
+    url, vcs = origin["url"], origin.get("vcs_info")
     if vcs:
         return f"relight @ {vcs['vcs']}+{url}@{vcs['commit_id']}"
     return f"relight @ {url}"
 
 
 def read_packages(python: Path) -> dict[str, str]:
-    """The packages in a Python's environment, with their versions."""
+    """Return the packages in a Python's environment, with their versions."""
     done = _run([str(python), "-c", LIST], ASK_SECONDS)
     if done.returncode:
         raise RelightError(f"{python} does not run: {done.stderr.strip()[-300:]}")
@@ -154,7 +154,7 @@ def read_packages(python: Path) -> dict[str, str]:
 
 
 def _run(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
-    # what this process was started with must not lead another Python astray
+    # the variables of this process must not affect another Python
     clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
     try:
         return subprocess.run(

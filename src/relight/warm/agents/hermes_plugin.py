@@ -1,8 +1,8 @@
-"""Inside Hermes: adds the seed on a session's first turn, and tells what Hermes never stores.
+"""The plugin inside Hermes: adds the seed to the first turn, and records what Hermes does not.
 
 Loaded by Hermes through the entry point group `hermes_agent.plugins`, and only if the user enabled
-it. Whatever goes wrong here is counted as a miss and leaves Hermes untouched. Hermes' own database
-is never opened: closing any second handle on it would drop the locks Hermes holds.
+it. An error here is counted as a miss and never stops Hermes. The plugin never opens Hermes'
+database: closing a second handle on it would drop the locks that Hermes holds.
 """
 
 import atexit
@@ -20,15 +20,15 @@ from relight.store.misses import record_safely
 
 SOURCE = "hermes"
 WAIT_SECONDS = 2.0
-# Hermes spills what a hook adds beyond 10,000 characters to a file
+# Hermes moves what a hook adds beyond 10,000 characters to a file
 CONTEXT_CHARACTERS = 9_500
-KEPT_EVENTS = 40
-# sub-agents begin in the middle of a task that was provided for already
+BUFFERED_EVENTS = 40
+# a sub-agent begins in the middle of a task
 LEFT_OUT = ("subagent",)
 
 
 def register(ctx: Any) -> None:
-    """Called by Hermes when it loads the plugin."""
+    """Register the hooks; Hermes calls this when it loads the plugin."""
     plugin = Plugin()
     for name in (
         "pre_llm_call",
@@ -44,7 +44,7 @@ def register(ctx: Any) -> None:
 
 
 def guard(plugin: "Plugin", name: str) -> Callable[..., Any]:
-    """A hook that never raises, and takes whatever a newer Hermes may pass."""
+    """Return a hook that never raises and accepts any arguments, also of a newer Hermes."""
 
     def hook(*_: object, **facts: Any) -> Any:
         try:
@@ -64,7 +64,7 @@ def _count_miss(error: Exception) -> None:
 
 
 class Plugin:
-    """Hooks by name; events wait here until the turn is over, then go through the door."""
+    """Hooks by name. Events are recorded when the turn is over."""
 
     def __init__(self, home: str | None = None) -> None:
         self.home = home
@@ -73,7 +73,7 @@ class Plugin:
         self._known_skills: set[tuple[str, str]] = set()
 
     def pre_llm_call(self, facts: dict[str, Any]) -> dict[str, str] | None:
-        """The seed for a session's first turn, as text behind the user's message."""
+        """Return the seed for a session's first turn, as text behind the user's message."""
         session, task = facts.get("session_id"), facts.get("user_message")
         if not facts.get("is_first_turn") or not session or not isinstance(task, str):
             return None
@@ -95,7 +95,7 @@ class Plugin:
         return {"context": given.text}
 
     def pre_api_request(self, facts: dict[str, Any]) -> None:
-        """Skills preloaded for this run stand only in the request's system prompt."""
+        """Record preloaded skills, which only the request's system prompt names."""
         from relight.sources.hermes.skills import find_preloaded
 
         session = facts.get("session_id")
@@ -106,7 +106,7 @@ class Plugin:
             for name, version in find_preloaded(str(message.get("content") or "")):
                 if (str(session), name) not in self._known_skills:
                     self._known_skills.add((str(session), name))
-                    self._keep(facts, event="skill", name=name, version=version)
+                    self._add_event(facts, event="skill", name=name, version=version)
 
     def post_api_request(self, facts: dict[str, Any]) -> None:
         usage = facts.get("usage")
@@ -116,7 +116,7 @@ class Plugin:
             for name in names
             if isinstance(usage, dict)
         }
-        self._keep(
+        self._add_event(
             facts,
             event="answered",
             id=str(facts.get("api_request_id")),
@@ -127,7 +127,7 @@ class Plugin:
     def api_request_error(self, facts: dict[str, Any]) -> None:
         error = facts.get("error")
         message = error.get("message") if isinstance(error, dict) else error
-        self._keep(
+        self._add_event(
             facts,
             event="failed",
             id=str(facts.get("api_request_id")),
@@ -135,10 +135,10 @@ class Plugin:
             reason=_text(facts.get("reason")),
             status=facts.get("status_code"),
         )
-        self._flush_session(facts)  # a turn that fails for good ends without another hook
+        self._flush_session(facts)  # a turn that fails finally calls no other hook
 
     def post_tool_call(self, facts: dict[str, Any]) -> None:
-        self._keep(
+        self._add_event(
             facts,
             event="called",
             call_id=_text(facts.get("tool_call_id")),
@@ -156,7 +156,7 @@ class Plugin:
         for session in list(self._events):
             self._record(session)
 
-    def _keep(self, facts: dict[str, Any], **event: Any) -> None:
+    def _add_event(self, facts: dict[str, Any], **event: Any) -> None:
         session = facts.get("session_id")
         if not session:
             return
@@ -173,7 +173,7 @@ class Plugin:
         with self._lock:
             events = self._events.setdefault(str(session), [])
             events.append({name: value for name, value in row.items() if value is not None})
-            is_full = len(events) >= KEPT_EVENTS
+            is_full = len(events) >= BUFFERED_EVENTS
         if is_full:
             self._record(str(session))
 
@@ -193,7 +193,7 @@ class Plugin:
 
 
 def record_events(store: Store, session: str, events: list[dict[str, Any]]) -> None:
-    """Put events on the session's tape through the one door."""
+    """Record events on the session's tape."""
     from relight.model import Mark, Piece
     from relight.sources import find_source
     from relight.store.write.marks import read_marks

@@ -33,7 +33,7 @@ class Change(Struct, frozen=True):
 
 
 class PackageStep(Struct, frozen=True):
-    """A command that adds Relight to an agent's Python or takes it out, or why there is none."""
+    """A command that installs Relight in an agent's Python or removes it, or why it cannot."""
 
     python: Path | None = None
     command: list[str] = []
