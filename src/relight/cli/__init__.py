@@ -18,7 +18,7 @@ COMMANDS = {
     "show": ("show", "Show one session: turns, tool calls, failures."),
     "failures": ("failures", "Show failures by kind and tool, and spirals."),
     "label": ("label", "Label a session's outcome; a label overrides all other evidence."),
-    "job": ("job", "Give agents work at set times; see how it really went."),
+    "job": ("job", "Schedule agent work; see the outcome of each run."),
     "scheduler": ("scheduler", "Run jobs when they are due."),
     "skills": ("skills", "Show cost and success of skills, by model."),
     "template": ("template", "Keep the best part of good sessions, to start others with."),

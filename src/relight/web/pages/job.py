@@ -17,7 +17,7 @@ LONGEST_ANSWER = 200_000
 
 
 def show(view: View) -> dict[str, Any]:
-    """The job that the address names, with the run it asks for, else the last."""
+    """One job, with the run given in the address or else its last run."""
     store, name = view.store, view.path["name"]
     meant = find_meant(store, name)
     job = next((one for one in read_jobs(store) if one["job"] in meant), None)
@@ -48,7 +48,7 @@ def show(view: View) -> dict[str, Any]:
 
 
 def find_chosen(view: View, runs: list[dict[str, Any]], asked: str) -> dict[str, Any] | None:
-    """The run that the address names: of those listed, else an older one that was bookmarked."""
+    """The run given in the address: one of those listed, or an older one."""
     listed = next((run for run in runs if run["run_id"] == asked), None)
     return listed or find_run(view.store, view.path["name"], asked)
 
@@ -67,7 +67,7 @@ def draw_costs(view: View, job: dict[str, Any], runs: list[dict[str, Any]]) -> A
 
 
 def read_answer(view: View, run: dict[str, Any]) -> str | None:
-    """What a run answered: from the file it was kept in, else from its session."""
+    """The answer of a run: from its file, else from its session."""
     if run["answer_file"]:
         path, home = Path(run["answer_file"]).resolve(), view.store.config.home.resolve()
         try:

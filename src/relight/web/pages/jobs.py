@@ -1,4 +1,4 @@
-"""Jobs: when they run next, how their last runs really went, what they cost."""
+"""Jobs: their next runs, the outcomes of their last runs, their cost."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,6 @@ from relight.reports.runs import LATELY, read_jobs, read_recent
 from relight.text import dollars, seconds
 from relight.web.charts.sparks import RunBlock, draw_sparkline, draw_strip
 from relight.web.page import View
-from relight.work.jobs.job import JobDefinition
 from relight.work.jobs.spending import read_spending
 
 OPEN = ("claimed", "running")
@@ -28,7 +27,7 @@ def show(view: View) -> dict[str, Any]:
     return {
         "jobs": jobs,
         "budget": view.store.config.jobs.budget_usd_per_day,
-        "spent": count_spent(view),
+        "spent": read_spent_today(view),
         "runs": sum(job["runs"] for job in jobs),
         "successes": sum(job["successes"] for job in jobs),
         "failures": sum(job["failures"] for job in jobs),
@@ -36,19 +35,19 @@ def show(view: View) -> dict[str, Any]:
 
 
 def is_chosen(view: View, job: Job) -> bool:
-    """Whether a job is of the source and model that the address asks for."""
+    """True if a job matches the filters for source and model."""
     source = job["job"].partition(":")[0] if ":" in job["job"] else "relight"
     return view.filters.source in ("", source) and is_named(job["model"], view.filters.model)
 
 
 def describe_runs(view: View, job: Job, runs: Sequence[Run]) -> dict[str, Any]:
-    """What the last runs of a job, newest first and none of them skipped, look like."""
+    """Charts and means of a job's last runs, given newest first and without skipped ones."""
     known = [run["cost_usd"] for run in runs if run["cost_usd"] is not None]
     return {
         "strip": draw_strip(job["name"], [_block(view, job, run) for run in reversed(runs)]),
-        # jobs take turns with models that have no price: the line goes on past them
+        # the line skips runs without a known price
         "trend": draw_sparkline("cost of a run", known[::-1], formatter=dollars),
-        # of those whose cost is known: of the others it may be less as well as more
+        # the mean of the known costs; an unknown cost may be smaller or larger
         "mean_cost": sum(known) / len(known) if known else None,
         "priced": f"of {len(known)} of the last {len(runs)} runs" if runs else "",
         "is_own": ":" not in job["job"],
@@ -68,7 +67,6 @@ def _block(view: View, job: Job, run: Run) -> RunBlock:
     )
 
 
-def count_spent(view: View) -> float:
-    """What all runs of our own jobs have cost today, in the store's time zone."""
-    anyone = JobDefinition(name="", schedule="")
-    return read_spending(view.store, anyone, run_id=0, now=view.now.timestamp()).by_all
+def read_spent_today(view: View) -> float:
+    """Dollars that all own jobs have spent today, in the store's time zone."""
+    return read_spending(view.store, now=view.now.timestamp()).by_all

@@ -15,7 +15,7 @@ from relight.store.queries.listing import Listing
 from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.charts.sparks import draw_share
 from relight.web.page import View
-from relight.web.pages.jobs import count_spent
+from relight.web.pages.jobs import read_spent_today
 from relight.web.periods import find_before, find_step, today_of, walk_days
 
 MODELS = 6
@@ -55,7 +55,7 @@ def show(view: View) -> dict[str, Any]:
         "latest": list_sessions(store, chosen, Listing(limit=LATEST)).sessions,
         "outcomes": count_outcomes(store, chosen),
         "budget": store.config.jobs.budget_usd_per_day,
-        "spent": count_spent(view) if store.config.jobs.budget_usd_per_day else 0.0,
+        "spent": read_spent_today(view) if store.config.jobs.budget_usd_per_day else 0.0,
     }
 
 

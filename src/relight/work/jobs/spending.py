@@ -86,11 +86,13 @@ def _add(values: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def read_spending(store: Store, job: JobDefinition, *, run_id: int, now: float) -> DaySpending:
-    """Spending of a job and of all jobs today, in the store's time zone, before this run."""
+def read_spending(
+    store: Store, job: JobDefinition | None = None, *, run_id: int = 0, now: float
+) -> DaySpending:
+    """Spending of a job and of all jobs today, in the store's time zone, without this run."""
     moment = datetime.fromtimestamp(now, ZoneInfo(store.timezone))
     since = round(moment.replace(hour=0, minute=0, second=0, microsecond=0).timestamp() * 1000)
-    own = read_run_costs(store, since=since, except_run=run_id, job=job.name)
+    own = read_run_costs(store, since=since, except_run=run_id, job=job.name) if job else []
     every = read_run_costs(store, since=since, except_run=run_id)
     return DaySpending(
         by_job=sum(cost.cost_nanos or 0 for cost in own) / 1e9,
