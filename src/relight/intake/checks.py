@@ -1,7 +1,7 @@
-"""What a program may tell the recorder: figures are checked at once, payloads taken as they are.
+"""Validates the recorder's arguments: raises for bad numbers, accepts any payload.
 
-A wrong figure would spoil every sum it goes into, so it is refused where it is told, by the name of
-its parameter. What a model or a tool said is only kept: whatever it is, it breaks nothing.
+A wrong number would spoil every sum, so the error names its parameter at once. The content of
+messages, arguments and results is only stored, and may be anything.
 """
 
 import json
@@ -29,7 +29,7 @@ INTERRUPTIONS = ("KeyboardInterrupt", "CancelledError", "GeneratorExit", "System
 
 
 def take_usage(usage: object, tokens: Mapping[str, object]) -> Usage:
-    """Tokens in disjoint buckets, from an OpenAI answer's own figures or told one by one."""
+    """Return tokens in disjoint buckets, from an OpenAI response's figures or single numbers."""
     if usage is None:
         return Usage(**{name: _take_tokens(f"{name}_tokens", n) for name, n in tokens.items()})
     if isinstance(usage, Usage):
@@ -38,7 +38,7 @@ def take_usage(usage: object, tokens: Mapping[str, object]) -> Usage:
     figures = _as_mapping(usage)
     if figures is None:
         raise RelightError(
-            f"usage must be the figures of an answer, not {describe(usage)}",
+            f"usage must be the figures of a response, not {describe(usage)}",
             'as {"prompt_tokens": 1200, "completion_tokens": 80}',
         )
     return read_openai_usage(figures)
@@ -49,16 +49,16 @@ def _take_tokens(name: str, value: object) -> int | None:
 
 
 def take_cost(cost_usd: object, cost: object) -> Cost | None:
-    """What the call cost, in dollars as told, or as Relight's own `Cost`."""
+    """Return the cost of a call, given in dollars or as a `Cost`; None if it is unknown."""
     if cost_usd is not None:
         is_number = isinstance(cost_usd, int | float | str | Decimal)
-        told = reported_cost(cost_usd) if is_number else None  # type: ignore[arg-type]
-        if told is None or told.nanos is None or isinstance(cost_usd, bool):
+        reported = reported_cost(cost_usd) if is_number else None  # type: ignore[arg-type]
+        if reported is None or reported.nanos is None or isinstance(cost_usd, bool):
             raise RelightError(
                 f"cost_usd must be dollars from 0 to {MOST_USD:,}, not {describe(cost_usd)}",
-                "leave it out where it is not known",
+                "leave it out if it is unknown",
             )
-        return told
+        return reported
     if cost is None:
         return None
     if not isinstance(cost, Cost):
@@ -69,9 +69,9 @@ def take_cost(cost_usd: object, cost: object) -> Cost | None:
 
 
 def take_duration(name: str, value: object) -> int | None:
-    """Whole milliseconds; what no clock can have meant is not known.
+    """Return whole milliseconds; None if the value is impossible.
 
-    A program's clock may be set back between two looks at it: that is no mistake of the program's.
+    A clock may be set back between two readings, which is not an error of the program.
     """
     if value is None:
         return None
@@ -87,13 +87,13 @@ def take_code(value: object) -> int | None:
 
 
 def _as_int(value: Any) -> object:
-    """The integers of other libraries as Python's own."""
+    """Return integers of other libraries as Python's."""
     is_foreign = not isinstance(value, int) and hasattr(value, "__index__")
     return value.__index__() if is_foreign else value
 
 
 def take_text(name: str, value: object) -> str | None:
-    """A name or a path, as the database can hold it."""
+    """Return a name or a path as text that the database can hold."""
     if value is None:
         return None
     if not isinstance(value, str | PurePath):
@@ -102,7 +102,7 @@ def take_text(name: str, value: object) -> str | None:
 
 
 def take_id(value: object) -> str:
-    """A session's id; half characters, which the database cannot hold, are told apart by a hash.
+    """Return a session's id; if surrogates must be replaced, a hash keeps ids distinct.
 
     >>> take_id("mine"), take_id("\\ud800")
     ('mine', '?~4208783e927d0d68')
@@ -116,7 +116,7 @@ def take_id(value: object) -> str:
 
 
 def mend(text: str) -> str:
-    """The text without half characters, which no UTF-8 can hold."""
+    """Return the text with lone surrogates replaced, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -128,26 +128,26 @@ def take_failure(failure: object) -> Failure | None:
 
 
 def was_refused(failure: Failure) -> bool:
-    """Whether a call was turned away, so that nothing was used; any other may be charged."""
+    """True if the endpoint refused the call, so that nothing is charged."""
     return isinstance(failure.code, int) and 400 <= failure.code < 500
 
 
 def was_interrupted(error: BaseException) -> bool:
-    """Whether someone wished to leave, which says nothing of how the work went."""
+    """True if a program was interrupted, which says nothing about its outcome."""
     return any(base.__name__ in INTERRUPTIONS for base in type(error).__mro__)
 
 
-def say_error(error: BaseException) -> str:
-    """What a program failed with, in words; one that fails to tell breaks nothing."""
+def format_error(error: BaseException) -> str:
+    """Return the type and message of a program's error, even if its `str` fails."""
     try:
         words = str(error)
     except Exception:  # noqa: BLE001 - the program's error must not become ours
-        words = "it cannot be told"
+        words = "its message cannot be read"
     return mend(f"{type(error).__name__}: {words}")
 
 
 def take_message(name: str, message: object) -> dict[str, Any] | None:
-    """A message as plain data, from a mapping or an object of the SDK."""
+    """Return a message as plain data, from a mapping or an SDK object."""
     if message is None:
         return None
     fields = _as_mapping(message)
@@ -161,7 +161,7 @@ def take_message(name: str, message: object) -> dict[str, Any] | None:
 
 
 def write_payload(value: object) -> str | None:
-    """Arguments or a result as text: JSON where it can be."""
+    """Return arguments or a result as text: JSON if possible."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bytes | bytearray):
@@ -176,37 +176,37 @@ def write_payload(value: object) -> str | None:
 
 
 def make_plain(value: object) -> Any:
-    """What JSON can carry of a value, its own words where that is nothing."""
+    """Return a value as plain data, or its `repr` if JSON cannot carry it."""
     try:
         plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_dump)
         msgspec.json.encode(plain)
     except UnicodeEncodeError:
-        return plain  # half characters are mended when it is written
-    except Exception:  # noqa: BLE001 - a payload that goes round in circles, or breaks when looked at
-        return say(value)
+        return plain  # surrogates are replaced when it is written
+    except Exception:  # noqa: BLE001 - a payload may be circular, or raise when it is read
+        return format_value(value)
     return plain
 
 
 def _dump(value: Any) -> Any:
     fields = _as_mapping(value)
-    return say(value) if fields is None else fields
+    return format_value(value) if fields is None else fields
 
 
 def _as_mapping(value: Any) -> dict[Any, Any] | None:
-    """The fields of a mapping, of an object of the SDK, or of a Struct."""
+    """Return the fields of a mapping or an SDK object; None for anything else."""
     if isinstance(value, Mapping):
         return dict(value)
     try:
         if callable(dump := getattr(value, "model_dump", None)):
             fields = dump(exclude_none=True)
             return fields if isinstance(fields, dict) else None
-    except Exception:  # noqa: BLE001 - as above: then it is no such object
+    except Exception:  # noqa: BLE001 - as above: then it is not such an object
         return None
     return None
 
 
-def say(value: object) -> str:
-    """A value in its own words, or at least what it is; one that fails to tell breaks nothing."""
+def format_value(value: object) -> str:
+    """Return a value's `repr`, or its type if that fails."""
     try:
         return value if isinstance(value, str) else repr(value)
     except Exception:  # noqa: BLE001 - as above

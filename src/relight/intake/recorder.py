@@ -1,8 +1,8 @@
-"""The live recorder: a program tells what its agent does, and each word is kept at once.
+"""The live recorder: a program records its agent's events as they happen.
 
-What has been told is in the database before the call returns or, while another process keeps that
-from being written, in a file beside it: a killed program loses nothing it told. The recorded
-program is never broken by its recorder; only a figure that cannot be meant is refused.
+An event is in the database before the call returns or, while another process blocks the database,
+in a file beside it: a killed program loses no recorded event. The recorder never breaks the
+program; it raises only for impossible figures.
 """
 
 import os
@@ -20,9 +20,9 @@ from relight.checks import check_choice
 from relight.errors import StoreError
 from relight.ids import row_id
 from relight.intake.checks import (
+    format_error,
+    format_value,
     mend,
-    say,
-    say_error,
     take_code,
     take_cost,
     take_duration,
@@ -59,7 +59,7 @@ def record(
     title: str | None = None,
     clock: Callable[[], float] = time.time,
 ) -> "SessionTracker":
-    """A recorder for one session, new or gone on with; `parent` puts it below another."""
+    """Return a recorder for a session, new or continued; `parent` makes it a sub-agent's."""
     return SessionTracker(
         store,
         session_id or name_session(clock()),
@@ -73,12 +73,12 @@ def record(
 
 
 def name_session(now: float) -> str:
-    """A new session's id: it sorts by time, and no two are alike."""
+    """Return a new, unique session id that sorts by time."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{secrets.token_hex(4)}"
 
 
 class SessionTracker:
-    """Records one session as it goes. Threads and coroutines may share it."""
+    """Records one session. Threads and coroutines may share it."""
 
     def __init__(
         self,
@@ -117,21 +117,21 @@ class SessionTracker:
         self._tape.write(self._tape.line_up(opened))
 
     def renew(self) -> None:
-        """In a fork: have a lock of its own, since the parent's may be held by another thread."""
+        """Make a new lock in a fork, since a thread of the parent may hold the old one."""
         self._lock = threading.RLock()
 
     @property
     def name(self) -> str:
-        """The session as `relight show` takes it."""
+        """The session's name for `relight show`."""
         return f"{events.NAME}:{self.session_id}"
 
     def child(self, session_id: str | None = None, **options: Any) -> "SessionTracker":
-        """A recorder for a sub-agent's session, whose figures are part of this one's."""
+        """Return a recorder for a sub-agent's session, whose figures are part of this one's."""
         options = {"model": self.model, "provider": self.provider} | options
         return record(self.store, session_id, parent=self, clock=self._clock, **options)
 
     def message(self, role: str, content: Any) -> None:
-        """What a person, a system or a program said; a model's own words belong to its turn."""
+        """Record a message of a person, a system or a program; a model's belongs to its turn."""
         message = take_message("message", {"role": take_text("role", role), "content": content})
         assert message is not None
         with self._lock:
@@ -159,11 +159,11 @@ class SessionTracker:
         failure: Failure | BaseException | str | None = None,
         at: object = None,
     ) -> str:
-        """Tell one model call; gives its id, for the tool calls that it asked for.
+        """Record one model call; return its id, for the tool calls that it requests.
 
-        `input_tokens` are those neither read from nor written to a cache; `usage` takes an OpenAI
-        answer's figures instead. `message` is what the model answered. A call that failed is told
-        with its `failure`, and counts as no turn.
+        `input_tokens` are those neither read from nor written to a cache; `usage` takes the figures
+        of an OpenAI response instead. `message` is the model's answer. A failed call has a
+        `failure`, and does not count as a turn.
         """
         tokens = {
             "input": input_tokens,
@@ -172,10 +172,10 @@ class SessionTracker:
             "output": output_tokens,
             "reasoning": reasoning_tokens,
         }
-        told = take_usage(usage, tokens)
+        used = take_usage(usage, tokens)
         wrong = take_failure(failure)
-        if wrong and told == Usage() and was_refused(wrong):
-            told = Usage(0, 0, 0, 0)
+        if wrong and used == Usage() and was_refused(wrong):
+            used = Usage(0, 0, 0, 0)
         answer = take_message("message", message)
         with self._lock:
             self._count += 1
@@ -188,8 +188,8 @@ class SessionTracker:
                 provider=take_text("provider", provider) or self.provider,
                 role=take_text("role", role),
                 calls=0 if wrong else 1,
-                usage=told,
-                usage_status="partial" if told.output is None and not wrong else "final",
+                usage=used,
+                usage_status="partial" if used.output is None and not wrong else "final",
                 cost=take_cost(cost_usd, cost),
                 duration_ms=take_duration("duration_ms", duration_ms),
                 first_token_ms=take_duration("first_token_ms", first_token_ms),
@@ -220,10 +220,10 @@ class SessionTracker:
         duration_ms: float | None = None,
         at: object = None,
     ) -> None:
-        """Tell one tool call with its result.
+        """Record one tool call with its result.
 
-        `call_id` is the model's own id of it, which joins it to the turn that asked; without one
-        it belongs to the last turn told. `place` is its place among the calls of `turn`.
+        `call_id` is the model's id of the call, which joins it to its turn; without one it belongs
+        to the last recorded turn. `place` is its place among the calls of `turn`.
         """
         call_id = None if call_id is None else str(call_id)
         with self._lock:
@@ -246,27 +246,27 @@ class SessionTracker:
         self._tape.write(number)
 
     def together(self) -> AbstractContextManager[None]:
-        """Events told in this block, by this thread, are written in one go when it is left.
+        """A block whose events, recorded by this thread, are written together at its end.
 
-        For a few that come at once: until then they are not yet safe.
+        Use it for a few events at once: until the end of the block they are not safe.
         """
         return self._tape.together()
 
     def stats(self) -> dict[str, Any]:
-        """The figures of this session and all below it, up to now; None where no one can tell."""
+        """Return the figures of this session and its sub-agents so far; None if unknown."""
         found = row_id("session", events.NAME, self.session_id)
         try:
             sums = sum_family(self.store, found, unwritten=self._tape.sum_waiting())
             figures = asdict(sums)
-        except StoreError:  # it waits to be written, too: whoever tells on hears of it
+        except StoreError:  # the next event reports it
             figures = dict.fromkeys(ReportFigures.__struct_fields__)
         return {"session_id": self.name, **figures, "unwritten": self._tape.count_waiting()}
 
     def finish(self, outcome: OutcomeName | None = None, *, why: str | None = None) -> None:
-        """Say that the session is over and, where the program knows it, what came of it."""
+        """End the session, with its outcome if the program knows it."""
         if outcome is not None:
             check_choice("outcome", outcome, OUTCOMES)
-        said = None if why is None else mend(say(why))
+        said = None if why is None else mend(format_value(why))
         self._end(how="left" if outcome is None else "told", outcome=outcome, why=said)
 
     def __enter__(self) -> Self:
@@ -280,7 +280,7 @@ class SessionTracker:
         self._end(
             how="interrupted" if is_interrupted else "left",
             outcome=None if is_interrupted else "failure",
-            why=say_error(error),
+            why=format_error(error),
         )
 
     def _end(self, *, how: How, outcome: OutcomeName | None, why: str | None) -> None:
@@ -295,10 +295,10 @@ class SessionTracker:
         self._tape.close()
 
     def _now(self, at: object = None) -> int:
-        """Never before what was told last: the order told is the order it happened in."""
-        told = round(self._clock() * 1000) if at is None else take_time("at", at)
+        """Return the time of an event, never before the previous event's."""
+        given = round(self._clock() * 1000) if at is None else take_time("at", at)
         with self._lock:
-            self._last_at = max(self._last_at, told)
+            self._last_at = max(self._last_at, given)
             return self._last_at
 
     def _name_call(self, call_id: str | None) -> str:
@@ -314,5 +314,5 @@ class SessionTracker:
 def _current_folder() -> str | None:
     try:
         return mend(os.getcwd())  # noqa: PTH109 - a plain str
-    except OSError:  # it was removed under the program's feet
+    except OSError:  # the folder was removed
         return None
