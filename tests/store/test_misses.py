@@ -32,7 +32,7 @@ def read(store: Store, *names: str) -> list[tuple[Any, ...]]:
 
 
 def missed(store: Store) -> int:
-    return int(examine(store, environment={"HOME": "/nowhere"})["missed_records"])
+    return int(examine(store, environment={"HOME": "/nowhere"}).missed_records)
 
 
 def test_a_record_that_can_be_kept_is_kept(store: Store) -> None:
@@ -100,7 +100,7 @@ def fail(store):
 
 def count():
     with open_store(home) as store:
-        return examine(store, environment={"HOME": "/nowhere"})["missed_records"]
+        return examine(store, environment={"HOME": "/nowhere"}).missed_records
 
 told = [record_safely(home, fail) for _ in range(number)]
 counts = [count()]

@@ -1,6 +1,11 @@
+from typing import TYPE_CHECKING
+
 import click
 
 from relight.cli.options import current_store, json_option, print_json, relight_command
+
+if TYPE_CHECKING:
+    from relight.reports.doctor import HealthReport
 
 
 @relight_command("doctor", example="relight doctor --json")
@@ -18,36 +23,33 @@ def command(as_json: bool) -> None:
         print_json(found)
     else:
         _print(found)
-    if not found["ok"]:
+    if not found.ok:
         raise click.exceptions.Exit(1)
 
 
-def _print(found: dict[str, object]) -> None:
-    from typing import Any, cast
-
+def _print(found: "HealthReport") -> None:
     from relight.cli import screen
 
-    told = cast(dict[str, Any], found)
-    database = told["database"]
+    database = found.database
     screen.print_text(
-        f"home {told['home']} · database {screen.size(database['bytes'])}, schema"
-        f" {database['schema']}, integrity {database['integrity']} · days in {told['timezone']}"
+        f"home {found.home} · database {screen.size(database.bytes)}, schema"
+        f" {database.schema}, integrity {database.integrity} · days in {found.timezone}"
     )
     columns = [screen.Column("source", is_number=False), screen.Column("files")]
     columns += [screen.Column("sessions"), screen.Column("folder", is_number=False)]
     rows = [
         [
-            source["source"],
-            screen.count(source["files"]),
-            screen.count(source["sessions"]),
-            source["folder"] + ("" if source["found"] else " (not found)")
-            if source["folder"]
+            source.source,
+            screen.count(source.files),
+            screen.count(source.sessions),
+            source.folder + ("" if source.found else " (not found)")
+            if source.folder
             else "named with --from",
         ]
-        for source in told["sources"]
+        for source in found.sources
     ]
     screen.print_table(columns, rows)
-    for bad in told["unreadable"]["recent"]:
-        screen.print_text(f"unreadable: {bad['file']} at byte {bad['offset']}: {bad['reason']}")
-    for line in told["advice"] or ["all is well"]:
-        screen.print_text(f"→ {line}")
+    for line in found.unreadable.recent:
+        screen.print_text(f"unreadable: {line.file} at byte {line.offset}: {line.reason}")
+    for advice in found.advice or ["all is well"]:
+        screen.print_text(f"→ {advice}")

@@ -205,7 +205,7 @@ def read_trace(store: Store, asked: given.TraceParameters, path: Path) -> traces
     return traces.report_trace(found, asked.turn or None)
 
 
-def examine(store: Store, _: given.NoParameters, __: Path) -> Any:
+def examine(store: Store, _: given.NoParameters, __: Path) -> doctor.HealthReport:
     """Agents found, files read and unreadable, models without a price, the database's health.
 
     Reads the whole database, so it takes as long as that.
