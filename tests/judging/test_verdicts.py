@@ -2,8 +2,8 @@
 
 What the rarer rules decide on 9,315 shell calls of labelled sessions, by output alone / with the
 exit code: plain `git diff` 308 / 0, failed checks 143 / 95, names of checks 134 / 120, caught
-exceptions 23 / 10, nothing but complaints 2 / 3, tracebacks without a head 1 / 0. Rules that decided
-none are here only if they hold for programs that those sessions never ran.
+exceptions 23 / 10, nothing but complaints 2 / 3, tracebacks without a head 1 / 0. Rules that
+decided none are here only if they hold for programs that those sessions never ran.
 """
 
 import json

@@ -60,26 +60,35 @@ def judge_tests(
         return make_negative("tests_failed", raised.line)
     if raised:
         return None
-    rules, last = read_rules(), find_last_line(output)
-    for stage in output.deciders:
-        row = rules.find_linter(stage)
-        if row is None or code not in row.codes or (trouble and not row.may_complain):
-            continue
-        if find_broken_tests(output):  # it could not check anything
-            return None
-        found = rules.findings[row].search(output.text) if row.needs_findings else None
-        if found or not row.needs_findings:
-            return make_negative("lint_findings", found[0].strip() if found else last)
+    linters = [row for row in map(read_rules().find_linter, output.deciders) if row]
+    linters = [row for row in linters if code in row.codes and (row.may_complain or not trouble)]
+    if linters and find_broken_tests(output):
+        return None  # the linter could not check anything
+    for row in linters:
+        if verdict := _judge_linter(row, output):
+            return verdict
     if trouble:
         return None
     for stage in output.deciders:
-        runner = _find_runner(stage)
-        if runner and code in runner.none_codes:
-            return make_negative("no_tests", last)
-        if (runner and code in runner.codes) or (code == 1 and _is_check(stage)):
-            if find_bad_line(output):
-                return None
-            return make_negative("tests_failed", last)
+        if verdict := _judge_runner(stage, output, code):
+            return verdict if not find_bad_line(output) or verdict.kind == "no_tests" else None
+    return None
+
+
+def _judge_linter(row: AnswerRow, output: Output) -> Verdict | None:
+    if not row.needs_findings:
+        return make_negative("lint_findings", find_last_line(output))
+    found = read_rules().findings[row].search(output.text)
+    return make_negative("lint_findings", found[0].strip()) if found else None
+
+
+def _judge_runner(stage: Stage, output: Output, code: int) -> Verdict | None:
+    """The verdict on a test runner or a check without a summary, by its exit code."""
+    runner, last = _find_runner(stage), find_last_line(output)
+    if runner and code in runner.none_codes:
+        return make_negative("no_tests", last)
+    if (runner and code in runner.codes) or (code == 1 and _is_check(stage)):
+        return make_negative("tests_failed", last)
     return None
 
 

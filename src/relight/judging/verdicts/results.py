@@ -124,17 +124,8 @@ def _read_text(text: str, depth: int) -> ReadResult:
             text = _HALF.sub("", text.lstrip()).replace("\\n", "\n")
     if "\x1b[" in text:
         text = _COLOUR.sub("", text)
-    exit_code = None
     head, tail = text[:_EDGE], text[-_EDGE:]
-    if ("ode" in head or "xit" in head) and (found := rules.exit_before.match(text)):
-        exit_code, text = _first_int(found.groups()), text[found.end() :]
-    elif ("ode" in tail or "xit" in tail) and (found := rules.exit_after.search(tail)):
-        exit_code = _first_int(found.groups())
-        text = text[: len(text) - len(tail) + found.start()]
-    elif "xit" in tail and (found := rules.exit_last.search(tail)):
-        exit_code = _first_int(found.groups())
-        if not found[0].lstrip().lower().startswith("exit"):  # those may be the program's output
-            text = text[: len(text) - len(tail) + found.start()]
+    exit_code, text = _split_exit(text, rules)
     text = _strip(text, rules)
     if len(text) < _NOTE and rules.no_output.fullmatch(text.strip()):
         text = ""
@@ -145,6 +136,21 @@ def _read_text(text: str, depth: int) -> ReadResult:
     if text.startswith("The last command <command>") and "</command> timed out" in text:
         timeout = "timed out and has been killed"  # after the command, however long that is
     return ReadResult(text, raw, None, exit_code, is_error, timeout)
+
+
+def _split_exit(text: str, rules: Rules) -> tuple[int | None, str]:
+    """The exit code that a harness wrote before or after the output, and the rest of the text."""
+    head, tail = text[:_EDGE], text[-_EDGE:]
+    if ("ode" in head or "xit" in head) and (found := rules.exit_before.match(text)):
+        return _first_int(found.groups()), text[found.end() :]
+    if ("ode" in tail or "xit" in tail) and (found := rules.exit_after.search(tail)):
+        return _first_int(found.groups()), text[: len(text) - len(tail) + found.start()]
+    if "xit" in tail and (found := rules.exit_last.search(tail)):
+        exit_code = _first_int(found.groups())
+        if found[0].lstrip().lower().startswith("exit"):  # may be the program's output
+            return exit_code, text
+        return exit_code, text[: len(text) - len(tail) + found.start()]
+    return None, text
 
 
 def _strip(text: str, rules: Rules) -> str:
