@@ -12,8 +12,9 @@ from relight.errors import RelightError
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 UNIT_NAMES = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week"}
-DAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
-WEEKDAYS = {word: number for number, day in enumerate(DAYS) for word in (day, day[:3])}
+WEEKDAYS = {"sunday": 0, "monday": 1, "tuesday": 2, "wednesday": 3, "thursday": 4}
+WEEKDAYS |= {"friday": 5, "saturday": 6}
+WEEKDAYS |= {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
 # the days of schedules that name a time of day, as cron writes them
 EACH = {"daily": "*", "weekdays": "1-5", "weekends": "6,0"}
 MACROS = {
