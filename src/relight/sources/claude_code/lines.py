@@ -148,6 +148,14 @@ def find_answer(line: TranscriptLine) -> str | None:
     return last_words(line.message.text)
 
 
+def find_prompt(message: Message) -> str | None:
+    """A person's words, unless they are a command that the client runs by itself."""
+    text = message.content
+    if isinstance(text, list):
+        text = "\n".join(block.text for block in text if block.type == "text" and block.text)
+    return text if text and not text.startswith(COMMANDS) else None
+
+
 def own_text(message: Message) -> str | None:
     """A message's text, unless it brings results of calls."""
     content = message.content

@@ -11,13 +11,14 @@ from msgspec import Struct
 
 from relight.model import Origin, Session, ToolCall, Total, Turn, Usage
 from relight.sources.claude_code.lines import (
-    COMMANDS,
+    Block,
     Message,
     ModelUsage,
     TranscriptLine,
     decode_line,
     find_answer,
     find_ending,
+    find_prompt,
     find_title,
     name_session,
     own_text,
@@ -79,10 +80,12 @@ class ClaudeCodeReader(Reader):
         if line.type == "assistant":
             yield from self._read_response(line, message, session, at)
         elif line.type == "user":
-            yield from self._read_results(message, session, at)
-            if not line.isMeta and not line.isCompactSummary:
-                yield from self._read_prompt(message, session)
-            if (text := own_text(message)) is not None:
+            if isinstance(message.content, list):
+                yield from self._read_results(message.content, session, at)
+            if not line.isMeta and not line.isCompactSummary and (text := find_prompt(message)):
+                yield Said(session, "user", text)
+            text = own_text(message)
+            if text is not None and self.skills.may_be_in(text):
                 yield from self.skills.see_text(
                     text,
                     session=session,
@@ -177,21 +180,14 @@ class ClaudeCodeReader(Reader):
             failure_text=text[:500],
         )
 
-    def _read_prompt(self, message: Message, session: str) -> Iterator[Said]:
-        text = message.content
-        if isinstance(text, list):
-            text = "\n".join(block.text for block in text if block.type == "text" and block.text)
-        if text and not text.startswith(COMMANDS):
-            yield Said(session, "user", text)
-
     def _say(self, session: str, name: str, text: str | None) -> Said:
         """Words of a response, counted once though each of its blocks has a line."""
         is_new = self.state.last_answer != name
         self.state.last_answer = name
         return Said(session, "assistant", text, name or None, is_new)
 
-    def _read_results(self, message: Message, session: str, at: int | None) -> Iterator[Event]:
-        for block in message.blocks:
+    def _read_results(self, blocks: list[Block], session: str, at: int | None) -> Iterator[Event]:
+        for block in blocks:
             if block.type == "tool_result":
                 name = block.tool_use_id
                 yield Returned(session, name, at, result_text(block.content), block.is_error)

@@ -92,6 +92,11 @@ class SkillWatch:
             key = f"{turn}={skill}"
             yield SkillEntry(key=key, session=session, name=skill, at=at, turn=turn)
 
+    def may_be_in(self, text: str) -> bool:
+        """False for a text that `see_text` finds nothing in, which are nearly all."""
+        state = self.state
+        return state.typed is not None or bool(state.loading) or text.startswith("<command-")
+
     def see_text(
         self,
         text: str,
