@@ -77,7 +77,7 @@ def list_experiments(as_json: bool) -> None:
     with current_store() as store:
         rows = budget.list_experiments(store)
     if as_json:
-        print_json({"experiments": rows})
+        print_json(budget.ExperimentList(rows))
     else:
         print_experiments(rows)
 

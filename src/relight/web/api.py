@@ -177,18 +177,18 @@ def read_template(
     return replace(library.show_template(found), versions=versions)
 
 
-def read_experiment(store: Store, asked: given.HoldoutParameters, _: Path) -> Any:
+def read_experiment(store: Store, asked: given.HoldoutParameters, _: Path) -> holdout.HoldoutReport:
     """Warm starts compared with those held out cold, with a verdict."""
     template = asked.template or None
     return holdout.read_holdout(store, template=template, effect=asked.effect, may_retire=False)
 
 
-def list_experiments(store: Store, _: given.NoParameters, __: Path) -> Any:
+def list_experiments(store: Store, _: given.NoParameters, __: Path) -> budget.ExperimentList:
     """Experiments that were run task by task, newest first."""
-    return {"experiments": budget.list_experiments(store)}
+    return budget.ExperimentList(budget.list_experiments(store))
 
 
-def read_pairs(store: Store, _: given.NoParameters, path: Path) -> Any:
+def read_pairs(store: Store, _: given.NoParameters, path: Path) -> pairs.PairedReport:
     """One experiment: the same tasks in both arms, with a verdict."""
     experiment = find_experiment(store, path["experiment"])
     return pairs.read_paired_report(store, experiment)

@@ -35,6 +35,12 @@ class ExperimentSummary(Struct, frozen=True, kw_only=True):
     ended_at: str | None
 
 
+class ExperimentList(Struct, frozen=True):
+    """All experiments, newest first."""
+
+    experiments: list[ExperimentSummary]
+
+
 class ExperimentSpending(Struct, frozen=True, kw_only=True):
     """Dollars and tokens of all runs and of the most expensive one; runs of unknown cost."""
 
