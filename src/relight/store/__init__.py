@@ -1,4 +1,4 @@
-"""One SQLite file: what was recorded, and everything derived from it."""
+"""The store: one SQLite file with the records and everything derived from them."""
 
 import os
 import sqlite3
@@ -36,7 +36,7 @@ class Store:
         renew_in_forks(self)
 
     def renew(self) -> None:
-        """In a fork: leave the connection to the parent, since SQLite's cannot be inherited."""
+        """Leave the connection to the parent after a fork: SQLite cannot share it."""
         self._lock = threading.RLock()
         _inherited.append(self._connection)
         self._connection = sqlite3.connect(":memory:")
@@ -44,7 +44,7 @@ class Store:
 
     @property
     def timezone(self) -> str:
-        """The zone whose calendar days this store counts in, fixed when it was made."""
+        """The time zone of this store's calendar days, fixed when it was made."""
         return self._meta["timezone"]
 
     @property
@@ -52,24 +52,24 @@ class Store:
         return bytes.fromhex(self._meta["redaction_key"])
 
     def query(self, statement: str, values: Any = ()) -> list[tuple[Any, ...]]:
-        with self._lock, told_errors(self.path):
+        with self._lock, readable_errors(self.path):
             return self._connection.execute(statement, values).fetchall()
 
     def read(self, shape: type[S], statement: str, values: Any = ()) -> list[S]:
         """Return the rows of a query as Structs, whose fields are the names of its columns."""
-        with self._lock, told_errors(self.path):
+        with self._lock, readable_errors(self.path):
             return read(self._connection, shape, statement, values)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """The connection itself, for several questions in a row."""
-        with self._lock, told_errors(self.path):
+        """The connection itself, for several queries in a row."""
+        with self._lock, readable_errors(self.path):
             yield self._connection
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """All questions inside are answered as of one moment, whatever others write meanwhile."""
-        with self._lock, told_errors(self.path):
+        """All queries inside see one moment, whatever others write meanwhile."""
+        with self._lock, readable_errors(self.path):
             self._connection.execute("begin")
             try:
                 yield
@@ -78,11 +78,11 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write all or nothing; other processes wait their turn."""
-        with self._lock, told_errors(self.path):
+        """Write all or nothing; other processes wait."""
+        with self._lock, readable_errors(self.path):
             is_outer = not self._connection.in_transaction
             try:
-                # an interrupt that came while it waited for its turn is raised when it has it
+                # an interrupt during the wait is raised when the wait is over
                 self._connection.execute("begin immediate")
                 yield self._connection
                 self._connection.execute("commit")
@@ -94,13 +94,13 @@ class Store:
 
     @contextmanager
     def waiting(self, seconds: float) -> Iterator[None]:
-        """Wait this long at most for other writers, in place of the usual minute."""
+        """Wait at most this long for other writers, instead of a minute."""
         if not self._lock.acquire(timeout=seconds):
             raise RelightError(
                 f"the database {self.path} is in use by another thread", "try again later"
             )
         try:
-            with told_errors(self.path):
+            with readable_errors(self.path):
                 self._connection.execute(f"pragma busy_timeout = {round(seconds * 1000)}")
             try:
                 yield
@@ -110,13 +110,13 @@ class Store:
             self._lock.release()
 
     def run(self, statement: str) -> None:
-        """A statement that must stand outside of a transaction, such as `vacuum`."""
-        with self._lock, told_errors(self.path):
+        """Run a statement that must be outside of a transaction, such as `vacuum`."""
+        with self._lock, readable_errors(self.path):
             self._connection.execute(statement)
 
     def backup(self, target: Path) -> None:
-        """A copy of the whole store, taken while others may write."""
-        with self._lock, told_errors(target):
+        """Copy the whole store while others may write."""
+        with self._lock, readable_errors(target):
             make_private(target)
             with closing(sqlite3.connect(target)) as copy:
                 self._connection.backup(copy)
@@ -138,9 +138,9 @@ class Store:
 
 
 def open_store(home: str | Path | None = None, *, wait_seconds: float = BUSY_SECONDS) -> Store:
-    """The store of a home folder, made on first use and brought to this version's schema."""
+    """Return the store of a home folder, made on first use and migrated to this version."""
     config = read_config(find_home(home))
-    with told_errors(config.database):
+    with readable_errors(config.database):
         try:
             config.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
@@ -156,8 +156,8 @@ def open_store(home: str | Path | None = None, *, wait_seconds: float = BUSY_SEC
 
 
 def open_reader(config: Config) -> Store:
-    """A store that must be there already, for reading alone: it waits for no writer."""
-    with told_errors(config.database):
+    """Return an existing store for reading only: it waits for no writer."""
+    with readable_errors(config.database):
         connection = sqlite3.connect(
             f"{config.database.absolute().as_uri()}?mode=ro",
             uri=True,
@@ -171,7 +171,7 @@ def open_reader(config: Config) -> Store:
 
 
 def make_private(path: Path) -> None:
-    """Make an empty file that only its owner may read, where there is none; SQLite goes by it."""
+    """Make an empty file that only its owner may read, if it is missing; SQLite keeps its mode."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
@@ -196,9 +196,9 @@ def connect(path: Path, *, wait_seconds: float = BUSY_SECONDS) -> sqlite3.Connec
 
 
 def use_log(connection: sqlite3.Connection, *, wait_seconds: float) -> None:
-    """Let readers and a writer work at once, waiting for whoever is founding the same file.
+    """Use the write-ahead log, so that readers and a writer work at once.
 
-    SQLite itself does not wait here: of two that change a new file's mode, one is refused at once.
+    SQLite does not wait here: of two processes that make the same file, one is refused at once.
     """
     until = time.monotonic() + wait_seconds
     while True:
@@ -214,7 +214,7 @@ def use_log(connection: sqlite3.Connection, *, wait_seconds: float) -> None:
 
 @contextmanager
 def closed_on_error(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """The connection, let go where its file turns out to be of no use."""
+    """The connection, closed if its file turns out to be unusable."""
     try:
         yield connection
     except BaseException:
@@ -223,8 +223,8 @@ def closed_on_error(connection: sqlite3.Connection) -> Iterator[sqlite3.Connecti
 
 
 @contextmanager
-def told_errors(path: Path) -> Iterator[None]:
-    """SQLite's errors in words a person can act on."""
+def readable_errors(path: Path) -> Iterator[None]:
+    """Raise SQLite's errors as StoreError, with a hint that a person can act on."""
     try:
         yield
     except sqlite3.Error as error:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from relight.errors import StoreError
-from relight.store import told_errors
+from relight.store import readable_errors
 from relight.store.keep.migrate import find_migrations
 
 LOOK_SECONDS = 0.1
@@ -53,7 +53,7 @@ class ChangeWatcher:
 
     def _look(self) -> None:
         file = identify(self._database)
-        with told_errors(self._database):
+        with readable_errors(self._database):
             if self.connection is None or file != self._file:
                 if self.connection is not None:
                     self.connection.close()

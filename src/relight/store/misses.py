@@ -1,18 +1,13 @@
-"""Recording that never breaks what it records: a record that cannot be kept is counted.
+"""Recording that never breaks what it records: a record that cannot be written is counted.
 
-The count is in the store; when that cannot be written, in a file of one line a miss beside it; when
-the disk is full or read-only, in such a file among the system's temporary ones; and when there is
-no place at all, in this process until there is. `relight doctor` shows them all.
+The count is in the store, or in a file beside it with one line for each miss while the store cannot
+be written. `relight doctor` shows both.
 """
 
 import logging
 import os
-import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from hashlib import blake2b
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,121 +18,88 @@ from relight.times import write_time
 FILE = "missed.log"
 WAIT_SECONDS = 5.0
 COUNT = """
-    insert into meta values ('missed', ?1)
-    on conflict (key) do update set value = cast(cast(value as integer) + ?1 as text)
+    insert into meta (key, value) values ('missed', :number)
+    on conflict (key) do update
+        set value = cast(cast(meta.value as integer) + cast(excluded.value as integer) as text)
 """
 
-Kept = TypeVar("Kept")
+R = TypeVar("R")
 logger = logging.getLogger("relight")
-# how many misses no file took yet, by home
-_unwritten: dict[Path, int] = {}
-_lock = threading.Lock()
 
 
 def record_safely(
     place: Store | str | Path | None,
-    record: Callable[[Store], Kept],
+    record: Callable[[Store], R],
     *,
     wait_seconds: float = WAIT_SECONDS,
-) -> Kept | None:
-    """What `record` gives for the store, or None and a miss counted, whatever went wrong.
+) -> R | None:
+    """Return the result of `record` for the store; on any error count a miss and return None.
 
-    `place` is an open store, or the home folder of one. It waits only shortly for other writers:
-    a job must not stand still because an import is running.
+    `place` is an open store, or the home folder of one. It waits only briefly for other writers:
+    an import must not hold up a job.
     """
     try:
         if isinstance(place, Store):
             with place.waiting(wait_seconds):
-                kept = record(place)
-        else:
-            with open_store(place, wait_seconds=wait_seconds) as store:
-                kept = record(store)
+                return record(place)
+        with open_store(place, wait_seconds=wait_seconds) as store:
+            return record(store)
     except Exception as error:  # noqa: BLE001 - a recorder must never break what it records
         reason = _describe(error)
         logger.warning("a record was missed: %s", reason)
         count_miss(place if isinstance(place, Store) else None, _find_home(place), reason)
         return None
-    if _unwritten:
-        _write_down(_find_home(place), 0, "a miss of earlier, when nothing could be written")
-    return kept
 
 
 def count_miss(store: Store | None, home: Path, reason: str, *, number: int = 1) -> None:
-    """Count records that could not be kept, in the store or wherever they can be counted."""
+    """Count records that could not be written, in the store or else in the file beside it."""
     if store is not None and _count_inside(store, number):
         return
-    _write_down(home, number, reason)
+    line = f"{write_time(int(time.time() * 1000))} {' '.join(reason.split())}\n"
+    if not _append(home / FILE, line * number):
+        logger.warning("%d missed records could not be counted", number)
 
 
 def _count_inside(store: Store, number: int) -> bool:
     try:
         with store.waiting(0), store.transaction() as database:
-            database.execute(COUNT, (str(number),))
-    except Exception:  # noqa: BLE001 - that is why there are files
+            database.execute(COUNT, {"number": str(number)})
+    except Exception:  # noqa: BLE001 - the file beside the store is for this
         return False
     return True
 
 
-def _write_down(home: Path, number: int, reason: str) -> None:
-    """A line for each of so many misses, and for those that are still to be written."""
-    line = f"{write_time(int(time.time() * 1000))} {' '.join(reason.split())}\n"
-    with _lock:
-        number += _unwritten.pop(home, 0)
-        if number and not any(_append(path, line * number) for path in _list_files(home)):
-            _unwritten[home] = number
-            logger.warning("%d misses could not be written down yet", number)
-
-
 def count_missed(store: Store) -> int:
-    """How many records could not be kept so far, as far as anyone could count them."""
-    home = store.config.home
+    """Return the number of missed records counted so far."""
     rows = store.query("select value from meta where key = 'missed'")
-    found = int(rows[0][0] if rows else 0) + _unwritten.get(home, 0)
-    for path in _list_files(home):
-        try:
-            found += path.read_bytes().count(b"\n")
-        except OSError:
-            continue
-    return found
-
-
-def _list_files(home: Path) -> Iterator[Path]:
-    """Beside the store; else in folders that may lie on another disk."""
-    yield home / FILE
-    name = blake2b(str(home.absolute()).encode("utf-8", "replace"), digest_size=6).hexdigest()
-    folders = [os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{_user()}"]
-    with suppress(OSError):
-        folders.append(tempfile.gettempdir())
-    for folder in dict.fromkeys(folders):
-        yield Path(folder) / f"relight-{_user()}-{name}-{FILE}"
+    found = int(rows[0][0] if rows else 0)
+    try:
+        return found + (store.config.home / FILE).read_bytes().count(b"\n")
+    except OSError:
+        return found
 
 
 def _append(path: Path, lines: str) -> bool:
-    """Whether the lines are in the file now: one that is ours, and no link to another."""
+    """Append lines to a file that only its owner may read; False if it fails or is a link."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         number = os.open(path, flags, 0o600)
         with os.fdopen(number, "a", encoding="utf-8", errors="replace") as file:
-            if os.fstat(number).st_uid != _user():
-                return False
             file.write(lines)
     except (OSError, ValueError):
         return False
     return True
 
 
-def _user() -> int:
-    return os.geteuid() if hasattr(os, "geteuid") else 0
-
-
 def _find_home(place: Any) -> Path:
-    """The home that is meant; where nothing sensible is, the user's own, which doctor looks at."""
+    """Return the home that is meant; the user's home if the argument makes no sense."""
     if isinstance(place, Store):
         return place.config.home
     for one in (place, None):
         try:
             return find_home(one)
-        except Exception:  # noqa: BLE001 - whatever nonsense was given
+        except Exception:  # noqa: BLE001 - whatever was passed
             continue
     return Path(".relight")
 
@@ -145,5 +107,5 @@ def _find_home(place: Any) -> Path:
 def _describe(error: Exception) -> str:
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - an error that cannot even be shown is an error all the same
+    except Exception:  # noqa: BLE001 - an error that cannot be shown is an error all the same
         return type(error).__name__

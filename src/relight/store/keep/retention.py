@@ -1,4 +1,4 @@
-"""Letting go: old tapes, old sessions, or one session for good."""
+"""Deletion of old tapes, of old sessions, or of one session for good."""
 
 import sqlite3
 from pathlib import Path
@@ -12,7 +12,7 @@ from relight.store.derive import rollup
 from relight.store.derive.skills import facts, uses
 
 DAY_MS = 86_400_000
-# runs, each with the file below the home folder that its answer is kept in
+# runs, each with the file of its answer below the home folder
 Answers: TypeAlias = list[tuple[int, str]]
 OWN = (
     "turn",
@@ -33,7 +33,7 @@ OWN = (
 
 
 class Pruned(Struct, frozen=True):
-    """What a pruning took away, or would."""
+    """What a pruning deleted, or would delete."""
 
     tapes: int
     tape_bytes: int
@@ -50,10 +50,10 @@ def prune(
     answer_days: int | None = None,
     dry_run: bool,
 ) -> Pruned:
-    """Drop tapes of sessions older than one limit, and whole sessions older than another.
+    """Delete tapes of sessions older than one limit, and whole sessions older than another.
 
-    The third limit is for the files that jobs' answers are kept in. A session whose tape went is
-    frozen: its figures stay, and no rebuild touches them.
+    The third limit is for the files of jobs' answers. A session without its tape is frozen: its
+    figures stay, and no rebuild touches them.
     """
     old_tapes = _find_old(store, now, tape_days) | (gone := _find_old(store, now, index_days))
     with store.transaction() as database:
@@ -74,38 +74,40 @@ def prune(
 
 
 def forget(store: Store, session_id: int) -> int:
-    """Take away one session with its sub-agents: tape, index and facts; gives how many.
+    """Delete one session with its sub-agents: tape, index and facts; return the number deleted.
 
-    What forks copied from it passes to them. It is not read again, even if its file grows. What
-    is deleted is overwritten, so that nothing of it is left in the file.
+    Forks own what they copied from it. It is not read again, even if its file grows. Deleted rows
+    are overwritten, so that nothing of them is left in the database file.
     """
     store.run("pragma secure_delete = on")
     with store.transaction() as database:
         _refuse_part(database, session_id)
         rows = database.execute(
-            "select id from session where root_id = ?1 or id = ?1", (session_id,)
+            "select id from session where root_id = :id or id = :id", {"id": session_id}
         ).fetchall()
         for (found,) in rows:
-            # a reader remembers calls that wait for their results
+            # the reader's state has calls that wait for their results
             database.execute(
-                "update file_mark set state = x'' where (origin_id, part) in"
+                "update file_mark set state = ? where (origin_id, part) in"
                 " (select origin_id, part from tape_part where session_id = ?)",
-                (found,),
+                (b"", found),
             )
             database.execute("delete from tape_part where session_id = ?", (found,))
-            database.execute("insert or ignore into forgotten values (?)", (found,))
+            database.execute(
+                "insert into forgotten (session_id) values (?) on conflict do nothing", (found,)
+            )
             facts.remove_facts(database, found)
             _forget_run(store.config.home, database, found)
             _delete_templates(database, found)
         _delete_index(database, {found for (found,) in rows})
-        # the search keeps what it has dropped until its parts are merged
+        # the search index keeps deleted words until its parts are merged
         database.execute("insert into listing_words (listing_words) values ('optimize')")
     store.run("pragma wal_checkpoint(truncate)")
     return len(rows)
 
 
 def _refuse_part(database: sqlite3.Connection, session_id: int) -> None:
-    """A sub-agent of old lies on its session's tape, which cannot forget it alone."""
+    """Raise if a sub-agent is on its session's tape, which cannot forget it alone."""
     row = database.execute(
         "select session.source || ':' || session.key, root.source || ':' || root.key"
         " from session join session as root on root.id = session.root_id"
@@ -122,7 +124,7 @@ def _refuse_part(database: sqlite3.Connection, session_id: int) -> None:
 
 
 def _find_answers(database: sqlite3.Connection, now: int, days: int | None) -> Answers:
-    """The runs that ended so long ago and whose answers are kept, with the files."""
+    """Return the runs that ended so long ago and have an answer, with the files."""
     if days is None:
         return []
     return database.execute(
@@ -139,7 +141,7 @@ def _delete_answers(home: Path, database: sqlite3.Connection, answers: Answers) 
 
 
 def _forget_run(home: Path, database: sqlite3.Connection, session_id: int) -> None:
-    """Delete what a run of ours kept of its session's words, but not that it was."""
+    """Delete the words of a session that a Relight run has, but not the run."""
     answers = database.execute(
         "select id, answer_file from run where session_id = ? and answer_file is not null",
         (session_id,),
@@ -153,7 +155,7 @@ def _forget_run(home: Path, database: sqlite3.Connection, session_id: int) -> No
 
 
 def _delete_templates(database: sqlite3.Connection, session_id: int) -> None:
-    """Delete what was made of a session's words, and how it was decided to begin."""
+    """Delete the templates made from a session, and the decision that it began with."""
     source, key = database.execute(
         "select source, key from session where id = ?", (session_id,)
     ).fetchone()
@@ -171,14 +173,14 @@ def _delete_templates(database: sqlite3.Connection, session_id: int) -> None:
     if made.rowcount:
         left = "(select template_id from template_version)"
         database.execute(f"delete from template where id not in {left}")
-        # the catalogue holds the session's words; whoever asks next makes it anew without them
+        # the word index has the session's words; the next reader builds it without them
         database.execute("delete from template_word")
         database.execute("delete from template_rarity")
         database.execute("delete from meta where key = 'template_catalogue'")
 
 
 def _find_old(store: Store, now: int, days: int | None) -> set[int]:
-    """Sessions that ended so long ago with all their sub-agents, and these."""
+    """Return the sessions that ended so long ago with all their sub-agents, and the sub-agents."""
     if days is None:
         return set()
     rows = store.query(
@@ -202,7 +204,7 @@ def _count_tapes(database: sqlite3.Connection, sessions: set[int]) -> tuple[int,
 
 
 def _delete_index(database: sqlite3.Connection, sessions: set[int]) -> None:
-    """Delete these sessions' rows, and sum anew those that they were a part of or shared with."""
+    """Delete these sessions' rows, and sum again the sessions that they belong to or share with."""
     near = {near for found in sessions for near in _delete_session(database, found)} - sessions
     if near:
         rollup.refresh(database, near)
@@ -210,16 +212,16 @@ def _delete_index(database: sqlite3.Connection, sessions: set[int]) -> None:
 
 
 def _delete_session(database: sqlite3.Connection, session_id: int) -> set[int]:
-    """Delete one; turns that others share pass to the first of them. Gives its root, and heirs."""
+    """Delete a session; return its root and the sessions that inherit the turns they share."""
     (root_id,) = database.execute(
         "select root_id from session where id = ?", (session_id,)
     ).fetchone()
     heirs = database.execute(
-        "select turn_id, (select session.id from shared_turn join session"
+        "select distinct turn_id, (select session.id from shared_turn join session"
         "   on session.id = shared_turn.session_id where shared_turn.turn_id = shared.turn_id"
         "   order by session.key limit 1)"
         " from shared_turn as shared join turn on turn.id = turn_id"
-        " where turn.session_id = ? group by turn_id",
+        " where turn.session_id = ?",
         (session_id,),
     ).fetchall()
     for turn_id, heir in heirs:
@@ -231,7 +233,7 @@ def _delete_session(database: sqlite3.Connection, session_id: int) -> set[int]:
         )
     for table in OWN:
         database.execute(f"delete from {table} where session_id = ?", (session_id,))
-    # what was told of its skills are facts, which its figures do not take along
+    # facts about its skills stay when its figures go
     uses.detach(database, session_id)
     database.execute("update run set session_id = null where session_id = ?", (session_id,))
     database.execute("delete from session where id = ?", (session_id,))
