@@ -7,7 +7,7 @@ import msgspec
 
 from relight.errors import MissingError
 from relight.store import Store
-from relight.store.write.side_records import IS_NAMED_AFTER
+from relight.store.jobs import IS_NAMED_AFTER
 from relight.times import write_time
 
 DELETED = "(a deleted job)"

@@ -12,6 +12,12 @@ from msgspec.structs import astuple
 from relight.store import Store
 from relight.store.sql import column_list, insert_into
 
+# The session of a scheduler's job is named after the job: this finds all sessions of a job. The
+# character after `_` is the backtick.
+IS_NAMED_AFTER = """
+    session.source = job.source and job.source <> 'relight'
+    and session.key >= 'cron_' || job.key || '_' and session.key < 'cron_' || job.key || '`'
+"""
 _SCHEDULED = "source = 'relight' and state = 'scheduled'"
 
 

@@ -6,8 +6,8 @@ from datetime import date
 from msgspec import Struct
 
 from relight.store import Store
+from relight.store.jobs import IS_NAMED_AFTER
 from relight.store.queries.filters import Filter, where
-from relight.store.write.side_records import IS_NAMED_AFTER
 
 
 class UsageSums(Struct, frozen=True):

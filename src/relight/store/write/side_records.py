@@ -12,12 +12,6 @@ from relight.model import Job, Run
 from relight.store.sql import insert, read, replacing
 from relight.store.write.seal import Sealed, TimingRow
 
-# The session of a scheduler's job is named after the job: this finds all sessions of a job. The
-# character after `_` is the backtick.
-IS_NAMED_AFTER = """
-    session.source = job.source and job.source <> 'relight'
-    and session.key >= 'cron_' || job.key || '_' and session.key < 'cron_' || job.key || '`'
-"""
 MERGE_RUN = """
     on conflict (id) do update set
         status = excluded.status, error = excluded.error, started_at = excluded.started_at,
