@@ -68,10 +68,10 @@ class JobSettings(Struct, forbid_unknown_fields=True):
     provider: str | None = None
     base_url: str | None = None
     key_variable: str | None = None
-    max_parallel: Annotated[int, Meta(gt=0)] = 4
     budget_usd_per_day: Positive | None = None
     warn_at: Positive = 0.8
     context_tokens: Annotated[int, Meta(gt=0)] | None = None
+    max_parallel: Annotated[int, Meta(gt=0)] = 4
     routes: list[JobRoute] = []
 
 

@@ -1,8 +1,18 @@
+from collections.abc import Mapping
+
 import click
-import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from relight.cli.options import current_home, json_option, print_json, relight_command
-from relight.config import find_home, read_config
+from relight.config import (
+    JobSettings,
+    MoaSettings,
+    PriceKey,
+    TemplateSettings,
+    find_home,
+    read_config,
+)
 
 SETTINGS = """Settings in config.toml:
 
@@ -36,43 +46,45 @@ hosts = ["box.lan"]            # further names of the server
 """
 
 
+class ShownServeSettings(Struct, frozen=True):
+    """`[serve]` without its token, which is a secret."""
+
+    has_token: bool
+    hosts: list[str]
+
+
+class ShownSettings(Struct, frozen=True, kw_only=True):
+    """The settings as `--json` prints them."""
+
+    home: str
+    file: str | None
+    timezone: str | None
+    prices: Mapping[str, Mapping[PriceKey, float]]
+    templates: TemplateSettings
+    moa: MoaSettings
+    jobs: JobSettings
+    serve: ShownServeSettings
+
+
 @relight_command("config", example="relight config --json")
 @json_option
 def command(as_json: bool) -> None:
     home = find_home(current_home())
     config = read_config(home)
     path = home / "config.toml"
-    known = {
-        "home": str(home),
-        "file": str(path) if path.exists() else None,
-        "timezone": config.timezone,
-        "prices": config.prices,
-        "templates": {
-            "max_live_per_category": config.templates.max_live_per_category,
-            "hold_out": config.templates.hold_out,
-            "auto": config.templates.auto,
-        },
-        "moa": {
-            "save_traces": config.moa.save_traces,
-            "trace_dir": str(config.trace_folder),
-            "presets": config.moa.presets,
-        },
-        "jobs": {
-            "model": config.jobs.model,
-            "provider": config.jobs.provider,
-            "base_url": config.jobs.base_url,
-            "key_variable": config.jobs.key_variable,
-            "budget_usd_per_day": config.jobs.budget_usd_per_day,
-            "warn_at": config.jobs.warn_at,
-            "context_tokens": config.jobs.context_tokens,
-            "max_parallel": config.jobs.max_parallel,
-            "routes": msgspec.to_builtins(config.jobs.routes),
-        },
-        # the token is a secret: only show whether it is set
-        "serve": {"has_token": bool(config.serve.token), "hosts": config.serve.hosts},
-    }
     if as_json:
-        print_json(known)
+        print_json(
+            ShownSettings(
+                home=str(home),
+                file=str(path) if path.exists() else None,
+                timezone=config.timezone,
+                prices=config.prices,
+                templates=config.templates,
+                moa=replace(config.moa, trace_dir=str(config.trace_folder)),
+                jobs=config.jobs,
+                serve=ShownServeSettings(bool(config.serve.token), config.serve.hosts),
+            )
+        )
         return
     click.echo(f"home: {home}")
     click.echo(f"settings: {path if path.exists() else f'none ({path} does not exist)'}")

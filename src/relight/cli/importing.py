@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from relight.cli.options import current_store, json_option, print_json, relight_command
 from relight.errors import RelightError
@@ -17,6 +18,14 @@ from relight.text import join_words, size
 from relight.warm.automatic import import_and_propose
 
 WATCH_SECONDS = 2.0
+
+
+class ImportReport(Struct, frozen=True):
+    """An import as `--json` prints it."""
+
+    sources: list[Imported]
+    candidates: int
+    seconds: float
 
 
 class SourceChoice(click.Choice[str]):
@@ -89,7 +98,7 @@ def _import_once(
         return
     candidates = count_proposed(store, since=round(began_at * 1000))
     if as_json:
-        print_json({"sources": done, "candidates": candidates, "seconds": round(spent, 3)})
+        print_json(ImportReport(done, candidates, round(spent, 3)))
         return
     if folder and not any(find_source(sources[0]).find(os.environ, folder)):
         click.echo(f"no session of {sources[0]} was found in {folder}")

@@ -3,6 +3,7 @@ from collections.abc import Callable
 from functools import partial
 
 import click
+from msgspec import Struct
 
 from relight.cli.options import (
     Function,
@@ -13,6 +14,17 @@ from relight.cli.options import (
     relight_command,
     yes_option,
 )
+
+
+class PruneReport(Struct, frozen=True):
+    """What was dropped, or would be, as `--json` prints it."""
+
+    tapes: int
+    bytes: int
+    sessions: int
+    answers: int
+    dry_run: bool
+
 
 Decorator = Callable[[Function], Function]
 
@@ -70,13 +82,7 @@ def command(
             drop(dry_run=False)
     if as_json:
         print_json(
-            {
-                "tapes": found.tapes,
-                "bytes": found.tape_bytes,
-                "sessions": found.sessions,
-                "answers": found.answers,
-                "dry_run": dry_run,
-            }
+            PruneReport(found.tapes, found.tape_bytes, found.sessions, found.answers, dry_run)
         )
     else:
         click.echo(f"{'would drop' if dry_run else 'dropped'} {total}")
