@@ -78,9 +78,9 @@ def run_due(home: Path, count: int) -> list[tuple[str, str, str, str]]:
         begun = [at for (at,) in store.query("select started_at from run order by 1")]
     ran = (home / "ran.txt").read_text().splitlines()
     spent = (begun[-1] - begun[0]) / 1000
-    unknown = [run["job"] for run in runs if run["outcome"] == "unknown"]
-    silent = {run["job"] for run in runs} - {*ran, *unknown}
-    twice = len(ran) - len(set(ran)) + len(runs) - len({run["job"] for run in runs})
+    unknown = [run.job for run in runs if run.outcome == "unknown"]
+    silent = {run.job for run in runs} - {*ran, *unknown}
+    twice = len(ran) - len(set(ran)) + len(runs) - len({run.job for run in runs})
     per_second = count / spent
     return [
         (
@@ -117,7 +117,7 @@ def watch_idle(home: Path, count: int, seconds: float) -> list[tuple[str, str, s
             memory = sum(map(memory_of, tree_of(scheduler.pid)))
             own = _make_job("soon", "every 5s", runner="command", command=["true"])
             add_job(store, own, now=int(time.time() * 1000))
-            while len(runs := read_runs(store, "soon")) < 4 or runs[0]["status"] == "running":
+            while len(runs := read_runs(store, "soon")) < 4 or runs[0].status == "running":
                 time.sleep(0.05)
             rows = store.query(
                 "select started_at - scheduled_for from run where started_at is not null"

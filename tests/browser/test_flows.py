@@ -111,7 +111,7 @@ def test_a_job_is_paused_and_resumed_and_its_runs_are_opened(
         page.get_by_role("button", name="Pause").click()
         expect(page.get_by_role("button", name="Resume")).to_be_visible()
         with open_store(own_home) as store:
-            (state,) = [job["state"] for job in read_jobs(store) if job["job"] == "release-watch"]
+            (state,) = [job.state for job in read_jobs(store) if job.job == "release-watch"]
         assert state == "paused"
         page.get_by_role("button", name="Resume").click()
         expect(page.get_by_role("button", name="Pause")).to_be_visible()

@@ -290,14 +290,14 @@ def test_an_experiment_has_a_result_that_its_runs_bear_out(told: Store) -> None:
 
 
 def test_a_job_of_our_own_ran_every_morning(told: Store) -> None:
-    (job,) = [job for job in read_jobs(told) if job["job"] == "release-watch"]
+    (job,) = [job for job in read_jobs(told) if job.job == "release-watch"]
     runs = read_runs(told, "release-watch")
     assert len(runs) == 19
-    assert {run["outcome"] for run in runs} == {"success", "failure"}
-    assert all(Path(run["answer_file"]).is_file() and run["session_id"] for run in runs)
-    assert job["next_run_at"] > NOW.isoformat()
+    assert {run.outcome for run in runs} == {"success", "failure"}
+    assert all(Path(run.answer_file or "").is_file() and run.session_id for run in runs)
+    assert (job.next_run_at or "") > NOW.isoformat()
     # its scheduler began them, at its time, and nobody else
-    assert all(run["scheduled_for"] and run["note"] is None for run in runs)
+    assert all(run.scheduled_for and run.note is None for run in runs)
 
 
 def test_no_folder_of_this_machine_is_in_the_demo(told: Store) -> None:

@@ -77,17 +77,17 @@ def test_the_ledger_tells_what_hermes_own_sessions_hide(cron: Cron) -> None:
     with build.open_home(cron.home) as store:
         build.import_home(store, cron.home)
         runs = read_runs(store, "nightly")
-        assert [(run["outcome"], run["session_id"] is None) for run in runs] == [
+        assert [(run.outcome, run.session_id is None) for run in runs] == [
             ("failure", True),
             ("failure", False),
             ("failure", False),
             ("success", False),
         ]
-        assert runs[1]["evidence"][0] == "the job's script failed: exit 3 boom"
-        assert runs[0]["evidence"][0].endswith("context too small")
-        assert runs[0]["job"] == f"hermes:{JOB}"
+        assert runs[1].evidence[0] == "the job's script failed: exit 3 boom"
+        assert runs[0].evidence[0].endswith("context too small")
+        assert runs[0].job == f"hermes:{JOB}"
         (job,) = read_jobs(store)
-        assert (job["runs"], job["failures"], job["last_outcome"]) == (4, 3, "failure")
+        assert (job.runs, job.failures, job.last_outcome) == (4, 3, "failure")
         (row,) = report(store, ("job",)).rows
         assert (row.job, row.sessions) == (f"hermes:{JOB}", 3)
 
@@ -102,21 +102,23 @@ def test_a_name_means_our_own_job_before_one_of_another_scheduler(cron: Cron) ->
             run_now(store, name, holder="host/1", execute=lambda *_, **__: build_jobs.DONE)
         assert find_foreign(store, "nightly") is None
         # neither what the other scheduler calls so, nor what only ends in it
-        assert [run["job"] for run in read_runs(store, "nightly")] == ["nightly"]
+        assert [run.job for run in read_runs(store, "nightly")] == ["nightly"]
         for name in (JOB, f"hermes:{JOB}"):
             assert read_runs(store, name) == [foreign]
-            assert (find_foreign(store, name) or {})["job"] == f"hermes:{JOB}"
+            found = find_foreign(store, name)
+            assert found
+            assert found.job == f"hermes:{JOB}"
 
 
 def test_a_run_is_joined_to_its_session_whoever_is_read_first(cron: Cron) -> None:
     name = cron.run(1, "failed", "HTTP 500")
     with build.open_home(cron.home) as store:
         build.import_home(store, cron.home)
-        assert read_runs(store)[0]["session_id"] is None
+        assert read_runs(store)[0].session_id is None
         cron.session(name, 1, ("user", "[IMPORTANT: cron] go"))
         build.import_home(store, cron.home)
         (run,) = read_runs(store)
-        assert run["session_id"] == f"hermes:{name}"
+        assert run.session_id == f"hermes:{name}"
         assert outcome_of(store, name)[0] == "failure"
 
 
@@ -125,17 +127,17 @@ def test_a_scheduled_session_that_the_ledger_forgot_is_still_a_run(cron: Cron) -
     with build.open_home(cron.home) as store:
         build.import_home(store, cron.home)
         (run,) = read_runs(store)
-        assert (run["status"], run["outcome"]) == ("unknown", "unknown")
+        assert (run.status, run.outcome) == ("unknown", "unknown")
 
 
 def test_a_status_that_changes_later_is_followed(cron: Cron) -> None:
     cron.session(cron.run(1, "running"), 1, ("user", "go"), ("assistant", "Fine."))
     with build.open_home(cron.home) as store:
         build.import_home(store, cron.home)
-        assert read_runs(store)[0]["outcome"] == "unknown"
+        assert read_runs(store)[0].outcome == "unknown"
         cron.ledger.execute("update executions set status = 'completed'")
         build.import_home(store, cron.home)
-        assert read_runs(store)[0]["outcome"] == "success"
+        assert read_runs(store)[0].outcome == "success"
 
 
 def test_logs_and_dumps_tell_the_errors_and_latencies_that_the_database_lacks(cron: Cron) -> None:
@@ -191,13 +193,13 @@ def test_a_job_that_hermes_no_longer_has_is_named_by_its_runs(cron: Cron) -> Non
         build.import_home(store, cron.home)
         for _ in range(2):
             (run,) = read_runs(store, f"hermes:{JOB}")
-            assert (run["job"], run["name"]) == (f"hermes:{JOB}", f"hermes:{JOB}")
-            assert run["session_id"] == f"hermes:{name}"
-            assert run["evidence"] == [
+            assert (run.job, run.name) == (f"hermes:{JOB}", f"hermes:{JOB}")
+            assert run.session_id == f"hermes:{name}"
+            assert run.evidence == [
                 "the scheduler's ledger says completed",
                 "it ended with an answer",
             ]
-            assert [job["job"] for job in read_jobs(store)] == [f"hermes:{JOB}"]
+            assert [job.job for job in read_jobs(store)] == [f"hermes:{JOB}"]
             rebuild(store)
 
 
@@ -208,7 +210,7 @@ def test_a_run_whose_job_nobody_knows_is_shown_without_a_name(cron: Cron) -> Non
         with store.transaction() as database:
             database.execute("delete from job")
         (run,) = read_runs(store)
-    assert (run["job"], run["name"]) == (None, "(a deleted job)")
+    assert (run.job, run.name) == (None, "(a deleted job)")
 
 
 def test_a_job_told_of_after_its_runs_gets_its_name(cron: Cron) -> None:
@@ -220,7 +222,7 @@ def test_a_job_told_of_after_its_runs_gets_its_name(cron: Cron) -> None:
         build.import_home(store, cron.home)
         jobs.write_text(told)
         build.import_home(store, cron.home)
-        assert [run["name"] for run in read_runs(store)] == ["nightly"]
+        assert [run.name for run in read_runs(store)] == ["nightly"]
 
 
 def test_a_report_knows_the_runs_that_the_ledger_forgot(cron: Cron) -> None:
@@ -234,7 +236,7 @@ def test_a_report_knows_the_runs_that_the_ledger_forgot(cron: Cron) -> None:
         (row,) = report(store, ("job",)).rows
         assert (row.job, row.input_tokens) == (f"hermes:{JOB}", 2000)
         (run,) = read_runs(store)
-        assert (run["input_tokens"], run["output_tokens"]) == (2000, 30)
+        assert (run.input_tokens, run.output_tokens) == (2000, 30)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +253,7 @@ def test_what_a_run_reports_on_is_no_failure_of_the_run(
     cron.session(cron.run(1, "completed"), 1, ("user", "go"), ("assistant", answer))
     with build.open_home(cron.home) as store:
         build.import_home(store, cron.home)
-        assert read_runs(store)[0]["outcome"] == outcome
+        assert read_runs(store)[0].outcome == outcome
 
 
 def test_a_run_that_tells_of_red_tests_has_done_its_work(cron: Cron) -> None:
@@ -271,5 +273,5 @@ def test_a_run_that_tells_of_red_tests_has_done_its_work(cron: Cron) -> None:
     with build.open_home(cron.home) as store:
         build.import_home(store, cron.home)
         (run,) = read_runs(store)
-        assert run["outcome"] == "success"
-        assert "the last test run failed" in run["evidence"]
+        assert run.outcome == "success"
+        assert "the last test run failed" in run.evidence

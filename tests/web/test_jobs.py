@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 import build
 import serving
 from build_jobs import DONE, make_job
-from relight.reports.runs import LATELY, find_trouble, read_jobs, read_runs
+from relight.reports.runs import RECENT_RUNS, find_trouble, read_jobs, read_runs
 from relight.store import Store
 from relight.work.jobs.claimed_run import run_now
 from relight.work.jobs.job import JobResult
@@ -36,7 +36,7 @@ def test_a_job_needs_attention_by_its_last_runs_on_every_page(store: Store, tmp_
     run_job(store, "now", *[DONE] * 9, FAILED)
     build.write_claude(tmp_path, build.claude_session())
     build.import_home(store, tmp_path)
-    troubles = {job["name"]: job["trouble"] for job in read_jobs(store)}
+    troubles = {job.name: job.trouble for job in read_jobs(store)}
     often, now = "4 of the last 8 runs failed", "the last run failed"
     assert troubles == {"well": None, "often": often, "now": now}
     with serving.make_client(store.config.home) as client:
@@ -50,7 +50,14 @@ def test_trouble_is_told_by_what_is_known_of_the_last_runs() -> None:
     good, bad, lost = ("completed", "success"), ("failed", "failure"), ("unknown", "unknown")
     told = [
         find_trouble(runs, is_own=True)
-        for runs in ([], [good], [bad] * 3, [bad] * (LATELY + 1), [lost, good], [good] * 3 + [bad])
+        for runs in (
+            [],
+            [good],
+            [bad] * 3,
+            [bad] * (RECENT_RUNS + 1),
+            [lost, good],
+            [good] * 3 + [bad],
+        )
     ]
     assert told == [
         None,
@@ -65,7 +72,7 @@ def test_trouble_is_told_by_what_is_known_of_the_last_runs() -> None:
 
 def test_a_run_is_shown_that_is_older_than_those_listed(store: Store) -> None:
     run_job(store, "nightly", FAILED, *[DONE] * 101)
-    oldest = read_runs(store, "nightly")[-1]["run_id"]
+    oldest = read_runs(store, "nightly")[-1].run_id
     with serving.make_client(store.config.home) as client:
         page = client.get(f"/jobs/nightly?run={oldest}").text
         gone = client.get("/jobs/nightly?run=run-of-nobody").text

@@ -269,7 +269,7 @@ def test_a_run_beyond_the_days_budget_is_refused_recorded_and_costs_nothing(
         rows = store.query("select status, outcome, outcome_evidence from run order by started_at")
         assert [row[:2] for row in rows] == [("completed", "success"), ("refused", "failure")]
         assert "is used up" in rows[1][2]
-        assert [run["cost_usd"] for run in read_runs(store)] == [0, COST]
+        assert [run.cost_usd for run in read_runs(store)] == [0, COST]
 
 
 def test_runs_that_go_on_are_counted_by_what_they_spent_or_may(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from build_runs import (
 )
 from relight.model import Usage
 from relight.reports.labels import label_session
-from relight.reports.runs import read_runs
+from relight.reports.runs import RunDelivery, RunReport, read_runs
 from relight.reports.sessions import find_session
 from relight.reports.totals import report
 from relight.store import Store, open_store
@@ -63,7 +63,7 @@ def agent_job(home: Path, prompt: str, **fields: Any) -> JobDefinition:
     return make_job(runner="command", command=words, prompt=prompt, **fields)
 
 
-def only(store: Store) -> dict[str, Any]:
+def only(store: Store) -> RunReport:
     (run,) = read_runs(store)
     return run
 
@@ -79,7 +79,7 @@ def test_a_good_run_is_a_success_with_its_answer_cost_and_session(tmp_path: Path
         result = run_job(store, job, home=tmp_path)
         assert (result.status, result.outcome, result.attempts) == ("completed", "success", 1)
         assert result.evidence == ["it ended with an answer"]
-        assert (result.session or "").startswith(f"relight:{only(store)['run_id']}-")
+        assert (result.session or "").startswith(f"relight:{only(store).run_id}-")
         # two answers of 100 tokens in and 20 out
         assert result.cost_nanos == 2 * (100 * 1000 + 20 * 4000)
         kept = read_answer(store, result)
@@ -89,12 +89,12 @@ def test_a_good_run_is_a_success_with_its_answer_cost_and_session(tmp_path: Path
         # it works in a folder of its own
         assert (tmp_path / "relight" / "jobs" / "house" / "work" / "floor").read_text() == "clean\n"
         run = only(store)
-        assert (run["outcome"], run["status"], run["session_id"]) == (
+        assert (run.outcome, run.status, run.session_id) == (
             "success",
             "completed",
             result.session,
         )
-        assert run["cost_usd"] == 0.00036
+        assert run.cost_usd == 0.00036
         told = server.chats[0].body["messages"][1]["content"]
         assert "RUNTIME: model=m provider=local\n" in told
         assert told.endswith("\n\nLook after the house.")
@@ -125,7 +125,7 @@ def test_old_answers_are_pruned_and_their_runs_stay(tmp_path: Path) -> None:
         assert path.exists()
         assert prune(store, now=late, dry_run=False, **limits).answers == 1
         assert not path.exists()
-        assert (only(store)["answer_file"], only(store)["outcome"]) == (None, "success")
+        assert (only(store).answer_file, only(store).outcome) == (None, "success")
 
 
 def test_a_forgotten_session_takes_its_answer_along(tmp_path: Path) -> None:
@@ -136,8 +136,8 @@ def test_a_forgotten_session_takes_its_answer_along(tmp_path: Path) -> None:
         forget(store, find_session(store, result.session or ""))
         assert not path.exists()
         run = only(store)
-        assert (run["answer_file"], run["outcome"]) == (None, "failure")
-        assert run["evidence"] == ["its session was forgotten"]
+        assert (run.answer_file, run.outcome) == (None, "failure")
+        assert run.evidence == ["its session was forgotten"]
 
 
 def test_two_runs_at_one_moment_keep_two_answers(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_model_that_fails_for_a_moment_is_tried_again_and_the_attempts_are_see
         assert result.evidence[-1].startswith(
             "attempt 1 failed: the agent failed: API Error: 500 outage; tried again after"
         )
-        assert only(store)["attempts"] == 2
+        assert only(store).attempts == 2
         assert store.query("select count(*) from session") == [(2,)]
         # the first attempt cost something too, for the run and in the job's report
         ((nanos, last),) = store.query(
@@ -243,7 +243,7 @@ def test_silence_is_a_success_and_nothing_is_delivered(tmp_path: Path) -> None:
         assert (result.status, result.outcome) == ("completed", "success")
         assert result.delivery == Delivery(to=deliver, status="suppressed", attempts=0)
         assert not (tmp_path / "got").exists()
-        assert only(store)["delivery"]["status"] == "suppressed"
+        assert (only(store).delivery or RunDelivery("", "")).status == "suppressed"
 
 
 def test_a_failure_is_delivered_as_a_failure(tmp_path: Path) -> None:
@@ -269,8 +269,8 @@ def test_a_delivery_that_fails_does_not_fail_the_run(tmp_path: Path) -> None:
         assert result.outcome == "success"
         assert result.delivery is not None
         assert (result.delivery.status, result.delivery.attempts) == ("failed", 1)
-        assert only(store)["delivery"]["status"] == "failed"
-        assert only(store)["outcome"] == "success"
+        assert (only(store).delivery or RunDelivery("", "")).status == "failed"
+        assert only(store).outcome == "success"
 
 
 def test_an_answer_that_cannot_be_kept_is_not_delivered_to_a_file(tmp_path: Path) -> None:
@@ -279,12 +279,9 @@ def test_an_answer_that_cannot_be_kept_is_not_delivered_to_a_file(tmp_path: Path
         result = run_job(store, agent_job(tmp_path, "Look.", workdir=str(tmp_path)), home=tmp_path)
         assert (result.outcome, result.answer_file) == ("success", None)
         assert result.warnings[0].startswith("the answer could not be kept")
-        assert only(store)["delivery"] == {
-            "to": "file",
-            "status": "failed",
-            "attempts": 1,
-            "error": "the answer could not be kept",
-        }
+        assert only(store).delivery == RunDelivery(
+            to="file", status="failed", attempts=1, error="the answer could not be kept"
+        )
 
 
 def test_a_run_that_is_stopped_while_it_is_delivered_keeps_its_outcome(tmp_path: Path) -> None:
@@ -310,13 +307,14 @@ def test_a_run_that_is_stopped_while_it_is_delivered_keeps_its_outcome(tmp_path:
     assert b"not delivered" in told
     with open_store(tmp_path) as store:
         run = only(store)
-        assert (run["status"], run["outcome"]) == ("completed", "success")
-        assert (run["delivery"]["status"], run["delivery"]["error"]) == (
+        assert (run.status, run.outcome) == ("completed", "success")
+        assert run.delivery
+        assert (run.delivery.status, run.delivery.error) == (
             "failed",
             "it was interrupted",
         )
         # what was done about the answer is no part of the work
-        assert run["duration_seconds"] < 1
+        assert (run.duration_seconds or 0) < 1
 
 
 def test_attempts_that_left_no_session_cost_what_their_program_says(tmp_path: Path) -> None:
@@ -372,7 +370,7 @@ def test_a_script_that_lets_the_agent_sleep_is_a_success_without_an_agent(tmp_pa
         assert result.delivery == Delivery(to="file", status="suppressed", attempts=0)
         assert result.answer_file is None
         assert server.chats == []
-        assert only(store)["cost_usd"] == 0
+        assert only(store).cost_usd == 0
         assert store.query("select count(*) from skill_invocations") == [(0,)]
 
 
@@ -405,7 +403,7 @@ def test_what_a_job_lacks_is_a_failed_run_that_says_so_and_costs_nothing(
         assert (result.status, result.outcome) == ("failed", "failure")
         assert told in result.evidence[0]
         assert server.chats == []
-        assert only(store)["outcome"] == "failure"
+        assert only(store).outcome == "failure"
 
 
 def test_skills_of_a_run_share_its_cost_to_the_last_digit(tmp_path: Path) -> None:
@@ -456,7 +454,7 @@ def test_a_run_without_a_session_still_tells_of_its_skills(tmp_path: Path) -> No
             "select skill_name, entry, success, job_id, session_id from skill_invocations"
         )
         assert rows == [("tidy", "cron", 1, "house", None)]
-        assert only(store)["cost_usd"] == 0.0059
+        assert only(store).cost_usd == 0.0059
 
 
 def test_skills_that_cannot_be_recorded_do_not_fail_the_run(tmp_path: Path) -> None:
@@ -491,7 +489,7 @@ def test_a_persons_word_on_the_session_wins_for_its_skills_and_its_run(tmp_path:
         found = find_session(store, result.session or "")
         label_session(store, found, "failure", why="the floor is still dirty")
         assert store.query("select success from skill_invocations") == [(0,)]
-        assert only(store)["outcome"] == "failure"
+        assert only(store).outcome == "failure"
 
 
 def test_a_changed_default_refuses_the_run_until_a_person_agrees(tmp_path: Path) -> None:
@@ -598,7 +596,7 @@ def test_a_stopped_run_kills_its_program_and_lets_the_signal_pass(tmp_path: Path
     assert outer.wait(30) != 0
     with build.open_home(tmp_path) as store:
         run = only(store)
-        assert (run["status"], run["outcome"]) == ("unknown", "unknown")
+        assert (run.status, run.outcome) == ("unknown", "unknown")
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
@@ -614,15 +612,15 @@ def test_a_run_that_is_cut_short_tells_what_its_agent_spent_and_which_skills_it_
     with build.open_home(tmp_path) as store:
         settle(store)
         run = only(store)
-        assert (run["status"], run["outcome"]) == ("unknown", "unknown")
-        assert run["session_id"].startswith("claude-code:")
-        assert (run["input_tokens"], run["output_tokens"]) == (1000, 34)
-        assert run["cost_usd"] == pytest.approx(0.00595)
+        assert (run.status, run.outcome) == ("unknown", "unknown")
+        assert (run.session_id or "").startswith("claude-code:")
+        assert (run.input_tokens, run.output_tokens) == (1000, 34)
+        assert run.cost_usd == pytest.approx(0.00595)
         rows = store.query(
             "select skill_name, entry, success, job_id, session_id, cost_nanos"
             " from skill_invocations"
         )
-        assert rows == [("tidy", "cron", None, "house", run["session_id"], 5_950_000)]
+        assert rows == [("tidy", "cron", None, "house", run.session_id, 5_950_000)]
         assert not find_run_notes(store.config.home)
 
 
@@ -638,8 +636,8 @@ def test_a_run_that_is_cut_short_without_a_session_still_tells_of_its_skills(
         for _ in range(2):
             settle(store)
         run = only(store)
-        assert (run["session_id"], run["cost_usd"]) == (None, None)
-        assert run["evidence"][1:] == ["it left no session"]
+        assert (run.session_id, run.cost_usd) == (None, None)
+        assert run.evidence[1:] == ["it left no session"]
         rows = store.query("select skill_name, entry, success, job_id from skill_invocations")
         assert rows == [("tidy", "cron", None, "house")]
 
@@ -660,9 +658,9 @@ def test_a_killed_run_of_our_own_agent_tells_of_its_skills_too(tmp_path: Path) -
         outer.wait()
         settle(store)
         run = only(store)
-        assert (run["outcome"], run["cost_usd"]) == ("unknown", pytest.approx(0.00018))
+        assert (run.outcome, run.cost_usd or 0) == ("unknown", pytest.approx(0.00018))
         rows = store.query("select skill_name, session_id, cost_nanos from skill_invocations")
-        assert rows == [("tidy", run["session_id"], 180_000)]
+        assert rows == [("tidy", run.session_id, 180_000)]
 
 
 def test_a_run_whose_time_is_over_tells_what_its_agent_spent_and_which_skills_it_had(

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -22,7 +21,7 @@ from build_runs import write_agent, write_program
 from relight.errors import RelightError
 from relight.intake.rebuild import rebuild
 from relight.intake.recorder import record
-from relight.reports.runs import read_jobs, read_runs
+from relight.reports.runs import RunReport, read_jobs, read_runs
 from relight.reports.totals import report
 from relight.store import Store, open_store
 from relight.store.jobs import find_next_due
@@ -82,19 +81,19 @@ def test_three_schedulers_run_each_job_once_while_one_is_killed_again_and_again(
 
     def is_done() -> bool:
         runs = read_runs(store)
-        return len(runs) == 150 and not {"claimed", "running"} & {run["status"] for run in runs}
+        return len(runs) == 150 and not {"claimed", "running"} & {run.status for run in runs}
 
     build.wait_for(is_done)
     for scheduler in (*steady, victim):
         assert end_with(scheduler) == 0
     runs = read_runs(store)
-    assert sorted(run["job"] for run in runs) == sorted(names)
+    assert sorted(str(run.job) for run in runs) == sorted(names)
     ran = jobs.read_ran(home)
     assert len(set(ran)) == len(ran)
-    assert {run["job"] for run in runs if run["status"] == "completed"} <= set(ran)
+    assert {run.job for run in runs if run.status == "completed"} <= set(ran)
     # what was cut short says so
-    lost = [run for run in runs if run["status"] != "completed"]
-    assert all(run["outcome"] == "unknown" and run["evidence"] for run in lost)
+    lost = [run for run in runs if run.status != "completed"]
+    assert all(run.outcome == "unknown" and run.evidence for run in lost)
 
 
 def test_a_slot_is_claimed_by_one_of_many(home: Path) -> None:
@@ -121,7 +120,7 @@ def test_the_run_is_in_the_history_before_its_work_begins(store: Store, home: Pa
     assert jobs.start_scheduler(home, "look", once=True).wait(timeout=30) == 0
     seen = json.loads((home / "seen.json").read_text())["runs"]
     assert [run["status"] for run in seen] == ["running"]
-    assert read_runs(store)[0]["outcome"] == "success"
+    assert read_runs(store)[0].outcome == "success"
 
 
 @settings(max_examples=60)
@@ -145,20 +144,20 @@ def test_however_the_clock_jumps_each_slot_is_run_once_or_told_as_missed(
             assert find_next_due(store) == find_next(due_at, now)
             if due:
                 slots.append(due[-1])
-                newest = max(read_runs(store), key=lambda run: str(run["scheduled_for"]))
-                assert newest["scheduled_for"] == write_time(due[-1])
+                newest = max(read_runs(store), key=lambda run: str(run.scheduled_for))
+                assert newest.scheduled_for == write_time(due[-1])
                 is_run = now - due[-1] <= find_grace_ms(due_at, due[-1])
-                assert newest["status"] == ("completed" if is_run else "skipped")
+                assert newest.status == ("completed" if is_run else "skipped")
                 told = f"{len(due) - 1} earlier slot" if len(due) > 1 else ""
-                assert told in (newest["note"] or "")
-        kept = sorted(str(run["scheduled_for"]) for run in read_runs(store))
+                assert told in (newest.note or "")
+        kept = sorted(str(run.scheduled_for) for run in read_runs(store))
         assert kept == [write_time(slot) for slot in slots]
 
 
 # --- missed slots
 
 
-def claim(store: Store, now: int) -> dict[str, Any]:
+def claim(store: Store, now: int) -> RunReport:
     claim_due(store, "host/1", now=now, limit=1)
     return read_runs(store)[0]
 
@@ -166,25 +165,25 @@ def claim(store: Store, now: int) -> dict[str, Any]:
 def test_missed_slots_become_one_run_within_the_grace(store: Store) -> None:
     add_job(store, jobs.make_job("half-hourly", schedule="*/30 * * * *"), now=NOON)
     run = claim(store, NOON + 2 * HOUR + 10 * MINUTE)
-    assert run["status"] == "claimed"
-    assert run["scheduled_for"] == "2026-11-15T14:00:00.000Z"
-    assert run["note"] == "stands for 3 earlier slots missed since Sun 2026-11-15 12:30 UTC"
+    assert run.status == "claimed"
+    assert run.scheduled_for == "2026-11-15T14:00:00.000Z"
+    assert run.note == "stands for 3 earlier slots missed since Sun 2026-11-15 12:30 UTC"
     assert len(read_runs(store)) == 1
 
 
 def test_beyond_the_grace_they_are_skipped_with_a_note(store: Store) -> None:
     add_job(store, jobs.make_job("daily"), now=NOON)
     run = claim(store, NOON + DAY)
-    assert (run["status"], run["outcome"], run["attempts"]) == ("skipped", "unknown", 0)
-    assert run["evidence"] == ["skipped: found 5 hours late, more than the grace of 2 hours"]
+    assert (run.status, run.outcome, run.attempts) == ("skipped", "unknown", 0)
+    assert run.evidence == ["skipped: found 5 hours late, more than the grace of 2 hours"]
     # the next one is run as if nothing had been
-    assert claim(store, NOON + DAY + 19 * HOUR)["status"] == "claimed"
+    assert claim(store, NOON + DAY + 19 * HOUR).status == "claimed"
 
 
 def test_a_time_that_comes_once_is_run_once(store: Store) -> None:
     add_job(store, jobs.make_job("once", schedule="2026-11-15T12:30Z"), now=NOON)
-    assert claim(store, NOON + HOUR)["status"] == "claimed"
-    assert read_jobs(store)[0]["state"] == "done"
+    assert claim(store, NOON + HOUR).status == "claimed"
+    assert read_jobs(store)[0].state == "done"
     assert not claim_due(store, "host/2", now=NOON + DAY, limit=1)
 
 
@@ -192,7 +191,7 @@ def test_ten_thousand_missed_slots_are_counted_to_a_thousand(store: Store) -> No
     add_job(store, jobs.make_job("busy", schedule="* * * * *"), now=NOON)
     started = time.monotonic()
     run = claim(store, NOON + 400 * DAY)
-    assert run["note"].startswith("stands for 1000+ earlier slots missed")
+    assert (run.note or "").startswith("stands for 1000+ earlier slots missed")
     assert time.monotonic() - started < 5
 
 
@@ -202,10 +201,10 @@ def test_a_job_whose_schedule_cannot_be_read_is_paused_and_stops_no_other(store:
     with store.transaction() as database:
         database.execute("update job set definition = '{\"name\": 7}' where key = 'torn'")
     claim_due(store, "host/1", now=NOON + HOUR, limit=5)
-    runs = {run["job"]: run for run in read_runs(store)}
-    assert runs["whole"]["status"] == "claimed"
-    assert "cannot be read" in runs["torn"]["evidence"][0]
-    assert {job["job"]: job["state"] for job in read_jobs(store)}["torn"] == "paused"
+    runs = {run.job: run for run in read_runs(store)}
+    assert runs["whole"].status == "claimed"
+    assert "cannot be read" in runs["torn"].evidence[0]
+    assert {job.job: job.state for job in read_jobs(store)}["torn"] == "paused"
 
 
 # --- who dies, and what of it
@@ -221,8 +220,8 @@ def test_a_killed_schedulers_run_is_unknown_with_evidence_and_not_repeated(
     scheduler.wait()
     assert jobs.start_scheduler(home, "note", once=True).wait(timeout=30) == 0
     (run,) = read_runs(store)
-    assert (run["status"], run["outcome"]) == ("unknown", "unknown")
-    assert "not known" in run["evidence"][0]
+    assert (run.status, run.outcome) == ("unknown", "unknown")
+    assert "not known" in run.evidence[0]
     # its worker is told, puts its things away and goes too
     build.wait_for(lambda: jobs.read_ran(home) == ["begin", "put away"])
 
@@ -239,7 +238,7 @@ def test_a_job_does_not_begin_anew_while_a_killed_schedulers_run_is_being_put_aw
         build.wait_for(lambda: jobs.read_ran(home).count("begin") == 2)
         (home / "go.txt").touch()
     assert jobs.read_ran(home)[:3] == ["begin", "put away", "begin"]
-    assert "its scheduler ended, and it was stopped" in read_runs(store)[-1]["evidence"][0]
+    assert "its scheduler ended, and it was stopped" in read_runs(store)[-1].evidence[0]
 
 
 def test_what_a_lost_run_had_started_is_ended(store: Store, home: Path) -> None:
@@ -272,10 +271,10 @@ def test_what_the_agent_of_a_killed_scheduler_left_is_joined_to_its_run(
     # whoever comes next may keep the agent's files elsewhere
     assert jobs.start_scheduler(home, "note", once=True).wait(timeout=60) == 0
     (run,) = read_runs(store)
-    assert run["status"] == "unknown"
-    assert run["session_id"].startswith("claude-code:")
-    assert (run["input_tokens"], run["output_tokens"]) == (1000, 34)
-    assert run["cost_usd"] == pytest.approx(0.00595)
+    assert run.status == "unknown"
+    assert (run.session_id or "").startswith("claude-code:")
+    assert (run.input_tokens, run.output_tokens) == (1000, 34)
+    assert run.cost_usd == pytest.approx(0.00595)
     assert [path.name for path in (home / "runs").iterdir()] == ["lock"]
 
 
@@ -302,10 +301,10 @@ def test_the_session_of_the_next_run_is_not_that_of_one_that_was_killed(
     words = {"PATH": os.environ["PATH"], "HOME": str(home)}
     subprocess.run([str(wrapper)], input=b"Look.", env=words, check=True)
     collect_interrupted(store)
-    runs = {one["run_id"]: one for one in read_runs(store)}
-    assert (runs[run.key]["status"], runs[run.key]["session_id"]) == ("unknown", None)
-    assert runs[run.key]["attempts"] == 2
-    assert runs[later.key]["status"] == "running"
+    runs = {one.run_id: one for one in read_runs(store)}
+    assert (runs[run.key].status, runs[run.key].session_id) == ("unknown", None)
+    assert runs[run.key].attempts == 2
+    assert runs[later.key].status == "running"
 
 
 def test_a_worker_that_dies_takes_only_its_own_run_along(store: Store, home: Path) -> None:
@@ -313,10 +312,10 @@ def test_a_worker_that_dies_takes_only_its_own_run_along(store: Store, home: Pat
     add_job(store, jobs.make_job("bad", schedule="every 1d", prompt="die"), now=now - 1000)
     add_job(store, jobs.make_job("good", schedule="every 1d"), now=now)
     assert jobs.start_scheduler(home, "die", max_parallel=1, once=True).wait(timeout=30) == 0
-    runs = {run["job"]: run for run in read_runs(store)}
-    assert runs["good"]["outcome"] == "success"
-    assert runs["bad"]["status"] == "unknown"
-    assert runs["bad"]["evidence"] == [
+    runs = {run.job: run for run in read_runs(store)}
+    assert runs["good"].outcome == "success"
+    assert runs["bad"].status == "unknown"
+    assert runs["bad"].evidence == [
         "the process that ran it was ended by SIGKILL; it is not repeated"
     ]
     assert sorted(jobs.read_ran(home)) == ["bad", "good"]
@@ -326,8 +325,8 @@ def test_a_run_that_no_worker_can_begin_has_failed(store: Store, home: Path) -> 
     jobs.add_due(store, 1)
     assert jobs.start_scheduler(home, "no_such_function", once=True).wait(timeout=30) == 0
     (run,) = read_runs(store)
-    assert (run["status"], run["outcome"]) == ("failed", "failure")
-    assert run["evidence"] == ["no process could begin it: each ended with code 1"]
+    assert (run.status, run.outcome) == ("failed", "failure")
+    assert run.evidence == ["no process could begin it: each ended with code 1"]
 
 
 def test_a_claimed_run_that_trouble_kept_from_being_handed_out_is_begun_later(
@@ -352,8 +351,8 @@ def test_a_run_whose_worker_cannot_be_started_has_failed(store: Store, home: Pat
     words = [sys.executable, "-c", code, str(home), "build_jobs:note", "1", "once"]
     subprocess.run(words, check=True)
     (run,) = read_runs(store)
-    assert (run["status"], run["outcome"], run["attempts"]) == ("failed", "failure", 0)
-    assert run["evidence"][0].startswith("no process could begin it: each could not be started")
+    assert (run.status, run.outcome, run.attempts) == ("failed", "failure", 0)
+    assert run.evidence[0].startswith("no process could begin it: each could not be started")
 
 
 def test_what_a_dead_scheduler_had_claimed_but_not_begun_is_due_again(store: Store) -> None:
@@ -385,14 +384,14 @@ def lose_claim(store: Store, schedule: str, change: Callable[[Store, str], None]
 def test_a_slot_that_comes_back_too_late_is_skipped_like_any_other(store: Store) -> None:
     lose_claim(store, "every 1h", lambda *_: None)
     run = claim(store, NOON + DAY + 45 * MINUTE)
-    assert run["status"] == "skipped"
-    assert "stands for 23 earlier slots missed since Sun 2026-11-15 13:00 UTC" in run["note"]
+    assert run.status == "skipped"
+    assert "stands for 23 earlier slots missed since Sun 2026-11-15 13:00 UTC" in (run.note or "")
     assert len(read_runs(store)) == 1
 
 
 def test_a_time_that_comes_once_comes_back_too(store: Store) -> None:
     lose_claim(store, "2026-11-15T13:00Z", lambda *_: None)
-    assert claim(store, NOON + HOUR + MINUTE)["status"] == "claimed"
+    assert claim(store, NOON + HOUR + MINUTE).status == "claimed"
 
 
 @pytest.mark.parametrize("change", [pause_job, remove_job])
@@ -428,7 +427,7 @@ def test_a_run_that_was_thought_lost_may_still_say_how_it_went(store: Store) -> 
     begin(store, run_id, "elsewhere/1-ab", now=now)
     assert settle_dead(store, find_dead(store, now=now + HOUR)) == 1
     assert finish(store, run_id, jobs.DONE, holder="elsewhere/1-ab")
-    assert read_runs(store)[0]["outcome"] == "success"
+    assert read_runs(store)[0].outcome == "success"
     assert not finish(store, run_id, jobs.DONE, holder="elsewhere/1-ab")
 
 
@@ -442,8 +441,8 @@ def test_what_a_killed_run_of_ours_had_spent_is_charged_to_its_job(store: Store)
             rec.turn(input_tokens=10, output_tokens=5, cost_usd=0.25)
     settle_dead(store, find_dead(store, now=NOON + DAY))
     (run,) = read_runs(store)
-    assert (run["outcome"], run["session_id"]) == ("unknown", f"relight:{run['run_id']}-2")
-    assert (run["attempts"], run["cost_usd"], run["input_tokens"]) == (2, 0.5, 20)
+    assert (run.outcome, run.session_id) == ("unknown", f"relight:{run.run_id}-2")
+    assert (run.attempts, run.cost_usd, run.input_tokens) == (2, 0.5, 20)
     rows = report(store, ["job"]).rows
     assert [(row.job, row.cost_usd) for row in rows] == [("dear", 0.5)]
 
@@ -458,7 +457,7 @@ def test_a_rebuild_leaves_jobs_and_their_runs_as_they_were(store: Store) -> None
     )
     run_now(store, "one", holder="host/1", execute=lambda *_, **__: failed)
     before = read_jobs(store), read_runs(store)
-    assert before[1][0]["session_id"] == "relight:mine"
+    assert before[1][0].session_id == "relight:mine"
     rebuild(store, workers=1)
     assert (read_jobs(store), read_runs(store)) == before
     # its session is judged by what the run came to
@@ -478,7 +477,7 @@ def test_told_to_stop_it_ends_with_the_last_run(store: Store, home: Path) -> Non
     assert scheduler.poll() is None
     (home / "go.txt").touch()
     assert scheduler.wait(timeout=30) == 0
-    assert [run["outcome"] for run in read_runs(store)] == ["success"]
+    assert [run.outcome for run in read_runs(store)] == ["success"]
     assert not find_alive(home)
 
 
@@ -490,8 +489,8 @@ def test_told_twice_it_ends_the_runs_which_say_so(store: Store, home: Path) -> N
     time.sleep(0.2)
     assert end_with(scheduler, signal.SIGINT) == 0
     (run,) = read_runs(store)
-    assert (run["status"], run["outcome"]) == ("unknown", "unknown")
-    assert run["evidence"][0].startswith("its scheduler ended, and it was stopped")
+    assert (run.status, run.outcome) == ("unknown", "unknown")
+    assert run.evidence[0].startswith("its scheduler ended, and it was stopped")
     assert jobs.read_ran(home) == ["begin", "put away"]
 
 
@@ -525,9 +524,11 @@ def test_a_due_job_begins_within_a_second_of_its_slot(store: Store, home: Path) 
     with subprocess_of(jobs.start_scheduler(home, "note")):
         now = int(time.time() * 1000)
         add_job(store, jobs.make_job("soon", schedule="every 4s"), now=now)
-        build.wait_for(lambda: [run for run in read_runs(store) if run["finished_at"]])
+        build.wait_for(lambda: [run for run in read_runs(store) if run.finished_at])
     run = read_runs(store)[-1]
-    late = datetime.fromisoformat(run["started_at"]) - datetime.fromisoformat(run["scheduled_for"])
+    late = datetime.fromisoformat(run.started_at or "") - datetime.fromisoformat(
+        run.scheduled_for or ""
+    )
     assert 0 <= late.total_seconds() < 1
 
 
@@ -555,7 +556,7 @@ def test_a_run_by_hand_is_kept_like_any_other(store: Store) -> None:
     run, result = run_now(store, "one", holder="host/1", execute=jobs.note)
     assert result.outcome == "success"
     (kept,) = read_runs(store, "one")
-    assert (kept["run_id"], kept["scheduled_for"], kept["note"]) == (
+    assert (kept.run_id, kept.scheduled_for, kept.note) == (
         run.key,
         None,
         "asked for by a person",
@@ -569,7 +570,7 @@ def test_a_run_that_raises_has_failed_and_says_by_what(store: Store) -> None:
     add_job(store, jobs.make_job("one"), now=NOON)
     run_now(store, "one", holder="host/1", execute=break_down)
     (kept,) = read_runs(store)
-    assert kept["evidence"] == ["Relight itself failed: ZeroDivisionError: by nought"]
+    assert kept.evidence == ["Relight itself failed: ZeroDivisionError: by nought"]
 
 
 def test_an_interrupted_run_is_unknown(store: Store) -> None:
@@ -581,7 +582,7 @@ def test_an_interrupted_run_is_unknown(store: Store) -> None:
     run = start_now(store, job, "host/1", now=NOON)
     with pytest.raises(KeyboardInterrupt):
         complete_run(store, job, run, holder="host/1", execute=interrupt)
-    assert read_runs(store)[0]["outcome"] == "unknown"
+    assert read_runs(store)[0].outcome == "unknown"
 
 
 def test_paused_is_not_due_and_resumed_goes_on_from_now(store: Store) -> None:
@@ -598,7 +599,7 @@ def test_a_removed_job_leaves_its_history(store: Store) -> None:
     run_now(store, "one", holder="host/1", execute=jobs.note)
     remove_job(store, "one")
     assert read_jobs(store) == []
-    assert [run["job"] for run in read_runs(store, "one")] == ["one"]
+    assert [run.job for run in read_runs(store, "one")] == ["one"]
     with pytest.raises(RelightError, match="there is no job"):
         pause_job(store, "one")
 
@@ -632,4 +633,4 @@ def test_a_clock_may_be_passed_in(store: Store) -> None:
     )
     scheduler.run(once=True)
     assert told == ["done"]
-    assert read_runs(store)[0]["scheduled_for"] == "2026-11-16T07:00:00.000Z"
+    assert read_runs(store)[0].scheduled_for == "2026-11-16T07:00:00.000Z"

@@ -1,9 +1,8 @@
 import signal
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +16,9 @@ from relight.cli.options import (
     relight_group,
     yes_option,
 )
+
+if TYPE_CHECKING:
+    from relight.reports.runs import RunReport
 
 SHOWN_RUNS = 50
 SHOWN_WITH_JOB = 5
@@ -55,7 +57,7 @@ def list_jobs(as_json: bool) -> None:
     from relight.cli.job_tables import print_jobs
 
     print_jobs(jobs, zone)
-    if not is_run and any(job["runner"] and job["state"] == "scheduled" for job in jobs):
+    if not is_run and any(job.runner and job.state == "scheduled" for job in jobs):
         click.echo("no scheduler is running: start it with `relight scheduler`", err=True)
 
 
@@ -71,8 +73,8 @@ def show(name: str, as_json: bool) -> None:
 
     with current_store() as store:
         _settle_dead(store)
-        job = find_foreign(store, name) or msgspec.structs.asdict(
-            describe_job(store, name, now=_now())
+        job = msgspec.structs.asdict(
+            find_foreign(store, name) or describe_job(store, name, now=_now())
         )
         runs = read_runs(store, job["job"], limit=SHOWN_WITH_JOB)
     if as_json:
@@ -116,6 +118,8 @@ def run(name: str, as_json: bool) -> None:
 
     The schedule stays as it is; a paused job runs too. Exit 1 if the run failed.
     """
+    import msgspec
+
     from relight.reports.runs import read_run
     from relight.work.jobs.claimed_run import run_now
     from relight.work.jobs.leases import Holder
@@ -127,31 +131,31 @@ def run(name: str, as_json: bool) -> None:
         begun, result = run_now(store, name, holder=holder.name, execute=execute_run)
         found = read_run(store, begun.id)
     if as_json:
-        print_json(found | {"answer": result.answer})
+        print_json(msgspec.structs.asdict(found) | {"answer": result.answer})
     else:
         _print_result(found, result.answer)
     if result.outcome == "failure":
         click.get_current_context().exit(1)
 
 
-def _print_result(found: Mapping[str, Any], answer: str | None) -> None:
+def _print_result(found: "RunReport", answer: str | None) -> None:
     from relight.cli import screen
 
     if answer:
         click.echo(screen.clean_lines(answer))
-    figures = [found["run_id"], f"outcome {found['outcome']}"]
-    figures.append(screen.seconds(found["duration_seconds"]))
-    if found["session_id"]:
-        cost = screen.dollars(found["cost_usd"], unpriced=found["unpriced_turns"] or 0)
-        figures += [cost, found["session_id"]]
+    figures = [found.run_id, f"outcome {found.outcome}"]
+    figures.append(screen.seconds(found.duration_seconds))
+    if found.session_id:
+        cost = screen.dollars(found.cost_usd, unpriced=found.unpriced_turns or 0)
+        figures += [cost, found.session_id]
     click.echo(" · ".join(figures), err=True)
-    for line in (*found["evidence"], *found["warnings"]):
+    for line in (*found.evidence, *found.warnings):
         click.echo(f"  {screen.clean(line)}", err=True)
-    if found["answer_file"]:
-        click.echo(f"  answer in {found['answer_file']}", err=True)
-    delivery = found["delivery"]
-    if delivery and delivery["status"] == "failed":
-        line = f"not delivered to {delivery['to']}: {delivery['error']}"
+    if found.answer_file:
+        click.echo(f"  answer in {found.answer_file}", err=True)
+    delivery = found.delivery
+    if delivery and delivery.status == "failed":
+        line = f"not delivered to {delivery.to}: {delivery.error}"
         click.echo(f"  {screen.clean(line)}", err=True)
 
 

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from relight.cli import screen
+from relight.reports.runs import JobReport, RunReport
 
 # fields of a job that are printed before the others, or shown by its runs
 HEADING = {"name", "job", "state", "timezone", "prompt", "schedule_words"}
@@ -18,30 +19,30 @@ HEADING |= {"runs", "successes", "failures"}
 UNDONE = ("claimed", "running", "skipped", "refused")
 
 
-def print_jobs(jobs: Sequence[Mapping[str, Any]], zone: str) -> None:
+def print_jobs(jobs: Sequence[JobReport], zone: str) -> None:
     """Print a line for each job, with its state if it has no next time."""
     columns = [screen.Column(heading, is_number=False) for heading in ("job", "schedule", "next")]
     columns += [screen.Column("runs"), screen.Column("failed")]
     columns += [screen.Column("last", is_number=False), screen.Column("outcome", is_number=False)]
     rows = [
         [
-            job["name"],
-            job["schedule"] or "",
-            _format_shortly(job["next_run_at"], zone) or job["state"] or "",
-            screen.count(job["runs"]),
-            screen.count(job["failures"]),
-            _format_shortly(job["last_run_at"], zone),
-            job["last_outcome"] or "",
+            job.name,
+            job.schedule or "",
+            _format_shortly(job.next_run_at, zone) or job.state or "",
+            screen.count(job.runs),
+            screen.count(job.failures),
+            _format_shortly(job.last_run_at, zone),
+            job.last_outcome or "",
         ]
         for job in jobs
     ]
     screen.print_table(columns, rows)
     for job in jobs:
-        if job["trouble"]:
-            screen.print_text(f"{job['name']} needs attention: {job['trouble']}")
+        if job.trouble:
+            screen.print_text(f"{job.name} needs attention: {job.trouble}")
 
 
-def print_job(job: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], zone: str) -> None:
+def print_job(job: Mapping[str, Any], runs: Sequence[RunReport], zone: str) -> None:
     """Print the settings of a job, its prompt and its last runs."""
     when = job.get("schedule_words") or job["schedule"]
     where = f" ({job['timezone']})" if job["timezone"] else ""
@@ -62,7 +63,7 @@ def print_job(job: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], zone: s
         click.echo("it has no runs yet")
 
 
-def print_runs(runs: Sequence[Mapping[str, Any]], zone: str) -> None:
+def print_runs(runs: Sequence[RunReport], zone: str) -> None:
     """Print a line for each run, with the deciding piece of evidence."""
     columns = [screen.Column("started"), screen.Column("job", is_number=False)]
     columns += [screen.Column("outcome", is_number=False)]
@@ -70,14 +71,14 @@ def print_runs(runs: Sequence[Mapping[str, Any]], zone: str) -> None:
     columns += [screen.Column("evidence", is_number=False)]
     rows = [
         [
-            format_time(run["started_at"] or run["scheduled_for"], zone),
-            run["name"],
-            run["status"] if run["status"] in UNDONE else run["outcome"],
-            screen.seconds(run["duration_seconds"]),
-            screen.dollars(run["cost_usd"], unpriced=run["unpriced_turns"] or 0)
-            if run["session_id"] or run["cost_usd"]
+            format_time(run.started_at or run.scheduled_for, zone),
+            run.name,
+            run.status if run.status in UNDONE else run.outcome,
+            screen.seconds(run.duration_seconds),
+            screen.dollars(run.cost_usd, unpriced=run.unpriced_turns or 0)
+            if run.session_id or run.cost_usd
             else "–",
-            run["evidence"][0] if run["evidence"] else run["note"] or "",
+            run.evidence[0] if run.evidence else run.note or "",
         ]
         for run in runs
     ]

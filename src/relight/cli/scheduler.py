@@ -86,10 +86,10 @@ def _print_run(store: Store, run_id: int, *, as_json: bool) -> None:
 
         click.echo(msgspec.json.encode(run).decode())
         return
-    spent = "" if run["duration_seconds"] is None else f" {run['duration_seconds']:.1f} s"
-    why = f": {run['evidence'][0]}" if run["outcome"] != "success" and run["evidence"] else ""
+    spent = "" if run.duration_seconds is None else f" {run.duration_seconds:.1f} s"
+    why = f": {run.evidence[0]}" if run.outcome != "success" and run.evidence else ""
     moment = time.strftime("%H:%M:%S")
-    click.echo(clean(f"{moment} {run['job']} {run['outcome']}{spent}{why}"))
+    click.echo(clean(f"{moment} {run.job} {run.outcome}{spent}{why}"))
 
 
 def _install(kind: str, *, remove: bool, yes: bool) -> None:

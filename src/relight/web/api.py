@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import UNSET, Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from relight.errors import MissingError, RelightError
 from relight.reports import doctor, failures, runs, sessions, steps
@@ -147,10 +147,10 @@ def list_runs(store: Store, asked: given.RunListParameters, _: Path) -> Any:
 def read_job(store: Store, _: given.NoParameters, path: Path) -> Any:
     """One job and its runs, newest first."""
     name = path["job"]
-    meant = runs.find_meant(store, name)
+    names = runs.find_job_names(store, name)
     for job in runs.read_jobs(store):
-        if job["job"] in meant:
-            return job | {"history": runs.read_runs(store, job["job"])}
+        if job.job in names:
+            return runs.JobHistory(**asdict(job), history=runs.read_runs(store, job.job))
     raise MissingError(f"there is no job {name!r}", "`relight job list` shows them")
 
 

@@ -4,12 +4,20 @@ from pathlib import Path
 from typing import Any
 
 from relight.errors import MissingError, RelightError
-from relight.reports.runs import LATELY, find_meant, find_run, read_jobs, read_runs
+from relight.reports.runs import (
+    RECENT_RUNS,
+    JobReport,
+    RunReport,
+    find_job_names,
+    find_run,
+    read_jobs,
+    read_runs,
+)
 from relight.reports.sessions import find_session, read_head
 from relight.text import cut_visible, dollars
 from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.page import View
-from relight.web.pages.jobs import describe_runs
+from relight.web.pages.jobs import show_job
 from relight.web.rendering import day
 
 SHOWN = 100
@@ -19,8 +27,8 @@ LONGEST_ANSWER = 200_000
 def show(view: View) -> dict[str, Any]:
     """One job, with the run given in the address or else its last run."""
     store, name = view.store, view.path["name"]
-    meant = find_meant(store, name)
-    job = next((one for one in read_jobs(store) if one["job"] in meant), None)
+    names = find_job_names(store, name)
+    job = next((one for one in read_jobs(store) if one.job in names), None)
     runs = read_runs(store, name, limit=SHOWN)
     if job is None:
         raise MissingError(
@@ -29,56 +37,56 @@ def show(view: View) -> dict[str, Any]:
     asked, outcome = view.query.get("run"), view.query.get("outcome")
     found = find_chosen(view, runs, asked) if asked else None
     chosen = found or (runs[0] if runs else None)
-    lately = [run for run in runs if run["status"] != "skipped"][:LATELY]
-    done = [run["duration_seconds"] for run in lately if run["duration_seconds"] is not None]
+    lately = [run for run in runs if run.status != "skipped"][:RECENT_RUNS]
+    done = [run.duration_seconds for run in lately if run.duration_seconds is not None]
     return {
-        "job": job | describe_runs(view, job, lately),
+        "job": show_job(view, job, lately),
         "runs": runs,
-        "listed": [run for run in runs if outcome in (None, run["outcome"])],
+        "listed": [run for run in runs if outcome in (None, run.outcome)],
         "outcome": outcome,
-        "skipped": sum(run["status"] == "skipped" for run in runs),
+        "skipped": sum(run.status == "skipped" for run in runs),
         "chosen": chosen,
         "missing": asked if not found else None,
         "answer": read_answer(view, chosen) if chosen else None,
-        "chart": draw_costs(view, job, lately) if any(run["cost_usd"] for run in lately) else None,
+        "chart": draw_costs(view, job, lately) if any(run.cost_usd for run in lately) else None,
         "mean_seconds": sum(done) / len(done) if done else None,
         "timed": len(done),
         "cut": cut_visible,
     }
 
 
-def find_chosen(view: View, runs: list[dict[str, Any]], asked: str) -> dict[str, Any] | None:
-    """The run given in the address: one of those listed, or an older one."""
-    listed = next((run for run in runs if run["run_id"] == asked), None)
+def find_chosen(view: View, runs: list[RunReport], asked: str) -> RunReport | None:
+    """The run that the address names: of those listed, else an older one that was bookmarked."""
+    listed = next((run for run in runs if run.run_id == asked), None)
     return listed or find_run(view.store, view.path["name"], asked)
 
 
-def draw_costs(view: View, job: dict[str, Any], runs: list[dict[str, Any]]) -> Any:
+def draw_costs(view: View, job: JobReport, runs: list[RunReport]) -> Any:
     columns = [
         StackedBar(
-            label=day((run["started_at"] or run["scheduled_for"] or "")[:10]),
-            parts=[run["cost_usd"]],
-            link=view.filters.link(f"/jobs/{job['job']}", run=run["run_id"]),
-            note=run["outcome"],
+            label=day((run.started_at or run.scheduled_for or "")[:10]),
+            parts=[run.cost_usd],
+            link=view.filters.link(f"/jobs/{job.job}", run=run.run_id),
+            note=run.outcome,
         )
         for run in reversed(runs)
     ]
     return draw_bars("Cost of each run", columns, names=["cost"], formatter=dollars, height=110)
 
 
-def read_answer(view: View, run: dict[str, Any]) -> str | None:
-    """The answer of a run: from its file, else from its session."""
-    if run["answer_file"]:
-        path, home = Path(run["answer_file"]).resolve(), view.store.config.home.resolve()
+def read_answer(view: View, run: RunReport) -> str | None:
+    """The answer of a run, from its file, else from its session."""
+    if run.answer_file:
+        path, home = Path(run.answer_file).resolve(), view.store.config.home.resolve()
         try:
             if path.is_relative_to(home):
                 with path.open(encoding="utf-8", errors="replace") as file:
                     return _strip_facts(file.read(LONGEST_ANSWER))
         except OSError:
-            pass  # the file was removed; the session may have the answer
-    if run["session_id"]:
+            pass  # it was removed: the session may still have it
+    if run.session_id:
         try:
-            found = find_session(view.store, run["session_id"])
+            found = find_session(view.store, run.session_id)
         except RelightError:
             return None  # it was forgotten
         return read_head(view.store, found).answer
@@ -86,7 +94,7 @@ def read_answer(view: View, run: dict[str, Any]) -> str | None:
 
 
 def _strip_facts(text: str) -> str:
-    """The answer without the facts of its run above it."""
+    """The answer without the facts about its run above it."""
     if text.startswith("---\n"):
         _, found, rest = text[4:].partition("\n---\n")
         return rest.strip() if found else text

@@ -50,7 +50,7 @@ def show(view: View) -> dict[str, Any]:
         "more_projects": max(len(projects) - TOP, 0),
         **draw_charts(view, [row.name for row in ranked], days.rows),
         "spirals": read_spirals(store, chosen),
-        "jobs": [job for job in jobs if job["trouble"]],
+        "jobs": [job for job in jobs if job.trouble],
         "has_jobs": bool(jobs),
         "latest": list_sessions(store, chosen, Listing(limit=LATEST)).sessions,
         "outcomes": count_outcomes(store, chosen),
