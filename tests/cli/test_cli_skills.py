@@ -7,7 +7,7 @@ from msgspec.structs import replace
 import build
 import build_skills
 from relight.cli.skill_tables import print_stats
-from relight.reports.skills.uses import SkillTotal
+from relight.reports.skills.uses import SkillTotal, SkillUseDay
 from terminal import Cli
 
 
@@ -206,9 +206,14 @@ def test_a_table_of_many_skills_takes_time_in_proportion(
 ) -> None:
     def draw(number: int) -> float:
         names = [f"skill-{place}" for place in range(number)]
-        counts = {"invocation_count": 1, "success_count": 1, "failure_count": 0}
+        one = SkillUseDay(
+            skill_name="", model="m", provider=None, day="", invocation_count=1, success_count=1,
+            failure_count=0, unknown_count=0, avg_duration_s=None, total_cost_usd=None,
+            avg_cost_usd=None, unpriced_count=0, total_input_tokens=None,
+            total_output_tokens=None, avg_quality_score=None, last_invoked_at=None,
+        )  # fmt: skip
         daily = [
-            {"skill_name": name, "model": "m", "day": f"2026-11-{day:02}", **counts}
+            replace(one, skill_name=name, day=f"2026-11-{day:02}")
             for day in range(1, 15)
             for name in names
         ]

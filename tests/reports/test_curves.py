@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from relight.reports.skills.averages import query_skill_ema
-from relight.reports.skills.curves import SkillCurve, read_curves
+from relight.reports.skills.averages import SkillCurve, query_skill_ema, read_curves
 from relight.reports.skills.uses import record_skill_invocation
 from relight.store import Store, open_store
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import astuple
 
 from relight.errors import RelightError
 from relight.intake.rebuild import rebuild
@@ -166,9 +167,9 @@ def test_the_largest_values_that_are_taken_can_be_added_up_and_shown(store: Stor
     for at in ("9998-12-31T23:59:59Z", 0, "9998-12-31T23:59:59Z"):
         tell(store, invoked_at=at, **most)
     newest, oldest = read_daily(store)
-    assert (newest["day"], oldest["day"]) == ("9998-12-31", "1970-01-01")
-    assert newest["total_cost_usd"] == 2e6
-    assert oldest["last_invoked_at"] == "1970-01-01T00:00:00.000Z"
+    assert (newest.day, oldest.day) == ("9998-12-31", "1970-01-01")
+    assert newest.total_cost_usd == 2e6
+    assert oldest.last_invoked_at == "1970-01-01T00:00:00.000Z"
 
 
 def test_the_daily_view_has_the_columns_scripts_rely_on(store: Store) -> None:
@@ -183,7 +184,7 @@ def test_the_daily_view_counts_unknowns_and_leaves_them_out_of_means(store: Stor
     tell(store, success=False, cost_usd=0.01, **figures)
     tell(store, invoked_at="2026-11-15T11:00:00Z")
     (row,) = read_daily(store)
-    assert list(row.values()) == [
+    assert list(astuple(row)) == [
         *("triage", "haiku", None, "2026-11-15"),
         *(3, 1, 1, 1, 4, 0.04, 0.02, 1, 20, 10, 0.5, "2026-11-15T11:00:00.000Z"),
     ]

@@ -20,9 +20,8 @@ from relight.intake.importing import import_all
 from relight.intake.rebuild import rebuild
 from relight.judging.features import HINTS, read_pattern, says
 from relight.judging.scoring import score_session
-from relight.reports.labels import label_session
+from relight.reports.labels import label_session, read_weights
 from relight.reports.transcript import read_transcript
-from relight.reports.weights import read_weights
 from relight.store import Store
 
 NOW = datetime(2026, 11, 15, 18, tzinfo=UTC)

@@ -37,9 +37,9 @@ def test_a_partial_cost_is_in_sums_and_in_no_mean(partly: Store) -> None:
         ("sweep", "at-home", "partial", 1),
         ("tidy", "claude-opus-4-6", "estimated", 1),
     ]
-    daily = {row["skill_name"]: row for row in read_daily(partly)}
-    assert daily["sweep"]["total_cost_usd"] > 0
-    assert (daily["sweep"]["avg_cost_usd"], daily["sweep"]["unpriced_count"]) == (None, 1)
+    daily = {row.skill_name: row for row in read_daily(partly)}
+    assert daily["sweep"].total_cost_usd
+    assert (daily["sweep"].avg_cost_usd, daily["sweep"].unpriced_count) == (None, 1)
     averages = {row.skill_name: row for row in query_skill_ema(partly, now=build.START / 1000)}
     assert (averages["sweep"].ema_cost_per_call, averages["sweep"].unpriced_count) == (None, 1)
     assert averages["tidy"].ema_cost_per_call is not None

@@ -107,7 +107,7 @@ def test_without_a_way_in_it_is_the_one_use_that_the_records_show(
     ]
     assert tell(store, NAME, quality_score=0.5) == number
     assert read(store, "id, success, quality_score") == [(number, 0, 0.5)]
-    assert read_daily(store)[0]["invocation_count"] == 1
+    assert read_daily(store)[0].invocation_count == 1
 
 
 def test_where_the_records_show_two_ways_in_one_told_without_is_of_its_own(

@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import date, timedelta
-from typing import Any
 
 from relight.cli import screen
 from relight.reports.skills.averages import SkillEma
 from relight.reports.skills.comparison import Comparison
-from relight.reports.skills.uses import SkillTotal
+from relight.reports.skills.uses import SkillTotal, SkillUseDay
 
 WIDE = 100
-Daily = list[dict[str, Any]]
+Daily = list[SkillUseDay]
 
 
 def print_stats(totals: Sequence[SkillTotal], daily: Daily) -> None:
@@ -95,14 +94,14 @@ def _group_days(daily: Daily) -> dict[tuple[str, str | None], dict[str, Daily]]:
     """Return the rows of each skill and model by day: one per provider."""
     found: dict[tuple[str, str | None], dict[str, Daily]] = {}
     for row in daily:
-        own = found.setdefault((row["skill_name"], row["model"]), {})
-        own.setdefault(row["day"], []).append(row)
+        own = found.setdefault((row.skill_name, row.model), {})
+        own.setdefault(row.day, []).append(row)
     return found
 
 
 def _list_days(daily: Daily) -> list[str]:
     """Return the days up to the newest on record, as many as fit."""
-    days = [row["day"] for row in daily if row["day"] != "unknown"]
+    days = [row.day for row in daily if row.day != "unknown"]
     if not days:
         return []
     last = date.fromisoformat(max(days))
@@ -111,7 +110,7 @@ def _list_days(daily: Daily) -> list[str]:
 
 
 def _sum(rows: Daily, name: str) -> int:
-    return sum(row[name] for row in rows)
+    return sum(getattr(row, name) for row in rows)
 
 
 def _success_rate(rows: Daily) -> float | None:

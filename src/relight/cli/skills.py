@@ -187,6 +187,7 @@ def record(
     from functools import partial
 
     from relight.reports.skills.uses import AS_KNOWN, record_skill_invocation
+    from relight.store.queries.skills import is_unlinked
     from relight.times import read_typed
 
     with current_store() as store:
@@ -215,9 +216,7 @@ def record(
             quality_score=quality_score,
             share=share,
         )
-        is_apart = session_id and store.query(
-            "select 1 from skill_invocations where id = ? and root_id is null", (number,)
-        )
+        is_apart = session_id and is_unlinked(store, number)
     if as_json:
         print_json({"id": number})
     else:

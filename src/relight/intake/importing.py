@@ -59,7 +59,7 @@ def _take(
         pool = Workers(workers, "relight.intake.sealing:answer_task")
     with pool or nullcontext():
         from relight.intake.taking import Intake
-        from relight.reports.weights import refit_weights
+        from relight.reports.labels import refit_weights
 
         intake = Intake(store, progress)
         taken = intake.take(work, pool)

@@ -16,7 +16,7 @@ from relight.errors import RelightError
 from relight.intake.importing import import_all
 from relight.judging.scoring import score_session
 from relight.model import Imported
-from relight.reports.weights import read_weights
+from relight.reports.labels import read_weights
 from relight.sources import list_sources
 from relight.store import Store
 from relight.store.candidates import SessionBar, find_good_sessions, take_due

@@ -24,9 +24,9 @@ from relight.errors import RelightError
 from relight.judging.scoring import Score, score_session
 from relight.names import slug
 from relight.redact import redact
+from relight.reports.labels import read_weights
 from relight.reports.sessions import find_session
 from relight.reports.transcript import read_transcript
-from relight.reports.weights import read_weights
 from relight.store import Store
 from relight.store.candidates import read_source_session
 from relight.store.template_words import read_calibration, read_rarities

@@ -1,36 +1,29 @@
-"""How well each skill did lately on each model: averages in which the newest counts most."""
+"""Moving averages of each skill on each model, in which the newest uses count most."""
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from datetime import date, timedelta
 
 from msgspec import Struct
 
 from relight.checks import check_count, check_number, refuse
 from relight.errors import ParameterError
-from relight.stats.rates import check_positive, decay, half_life_from_alpha
+from relight.stats.rates import Estimate, check_positive, decay, half_life_from_alpha, wilson
 from relight.store import Store
-from relight.store.derive.skills.uses import KNOWN_NANOS
+from relight.store.queries.skills import SkillDay, read_days
 from relight.times import day_reader, take_time, write_time
 
 ALPHA = 0.3
-# weights go by day, so days are added up in SQL and weighed here
-RECENT = f"""
-    select skill_name, model, provider, day, count(*), count(success), coalesce(sum(success), 0),
-        count({KNOWN_NANOS}), coalesce(sum({KNOWN_NANOS}), 0), count(duration_seconds),
-        coalesce(sum(duration_seconds), 0), max(invoked_at)
-    from skill_invocations
-    where day >= ? and day <= ?
-    group by day, skill_name, model, provider
-"""
+MOST_DAYS = 400  # of a curve: more points would not be visible
+CURVE_FIGURES = ("uses", "known", "successes", "priced", "nanos")
 
 
 class SkillEma(Struct, frozen=True, kw_only=True):
-    """How a skill did lately on one model; each use weighs by its age in calendar days.
+    """The moving averages of a skill on one model; a use's weight falls with its age in days.
 
-    `n_eff` is how many equal uses the known outcomes are worth, `coverage` the weighted share of
-    outcomes that are known. A mean of nothing known is None; a cost known in part is not known.
+    `n_eff` is the effective number of uses with a known outcome, `coverage` the weighted share of
+    known outcomes. A mean without known values is None; a partly known cost is unknown.
     """
 
     skill_name: str
@@ -58,19 +51,17 @@ class SkillAverages(Struct, frozen=True):
     rows: list[SkillEma]
 
 
-class _Day(Struct, frozen=True):
-    """A skill's uses on one model and provider on one day, as `RECENT` counts them."""
+class SkillCurve(Struct, frozen=True, kw_only=True):
+    """The averages of a skill on one model, day by day; None before its first use.
 
-    age: int
-    provider: str | None
-    uses: int
-    known: int
-    successes: int
-    priced: int
-    nanos: int
-    timed: int
-    seconds: float
-    last_at: int
+    Intervals are Wilson's at the effective sample size.
+    """
+
+    skill_name: str
+    model: str | None
+    uses: list[int]
+    success: list[Estimate | None]
+    cost_usd: list[Estimate | None]
 
 
 def query_skill_ema(
@@ -81,7 +72,7 @@ def query_skill_ema(
     half_life_days: float | None = None,
     now: object = None,
 ) -> list[SkillEma]:
-    """How each skill did on each model in the last days, the newest first.
+    """Return the moving averages of each skill on each model, the last used first.
 
     `alpha` is the weight of the newest day: 0.3, if neither is given, halves a use's weight in 1.94
     days. Ages are whole calendar days of the store's time zone, so that one day of data is that
@@ -89,12 +80,11 @@ def query_skill_ema(
     """
     half_life = read_half_life(alpha, half_life_days)
     since, today = find_window(store, window_days=window_days, now=now)
-    groups: dict[tuple[str, str | None], list[_Day]] = {}
-    for skill, model, provider, day, *figures in store.query(RECENT, (since, today.isoformat())):
-        age = (today - date.fromisoformat(day)).days
-        groups.setdefault((skill, model), []).append(_Day(age, provider, *figures))
+    groups: dict[tuple[str, str | None], list[SkillDay]] = {}
+    for day in read_days(store, since, today.isoformat()):
+        groups.setdefault((day.skill_name, day.model), []).append(day)
     found = [
-        (max(day.last_at for day in days), _average(skill, model, days, half_life))
+        (max(day.last_at for day in days), _average(skill, model, days, today, half_life))
         for (skill, model), days in groups.items()
     ]
     found.sort(key=lambda one: (-one[0], one[1].skill_name, one[1].model or ""))
@@ -102,7 +92,7 @@ def query_skill_ema(
 
 
 def find_window(store: Store, *, window_days: int, now: object = None) -> tuple[str, date]:
-    """The first and the last of so many days up to `now`, in the store's time zone."""
+    """Return the first and the last day of a window that ends now, in the store's time zone."""
     check_count("window_days", window_days, least=1)
     at = int(time.time() * 1000) if now is None else take_time("now", now)
     today = date.fromisoformat(day_reader(store.timezone)(at) or "1970-01-01")
@@ -113,7 +103,7 @@ def find_window(store: Store, *, window_days: int, now: object = None) -> tuple[
 
 
 def read_half_life(alpha: float | None, half_life_days: float | None) -> float:
-    """The half-life in days that either parameter means, or both left out."""
+    """Return the half-life in days from either parameter, or the default."""
     if alpha is not None and half_life_days is not None:
         raise ParameterError(
             "alpha and half_life_days say the same thing twice",
@@ -130,15 +120,22 @@ def read_half_life(alpha: float | None, half_life_days: float | None) -> float:
     return half_life
 
 
-def _average(skill: str, model: str | None, days: Sequence[_Day], half_life: float) -> SkillEma:
-    """The averages of one skill and model from its days."""
+def _average(
+    skill: str, model: str | None, days: Sequence[SkillDay], today: date, half_life: float
+) -> SkillEma:
+    """Return the averages of one skill and model from its days."""
     uses, known, successes, priced = (
         sum(getattr(day, name) for day in days) for name in ("uses", "known", "successes", "priced")
     )
-    coverage, _ = _decay([(day.age, day.uses, day.known) for day in days], half_life)
-    rate, n_eff = _decay([(day.age, day.known, day.successes) for day in days], half_life)
-    cost, _ = _decay([(day.age, day.priced, day.nanos) for day in days], half_life)
-    duration, _ = _decay([(day.age, day.timed, day.seconds) for day in days], half_life)
+    ages = [(today - date.fromisoformat(day.day)).days for day in days]
+
+    def average(counts: Sequence[int], sums: Sequence[float]) -> tuple[float | None, float]:
+        return _weigh(list(zip(ages, counts, sums, strict=True)), half_life)
+
+    coverage, _ = average([day.uses for day in days], [day.known for day in days])
+    rate, n_eff = average([day.known for day in days], [day.successes for day in days])
+    cost, _ = average([day.priced for day in days], [day.nanos for day in days])
+    duration, _ = average([day.timed for day in days], [day.seconds for day in days])
     last_at, provider = max((day.last_at, day.provider or "") for day in days)
     return SkillEma(
         skill_name=skill,
@@ -154,19 +151,119 @@ def _average(skill: str, model: str | None, days: Sequence[_Day], half_life: flo
         ema_success_rate=rate,
         ema_cost_per_call=None if cost is None else cost / 1e9,
         ema_duration_s=duration,
-        days_with_data=len({day.age for day in days}),
+        days_with_data=len(set(ages)),
         last_invoked_at=write_time(last_at),
     )
 
 
-def _decay(days: Sequence[tuple[int, int, float]], half_life: float) -> tuple[float | None, float]:
-    """Mean and effective size of (age, count, sum) by day; None where nothing is counted."""
+def _weigh(days: Sequence[tuple[int, int, float]], half_life: float) -> tuple[float | None, float]:
+    """Return mean and effective size of (age, count, sum) by day; None if nothing is counted."""
     known = [(age, count, total) for age, count, total in days if count]
     if not known:
         return None, 0.0
-    # relative to the newest, so that they cannot all vanish
+    # relative to the newest, so that not all weights become zero
     newest = min(age for age, _, _ in known)
     pairs = [(decay(age - newest, half_life), count, total) for age, count, total in known]
     weight = math.fsum(w * count for w, count, _ in pairs)
     squares = math.fsum(w * w * count for w, count, _ in pairs)
     return math.fsum(w * total for w, _, total in pairs) / weight, weight * weight / squares
+
+
+def read_curves(
+    store: Store,
+    *,
+    last: date,
+    days: int = 30,
+    skill: str | None = None,
+    window_days: int = 14,
+    alpha: float | None = None,
+    half_life_days: float | None = None,
+    with_intervals: bool = True,
+    only: Container[tuple[str, str | None]] | None = None,
+) -> list[SkillCurve]:
+    """Return the curves of all skills, or of one, over the days up to `last`; the most used first.
+
+    A point is the value of `query_skill_ema` on that day. Intervals take the most time: a list of
+    many skills leaves them out, and names in `only` the skills and models that it shows.
+    """
+    half_life = read_half_life(alpha, half_life_days)
+    days = min(max(days, 1), MOST_DAYS)
+    length = days + window_days - 1
+    first = last - timedelta(days=length - 1)
+    groups: dict[tuple[str, str | None], list[list[float]]] = {}
+    for day in read_days(store, first.isoformat(), last.isoformat()):
+        if skill is None or day.skill_name == skill:
+            sums = groups.setdefault((day.skill_name, day.model), [])
+            if not sums:
+                sums += [[0.0] * length for _ in CURVE_FIGURES]
+            place = (date.fromisoformat(day.day) - first).days
+            for figure, name in zip(sums, CURVE_FIGURES, strict=True):
+                figure[place] += getattr(day, name)
+    curves = [
+        _make_curve(name, model, sums, days, window_days, half_life, with_intervals)
+        for (name, model), sums in groups.items()
+        if only is None or (name, model) in only
+    ]
+    return sorted(curves, key=lambda one: (-sum(one.uses), one.skill_name, one.model or ""))
+
+
+def _make_curve(
+    skill: str,
+    model: str | None,
+    sums: Sequence[Sequence[float]],
+    days: int,
+    window_days: int,
+    half_life: float,
+    with_intervals: bool,
+) -> SkillCurve:
+    uses, known, successes, priced, nanos = sums
+    rates = _decay_daily(known, successes, window_days, half_life)
+    costs = _decay_daily(priced, nanos, window_days, half_life)
+    return SkillCurve(
+        skill_name=skill,
+        model=model,
+        uses=[round(count) for count in uses[-days:]],
+        success=[
+            None if one is None else _estimate_rate(*one, with_intervals) for one in rates[-days:]
+        ],
+        cost_usd=[
+            None if one is None else Estimate(one[0] / 1e9, None, None) for one in costs[-days:]
+        ],
+    )
+
+
+def _decay_daily(
+    counts: Sequence[float], totals: Sequence[float], window_days: int, half_life: float
+) -> list[tuple[float, float] | None]:
+    """Return the weighted mean and the effective size of each day; None if nothing is known.
+
+    Each day's sums come from those of the day before: one day older, plus the new day, minus the
+    day that left the window. So a year of many skills costs little.
+    """
+    older = decay(1, half_life)
+    oldest = older**window_days
+    weight = total = squares = known = 0.0
+    found: list[tuple[float, float] | None] = []
+    for place, (count, value) in enumerate(zip(counts, totals, strict=True)):
+        weight = weight * older + count
+        total = total * older + value
+        squares = squares * older * older + count
+        known += count
+        if place >= window_days:
+            gone = counts[place - window_days]
+            weight -= oldest * gone
+            total -= oldest * totals[place - window_days]
+            squares -= oldest * oldest * gone
+            known -= gone
+        if not known:  # the rest of the sums is rounding
+            weight = total = squares = 0.0
+        found.append((total / weight, weight * weight / squares) if known else None)
+    return found
+
+
+def _estimate_rate(rate: float, size: float, with_interval: bool) -> Estimate:
+    rate = min(max(rate, 0.0), 1.0)  # rounding may go slightly beyond
+    if not with_interval:
+        return Estimate(rate, None, None)
+    interval = wilson(min(rate * size, size), size)
+    return Estimate(rate, interval.low, interval.high)

@@ -1,4 +1,4 @@
-"""Uses of skills: told by the programs that run them, and added up by day."""
+"""Uses of skills: recorded by the programs that run them, and added up by day and model."""
 
 import sqlite3
 import time
@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from msgspec import UNSET, Struct
+from msgspec.structs import asdict
 
 from relight.checks import (
     LATEST_MS,
@@ -24,14 +25,14 @@ from relight.store import Store
 from relight.store.derive.skills import facts
 from relight.store.derive.skills import uses as invocations
 from relight.store.derive.skills.facts import SkillFact, Values
-from relight.store.derive.skills.uses import KNOWN_NANOS
+from relight.store.queries import skills as queries
 from relight.times import take_time, write_time
 
 WAYS = ("cron", "tool", "slash", "preload", "auto")
 STATUSES = ("reported", "estimated", "included", "unknown")
-# no use comes near these, and no sum of uses near the 9.2 billion dollars that 64 bits hold
+# limits of one use; so no sum comes near the 9.2 billion dollars that 64 bits hold
 MOST_USD, MOST_TOKENS = 10**6, 10**12
-# for `invoked_at`: as it is known already of a session's use, else now
+# for `invoked_at`: the known time of a session's use, else now
 AS_KNOWN = UNSET
 
 
@@ -62,18 +63,6 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "quality_score": _check_share,
     "share": _check_share,
 }
-DAILY = (
-    "skill_name, model, provider, day, invocation_count, success_count, failure_count,"
-    " unknown_count, avg_duration_s, total_cost_usd, avg_cost_usd, unpriced_count,"
-    " total_input_tokens, total_output_tokens, avg_quality_score, last_invoked_at"
-)
-CHOSEN = "day >= ? and day <= ? and (? is null or skill_name = ?)"
-TOTALS = f"""
-    select skill_name, model, count(*), count(success), coalesce(sum(success), 0),
-        sum(cost_nanos) / 1e9, count({KNOWN_NANOS}), avg(duration_seconds)
-    from skill_invocations where {CHOSEN}
-    group by skill_name, model order by skill_name, model
-"""
 
 
 def record_skill_invocation(
@@ -101,12 +90,12 @@ def record_skill_invocation(
     quality_score: float | None = None,
     share: float | None = None,
 ) -> int:
-    """Keep one use of a skill as it is told, and give its id.
+    """Record one use of a skill, and return its id.
 
-    With a `session_id` there is one row for the session, skill and `entry`: what is told again
-    replaces what was told before, and what is left out stays. What the session's own records give
-    fills in what was never told, whichever comes first; without an `entry` it is the use that they
-    show, if they show one. `share` is the use's part of its session, by itself the whole.
+    With a `session_id` there is one row per session, skill and `entry`: a later call replaces the
+    values it gives and leaves the others. The session's own records fill in the values that were
+    never given, in either order; without an `entry` it is the use that they show, if they show
+    one. `share` is the use's part of its session, by default the whole.
     """
     skill = check_text("skill_name", skill_name)
     name = None if session_id is None else check_text("session_id", session_id)
@@ -138,7 +127,7 @@ def record_skill_invocation(
     cost = values.pop("cost_usd", None)
     if cost is not None and cost_status != "unknown":
         values["cost_nanos"] = round(cost * 1e9)
-    # of a use of which nobody says when it began this is the latest that it can have
+    # the latest possible begin of a use without one
     begun_at = min(int(time.time() * 1000), values.get("completed_at", LATEST_MS))
     with store.transaction() as database:
         if name is None:
@@ -152,25 +141,21 @@ def record_skill_invocation(
 
 
 def _find_session(database: sqlite3.Connection, name: str) -> tuple[str, int | None]:
-    """The session's full name and root, where it is recorded here; else it is kept as told."""
+    """Return the session's full name and root if it is recorded, else the name as given."""
     source, _, key = name.partition(":")
     ids = {
         row_id("session", source, key),
         *(row_id("session", one, name) for one in list_sources()),
     }
-    rows = database.execute(
-        "select source || ':' || key, root_id from session"
-        f" where id in ({', '.join('?' * len(ids))})",
-        list(ids),
-    ).fetchall()
-    if len(rows) > 1:
-        names = ", ".join(found for found, _ in rows)
+    found = queries.find_roots(database, ids)
+    if len(found) > 1:
+        names = ", ".join(one.session for one in found)
         raise refuse("session_id", f"{name!r} is of several sessions", f"say one of {names}")
-    return rows[0] if rows else (name, None)
+    return (found[0].session, found[0].root_id) if found else (name, None)
 
 
 def _check_together(values: Values) -> None:
-    """What was told at once, or before, must make sense together."""
+    """Raise if values that were recorded together or before contradict each other."""
     if values.get("completed_at", LATEST_MS) < values.get("invoked_at", 0):
         raise ParameterError(
             "completed_at is before invoked_at",
@@ -185,8 +170,29 @@ def _check_together(values: Values) -> None:
         )
 
 
+class SkillUseDay(Struct, frozen=True, kw_only=True):
+    """The uses of a skill on one model and provider on one day."""
+
+    skill_name: str
+    model: str | None
+    provider: str | None
+    day: str
+    invocation_count: int
+    success_count: int
+    failure_count: int
+    unknown_count: int
+    avg_duration_s: float | None
+    total_cost_usd: float | None
+    avg_cost_usd: float | None
+    unpriced_count: int
+    total_input_tokens: int | None
+    total_output_tokens: int | None
+    avg_quality_score: float | None
+    last_invoked_at: str | None
+
+
 class SkillTotal(Struct, frozen=True, kw_only=True):
-    """All uses of a skill on one model; costs add up what is known, means leave unknowns out."""
+    """All uses of a skill on one model; costs are of known values, means leave unknowns out."""
 
     skill_name: str
     model: str | None
@@ -205,15 +211,14 @@ def read_daily(
     since: str | None = None,
     until: str | None = None,
     skill: str | None = None,
-) -> list[dict[str, Any]]:
-    """`skill_stats_daily` between two days, newest first."""
-    rows = store.query(
-        f"select {DAILY} from skill_stats_daily where {CHOSEN}"
-        " order by day desc, skill_name, model, provider",
-        _choose(since, until, skill),
-    )
-    daily = [dict(zip(DAILY.split(", "), row, strict=True)) for row in rows]
-    return [one | {"last_invoked_at": write_time(one["last_invoked_at"])} for one in daily]
+) -> list[SkillUseDay]:
+    """Return `skill_stats_daily` between two days, newest first."""
+    if skill is not None:
+        check_text("skill", skill)
+    return [
+        SkillUseDay(**asdict(one) | {"last_invoked_at": write_time(one.last_invoked_at)})
+        for one in queries.read_daily_stats(store, since, until, skill)
+    ]
 
 
 def read_totals(
@@ -223,25 +228,20 @@ def read_totals(
     until: str | None = None,
     skill: str | None = None,
 ) -> list[SkillTotal]:
-    """What each skill came to on each model between two days."""
-    rows = store.query(TOTALS, _choose(since, until, skill))
-    return [
-        SkillTotal(
-            skill_name=name,
-            model=model,
-            uses=uses,
-            successes=successes,
-            failures=known - successes,
-            unknown=uses - known,
-            cost_usd=cost_usd,
-            unpriced=uses - priced,
-            mean_seconds=mean_seconds,
-        )
-        for name, model, uses, known, successes, cost_usd, priced, mean_seconds in rows
-    ]
-
-
-def _choose(since: str | None, until: str | None, skill: str | None) -> tuple[str | None, ...]:
+    """Return the uses of each skill on each model between two days."""
     if skill is not None:
         check_text("skill", skill)
-    return since or "", until or "~", skill, skill
+    return [
+        SkillTotal(
+            skill_name=one.skill_name,
+            model=one.model,
+            uses=one.uses,
+            successes=one.successes,
+            failures=one.known - one.successes,
+            unknown=one.uses - one.known,
+            cost_usd=None if one.cost_nanos is None else one.cost_nanos / 1e9,
+            unpriced=one.uses - one.priced,
+            mean_seconds=one.mean_seconds,
+        )
+        for one in queries.sum_uses(store, since, until, skill)
+    ]

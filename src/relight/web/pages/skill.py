@@ -5,8 +5,8 @@ from typing import Any
 
 from relight.errors import MissingError, RelightError
 from relight.reports.filters import quote_name
+from relight.reports.skills.averages import read_curves
 from relight.reports.skills.comparison import Comparison, compare_models
-from relight.reports.skills.curves import read_curves
 from relight.reports.skills.uses import read_daily
 from relight.stats.rates import Estimate
 from relight.text import dollars, share

@@ -5,8 +5,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from relight.reports.filters import is_named
-from relight.reports.skills.averages import query_skill_ema
-from relight.reports.skills.curves import SkillCurve, read_curves
+from relight.reports.skills.averages import SkillCurve, query_skill_ema, read_curves
 from relight.stats.rates import Estimate
 from relight.text import dollars, share
 from relight.web.charts.sparks import draw_sparkline

@@ -1,0 +1,191 @@
+"""Uses of skills by day, model and version."""
+
+import sqlite3
+from collections.abc import Collection
+
+from msgspec import Struct
+
+from relight.store import Store
+from relight.store.derive.skills.uses import KNOWN_NANOS
+from relight.store.sql import column_list, read
+
+
+class SkillDay(Struct, frozen=True):
+    """The uses of a skill on one model and provider on one day; sums are of known values."""
+
+    skill_name: str
+    model: str | None
+    provider: str | None
+    day: str
+    uses: int
+    known: int
+    successes: int
+    priced: int
+    nanos: int
+    timed: int
+    seconds: float
+    last_at: int
+
+
+class SkillDayStats(Struct, frozen=True):
+    """A row of `skill_stats_daily`."""
+
+    skill_name: str
+    model: str | None
+    provider: str | None
+    day: str
+    invocation_count: int
+    success_count: int
+    failure_count: int
+    unknown_count: int
+    avg_duration_s: float | None
+    total_cost_usd: float | None
+    avg_cost_usd: float | None
+    unpriced_count: int
+    total_input_tokens: int | None
+    total_output_tokens: int | None
+    avg_quality_score: float | None
+    last_invoked_at: int | None
+
+
+class SkillSums(Struct, frozen=True):
+    """The uses of a skill on one model; `priced` counts those with a fully known cost."""
+
+    skill_name: str
+    model: str | None
+    uses: int
+    known: int
+    successes: int
+    cost_nanos: int | None
+    priced: int
+    mean_seconds: float | None
+
+
+class ModelRuns(Struct, frozen=True):
+    """A skill's runs on one model; a partly known cost does not count as known."""
+
+    model: str | None
+    runs: int
+    known: int
+    successes: int
+    priced: int
+    nanos: int
+
+
+class SkillVersion(Struct, frozen=True):
+    """A version of a skill that ran on a model, and how often."""
+
+    model: str | None
+    skill_version: str
+    runs: int
+
+
+class SessionRoot(Struct, frozen=True):
+    """A session's full name and the row of its root."""
+
+    session: str
+    root_id: int
+
+
+def read_days(store: Store, since: str, until: str) -> list[SkillDay]:
+    """Return the uses of all skills between two days, added up by day, model and provider."""
+    return store.read(
+        SkillDay,
+        f"""
+        select skill_name, model, provider, day, count(*) as uses, count(success) as known,
+            coalesce(sum(success), 0) as successes, count({KNOWN_NANOS}) as priced,
+            coalesce(sum({KNOWN_NANOS}), 0) as nanos, count(duration_seconds) as timed,
+            coalesce(sum(duration_seconds), 0) as seconds, max(invoked_at) as last_at
+        from skill_invocations where day >= ? and day <= ?
+        group by day, skill_name, model, provider
+        """,
+        (since, until),
+    )
+
+
+def read_daily_stats(
+    store: Store, since: str | None, until: str | None, skill: str | None
+) -> list[SkillDayStats]:
+    """Return `skill_stats_daily` between two days, newest first."""
+    test, values = _where(since, until, skill)
+    return store.read(
+        SkillDayStats,
+        f"select {column_list(SkillDayStats)} from skill_stats_daily {test}"
+        " order by day desc, skill_name, model nulls first, provider nulls first",
+        values,
+    )
+
+
+def sum_uses(
+    store: Store, since: str | None, until: str | None, skill: str | None
+) -> list[SkillSums]:
+    """Return the uses of each skill on each model between two days."""
+    test, values = _where(since, until, skill)
+    return store.read(
+        SkillSums,
+        f"""
+        select skill_name, model, count(*) as uses, count(success) as known,
+            coalesce(sum(success), 0) as successes, sum(cost_nanos) as cost_nanos,
+            count({KNOWN_NANOS}) as priced, avg(duration_seconds) as mean_seconds
+        from skill_invocations {test}
+        group by skill_name, model order by skill_name, model nulls first
+        """,
+        values,
+    )
+
+
+def count_by_model(store: Store, skill: str) -> list[ModelRuns]:
+    """Return the runs of a skill on each model."""
+    return store.read(
+        ModelRuns,
+        f"""
+        select model, count(*) as runs, count(success) as known,
+            coalesce(sum(success), 0) as successes, count({KNOWN_NANOS}) as priced,
+            coalesce(sum({KNOWN_NANOS}), 0) as nanos
+        from skill_invocations where skill_name = ? group by model order by model nulls first
+        """,
+        (skill,),
+    )
+
+
+def count_by_version(store: Store, skill: str) -> list[SkillVersion]:
+    """Return the known versions of a skill on each model, the most used first."""
+    return store.read(
+        SkillVersion,
+        "select model, skill_version, count(*) as runs from skill_invocations"
+        " where skill_name = ? and skill_version is not null"
+        " group by model, skill_version order by runs desc, skill_version, model nulls first",
+        (skill,),
+    )
+
+
+def list_skills(store: Store) -> list[str]:
+    """Return the names of all skills with a recorded use."""
+    rows = store.query("select distinct skill_name from skill_invocations")
+    return [name for (name,) in rows]
+
+
+def is_unlinked(store: Store, invocation_id: int) -> bool:
+    """True if a use belongs to no recorded session."""
+    statement = "select 1 from skill_invocations where id = ? and root_id is null"
+    return bool(store.query(statement, (invocation_id,)))
+
+
+def find_roots(database: sqlite3.Connection, ids: Collection[int]) -> list[SessionRoot]:
+    """Return the sessions among these rows, in the caller's transaction."""
+    return read(
+        database,
+        SessionRoot,
+        "select source || ':' || key as session, root_id from session"
+        f" where id in ({', '.join('?' * len(ids))})",
+        list(ids),
+    )
+
+
+def _where(since: str | None, until: str | None, skill: str | None) -> tuple[str, list[str]]:
+    """Return the `where` clause for days and a skill; without a last day, all days."""
+    tests, values = ["day >= ?", "day <= ?"], [since or "", until or "~"]
+    if skill is not None:
+        tests.append("skill_name = ?")
+        values.append(skill)
+    return f"where {' and '.join(tests)}", values
