@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.write.side_records import IS_NAMED_AFTER
+from relight.store.jobs import IS_NAMED_AFTER
 
 TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
 
