@@ -75,7 +75,7 @@ def list_experiments(as_json: bool) -> None:
     from relight.work.experiments import budget
 
     with current_store() as store:
-        rows = budget.list_experiments(store)
+        rows = budget.summarise_experiments(store)
     if as_json:
         print_json(budget.ExperimentList(rows))
     else:

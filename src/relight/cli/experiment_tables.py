@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from relight.stats.trials import LiveView
     from relight.work.experiments.budget import ExperimentSummary
     from relight.work.experiments.holdout import HoldoutReport
-    from relight.work.experiments.metrics import Metric
+    from relight.work.experiments.metrics import ArmMetric
     from relight.work.experiments.pairs import PairedReport
 
 WIDE = 120
@@ -124,7 +124,7 @@ def _measure_row(
     return [metric.title.lower(), *cells, p_text]
 
 
-def _format(metric: "Metric", estimate: "Estimate | None", *, is_signed: bool = False) -> str:
+def _format(metric: "ArmMetric", estimate: "Estimate | None", *, is_signed: bool = False) -> str:
     """Return an estimate with its interval."""
     if estimate is None or estimate.value is None:
         return "–"

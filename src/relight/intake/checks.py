@@ -183,13 +183,13 @@ def make_plain(value: object) -> Any:
     except UnicodeEncodeError:
         return plain  # surrogates are replaced when it is written
     except Exception:  # noqa: BLE001 - a payload may be circular, or raise when it is read
-        return format_value(value)
+        return format_payload(value)
     return plain
 
 
 def _dump(value: Any) -> Any:
     fields = _as_mapping(value)
-    return format_value(value) if fields is None else fields
+    return format_payload(value) if fields is None else fields
 
 
 def _as_mapping(value: Any) -> dict[Any, Any] | None:
@@ -205,7 +205,7 @@ def _as_mapping(value: Any) -> dict[Any, Any] | None:
     return None
 
 
-def format_value(value: object) -> str:
+def format_payload(value: object) -> str:
     """Return a value's `repr`, or its type if that fails."""
     try:
         return value if isinstance(value, str) else repr(value)

@@ -21,7 +21,7 @@ from relight.errors import StoreError
 from relight.ids import row_id
 from relight.intake.checks import (
     format_error,
-    format_value,
+    format_payload,
     mend,
     take_code,
     take_cost,
@@ -266,7 +266,7 @@ class SessionTracker:
         """End the session, with its outcome if the program knows it."""
         if outcome is not None:
             check_choice("outcome", outcome, OUTCOMES)
-        said = None if why is None else mend(format_value(why))
+        said = None if why is None else mend(format_payload(why))
         self._end(how="left" if outcome is None else "told", outcome=outcome, why=said)
 
     def __enter__(self) -> Self:

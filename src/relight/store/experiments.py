@@ -214,7 +214,7 @@ def delete_experiment_rows(database: sqlite3.Connection, experiment_id: int) -> 
     database.execute("delete from experiment where id = ?", (experiment_id,))
 
 
-def begin_run(
+def insert_run(
     database: sqlite3.Connection,
     key: RunKey,
     *,
@@ -239,7 +239,7 @@ def begin_run(
     )
 
 
-def add_attempt(database: sqlite3.Connection, key: RunKey, session: str | None) -> None:
+def insert_attempt(database: sqlite3.Connection, key: RunKey, session: str | None) -> None:
     """Count an attempt of a run, with its session if that is known."""
     (known,) = database.execute(
         f"select sessions from experiment_run where {_THIS_RUN}", asdict(key)

@@ -185,7 +185,7 @@ def read_experiment(store: Store, asked: given.HoldoutParameters, _: Path) -> ho
 
 def list_experiments(store: Store, _: given.NoParameters, __: Path) -> budget.ExperimentList:
     """Experiments that were run task by task, newest first."""
-    return budget.ExperimentList(budget.list_experiments(store))
+    return budget.ExperimentList(budget.summarise_experiments(store))
 
 
 def read_pairs(store: Store, _: given.NoParameters, path: Path) -> pairs.PairedReport:

@@ -9,7 +9,7 @@ from relight.text import share
 from relight.web.charts.chart import Chart
 from relight.web.charts.intervals import IntervalRow, draw_intervals
 from relight.web.charts.svg import find_ticks
-from relight.work.experiments.metrics import METRICS, Metric
+from relight.work.experiments.metrics import METRICS, ArmMetric
 
 ARM_COLOURS = {"cold": "s7", "warm": "s1"}
 
@@ -47,7 +47,7 @@ def draw_metric(
     )
 
 
-def find_bounds(metric: Metric, arms: Sequence[Estimate | None]) -> tuple[float, float]:
+def find_bounds(metric: ArmMetric, arms: Sequence[Estimate | None]) -> tuple[float, float]:
     """Return a scale from zero to a round figure; a success rate has all of 0 to 1."""
     if metric.more_is_better and metric.format is share:
         return 0.0, 1.0
@@ -56,7 +56,7 @@ def find_bounds(metric: Metric, arms: Sequence[Estimate | None]) -> tuple[float,
 
 
 def format_difference(
-    metric: Metric, found: Estimate | None, p_value: float | None
+    metric: ArmMetric, found: Estimate | None, p_value: float | None
 ) -> Difference | None:
     """Return a difference with its interval; None if it is unknown."""
     if found is None or found.value is None:

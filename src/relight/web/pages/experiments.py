@@ -6,7 +6,7 @@ from relight.warm.library import read_templates
 from relight.web.charts.intervals import IntervalRow
 from relight.web.measuring import ARM_COLOURS, draw_metric
 from relight.web.page import View
-from relight.work.experiments.budget import list_experiments
+from relight.work.experiments.budget import summarise_experiments
 from relight.work.experiments.holdout import HoldoutReport, Measure, read_holdout
 from relight.work.experiments.metrics import METRICS
 
@@ -28,7 +28,7 @@ def show(view: View) -> dict[str, Any]:
             for name, one in {**found.measures, **found.guards}.items()
             if (drawn := draw_metric(name, _draw_arms(one), one.difference, one.p_value))
         ],
-        "run": list_experiments(view.store, now=int(view.now.timestamp() * 1000)),
+        "run": summarise_experiments(view.store, now=int(view.now.timestamp() * 1000)),
     }
 
 

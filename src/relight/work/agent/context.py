@@ -40,7 +40,7 @@ def make_result(fields: dict[str, Any], **facts: Any) -> ToolResult:
     return ToolResult(text=bytes(encode_json("the result", fields)).decode(), **facts)
 
 
-def make_error(message: str, hint: str | None = None) -> ToolResult:
+def make_error_result(message: str, hint: str | None = None) -> ToolResult:
     """Return a result that reports an error to the model."""
     return make_result({"error": message, **({"hint": hint} if hint else {})}, is_error=True)
 

@@ -19,7 +19,7 @@ from relight.model import Failure, OutcomeName
 from relight.models.endpoints import ChatRequest
 from relight.models.responses import UpstreamError
 from relight.reports.sessions import find_session, read_head
-from relight.work.agent.context import ToolContext, ToolResult, make_context, make_error
+from relight.work.agent.context import ToolContext, ToolResult, make_context, make_error_result
 from relight.work.agent.limits import Budget, SpiralGuard, name_call
 from relight.work.agent.models import Model, RecordedResponse
 from relight.work.agent.tools import Tool, choose_tools, execute_call
@@ -198,7 +198,7 @@ class _Run:
         arguments = _text_of(call)
         started = time.perf_counter()
         if refusal := self.guard.refuse(call.tool, arguments):
-            result = make_error("refused: the same call keeps failing", refusal)
+            result = make_error_result("refused: the same call keeps failing", refusal)
         else:
             result = execute_call(self.tools, call.tool, call.arguments, context=self.context)
             verdict = judge_call(

@@ -14,7 +14,7 @@ from relight.work.agent.context import (
     ToolContext,
     ToolError,
     ToolResult,
-    make_error,
+    make_error_result,
     make_result,
     run_limited,
 )
@@ -114,13 +114,13 @@ def execute_call(
     """Return the result of one call; every error is a result that the model sees."""
     tool = tools.get(name)
     if tool is None:
-        return make_error(f"there is no tool {name!r}", f"the tools are {', '.join(tools)}")
+        return make_error_result(f"there is no tool {name!r}", f"the tools are {', '.join(tools)}")
     try:
         return tool.do(_read_arguments(tool, arguments), context)
     except ToolError as error:
-        return make_error(error.message, error.hint)
+        return make_error_result(error.message, error.hint)
     except Exception as error:  # noqa: BLE001 - any error of a tool is a result
-        return make_error(f"{type(error).__name__}: {error}")
+        return make_error_result(f"{type(error).__name__}: {error}")
 
 
 def _read_arguments(tool: Tool, arguments: object) -> Any:

@@ -113,7 +113,7 @@ def _count(runs: int) -> str:
     return "the next run" if runs == 1 else f"the next {runs} runs"
 
 
-def list_experiments(store: Store, *, now: int | None = None) -> list[ExperimentSummary]:
+def summarise_experiments(store: Store, *, now: int | None = None) -> list[ExperimentSummary]:
     """Return all experiments, newest first, with their state and spending."""
     at = now_ms() if now is None else now
     rows = []

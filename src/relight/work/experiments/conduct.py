@@ -25,7 +25,7 @@ from relight.work.experiments import register
 from relight.work.experiments.budget import find_limit, sum_spending
 from relight.work.experiments.plan import WARM, ExperimentPlan, TrialTask
 from relight.work.experiments.register import Experiment, TrialRun
-from relight.work.experiments.trial import Trial, TrialResult, TrialStart, run_trial
+from relight.work.experiments.trial import Trial, TrialResult, TrialStart, execute_trial
 from relight.work.jobs.leases import Holder
 
 LOOK_SECONDS = 0.5
@@ -127,7 +127,9 @@ def _run_rest(
                 on_event(TrialEvent(pair.task.id, arm))
                 own = start if arm == WARM else replace(start, text=None, tokens=None)
                 trial = Trial(experiment, pair.task, key, own)
-                result = run_trial(store, trial, spent=spent, clock=clock, environment=environment)
+                result = execute_trial(
+                    store, trial, spent=spent, clock=clock, environment=environment
+                )
             on_event(TrialEvent(pair.task.id, arm, result))
             if result.status == "interrupted":
                 return "stopped", str(result.why)

@@ -5,6 +5,7 @@ Calls of one session fail together, so no single call counts as evidence.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,8 +23,8 @@ from relight.warm import results
 from relight.warm.library import read_templates
 from relight.work.experiments.metrics import (
     METRICS,
+    ArmMetric,
     ArmSession,
-    Metric,
     Ratio,
     read_arm_sessions,
 )
@@ -81,7 +82,7 @@ def read_holdout(
         raise MissingError(
             f"there is no template {template!r}", "`relight template list` shows them"
         )
-    report = compare_arms(list(read_arm_sessions(store, template)), effect=effect)
+    report = _compare_cached(tuple(read_arm_sessions(store, template)), effect=effect)
     retired = [
         one.name
         for one in (read_templates(store, with_retired=False) if may_retire else ())
@@ -95,6 +96,12 @@ def read_holdout(
         injected_tokens=given["warm"].mean_tokens if "warm" in given else None,
         retired=retired,
     )
+
+
+@lru_cache(maxsize=16)
+def _compare_cached(sessions: tuple[ArmSession, ...], *, effect: float) -> HoldoutReport:
+    """Return the comparison, which takes up to a second, from a cache for the same sessions."""
+    return compare_arms(sessions, effect=effect)
 
 
 def compare_arms(
@@ -141,13 +148,13 @@ def compare_arms(
     )
 
 
-def _gather(arm: Sequence[ArmSession], metric: Metric) -> Clusters:
+def _gather(arm: Sequence[ArmSession], metric: ArmMetric) -> Clusters:
     assert metric.read_session is not None
     found = (metric.read_session(one) for one in arm)
     return [(float(pair[0]), float(pair[1])) for pair in found if pair is not None]
 
 
-def _warn(metric: Metric, guard: Measure) -> str | None:
+def _warn(metric: ArmMetric, guard: Measure) -> str | None:
     """Return a warning if a metric got worse beyond chance; one in forty is a false alarm."""
     found, cold = guard.difference, _value(guard.cold)
     if found is None or found.low is None or found.low <= 0:
@@ -169,7 +176,7 @@ def _judge(primary: str, measure: Measure, planned: int | None, counted: float) 
     return f"warm is {'better' if is_better else 'worse'} (p = {measure.p_value:.3f})"
 
 
-def _compare_success(_: Metric, arms: Arms, samples: int) -> Measure:
+def _compare_success(_: ArmMetric, arms: Arms, samples: int) -> Measure:
     known = [[(float(one.outcome), 1.0) for one in arm if one.outcome is not None] for arm in arms]
     counts = [_count(arm) for arm in arms]
     parting = part_arms(*known, seed=SEED, samples=samples)
@@ -183,7 +190,7 @@ def _compare_success(_: Metric, arms: Arms, samples: int) -> Measure:
     )
 
 
-def _compare_ratio(metric: Metric, arms: Arms, samples: int) -> Measure:
+def _compare_ratio(metric: ArmMetric, arms: Arms, samples: int) -> Measure:
     cold, warm = (_gather(arm, metric) for arm in arms)
     parting = part_arms(cold, warm, seed=SEED, samples=samples)
     return Measure(
@@ -196,7 +203,7 @@ def _compare_ratio(metric: Metric, arms: Arms, samples: int) -> Measure:
     )
 
 
-def _compare_times(_: Metric, dealt: Arms, samples: int) -> Measure:
+def _compare_times(_: ArmMetric, dealt: Arms, samples: int) -> Measure:
     """Compare Kaplan–Meier means up to a horizon that both arms reach."""
     arms = [
         [(one.seconds, one.has_success) for one in arm if one.seconds is not None] for arm in dealt

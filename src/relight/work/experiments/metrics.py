@@ -57,7 +57,7 @@ class RunSide(Struct, frozen=True):
 Ratio = tuple[float, float]
 
 
-class Metric(Struct, frozen=True, kw_only=True):
+class ArmMetric(Struct, frozen=True, kw_only=True):
     """One metric: its name in JSON, its title, how to read, format and judge it.
 
     `read_session` is for sessions as they come, `read_run` for pairs of runs; a metric without one
@@ -103,92 +103,92 @@ def _as_float(value: float | None, *, unit: float = 1.0) -> float | None:
 METRICS = {
     metric.name: metric
     for metric in (
-        Metric(
+        ArmMetric(
             name="success_rate",
             title="Task success",
             format=share,
             more_is_better=True,
             read_run=lambda side: _as_float(side.outcome),
         ),
-        Metric(
+        ArmMetric(
             name="first_30_failure_rate",
             title="Failures in the first 30 calls",
             format=share,
             read_session=read_first_calls,
             read_run=_read_first_failures,
         ),
-        Metric(
+        ArmMetric(
             name="seconds_to_first_success",
             title="Time to the first call that worked",
             format=seconds,
         ),
-        Metric(
+        ArmMetric(
             name="failures_per_session",
             title="Failed calls per session",
             format="{:.2f}".format,
             read_session=lambda one: _per_session(one.failures, is_known=one.calls),
         ),
-        Metric(
+        ArmMetric(
             name="tools_per_session",
             title="Different tools per session",
             format="{:.2f}".format,
             more_is_better=None,
             read_session=lambda one: _per_session(one.tools, is_known=one.calls),
         ),
-        Metric(
+        ArmMetric(
             name="tokens_per_session",
             title="Tokens per session",
             format=count,
             read_session=lambda one: _per_session(one.tokens),
             warning="warm sessions use more tokens",
         ),
-        Metric(
+        ArmMetric(
             name="cost_usd_per_session",
             title="Cost per session",
             format=dollars,
             read_session=lambda one: _per_session(one.cost_usd),
             warning="warm sessions cost more",
         ),
-        Metric(
+        ArmMetric(
             name="seconds_per_model_call",
             title="Time per model call",
             format=seconds,
             read_session=_read_latency,
             warning="model calls of warm sessions take longer",
         ),
-        Metric(
+        ArmMetric(
             name="missing_tools_per_session",
             title="Calls of missing tools",
             format="{:.2f}".format,
             read_session=lambda one: _per_session(one.missing_tools, is_known=one.calls),
             warning="warm sessions call more tools that are not there",
         ),
-        Metric(
+        ArmMetric(
             name="failures_per_run",
             title="Failed calls per run",
             format="{:.2f}".format,
             read_run=lambda side: None if side.session is None else float(side.session.failures),
         ),
-        Metric(
+        ArmMetric(
             name="calls_per_run",
             title="Calls per run",
             format="{:.1f}".format,
             more_is_better=None,
             read_run=lambda side: None if side.session is None else float(side.session.calls),
         ),
-        Metric(
+        ArmMetric(
             name="tokens_per_run",
             title="Tokens per run",
             format=count,
             read_run=lambda side: _as_float(side.run.tokens),
         ),
-        Metric(
+        ArmMetric(
             name="cost_usd_per_run",
             title="Cost per run",
             format=dollars,
             read_run=lambda side: _as_float(side.run.cost_nanos, unit=1e9),
         ),
-        Metric(
+        ArmMetric(
             name="seconds_per_run",
             title="Time per run",
             format=seconds,

@@ -156,7 +156,7 @@ def begin_run(
 ) -> None:
     """Record a run before its work begins."""
     with store.transaction() as database:
-        rows.begin_run(
+        rows.insert_run(
             database,
             key,
             template=template,
@@ -169,7 +169,7 @@ def begin_run(
 def add_attempt(store: Store, key: RunKey, session: str | None) -> None:
     """Count an attempt, with its session if that is known."""
     with store.transaction() as database:
-        rows.add_attempt(database, key, session)
+        rows.insert_attempt(database, key, session)
 
 
 def finish_run(store: Store, key: RunKey, record: RunRecord) -> None:

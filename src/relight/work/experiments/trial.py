@@ -57,7 +57,7 @@ class TrialResult(Struct, frozen=True, kw_only=True):
     duration_seconds: float | None = None
 
 
-def run_trial(
+def execute_trial(
     store: Store,
     trial: Trial,
     *,
