@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any
 
 from bench.measure import ROOT, judge, print_rows
+from bench.model import serving
 
 # what is traced: commands that prepare it, the command itself, and the limit
 COMMANDS: dict[str, tuple[list[list[str]], list[str], int]] = {
@@ -26,6 +27,8 @@ COMMANDS: dict[str, tuple[list[list[str]], list[str], int]] = {
         40,
     ),
 }
+# one turn of a mixture of agents, once its session is open
+MIXTURE, TURN_LIMIT = "turn of a mixture", 40
 # a command that takes longer than a blink is searched for a session: a busy machine is no finding
 TRIES = 3
 
@@ -40,6 +43,10 @@ def main(words: list[str]) -> int:
         rows.append((name, str(len(found)), str(limit), judge(len(found), limit)))
         if options.list:
             print("\n".join(found))
+    found = _trace_mixture()
+    rows.append((MIXTURE, str(len(found)), str(TURN_LIMIT), judge(len(found), TURN_LIMIT)))
+    if options.list:
+        print("\n".join(found))
     print_rows(rows)
     return int(any(row[3] == "MISSED" for row in rows))
 
@@ -51,6 +58,14 @@ def trace_command(before: Sequence[Sequence[str]], command: Sequence[str]) -> li
         for words in before:
             _run(["-m", "relight", *words], environment)
         traced = _run(["-m", "bench.modules", *command], environment)
+    found: list[str] = json.loads(traced.splitlines()[-1])
+    return found
+
+
+def _trace_mixture() -> list[str]:
+    """The modules that one turn of a mixture runs through, with its client open and warm."""
+    with tempfile.TemporaryDirectory() as folder, serving() as url:
+        traced = _run(["-m", "bench.modules", MIXTURE, url], {"RELIGHT_HOME": folder})
     found: list[str] = json.loads(traced.splitlines()[-1])
     return found
 
@@ -92,5 +107,35 @@ def trace(words: list[str]) -> list[str]:
     return sorted(name for name in called if name.partition(".")[0] == "relight")
 
 
+def trace_turn(url: str) -> list[str]:
+    """Take two turns of a mixture in this process; return the modules that the second calls."""
+    called: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+            called.add(frame.f_globals.get("__name__", ""))
+
+    # before the thread that makes the model calls is started
+    threading.setprofile(note)
+    import relight
+
+    preset = {
+        "name": "bench",
+        "references": [{"model": "slow-0", "base_url": url}] * 2,
+        "aggregator": {"model": "slow-1", "base_url": url},
+    }
+    with relight.open_store() as store, relight.MoA(preset, store=store) as client:
+        create = client.chat.completions.create
+        create(messages=[{"role": "user", "content": "First"}])
+        called.clear()
+        sys.setprofile(note)
+        create(messages=[{"role": "user", "content": "Second"}])
+        sys.setprofile(None)
+        found = set(called)
+    threading.setprofile(None)
+    return sorted(name for name in found if name.partition(".")[0] == "relight")
+
+
 if __name__ == "__main__":
-    print(json.dumps(trace(sys.argv[1:])))
+    given = sys.argv[1:]
+    print(json.dumps(trace_turn(given[1]) if given[:1] == [MIXTURE] else trace(given)))

@@ -19,12 +19,14 @@ from relight.errors import RelightError
 from relight.model import Cost, Failure, Usage
 from relight.models import background
 from relight.models.client import complete, open_stream
-from relight.models.endpoints import ChatRequest, Endpoint, build_request
-from relight.models.responses import (
+from relight.models.endpoints import (
+    ChatRequest,
+    Endpoint,
     MalformedAnswer,
     ModelResponse,
     ReportedError,
     UpstreamError,
+    build_request,
     decode_completion,
 )
 from relight.work.moa.shapes import shape_chunk, shape_completion

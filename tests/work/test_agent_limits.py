@@ -26,7 +26,7 @@ from relight.work.agent.loop import AgentResult, run_agent
 from relight.work.agent.models import MixedModel, Model, OneModel
 from relight.work.agent.tools import TOOLS, Tool, execute_call
 from relight.work.moa.mixture import Mixture, find_preset
-from relight.work.moa.traces import Tracer
+from relight.work.moa.traces import open_tracer
 from scripted import Reply, Server, call
 
 
@@ -47,7 +47,7 @@ def mixed_model(server: Server, config: Config, **settings: Any) -> MixedModel:
         "aggregator": {"model": "actor", "base_url": url},
         **settings,
     }
-    return MixedModel(Mixture(find_preset(config, preset)), Tracer(config, "run"))
+    return MixedModel(Mixture(find_preset(config, preset)), open_tracer(config, "run"))
 
 
 def busy(_: dict[str, Any]) -> Reply:

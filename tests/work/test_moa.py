@@ -18,7 +18,7 @@ import build
 import relight
 from build_moa import ADVICE, open_traced, preset, script
 from relight.errors import RelightError
-from relight.models.responses import UpstreamError
+from relight.models.endpoints import UpstreamError
 from relight.store import Store
 from relight.work.moa.mixture import ADVISER, GUIDANCE, make_view
 from relight.work.moa.traces import find_trace, find_traces, read_trace, trace_path, write_trace

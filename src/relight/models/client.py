@@ -15,10 +15,9 @@ from relight.errors import RelightError
 from relight.judging.failures import classify_error
 from relight.model import Cost, Failure, Usage
 from relight.models.background import find_client, parse_url
-from relight.models.endpoints import EncodedRequest, read_key_headers
-from relight.models.offers import WAIT_SECONDS, find_offer, request_offer
-from relight.models.responses import (
+from relight.models.endpoints import (
     AnswerTooLarge,
+    EncodedRequest,
     MalformedAnswer,
     ModelResponse,
     StatusError,
@@ -26,7 +25,9 @@ from relight.models.responses import (
     decode_completion,
     decode_object,
     read_error_text,
+    read_key_headers,
 )
+from relight.models.offers import WAIT_SECONDS, find_offer, request_offer
 from relight.models.retrying import OnAttempt, execute_with_retry_async
 from relight.prices import price_usage, reported_cost
 

@@ -16,8 +16,7 @@ from relight.errors import MissingError, StoreError
 from relight.intake.recorder import SessionTracker
 from relight.judging.verdicts import judge_call
 from relight.model import Failure, OutcomeName
-from relight.models.endpoints import ChatRequest
-from relight.models.responses import UpstreamError
+from relight.models.endpoints import ChatRequest, UpstreamError
 from relight.reports.sessions import find_session, read_head
 from relight.work.agent.context import ToolContext, ToolResult, make_context, make_error_result
 from relight.work.agent.limits import Budget, SpiralGuard, name_call

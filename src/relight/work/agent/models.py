@@ -11,8 +11,7 @@ from relight.config import Config
 from relight.errors import RelightError
 from relight.intake.recorder import SessionTracker
 from relight.models import background
-from relight.models.endpoints import OPENAI, ChatRequest, Endpoint, build_request
-from relight.models.responses import ModelResponse
+from relight.models.endpoints import OPENAI, ChatRequest, Endpoint, ModelResponse, build_request
 from relight.models.retrying import OnAttempt
 from relight.store import Store
 from relight.work.moa.mixture import (
@@ -23,7 +22,7 @@ from relight.work.moa.mixture import (
     record_turn,
     send,
 )
-from relight.work.moa.traces import Tracer
+from relight.work.moa.traces import Tracer, open_tracer
 
 MOA = "moa:"
 
@@ -71,7 +70,9 @@ class OneModel:
 class MixedModel:
     """A mixture of models as one."""
 
-    def __init__(self, mixture: Mixture, tracer: Tracer, *, stream: bool = True) -> None:
+    def __init__(
+        self, mixture: Mixture, tracer: Tracer | None = None, *, stream: bool = True
+    ) -> None:
         self.mixture, self.tracer = mixture, tracer
         self.stream = stream
         preset = mixture.preset
@@ -86,7 +87,8 @@ class MixedModel:
             taken = self.mixture.take(turn, chat, stream=self.stream, on_attempt=on_attempt)
             background.run_coroutine(taken)
         finally:
-            self.tracer.write(turn)
+            if self.tracer is not None:
+                self.tracer.write(turn)
             if turn.aggregator is not None:
                 _name_calls(turn.aggregator)
             name = record_turn(rec, turn)
@@ -129,4 +131,4 @@ def choose_model(
     if not name.startswith(MOA):
         return OneModel(endpoint)
     preset = find_preset(config, name.removeprefix(MOA))
-    return MixedModel(Mixture(preset), Tracer(config, session_id, store))
+    return MixedModel(Mixture(preset), open_tracer(config, session_id, store))

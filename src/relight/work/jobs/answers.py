@@ -157,7 +157,7 @@ def _run_program(target: str, text: str, folder: Path, environment: Mapping[str,
 
 def _post(url: str, body: bytes) -> None:
     from relight.models.background import find_client, run_coroutine
-    from relight.models.responses import StatusError
+    from relight.models.endpoints import StatusError
 
     async def post() -> None:
         headers = {"Content-Type": "application/json"}

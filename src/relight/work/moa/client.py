@@ -23,7 +23,7 @@ from relight.work.moa.shapes import (
     shape_chunk,
     shape_completion,
 )
-from relight.work.moa.traces import Tracer
+from relight.work.moa.traces import open_tracer
 
 Tools: TypeAlias = Sequence[Mapping[str, Any]] | None
 
@@ -82,7 +82,7 @@ class _Client:
         if store is not None:
             self.recorder = record(store, self.session_id, model=f"moa:{self.preset.name}")
         self._new_messages = _NewMessages()
-        self._tracer = Tracer(config, self.session_id, store)
+        self._tracer = open_tracer(config, self.session_id, store)
 
     def _make_request(
         self, messages: Iterable[Any], tools: Tools, options: Mapping[str, Any]
@@ -139,7 +139,8 @@ class _Client:
             self._record(turn)
 
     def _record(self, turn: MoaTurn) -> None:
-        self._tracer.write(turn)
+        if self._tracer is not None:
+            self._tracer.write(turn)
         if self.recorder is not None:
             record_turn(self.recorder, turn)
 

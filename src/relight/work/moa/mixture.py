@@ -23,12 +23,13 @@ from relight.models.endpoints import (
     ChatRequest,
     EncodedRequest,
     Endpoint,
+    ModelResponse,
     Seconds,
+    UpstreamError,
     build_request,
     encode_json,
     read_key,
 )
-from relight.models.responses import ModelResponse, UpstreamError
 from relight.models.retrying import OnAttempt
 
 CACHED_VIEWS = 64

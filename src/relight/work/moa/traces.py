@@ -131,17 +131,16 @@ class TraceReport(Struct, frozen=True, kw_only=True):
 
 
 class Tracer:
-    """Writes each turn of a session to its file; without `save_traces` it does nothing."""
+    """Writes each turn of a session to its file."""
 
     def __init__(self, config: Config, session_id: str, store: Store | None = None) -> None:
-        self.folder: Path | None = config.trace_folder if config.moa.save_traces else None
-        self.session_id = session_id
+        self.folder, self.session_id = config.trace_folder, session_id
         self._config, self._store = config, store
-        self._pricing = Pricing(store) if store is not None and self.folder is not None else None
+        self._pricing = Pricing(store) if store is not None else None
 
     def write(self, turn: MoaTurn) -> None:
         """Append a turn to the session's trace; a failure is logged and counted, never raised."""
-        if self.folder is None or not turn.sent:
+        if not turn.sent:
             return
         try:
             write_trace(self.folder, self.session_id, self._describe(turn))
@@ -198,6 +197,11 @@ class Tracer:
             return self._pricing.price(0, turn)
         prices = find_price(model, provider, config_prices=self._config.prices)
         return price_usage(usage, prices, at=at)
+
+
+def open_tracer(config: Config, session_id: str, store: Store | None = None) -> Tracer | None:
+    """Return a tracer of a session; None if traces are not saved."""
+    return Tracer(config, session_id, store) if config.moa.save_traces else None
 
 
 def trace_path(folder: Path, session_id: str) -> Path:
