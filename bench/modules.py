@@ -8,19 +8,22 @@ import argparse
 import inspect
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from bench.measure import ROOT, judge, print_rows
+from bench.measure import ROOT, judge, print_rows, tree
 from bench.model import serving
 
 # what is traced: commands that prepare it, the command itself, and the limit
 COMMANDS: dict[str, tuple[list[list[str]], list[str], int]] = {
+    "relight import, one Claude Code file": ([], ["import"], 45),
     "relight job run, runner command": (
         [["job", "add", "hi", "--schedule", "daily 07:00", "--command", "echo hi"]],
         ["job", "run", "hi"],
@@ -55,6 +58,7 @@ def trace_command(before: Sequence[Sequence[str]], command: Sequence[str]) -> li
     """The modules that a command runs through, in a fresh process and a fresh home."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {"HOME": folder, "RELIGHT_HOME": f"{folder}/home", "TZ": "UTC"}
+        write_session(Path(folder) / ".claude" / "projects" / "one")
         for words in before:
             _run(["-m", "relight", *words], environment)
         traced = _run(["-m", "bench.modules", *command], environment)
@@ -68,6 +72,13 @@ def _trace_mixture() -> list[str]:
         traced = _run(["-m", "bench.modules", MIXTURE, url], {"RELIGHT_HOME": folder})
     found: list[str] = json.loads(traced.splitlines()[-1])
     return found
+
+
+def write_session(folder: Path) -> None:
+    """Write one Claude Code session file, which an import finds and other commands ignore."""
+    source = min(tree(10).glob(".claude/projects/*/*.jsonl"), key=lambda path: path.stat().st_size)
+    folder.mkdir(parents=True)
+    shutil.copy(source, folder)
 
 
 def _run(words: Sequence[str], environment: Mapping[str, str]) -> str:

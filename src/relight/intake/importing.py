@@ -1,4 +1,4 @@
-"""Find what is new in the agents' own files, read it, and record it."""
+"""Find what is new in the agents' files, read it, and record it."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ def import_all(
     on_wait: Callable[[], None] | None = None,
     workers: int | None = None,
 ) -> ImportResult:
-    """Read whatever is new in the sources' folders, or in the one given, into the store."""
+    """Read everything new in the sources' folders, or in the given one; return the counts."""
     environment = os.environ if environment is None else environment
     counts = {name: Imported(name) for name in sources or list_sources()}
     touched: set[int] = set()
@@ -49,13 +49,13 @@ def import_all(
 def _take(
     store: Store, work: list[Work], progress: Progress | None, workers: int
 ) -> tuple[list[Imported], set[int]]:
-    """Read and record; what that takes is loaded only when there is something to read."""
+    """Read and record; the modules for it are loaded only if there is something to read."""
     size = sum(one.new_bytes for one in work if not find_source(one.source).fetch)
     pool = None
     if workers > 1 and size > POOL_BYTES:
         from relight.intake.workers import Workers
 
-        # they load what they need while this process loads its own
+        # workers load their modules while this process loads its own
         pool = Workers(workers, "relight.intake.sealing:answer_task")
     with pool or nullcontext():
         from relight.intake.taking import Intake
@@ -69,7 +69,7 @@ def _take(
 
 @contextmanager
 def hold_import(store: Store, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
-    """One import at a time: the others wait, and then find nothing left to do."""
+    """Allow one import at a time: others wait, and then find nothing left to do."""
     with (store.config.home / "import.lock").open("a") as lock:
         if not hold(lock.fileno(), waits=False):
             if on_wait:
@@ -81,7 +81,7 @@ def hold_import(store: Store, on_wait: Callable[[], None] | None = None) -> Iter
 def find_work(
     store: Store, name: str, folder: Path | None, environment: Mapping[str, str]
 ) -> Iterator[Work]:
-    """The files of a source that have something new."""
+    """Yield the files of a source that have something new."""
     seen = read_seen(store, name)
     for origin in find_source(name).find(environment, folder):
         if origin != seen.get(origin.path):

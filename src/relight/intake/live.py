@@ -1,4 +1,4 @@
-"""Writes the events of a live session, each before whoever told it goes on."""
+"""Write the events of a live session, each before its caller continues."""
 
 import json
 import logging
@@ -36,14 +36,14 @@ END_SECONDS = 5.0
 PLACE = "recorder/"
 # how many events go into one transaction at most
 BATCH = 1000
-# what SQLite raises when the database is at fault, and not what is written
+# raised by SQLite if the database is at fault, and not the values
 STORE_TROUBLE = (sqlite3.OperationalError, sqlite3.DatabaseError)
 
 logger = logging.getLogger("relight")
 
 
 class LiveTape:
-    """One teller's part of a session's tape; several may tell one session."""
+    """One recorder's part of a session's tape; several recorders may write one session."""
 
     def __init__(self, store: Store, mark: Mark) -> None:
         self.store = store
@@ -66,7 +66,7 @@ class LiveTape:
         self._is_in_trouble = False
 
     def renew(self) -> None:
-        """In a fork: tell on a tape of its own, and leave to the parent what that has told."""
+        """Begin another tape after a fork, and leave the parent's events to the parent."""
         self._backlog.close()
         self._begin(_new_mark(self._mark.path))
 
@@ -75,12 +75,12 @@ class LiveTape:
         return self._mark.part
 
     def count_waiting(self) -> int:
-        """How many events are not in the database yet."""
+        """Return the number of events that are not in the database yet."""
         with self._lock:
             return len(self.waiting)
 
     def sum_waiting(self) -> Iterable[Mapping[str, int | None]]:
-        """What the turns come to that are not in the database yet."""
+        """Return the sums of the turns that are not in the database yet."""
         with self._lock:
             lines = list(self.waiting)
         turns = (
@@ -92,7 +92,7 @@ class LiveTape:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """What this thread tells inside is written in one go, when it leaves."""
+        """Write the events of this thread in one transaction, at the end of the block."""
         if hasattr(self._held, "number"):
             yield
             return
@@ -105,7 +105,7 @@ class LiveTape:
             self.write(number)
 
     def line_up(self, event: events.AnyEvent) -> int:
-        """Put an event in its place among those told; gives its number."""
+        """Queue an event; return its number."""
         with self._lock:
             self.waiting.append(encode(event))
             self._told += 1
@@ -183,12 +183,12 @@ class LiveTape:
             return sum(end <= known for end in ends) - 1 if known > before.offset else 0
 
     def _find_written(self) -> int | None:
-        """How far the store has this tape; None if it was told to forget it."""
+        """Return how far the store has this tape; None if the session was forgotten."""
         marks = read_marks(self.store, events.NAME, self._mark.path)
         return marks[self.name].offset if self.name in marks else None
 
     def _keep(self, trouble: Exception) -> None:
-        """Put what waits beside the database, without its secrets."""
+        """Write the waiting events beside the database, redacted."""
         if not self._is_in_trouble:
             logger.warning("records wait to be written: %s", trouble)
         try:
@@ -208,7 +208,7 @@ class LiveTape:
             count_miss(self.store, self.store.config.home, reason, number=number)
 
     def close(self) -> None:
-        """Nothing more is told: tidy up what is written, leave the rest to the next recorder."""
+        """Join the written parts, and leave the rest to the next recorder."""
         with self._write_lock:
             lost = self.count_waiting() - self._kept
             self._count_lost(lost, f"events of {self._mark.path} could be written nowhere")
@@ -225,19 +225,19 @@ class LiveTape:
                 logger.warning("the tape was not tidied up: %s", error)
 
     def resume(self, lines: list[bytes]) -> bool:
-        """Write what was told to this tape by someone who is gone; False if it cannot be now."""
+        """Write the events that an ended process left; False if that is not possible now."""
         self.waiting, self._told, self._kept = lines, len(lines), len(lines)
         self.write(len(lines))
         return not self.waiting
 
 
 def _new_mark(path: str) -> Mark:
-    """No two tellers are alike, so that none waits for another's mark."""
+    """Return a mark that no other recorder uses, so that none waits for another."""
     return Mark(path=path, part=secrets.token_hex(6))
 
 
 def take_backlogs(store: Store) -> None:
-    """Write what programs left beside the database that were ended before they could."""
+    """Write the events that programs left beside the database when they were killed."""
     try:
         for path in find_backlogs(store.config.home):
             with taking(path) as left:
@@ -251,7 +251,7 @@ def take_backlogs(store: Store) -> None:
 
 
 def encode(event: events.AnyEvent) -> bytes:
-    """An event as one line; text that no JSON can carry is mended, never refused."""
+    """Return an event as one line; text that JSON cannot carry is repaired, never refused."""
     try:
         return msgspec.json.encode(event) + b"\n"
     except UnicodeEncodeError:

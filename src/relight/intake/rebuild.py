@@ -1,4 +1,4 @@
-"""Derive the whole index again from the tape, when a rule has improved."""
+"""Derive the whole index again from the tape, after a rule has improved."""
 
 import os
 from collections.abc import Callable, Iterator

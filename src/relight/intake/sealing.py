@@ -1,4 +1,4 @@
-"""Sealing files, apart from recording them: this is all that worker processes load."""
+"""Seal files without recording them: worker processes load no more than this module."""
 
 import msgspec
 from msgspec import Struct
@@ -11,7 +11,7 @@ from relight.store.write.seal import Sealed, seal
 
 
 class SealTask(Struct, frozen=True):
-    """Files for a worker process to seal, with what it needs to know of the store."""
+    """Files for a worker process to seal, with the store's redaction key and time zone."""
 
     work: list[Work]
     key: bytes
@@ -19,7 +19,7 @@ class SealTask(Struct, frozen=True):
 
 
 class SealedFiles(Struct, frozen=True):
-    """What a worker made of its files, and the work that is left on them."""
+    """The sealed pieces of a task's files, and the work that is left on them."""
 
     sealed: list[Sealed]
     left: list[Work]
@@ -35,7 +35,7 @@ def seal_task(task: SealTask) -> SealedFiles:
             piece, has_more = read_piece(work.source, work.origin, work.mark)
             read = find_source(work.source).read
             sealed.append(seal(piece, read, key=task.key, timezone=task.timezone))
-        except Exception as error:  # noqa: BLE001 - one file must not stop the others: it is told
+        except Exception as error:  # noqa: BLE001 - one file must not stop the others
             sealed.append(seal_unreadable(work, describe_error(error)))
             continue
         if has_more:
@@ -44,7 +44,7 @@ def seal_task(task: SealTask) -> SealedFiles:
 
 
 def describe_error(error: Exception) -> str:
-    """Why something could not be read, in a line."""
+    """Return the reason why something could not be read, in one line."""
     if isinstance(error, OSError):
         return error.strerror or str(error)
     if isinstance(error, RelightError):
@@ -53,12 +53,12 @@ def describe_error(error: Exception) -> str:
 
 
 def answer_task(message: bytes) -> bytes:
-    """What a worker process does with a task."""
+    """Seal the files of an encoded task in a worker process."""
     return msgspec.msgpack.encode(seal_task(msgspec.msgpack.decode(message, type=SealTask)))
 
 
 def seal_unreadable(work: Work, reason: str) -> Sealed:
-    """A file that could not be read: told, and tried again next time."""
+    """Return the piece of a file that could not be read; the next import tries it again."""
     before = work.mark or Mark(path=work.origin.path)
     return Sealed(
         source=work.source,

@@ -1,4 +1,4 @@
-"""Taking files in: sealed by worker processes when there is much, recorded as they come."""
+"""Read and record files: worker processes seal them if there is much to read."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ Progress = Callable[[int, int], None]
 
 
 class Intake:
-    """Takes what is new in files into a store, with workers when it is much."""
+    """Reads what is new in files into a store, with worker processes if it is much."""
 
     def __init__(self, store: Store, progress: Progress | None = None) -> None:
         self.store = store
@@ -38,7 +38,7 @@ class Intake:
         self.touched: set[int] = set()
 
     def take(self, work: list[Work], pool: "Workers | None" = None) -> list[Imported]:
-        """Read, seal and record these files; gives what was taken from each source."""
+        """Read, seal and record these files; return the counts for each source."""
         self.total = sum(one.new_bytes for one in work)
         for one in work:
             self.counts.setdefault(one.source, Imported(one.source)).files += 1
@@ -46,7 +46,7 @@ class Intake:
         files = [one for one in work if not find_source(one.source).fetch]
         for one in databases:
             self._import_database(one)
-        # the largest first: their pieces follow one another, and should not be what is left
+        # the largest first: the pieces of a file follow one another, and should not come last
         files.sort(key=lambda one: one.new_bytes, reverse=True)
         tasks = [self._task(group) for group in group_work(files)]
         if pool is None:
@@ -61,7 +61,7 @@ class Intake:
     def _seal_here(self, tasks: list[SealTask]) -> None:
         while tasks:
             answer = seal_task(tasks.pop(0))
-            self._tell(answer.sealed)
+            self._report(answer.sealed)
             self._record(answer.sealed)
             tasks += [self._task(group) for group in group_work(answer.left)]
 
@@ -75,7 +75,7 @@ class Intake:
             for group in group_work(answer.left):
                 pool.ask(encode(self._task(group)))
             pending += answer.sealed
-            self._tell(answer.sealed)
+            self._report(answer.sealed)
             enough = min(max((self.total - self.done) // COMMIT_SHARE, least), most)
             if sum(piece.raw_bytes for piece in pending) >= enough:
                 self._record(pending)
@@ -95,10 +95,10 @@ class Intake:
                 pending.append(seal(piece, source.read, key=key, timezone=timezone))
                 size += len(piece.raw)
                 if size > CHUNK_BYTES:
-                    self._tell(pending)
+                    self._report(pending)
                     self._record(pending)
                     pending, size = [], 0
-        except Exception as error:  # noqa: BLE001 - one file must not stop the others: it is told
+        except Exception as error:  # noqa: BLE001 - one file must not stop the others
             pending.append(seal_unreadable(work, describe_error(error)))
         self._record(pending)
 
@@ -107,7 +107,7 @@ class Intake:
         for piece in taken:
             count = self.counts[piece.source]
             self.touched |= {found for found, _ in piece.sessions}
-            # a session of which only a log has told is not one that was read
+            # a session that only a log mentions was not read
             found = {found for found, one in piece.sessions if one.started_at} - self.seen
             self.seen |= found
             count.sessions_new += len(found & new)
@@ -115,13 +115,13 @@ class Intake:
             count.bytes += piece.raw_bytes
             count.unreadable += len(piece.unreadable)
 
-    def _tell(self, sealed: list[Sealed]) -> None:
+    def _report(self, sealed: list[Sealed]) -> None:
         self.done += sum(piece.raw_bytes for piece in sealed)
         self.progress(min(self.done, self.total), self.total)
 
 
 def group_work(work: Iterable[Work]) -> Iterator[list[Work]]:
-    """Small files together, large ones alone: enough for a worker to be worth a message."""
+    """Yield small files together and large ones alone, so that a message is worth its cost."""
     group: list[Work] = []
     size = 0
     for one in work:
@@ -135,4 +135,4 @@ def group_work(work: Iterable[Work]) -> Iterator[list[Work]]:
 
 
 def _ignore(done: int, total: int) -> None:
-    """No one looks at the progress."""
+    """Do nothing: the caller wants no progress."""

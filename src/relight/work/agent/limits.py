@@ -8,8 +8,8 @@ from msgspec import Struct
 from relight.checks import check_count, check_number
 from relight.intake.recorder import SessionTracker
 from relight.judging.meanings import find_meaning
+from relight.model import WHOLE_TOKENS
 
-TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
 REFUSED_AT = 3
 ENDED_AT = 5
 HINT = (
@@ -46,7 +46,10 @@ class Budget(Struct, frozen=True, kw_only=True):
         stats = rec.stats()
         if stats["turns"] is None:
             return "the rest of the budget is unknown: the database cannot be read"
-        if self.tokens is not None and sum(stats[name] or 0 for name in TOKENS) >= self.tokens:
+        if (
+            self.tokens is not None
+            and sum(stats[name] or 0 for name in WHOLE_TOKENS) >= self.tokens
+        ):
             return f"the budget of {self.tokens:,} tokens is used up"
         if self.cost_usd is not None and (stats["cost_usd"] or 0) >= self.cost_usd:
             return f"the budget of ${self.cost_usd:g} is used up"
