@@ -10,7 +10,7 @@ Set HOME to the tree to import it. `relight.cli.demo.bulk` says what makes the t
 import argparse
 from pathlib import Path
 
-from relight.cli.demo.bulk import append, generate
+from relight.cli.demo.bulk import generate_tree, grow_tree
 
 
 def main() -> None:
@@ -31,9 +31,9 @@ def main() -> None:
     more.add_argument("--turns", type=int, default=1, help="responses to add")
     given = parser.parse_args()
     if given.command == "append":
-        print("appended to", *append(given.out, turns=given.turns))
+        print("appended to", *grow_tree(given.out, turns=given.turns))
         return
-    generate(
+    generate_tree(
         given.out,
         claude_mb=given.mb * 0.7 if given.claude_mb is None else given.claude_mb,
         codex_mb=given.mb * 0.3 if given.codex_mb is None else given.codex_mb,

@@ -194,7 +194,7 @@ def _add_templates(store: Store, good: Sequence[Labelled]) -> dict[str, Labelled
                 continue
             insert_version(database, place_template(database, made))
             taken[name] = one
-        index.rebuild(database)
+        index.rebuild_index(database)
     return taken
 
 

@@ -87,7 +87,7 @@ def measure_speed() -> Iterator[Row]:
                     insert_version(
                         database, place_template(database, _invent_template(number, invent(number)))
                     )
-                index.rebuild(database)
+                index.rebuild_index(database)
             choose_template(store, "the first call in a process")
             spent = []
             for number in range(50):

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from relight.cli.demo.bulk import append, generate
+from relight.cli.demo.bulk import generate_tree, grow_tree
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bulk")
-    generate(folder, claude_mb=3, codex_mb=1.5)
+    generate_tree(folder, claude_mb=3, codex_mb=1.5)
     return folder
 
 
@@ -49,17 +49,17 @@ def test_old_rollouts_repeat_each_total_and_new_ones_record_usage(tree: Path) ->
 
 
 def test_the_same_seed_and_size_write_the_same_bytes(tree: Path, tmp_path: Path) -> None:
-    generate(tmp_path / "same", claude_mb=3, codex_mb=1.5)
+    generate_tree(tmp_path / "same", claude_mb=3, codex_mb=1.5)
     assert read_files(tmp_path / "same") == read_files(tree)
-    generate(tmp_path / "other", claude_mb=0.5, codex_mb=0.5, seed=2)
+    generate_tree(tmp_path / "other", claude_mb=0.5, codex_mb=0.5, seed=2)
     assert not read_files(tmp_path / "other").keys() - {"truth.json"} & read_files(tree).keys()
 
 
 def test_growth_adds_to_one_file_of_each_tool_and_to_the_truth(tmp_path: Path) -> None:
-    generate(tmp_path, claude_mb=0.5, codex_mb=1)
+    generate_tree(tmp_path, claude_mb=0.5, codex_mb=1)
     before = read_files(tmp_path)
     requests = json.loads(before["truth.json"])["codex"]["totals"]["requests"]
-    grown = append(tmp_path, turns=2)
+    grown = grow_tree(tmp_path, turns=2)
     after = read_files(tmp_path)
     changed = {name for name in after if after[name] != before.get(name)}
     assert changed == {"truth.json", *(str(path.relative_to(tmp_path)) for path in grown)}

@@ -162,7 +162,7 @@ def test_templates_are_ranked_as_if_the_index_were_rebuilt(store: Store) -> None
             assert len(found) == LISTED
             ranked.append([(one.template.name, one.similarity) for one in found[:20]])
         with store.transaction() as database:
-            index.rebuild(database)
+            index.rebuild_index(database)
     assert before == after
 
 

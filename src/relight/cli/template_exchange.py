@@ -64,7 +64,7 @@ def auto(dry_run: bool, limit: int, as_json: bool) -> None:
     import does: candidates, use or off.
     """
     from relight.cli import screen
-    from relight.store.candidates import count_successes
+    from relight.store.queries.sessions import count_successes
     from relight.warm.automatic import capture_candidates
 
     with current_store() as store:

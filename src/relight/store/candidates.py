@@ -49,12 +49,6 @@ def count_proposed(store: Store, *, since: int) -> int:
     return int(count)
 
 
-def count_successes(store: Store) -> int:
-    """Return the number of sessions known to have succeeded."""
-    ((count,),) = store.query("select count(*) from session where outcome = 'success'")
-    return int(count)
-
-
 def read_source_session(store: Store, session_id: int) -> SourceSession:
     """Return what the database holds about a session that a template is made from."""
     return store.read(

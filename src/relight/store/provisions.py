@@ -98,7 +98,7 @@ def read_warm_sessions(store: Store, template_ids: Sequence[int]) -> list[Starte
     )
 
 
-def count_outcomes(
+def count_arm_outcomes(
     store: Store, arm: str, *, template_id: int | None = None, version: int | None = None
 ) -> tuple[int, int]:
     """Return successes and failures of an arm, of all templates, of one, or of one version."""

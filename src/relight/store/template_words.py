@@ -145,7 +145,7 @@ def insert_words(database: Connection, rows: Iterable[WordRow]) -> None:
     insert(database, "template_word", sorted(rows))
 
 
-def count_words(database: Connection, words: Iterable[str], *, unseen: float) -> None:
+def count_template_words(database: Connection, words: Iterable[str], *, unseen: float) -> None:
     """Count one more template for each word; a new word gets the rarity `unseen`."""
     insert(
         database,

@@ -110,7 +110,7 @@ def choose_template(
     A template that proves harmful is retired instead of chosen.
     """
     wanted = make_wanted(category=category, tags=tags, tools=tools, project=project, agent=agent)
-    return choose(store, check_task(task), wanted, rng=rng)
+    return find_choice(store, check_task(task), wanted, rng=rng)
 
 
 def rank_templates(
@@ -135,7 +135,7 @@ def rank_templates(
     return rank(store, check_task(task), wanted, rng=rng)
 
 
-def choose(
+def find_choice(
     store: Store, task: str, wanted: Wanted, *, rng: random.Random | None = None
 ) -> Choice | None:
     """Return the best template that is similar enough and not harmful, if any."""
@@ -199,7 +199,7 @@ def explain_nothing(
 
 
 def explain_absence(store: Store, task: str, wanted: Wanted) -> str:
-    """Return why `choose` found nothing; only excluded templates need another search."""
+    """Return why `find_choice` found nothing; only excluded templates need another search."""
     if wanted.category is None and not wanted.tags and wanted.tools is None:
         return NOTHING
     with store.reading() as database:

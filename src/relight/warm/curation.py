@@ -47,7 +47,7 @@ def find_duplicate(store: Store, template: Template) -> RelightError | None:
             raise RelightError(f"{other.name} holds the same already")
         if other.name == template.name:
             continue  # a new version may be like the old one
-        if (alike := compare(store, template, other)) >= DUPLICATE:
+        if (alike := compare_templates(store, template, other)) >= DUPLICATE:
             return RelightError(
                 f"it is nearly the same as {other.name}: {alike:.0%} alike in task and actions",
                 f"--name {other.name} makes it a new version of that, --force keeps both",
@@ -58,11 +58,11 @@ def find_duplicate(store: Store, template: Template) -> RelightError | None:
 def refuse_twin(store: Store, template: Template, waiting: Sequence[Template]) -> None:
     """Raise if a waiting candidate is nearly the same."""
     for other in waiting:
-        if compare(store, template, other) >= DUPLICATE:
+        if compare_templates(store, template, other) >= DUPLICATE:
             raise RelightError(f"it is nearly the same as the candidate {other.name}")
 
 
-def compare(store: Store, template: Template, other: Template) -> float:
+def compare_templates(store: Store, template: Template, other: Template) -> float:
     """Return the similarity of two templates in task and actions; 0 in different projects."""
     if other.project != template.project:
         return 0.0

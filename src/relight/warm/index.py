@@ -153,24 +153,24 @@ def _compare(database: Connection, task: Vector, ids: Iterable[int], *, live: in
     return sorted(compared, key=lambda one: (-one.alike, one.template_id))
 
 
-def refresh(database: Connection, template_id: int) -> None:
+def refresh_index(database: Connection, template_id: int) -> None:
     """Update the index after a template changed."""
     live = len(read_live_ids(database))
     known = read_calibration(database)
     if known.form != FORM or abs(live - known.documents) > DRIFT * known.documents:
-        rebuild(database)
+        rebuild_index(database)
         return
     words_table.delete_words(database, template_id)
     for text in read_texts(database, template_id):
         words = read_words(text.task)
         unseen = rarity(known.documents, 0)
-        words_table.count_words(database, words, unseen=unseen)
+        words_table.count_template_words(database, words, unseen=unseen)
         then = {word: one.value for word, one in read_rarities(database, words).items()}
         words_table.insert_words(database, _list_rows(text, weigh(words, then, unseen=unseen)))
     words_table.write_calibration(database, replace(known, live=live))
 
 
-def rebuild(database: Connection) -> None:
+def rebuild_index(database: Connection) -> None:
     """Index all live templates again, with today's rarities."""
     words_table.clear(database)
     texts = read_texts(database)
@@ -194,7 +194,7 @@ def heal(store: Store) -> None:
         is_whole = read_calibration(database).form == FORM
     if not is_whole and has_templates(store):
         with store.transaction() as database:
-            rebuild(database)
+            rebuild_index(database)
 
 
 def _list_rows(text: TemplateText, weighed: Vector) -> list[WordRow]:

@@ -133,7 +133,7 @@ def add_version(store: Store, template: Template, *, is_new: bool = False) -> Te
             added = replace(template, id=found, version=number)
             table.update_template(database, added)
         table.insert_version(database, added)
-        index.refresh(database, added.id)
+        index.refresh_index(database, added.id)
     return added
 
 
@@ -167,7 +167,7 @@ def _set_state(
 ) -> None:
     with store.transaction() as database:
         table.set_state(database, template.id, retired_at=retired_at, retired_why=retired_why)
-        index.refresh(database, template.id)
+        index.refresh_index(database, template.id)
 
 
 def delete_template(store: Store, name: str) -> None:
@@ -180,7 +180,7 @@ def delete_templates(store: Store, templates: Collection[Template]) -> None:
     with store.transaction() as database:
         for one in templates:
             table.delete_rows(database, one.id)
-            index.refresh(database, one.id)
+            index.refresh_index(database, one.id)
 
 
 def check_words(**lists: Any) -> None:

@@ -16,7 +16,7 @@ from relight.errors import RelightError
 from relight.redact import find_secrets
 from relight.store import Store, provisions, templates
 from relight.store.provisions import Decision
-from relight.warm.choice import Choice, check_task, choose, explain_absence, make_wanted
+from relight.warm.choice import Choice, check_task, explain_absence, find_choice, make_wanted
 from relight.warm.injection import count_text_tokens, fit_seed, render_template, wrap_messages
 from relight.warm.library import Template
 from relight.warm.units import Message
@@ -70,7 +70,7 @@ def provision_session(
     if earlier := provisions.find_decision(store, key):
         return _repeat(store, earlier, budget=budget, tools=tools)
     wanted = make_wanted(category=category, tags=tags, tools=tools, project=project, agent=source)
-    choice = choose(store, task, wanted, rng=random.Random(f"choice {key}"))
+    choice = find_choice(store, task, wanted, rng=random.Random(f"choice {key}"))
     template, arm, reason = (
         _deal(store, choice, key, budget=budget, tools=tools)
         if choice

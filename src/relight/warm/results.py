@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from relight.stats.beta import probability_at_least
-from relight.stats.rates import Counts, decay
+from relight.stats.rates import decay
 from relight.stats.trials import always_valid_rates
 from relight.store import Store, provisions
+from relight.store.provisions import count_arm_outcomes
 from relight.store.templates import read_version_names
 from relight.times import write_time
 from relight.warm.library import Template, retire_template
@@ -66,7 +67,7 @@ def read_posteriors(
     The pooled rate of all templates is the prior.
     """
     at = int(time.time() * 1000) if now is None else now
-    pooled = count_outcomes(store, "warm")
+    pooled = count_arm_outcomes(store, "warm")
     rate = (pooled[0] + 1) / (sum(pooled) + 2)
     grouped: dict[tuple[int, int], list[provisions.StartedSession]] = {}
     for session in provisions.read_warm_sessions(store, [one.id for one in templates]):
@@ -84,13 +85,6 @@ def read_posteriors(
     return posteriors
 
 
-def count_outcomes(
-    store: Store, arm: str, *, template_id: int | None = None, version: int | None = None
-) -> Counts:
-    """Return successes and failures of an arm, of all templates, of one, or of one version."""
-    return provisions.count_outcomes(store, arm, template_id=template_id, version=version)
-
-
 def find_harm(store: Store, template: Template) -> str | None:
     """Return why a template must retire: it is probably worse than no template.
 
@@ -98,8 +92,8 @@ def find_harm(store: Store, template: Template) -> str | None:
     test runs before every session, so it uses a bound that holds at all looks together. A plain
     probability would in time retire every fourth harmless template.
     """
-    warm = count_outcomes(store, "warm", template_id=template.id, version=template.version)
-    cold = count_outcomes(store, "cold", template_id=template.id)
+    warm = count_arm_outcomes(store, "warm", template_id=template.id, version=template.version)
+    cold = count_arm_outcomes(store, "cold", template_id=template.id)
     if not sum(warm) or not sum(cold):
         return None
     view = always_valid_rates(cold, warm, confidence=2 * HARM - 1)  # a one-sided test

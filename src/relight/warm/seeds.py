@@ -21,7 +21,7 @@ from relight.chat.shorten import shorten_text
 from relight.chat.tokens import estimate_messages
 from relight.errors import RelightError
 from relight.text import strip_hidden
-from relight.warm.units import CallUnit, Message, name_calls, read_units, show_unit
+from relight.warm.units import CallUnit, Message, make_ids_unique, read_units, show_unit
 
 _TASK_CHARACTERS = 600
 _SPOKEN_CHARACTERS = 300
@@ -74,7 +74,7 @@ class _Choice:
         """
         while self.pieces:
             pieces = [self.opening, *(self.pieces[at] for at in sorted(self.pieces))]
-            seed = name_calls(message for piece in pieces for message in piece.messages)
+            seed = make_ids_unique(message for piece in pieces for message in piece.messages)
             if len(seed) <= self.max_messages and estimate_messages(seed) <= self.max_tokens:
                 return seed
             self.pieces.popitem()

@@ -154,7 +154,7 @@ def show_unit(unit: CallUnit, *, result_limit: int, text_limit: int) -> tuple[Me
     return {"role": "assistant", "content": words, "tool_calls": calls}, *results
 
 
-def name_calls(messages: Iterable[Message]) -> list[Message]:
+def make_ids_unique(messages: Iterable[Message]) -> list[Message]:
     """Return copies of units' messages in which no two calls have the same id.
 
     Results follow their calls directly, in the same order. Ids are `c` and eight hexadecimal

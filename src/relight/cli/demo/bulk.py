@@ -93,7 +93,7 @@ def _count_codex(usage: TokenUse) -> dict[str, int]:
     }
 
 
-def generate(
+def generate_tree(
     folder: Path,
     *,
     claude_mb: float,
@@ -116,7 +116,7 @@ def generate(
     _write_truth(folder, truth, {"seed": seed, "days": days, "end": end, "generation": 1})
 
 
-def append(folder: Path, *, turns: int = 1) -> list[Path]:
+def grow_tree(folder: Path, *, turns: int = 1) -> list[Path]:
     """Add a prompt with this many responses to one session of each tool; return their files."""
     data = json.loads((folder / "truth.json").read_text())
     facts = {name: data[name] for name in ("seed", "days", "end", "generation")}

@@ -7,7 +7,7 @@ from itertools import cycle
 from typing import Any
 
 from relight.cli.demo.dice import Clock, Dice
-from relight.cli.demo.story import read_table
+from relight.cli.demo.story import read_demo_table
 from relight.config import Config
 from relight.intake.recorder import record
 from relight.store import Store
@@ -25,7 +25,7 @@ COMMAND = "relight-demo-releases --since yesterday"
 
 def run_chores(store: Store, *, now: datetime, seed: int = 7) -> None:
     """Add the job, and let it run every morning as its scheduler would have."""
-    table, dice = read_table("chores.toml"), Dice(seed)
+    table, dice = read_demo_table("chores.toml"), Dice(seed)
     job = JobDefinition(**table["job"])
     first = (now - timedelta(days=DAYS)).replace(hour=6, minute=0)
     add_job(store, job, now=round(first.timestamp() * 1000))

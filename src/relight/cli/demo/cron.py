@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from relight.cli.demo.databases import insert_rows, open_database
+from relight.cli.demo.databases import insert_rows, make_database
 from relight.cli.demo.dice import Clock, Dice
 from relight.cli.demo.hermes import LOCAL, MINI, SELLERS, SONNET, HermesChat
-from relight.cli.demo.story import draw_values, fill, fill_step, read_skills, read_table
+from relight.cli.demo.story import draw_values, fill, fill_step, read_demo_table, read_skills
 
 # what each job runs on, one model a run in turn
 MODELS = {
@@ -42,7 +42,7 @@ class Night:
 def run_jobs(dice: Dice, *, now: datetime, days: int) -> Night:
     """Return all runs of all jobs in the last days."""
     night = Night()
-    for job in read_table("jobs.toml")["job"]:
+    for job in read_demo_table("jobs.toml")["job"]:
         times = [at for at in find_times(job, now=now, days=days) if at < now]
         for number, at in enumerate(times):
             _run(night, dice.branch(job["name"]), job, at, age=(now - at).days, number=number)
@@ -178,7 +178,7 @@ def _describe_job(
 def write_night(home: Path, night: Night, *, now: datetime) -> None:
     """Write the files below `cron`, and the skills that the jobs use."""
     cron = home / "cron"
-    with open_database(cron / "executions.db", "executions.sql") as database:
+    with make_database(cron / "executions.db", "executions.sql") as database:
         ledger = sorted(night.executions, key=lambda row: (row["claimed_at"], row["id"]))
         insert_rows(database, "executions", ledger)
     jobs = {"jobs": night.jobs, "updated_at": now.isoformat()}

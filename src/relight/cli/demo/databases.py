@@ -8,7 +8,7 @@ from typing import Any
 
 
 @contextmanager
-def open_database(path: Path, schema: str) -> Iterator[sqlite3.Connection]:
+def make_database(path: Path, schema: str) -> Iterator[sqlite3.Connection]:
     """A new database with the tables of one of this folder's SQL files.
 
     Hermes keeps its databases in write-ahead mode; it is switched on last, because the log's

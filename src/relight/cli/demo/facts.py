@@ -8,7 +8,7 @@ from typing import Any
 from relight.cli.demo.chores import run_chores
 from relight.cli.demo.dice import Clock
 from relight.cli.demo.metering import TokenUse, estimate_usd
-from relight.cli.demo.story import HOLD_OUT, read_table
+from relight.cli.demo.story import HOLD_OUT, read_demo_table
 from relight.cli.demo.trial import run_trial
 from relight.errors import RelightError
 from relight.intake.recorder import SessionTracker, record
@@ -90,7 +90,7 @@ def start_warm(store: Store) -> None:
 
 def ask_mixture(store: Store, *, at: datetime) -> None:
     """Record a session in which three models advise and one acts, with its trace."""
-    table = read_table("mixture.toml")
+    table = read_demo_table("mixture.toml")
     name = f"{at.astimezone(UTC):%Y%m%d-%H%M%S}-{table['preset']}"
     clock = Clock(at)
     acting = table["acting"]

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from relight.cli.demo.databases import insert_rows, open_database
+from relight.cli.demo.databases import insert_rows, make_database
 from relight.cli.demo.dice import Clock, Dice
 from relight.cli.demo.hermes_tools import use
 from relight.cli.demo.metering import Meter, TokenUse, estimate_usd
@@ -199,7 +199,7 @@ def hold_chats(dice: Dice, stories: Stories, begun: Sequence[datetime]) -> Itera
 def write_database(path: Path, conversations: Iterable[HermesChat]) -> None:
     """Write `state.db` with all sessions and sub-agents, in the order they began."""
     every = [one for parent in conversations for one in (parent, *parent.children)]
-    with open_database(path, "hermes.sql") as database:
+    with make_database(path, "hermes.sql") as database:
         for one in sorted(every, key=lambda one: one.row["started_at"]):
             session, usage, messages = one.find_rows()
             insert_rows(database, "sessions", [session])

@@ -56,7 +56,7 @@ class StoryTask:
 
 
 @cache
-def read_table(name: str) -> dict[str, Any]:
+def read_demo_table(name: str) -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name(name).read_text("utf-8"))
 
 
@@ -132,7 +132,7 @@ class Stories:
 
     def __init__(self, dice: Dice) -> None:
         self.dice = dice
-        table = read_table("tasks.toml")
+        table = read_demo_table("tasks.toml")
         self.projects: list[dict[str, Any]] = table["project"]
         self.tasks: dict[str, dict[str, Any]] = {task["name"]: task for task in table["task"]}
         self.habits, self.mishaps, self.setbacks = (
@@ -251,4 +251,6 @@ class DemoSkill:
 
 def read_skills(name: str) -> list[DemoSkill]:
     """Return all versions of a skill, the oldest first."""
-    return [DemoSkill(**row) for row in read_table("jobs.toml")["skill"] if row["name"] == name]
+    return [
+        DemoSkill(**row) for row in read_demo_table("jobs.toml")["skill"] if row["name"] == name
+    ]

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from relight.cli.demo.dice import Clock, Dice
-from relight.cli.demo.story import read_table
+from relight.cli.demo.story import read_demo_table
 from relight.intake.recorder import SessionTracker, record
 from relight.model import OutcomeName
 from relight.store import Store
@@ -31,7 +31,7 @@ CHECK = "uv run pytest -q"
 
 def run_trial(store: Store, *, at: datetime, seed: int = 11) -> None:
     """Add the experiment and its runs, as `relight experiment start` does."""
-    table, clock = read_table("trial.toml"), Clock(at)
+    table, clock = read_demo_table("trial.toml"), Clock(at)
     plan = ExperimentPlan(
         tasks=[TrialTask(id=one["id"], prompt=one["prompt"], check=CHECK) for one in table["task"]],
         arms=[COLD, WARM],

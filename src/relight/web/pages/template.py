@@ -5,10 +5,11 @@ from typing import Any
 from relight.chat.messages import read_calls, read_text
 from relight.errors import MissingError, RelightError
 from relight.stats.rates import Estimate, wilson
+from relight.store.provisions import count_arm_outcomes
 from relight.text import cut_visible, share
 from relight.warm.injection import render_template
 from relight.warm.library import find_template, read_versions
-from relight.warm.results import count_outcomes, read_stats
+from relight.warm.results import read_stats
 from relight.web.charts.intervals import IntervalRow, draw_intervals
 from relight.web.measuring import ARM_COLOURS
 from relight.web.page import View, read_number
@@ -23,7 +24,7 @@ def show(view: View) -> dict[str, Any]:
         raise MissingError(error.message, error.hint) from error
     arms = []
     for arm, title in (("cold", "held out cold"), ("warm", "started warm")):
-        counts = count_outcomes(store, arm, template_id=found.id)
+        counts = count_arm_outcomes(store, arm, template_id=found.id)
         known = sum(counts)
         interval = wilson(counts[0], known) if known else None
         arms.append(
