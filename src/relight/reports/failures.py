@@ -17,7 +17,7 @@ from relight.times import write_time
 SPIRAL_MINIMUM = 3
 
 
-class FailureKind(Struct, frozen=True):
+class FailureGroup(Struct, frozen=True):
     """Failures of one kind and tool, with the last one as example; model calls have no tool."""
 
     kind: str
@@ -53,7 +53,7 @@ class NamedSpiral(SessionSpiral, frozen=True):
 class FailureReport(Struct, frozen=True, kw_only=True):
     """Failures by kind and tool, the most frequent first, and spirals, the costliest first."""
 
-    failures: list[FailureKind]
+    failures: list[FailureGroup]
     spirals: list[NamedSpiral]
 
 
@@ -69,7 +69,7 @@ def read_failures(store: Store, chosen: Filter) -> FailureReport:
     for one in queries.sum_kinds(store, chosen):
         example = queries.find_example(store, one)
         failures.append(
-            FailureKind(
+            FailureGroup(
                 kind=one.kind or "unknown",
                 tool=one.tool,
                 count=one.failures,

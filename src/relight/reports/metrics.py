@@ -9,7 +9,7 @@ from msgspec import Struct
 from relight.text import count, dollars
 
 
-class Metric(Struct, frozen=True, kw_only=True):
+class UsageMetric(Struct, frozen=True, kw_only=True):
     """One figure of a report row: its reader, heading and format, and which direction is better."""
 
     name: str
@@ -48,10 +48,10 @@ def read_failure_rate(row: Any) -> float | None:
     return row.tool_failures / row.tool_calls if row.tool_calls else None
 
 
-SESSIONS = Metric(name="sessions", title="sess.", read=attrgetter("sessions"))
-TURNS = Metric(name="turns", title="turns", read=attrgetter("turns"))
-TOKENS = Metric(name="tokens", title="tokens", read=attrgetter("tokens"))
-COST = Metric(
+SESSIONS = UsageMetric(name="sessions", title="sess.", read=attrgetter("sessions"))
+TURNS = UsageMetric(name="turns", title="turns", read=attrgetter("turns"))
+TOKENS = UsageMetric(name="tokens", title="tokens", read=attrgetter("tokens"))
+COST = UsageMetric(
     name="cost_usd",
     title="cost",
     read=attrgetter("cost_usd"),
@@ -59,7 +59,7 @@ COST = Metric(
     direction="down",
     is_lower_bound=True,
 )
-FAILURE_RATE = Metric(
+FAILURE_RATE = UsageMetric(
     name="failure_rate",
     title="failed",
     read=read_failure_rate,
@@ -69,22 +69,22 @@ FAILURE_RATE = Metric(
 USAGE_METRICS = (
     SESSIONS,
     TURNS,
-    Metric(name="input_tokens", title="input", read=read_fresh_input),
-    Metric(name="cache_read_tokens", title="cached", read=attrgetter("cache_read_tokens")),
-    Metric(name="output_tokens", title="output", read=attrgetter("output_tokens")),
+    UsageMetric(name="input_tokens", title="input", read=read_fresh_input),
+    UsageMetric(name="cache_read_tokens", title="cached", read=attrgetter("cache_read_tokens")),
+    UsageMetric(name="output_tokens", title="output", read=attrgetter("output_tokens")),
     COST,
     FAILURE_RATE,
 )
 CALL_METRICS = (
     SESSIONS,
-    Metric(name="tool_calls", title="tool calls", read=attrgetter("tool_calls")),
-    Metric(name="tool_failures", title="failed", read=attrgetter("tool_failures")),
-    Metric(
+    UsageMetric(name="tool_calls", title="tool calls", read=attrgetter("tool_calls")),
+    UsageMetric(name="tool_failures", title="failed", read=attrgetter("tool_failures")),
+    UsageMetric(
         name="failure_rate",
         title="share",
         read=read_failure_rate,
         format=format_share,
         direction="down",
     ),
-    Metric(name="failed_turns", title="model calls failed", read=attrgetter("failed_turns")),
+    UsageMetric(name="failed_turns", title="model calls failed", read=attrgetter("failed_turns")),
 )

@@ -82,6 +82,18 @@ class JobHistory(JobReport, frozen=True, kw_only=True):
     history: list[RunReport]
 
 
+class JobList(Struct, frozen=True):
+    """All jobs with the results of their runs."""
+
+    jobs: list[JobReport]
+
+
+class RunList(Struct, frozen=True):
+    """Runs of jobs, newest first."""
+
+    runs: list[RunReport]
+
+
 class _Definition(Struct, frozen=True):
     """The parts of our own job's definition that a report shows."""
 

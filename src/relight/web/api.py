@@ -11,12 +11,13 @@ from msgspec.structs import asdict, replace
 
 from relight.errors import MissingError, RelightError
 from relight.reports import doctor, failures, runs, sessions, steps
+from relight.reports.failures import FailureGroup, NamedSpiral
 from relight.reports.listing import SessionPage
 from relight.reports.listing import list_sessions as list_page
 from relight.reports.skills.averages import SkillAverages, query_skill_ema, read_half_life
 from relight.reports.skills.comparison import Comparison, compare_models
-from relight.reports.skills.uses import read_daily
-from relight.reports.totals import KEYS, UsageReport, report
+from relight.reports.skills.uses import SkillUseDays, read_daily
+from relight.reports.totals import KEYS, ReportFigures, ReportRow, UsageReport, report
 from relight.store import Store
 from relight.store.queries.filters import Filter
 from relight.store.queries.listing import Listing
@@ -43,20 +44,32 @@ class Query(Struct, frozen=True):
     may_miss: bool = False
 
 
-def read_overview(store: Store, asked: given.FilterParameters, _: Path) -> Any:
+class OverviewReport(Struct, frozen=True, kw_only=True):
+    """A period at a glance."""
+
+    total: ReportFigures
+    days: list[ReportRow]
+    models: list[ReportRow]
+    projects: list[ReportRow]
+    failures: list[FailureGroup]
+    spirals: list[NamedSpiral]
+    jobs: list[runs.JobReport]
+
+
+def read_overview(store: Store, asked: given.FilterParameters, _: Path) -> OverviewReport:
     """The period at a glance: totals, models, projects, failures and jobs."""
     chosen = _choose(store, asked)
     days = report(store, ("day",), chosen)
     found = failures.read_failures(store, chosen)
-    return {
-        "total": days.total,
-        "days": days.rows,
-        "models": report(store, ("model",), chosen).rows,
-        "projects": report(store, ("project",), chosen).rows,
-        "failures": found.failures,
-        "spirals": found.spirals,
-        "jobs": runs.read_jobs(store),
-    }
+    return OverviewReport(
+        total=days.total,
+        days=days.rows,
+        models=report(store, ("model",), chosen).rows,
+        projects=report(store, ("project",), chosen).rows,
+        failures=found.failures,
+        spirals=found.spirals,
+        jobs=runs.read_jobs(store),
+    )
 
 
 def read_report(store: Store, asked: given.ReportParameters, _: Path) -> UsageReport:
@@ -109,13 +122,13 @@ def read_failures(store: Store, asked: given.FilterParameters, _: Path) -> failu
     return failures.FailuresSince(asked.since, failures=found.failures, spirals=found.spirals)
 
 
-def read_skill_stats(store: Store, asked: given.SkillDayParameters, _: Path) -> Any:
+def read_skill_stats(store: Store, asked: given.SkillDayParameters, _: Path) -> SkillUseDays:
     """Uses, outcomes, costs and times of skills by day and model."""
     chosen = _choose(store, asked)
     if asked.skill:
         _check_skill(asked.skill)
     rows = read_daily(store, since=chosen.since, until=chosen.until, skill=asked.skill or None)
-    return {"since": chosen.since, "until": chosen.until, "rows": rows}
+    return SkillUseDays(chosen.since, chosen.until, rows)
 
 
 def read_skill_averages(
@@ -134,17 +147,17 @@ def compare_skill(store: Store, asked: given.SkillComparisonParameters, _: Path)
     return compare_models(store, asked.skill, models=names or None, margin=asked.margin)
 
 
-def list_jobs(store: Store, _: given.NoParameters, __: Path) -> Any:
+def list_jobs(store: Store, _: given.NoParameters, __: Path) -> runs.JobList:
     """Scheduled jobs, also those of other schedulers, with the results of their runs."""
-    return {"jobs": runs.read_jobs(store)}
+    return runs.JobList(runs.read_jobs(store))
 
 
-def list_runs(store: Store, asked: given.RunListParameters, _: Path) -> Any:
+def list_runs(store: Store, asked: given.RunListParameters, _: Path) -> runs.RunList:
     """Runs of jobs, newest first."""
-    return {"runs": runs.read_runs(store, asked.job or None, limit=asked.limit)}
+    return runs.RunList(runs.read_runs(store, asked.job or None, limit=asked.limit))
 
 
-def read_job(store: Store, _: given.NoParameters, path: Path) -> Any:
+def read_job(store: Store, _: given.NoParameters, path: Path) -> runs.JobHistory:
     """One job and its runs, newest first."""
     name = path["job"]
     names = runs.find_job_names(store, name)

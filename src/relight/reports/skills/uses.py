@@ -1,6 +1,5 @@
 """Uses of skills: recorded by the programs that run them, and added up by day and model."""
 
-import sqlite3
 import time
 from collections.abc import Callable
 from functools import partial
@@ -133,21 +132,21 @@ def record_skill_invocation(
         if name is None:
             _check_together(values)
             return invocations.record_alone(database, skill, way, values, begun_at=begun_at)
-        full_name, root_id = _find_session(database, name)
+        full_name, root_id = _find_session(store, name)
         fact = SkillFact(session_id=full_name, skill_name=skill, entry=way, values=values)
         kept = facts.write_fact(database, fact)
         _check_together(kept.values)
         return invocations.record(database, kept, root_id, begun_at=begun_at)
 
 
-def _find_session(database: sqlite3.Connection, name: str) -> tuple[str, int | None]:
+def _find_session(store: Store, name: str) -> tuple[str, int | None]:
     """Return the session's full name and root if it is recorded, else the name as given."""
     source, _, key = name.partition(":")
     ids = {
         row_id("session", source, key),
         *(row_id("session", one, name) for one in list_sources()),
     }
-    found = queries.find_roots(database, ids)
+    found = queries.find_roots(store, ids)
     if len(found) > 1:
         names = ", ".join(one.session for one in found)
         raise refuse("session_id", f"{name!r} is of several sessions", f"say one of {names}")
@@ -189,6 +188,14 @@ class SkillUseDay(Struct, frozen=True, kw_only=True):
     total_output_tokens: int | None
     avg_quality_score: float | None
     last_invoked_at: str | None
+
+
+class SkillUseDays(Struct, frozen=True):
+    """The uses of skills by day and model between two days."""
+
+    since: str | None
+    until: str | None
+    rows: list[SkillUseDay]
 
 
 class SkillTotal(Struct, frozen=True, kw_only=True):

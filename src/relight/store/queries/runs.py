@@ -10,7 +10,7 @@ from relight.store.jobs import IS_NAMED_AFTER
 TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
 
 
-class RunFacts(Struct, frozen=True):
+class StoredRun(Struct, frozen=True):
     """A run as it is stored; the facts from `attempts` on are known only of our own runs."""
 
     run_id: str
@@ -40,7 +40,7 @@ class RunFacts(Struct, frozen=True):
     warnings: str | None
 
 
-class RunUsage(RunFacts, frozen=True):
+class RunUsage(StoredRun, frozen=True):
     """A run with its session's name and usage."""
 
     session: str | None
@@ -77,7 +77,7 @@ class RunEnding(Struct, frozen=True):
     started_at: int | None
 
 
-COLUMNS = RunFacts.__struct_fields__
+COLUMNS = StoredRun.__struct_fields__
 OWN = COLUMNS[COLUMNS.index("attempts") :]
 # a person's label overrides the outcome of one of our runs
 RECORDED = f"""

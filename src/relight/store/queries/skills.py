@@ -1,13 +1,12 @@
 """Uses of skills by day, model and version."""
 
-import sqlite3
 from collections.abc import Collection
 
 from msgspec import Struct
 
 from relight.store import Store
 from relight.store.derive.skills.uses import KNOWN_NANOS
-from relight.store.sql import column_list, read
+from relight.store.sql import column_list
 
 
 class SkillDay(Struct, frozen=True):
@@ -171,10 +170,9 @@ def is_unlinked(store: Store, invocation_id: int) -> bool:
     return bool(store.query(statement, (invocation_id,)))
 
 
-def find_roots(database: sqlite3.Connection, ids: Collection[int]) -> list[SessionRoot]:
-    """Return the sessions among these rows, in the caller's transaction."""
-    return read(
-        database,
+def find_roots(store: Store, ids: Collection[int]) -> list[SessionRoot]:
+    """Return the sessions among these rows."""
+    return store.read(
         SessionRoot,
         "select source || ':' || key as session, root_id from session"
         f" where id in ({', '.join('?' * len(ids))})",

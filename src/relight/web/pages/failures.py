@@ -6,7 +6,7 @@ from typing import Any
 from markupsafe import Markup
 from msgspec.structs import asdict
 
-from relight.reports.failures import FailureKind, read_failures
+from relight.reports.failures import FailureGroup, read_failures
 from relight.store.queries.failures import count_days, count_tools
 from relight.text import count
 from relight.web.charts.bars import StackedBar, draw_bars
@@ -18,7 +18,7 @@ KINDS = 6
 TOP = 40
 
 
-class ShownFailure(FailureKind, frozen=True):
+class ShownFailure(FailureGroup, frozen=True):
     """Failures of one kind and tool, with a bar for their number."""
 
     bar: Markup

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from relight.reports.failures import read_spirals
 from relight.reports.filters import quote_name
 from relight.reports.listing import count_outcomes, list_sessions
-from relight.reports.metrics import COST, TOKENS, Metric
+from relight.reports.metrics import COST, TOKENS, UsageMetric
 from relight.reports.runs import read_jobs
 from relight.reports.totals import CostRow, MergedRow, ReportRow, merge_rows, report, sum_costs
 from relight.store.queries.listing import Listing
@@ -95,7 +95,7 @@ def draw_charts(
     return charts
 
 
-def _read(metric: Metric, row: MergedRow | None) -> float | None:
+def _read(metric: UsageMetric, row: MergedRow | None) -> float | None:
     """Return the metric of a day's row; a day without turns cost nothing."""
     return 0.0 if row is None else metric.read(row)
 
