@@ -64,7 +64,7 @@ def test_trouble_is_told_by_what_is_known_of_the_last_runs() -> None:
         None,
         "the last 3 runs failed",
         "the last 30 runs or more failed",
-        "nobody knows how the last run went",
+        "the outcome of the last run is unknown",
         "1 of the last 4 runs failed",
     ]
     assert find_trouble([lost, good], is_own=False) is None

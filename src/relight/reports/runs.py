@@ -157,7 +157,7 @@ def find_trouble(runs: Sequence[tuple[str, str]], *, is_own: bool) -> str | None
     if row:
         return "the last run failed" if row == 1 else f"the last {row} runs failed"
     if is_own and runs and runs[0] == ("unknown", "unknown"):
-        return "nobody knows how the last run went"
+        return "the outcome of the last run is unknown"
     known = runs[:RECENT_RUNS]
     failed = sum(outcome == "failure" for _, outcome in known)
     is_frequent = failed and failed * 4 >= len(known)
