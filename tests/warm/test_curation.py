@@ -90,7 +90,7 @@ def test_who_forces_a_near_duplicate_has_it_and_its_record_tells(store: Store) -
     made = capture(store, f"{TASK}!", name="second", force=True)
     assert ["nearly the same as first" in one for one in made.overruled] == [True]
     assert find_template(store, "second").overruled == made.overruled
-    with pytest.raises(RelightError, match="holds the same already"):
+    with pytest.raises(RelightError, match="has the same content"):
         capture(store, TASK, name="third", force=True)
 
 
@@ -99,7 +99,7 @@ def test_the_same_may_be_kept_in_another_project(store: Store) -> None:
     capture(store, TASK, name="second", project="/b")
     capture(store, TASK, project="/c")
     assert len(read_templates(store)) == 3
-    with pytest.raises(RelightError, match="second holds the same already"):
+    with pytest.raises(RelightError, match="second has the same content"):
         capture(store, TASK, name="fourth", project="/b")
 
 

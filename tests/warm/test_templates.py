@@ -164,7 +164,7 @@ def test_a_template_goes_from_store_to_store_as_data(store: Store, tmp_path: Pat
         assert taken.seed == made.seed
         assert taken.provenance is not None
         assert taken.provenance["file"] == "rounding.json"
-        with pytest.raises(RelightError, match="holds the same already"):
+        with pytest.raises(RelightError, match="has the same content"):
             import_template(other, foreign)
 
 

@@ -89,7 +89,7 @@ def auto(dry_run: bool, limit: int, as_json: bool) -> None:
     click.echo(f"{len(made)} template{'s' * (len(made) != 1)} {'to make' if dry_run else 'made'}")
     if not found:
         known = f"of {good} sessions known to have succeeded" if good else "no success is known:"
-        click.echo(f"{known} none clears the bar; `relight label` says how a session went")
+        click.echo(f"{known} none clears the bar; `relight label` sets an outcome")
 
 
 @relight_command("export", example="relight template export fix-rounding --to ./templates")

@@ -100,14 +100,14 @@ def capture_template(
     else:
         material = take_material(store, session_id, messages=messages, calls=calls)
     if outcome is not None:
-        given = [f"told when it was captured: {outcome}"]
+        given = [f"given at capture: {outcome}"]
         material = replace(material, outcome=outcome, evidence=given + material.evidence)
     score = score_session(material.messages, calls=material.calls, weights=read_weights(store))
     failed = find_failed_rules(score, material)
     if failed and not force:
         raise RelightError(
             f"{session_id} does not make a template: {failed[0]}",
-            "`--force` takes it all the same, and that is kept with it"
+            "`--force` overrules this, and the template records it"
             if len(failed) == 1
             else f"also: {'; '.join(failed[1:])}",
         )
@@ -221,8 +221,7 @@ def find_failed_rules(score: Score, material: Material) -> list[str]:
         failed.append(f"it failed: {why}")
     elif material.outcome != "success":
         failed.append(
-            "its outcome is unknown: nothing shows that it succeeded"
-            " (`relight label` says how it went)"
+            "its outcome is unknown: nothing shows that it succeeded (`relight label` sets it)"
         )
     return failed
 

@@ -44,7 +44,7 @@ def find_duplicate(store: Store, template: Template) -> RelightError | None:
     """Return the objection that a live template has nearly the same task and actions, if any."""
     for other in _find_near(store, template):
         if other.content_hash == template.content_hash:
-            raise RelightError(f"{other.name} holds the same already")
+            raise RelightError(f"{other.name} has the same content")
         if other.name == template.name:
             continue  # a new version may be like the old one
         if (alike := compare_templates(store, template, other)) >= DUPLICATE:

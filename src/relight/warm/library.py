@@ -122,7 +122,7 @@ def add_version(store: Store, template: Template, *, is_new: bool = False) -> Te
     with store.transaction() as database:
         if is_new:
             if copy := table.find_copy(database, template):  # by another process, meanwhile
-                raise RelightError(f"{copy} holds the same already")
+                raise RelightError(f"{copy} has the same content")
             template = replace(template, name=find_free_name(database, template.name))
         found = table.find_id(database, template.name)
         if found is None:
