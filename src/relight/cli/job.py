@@ -38,7 +38,7 @@ def command() -> None:
 @json_option
 def list_jobs(as_json: bool) -> None:
     """List the jobs with their last outcome."""
-    from relight.reports.runs import read_jobs
+    from relight.reports.runs import JobList, read_jobs
     from relight.work.jobs.leases import find_alive
 
     with current_store() as store:
@@ -46,7 +46,7 @@ def list_jobs(as_json: bool) -> None:
         jobs, zone = read_jobs(store), store.timezone
         is_run = bool(find_alive(store.config.home))
     if as_json:
-        print_json({"jobs": jobs})
+        print_json(JobList(jobs))
         return
     if not jobs:
         click.echo(
@@ -91,14 +91,14 @@ def show(name: str, as_json: bool) -> None:
 @json_option
 def history(name: str | None, limit: int | None, as_json: bool) -> None:
     """Show the runs of all jobs or of one, newest first."""
-    from relight.reports.runs import read_runs
+    from relight.reports.runs import RunList, read_runs
 
     most = limit if as_json else (limit or SHOWN_RUNS) + 1
     with current_store() as store:
         _settle_dead(store)
         runs = read_runs(store, name, limit=most)
     if as_json:
-        print_json({"runs": runs})
+        print_json(RunList(runs))
     elif runs:
         from relight.cli.job_tables import print_runs
 

@@ -30,14 +30,14 @@ def stats(since: str, until: str | None, skill: str | None, as_json: bool) -> No
     --json has a row for each day, as the view skill_stats_daily in the database.
     """
     from relight.reports.filters import read_filter
-    from relight.reports.skills.uses import read_daily, read_totals
+    from relight.reports.skills.uses import SkillUseDays, read_daily, read_totals
 
     with current_store() as store:
         chosen = read_filter(store, since=since, until=until)
         daily = read_daily(store, since=chosen.since, until=chosen.until, skill=skill)
         totals = read_totals(store, since=chosen.since, until=chosen.until, skill=skill)
     if as_json:
-        print_json({"since": chosen.since, "until": chosen.until, "rows": daily})
+        print_json(SkillUseDays(chosen.since, chosen.until, daily))
     elif totals:
         from relight.cli.skill_tables import print_stats
 
