@@ -82,6 +82,13 @@ def test_the_document_is_the_one_that_the_program_generates() -> None:
     assert DOCUMENT.read_text(encoding="utf-8") == format_document(), "run `./dev docs`"
 
 
+@pytest.mark.parametrize("path", [path for path in PATHS if path != "/api/openapi.json"])
+def test_every_response_has_a_named_schema(path: str) -> None:
+    for operation in PATHS[path].values():
+        schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
+        assert set(schema) == {"$ref"}
+
+
 def test_every_address_of_the_api_is_in_the_document_and_no_other() -> None:
     served = {(plain(one.path), "get") for one in QUERIES}
     served |= {(plain(one.path), "post") for one in ACTIONS}

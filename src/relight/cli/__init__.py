@@ -40,7 +40,7 @@ COMMANDS = {
 }
 
 
-class Group(click.Group):
+class LazyGroup(click.Group):
     """Commands by name, imported when they run or show their help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -85,7 +85,7 @@ class Group(click.Group):
 
 
 @click.group(
-    cls=Group,
+    cls=LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Every command has --help with an example. Start with: relight import",
