@@ -130,19 +130,22 @@ def tighten_response(schema: Schema) -> None:
         return
     required = set(schema["required"])
     for name, field in schema["properties"].items():
+        merge_types(field)
         if "default" in field:
             del field["default"]
             required.add(name)
         if name == "at" or name.endswith("_at"):
-            mark_time(field)
+            field["format"] = "date-time"
     schema["required"] = [name for name in schema["properties"] if name in required]
     schema["additionalProperties"] = False
 
 
-def mark_time(field: Schema) -> None:
-    for one in field.get("anyOf", [field]):
-        if one.get("type") == "string":
-            one["format"] = "date-time"
+def merge_types(field: Schema) -> None:
+    """Write a choice between plain types, such as text or null, as a list of them."""
+    choices = field.get("anyOf", ())
+    if choices and all(set(one) == {"type"} for one in choices):
+        del field["anyOf"]
+        field["type"] = [one["type"] for one in choices]
 
 
 def drop_title(schema: Schema) -> Schema:
