@@ -1,16 +1,16 @@
 """Writes large trees of Claude Code and Codex sessions with exact ground truth.
 
-    gen_sessions.py generate --out TREE --mb 100            # about 70 MB Claude Code, 30 MB Codex
-    gen_sessions.py generate --out TREE --claude-mb 700 --codex-mb 300 --seed 7 --days 60
-    gen_sessions.py append   --out TREE --turns 1           # grow one file of each tool
+    python -m bench.gen_sessions generate --out TREE --mb 100   # 70 MB Claude Code, 30 MB Codex
+    python -m bench.gen_sessions generate --out TREE --claude-mb 700 --codex-mb 300 --seed 7
+    python -m bench.gen_sessions append --out TREE --turns 1    # grow one file of each tool
 
-Set HOME to the tree to import it. `relight.cli.demo.bulk` says what makes the trees hard.
+Set HOME to the tree to import it. `bench.trees` says what makes the trees hard.
 """
 
 import argparse
 from pathlib import Path
 
-from relight.cli.demo.bulk import generate_tree, grow_tree
+from bench.trees import generate_tree, grow_tree
 
 
 def main() -> None:

@@ -4,13 +4,12 @@ import argparse
 import json
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from bench import peers
-from bench.measure import Measured, best, judge, print_rows, relight, run, tree
+from bench.measure import Measured, best, generate_logs, judge, print_rows, relight, run, tree
 
 MEMORY_LIMIT = 200e6
 SIZE_LIMIT = 0.35
@@ -109,8 +108,7 @@ def compare_ccusage(source: Path, environment: dict[str, str], name: str, runs: 
         return Measured(one.seconds + two.seconds, 0)
 
     def import_grown() -> Measured:
-        grow = [sys.executable, str(Path(__file__).with_name("gen_sessions.py")), "append"]
-        subprocess.run([*grow, "--out", str(source)], check=True, capture_output=True)
+        generate_logs("append", "--out", str(source))
         return import_and_report()
 
     rows = []

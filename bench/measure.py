@@ -87,10 +87,15 @@ def tree(megabytes: int, *, seed: int = 1) -> Path:
     folder = CACHE / f"tree-{megabytes}-{seed}"
     if not (folder / "truth.json").exists():
         print(f"generating {megabytes} MB of logs …", file=sys.stderr)
-        generate = [sys.executable, str(ROOT / "bench" / "gen_sessions.py"), "generate"]
-        words = ["--out", str(folder), "--mb", str(megabytes), "--seed", str(seed)]
-        subprocess.run([*generate, *words], check=True, capture_output=True)
+        size = ["--mb", str(megabytes), "--seed", str(seed)]
+        generate_logs("generate", "--out", str(folder), *size)
     return folder
+
+
+def generate_logs(*words: str) -> None:
+    """Run the generator in a separate process: a child's peak memory includes its parent's."""
+    command = [sys.executable, "-m", "bench.gen_sessions", *words]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
 
 
 def print_rows(rows: Sequence[tuple[str, str, str, str]]) -> None:

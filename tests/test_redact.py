@@ -16,13 +16,13 @@ from relight.redact import (
     Rule,
     build_scans,
     find_secrets,
-    read_table,
+    read_secret_table,
     redact,
     redact_text,
 )
 
 KEY = b"a key of this store"
-RULES = read_table().rule
+RULES = read_secret_table().rule
 SHAPES = [hit for rule in RULES for hit in rule.hit if "{" in hit]
 ALPHABETS = {
     "a": "abcdefghijkmnopqrstuvwyzABCDEFGHIJKLMNOPQRSTUVWYZ",
@@ -135,7 +135,7 @@ def test_a_new_row_needs_nothing_but_itself(prefix: str, literal: str) -> None:
     assert [(one.start, one.end) for one in found] == [(4, 4 + len(secret))]
 
 
-@pytest.mark.parametrize("row", read_table().lookalike, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", read_secret_table().lookalike, ids=lambda row: row.name)
 def test_a_lookalike_is_what_its_row_says(row: Lookalike) -> None:
     for value in row.like:
         flags = re.VERBOSE | re.IGNORECASE | re.DOTALL

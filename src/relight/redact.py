@@ -104,14 +104,14 @@ class Scan(Struct, frozen=True, dict=True):
 
 
 @cache
-def read_table() -> SecretTable:
+def read_secret_table() -> SecretTable:
     """Return the rules of `data/redact.toml`."""
     return toml.decode(read_data("redact.toml"), type=SecretTable)
 
 
 @cache
 def _read_scans() -> list[Scan]:
-    return build_scans(read_table().rule)
+    return build_scans(read_secret_table().rule)
 
 
 def build_scans(rules: Iterable[Rule]) -> list[Scan]:
@@ -166,7 +166,7 @@ def _list_endings(before: str) -> set[str]:
 
 @cache
 def _build_lookalike(kind: str) -> re.Pattern[bytes]:
-    rows = [row.regex for row in read_table().lookalike if kind in row.kinds]
+    rows = [row.regex for row in read_secret_table().lookalike if kind in row.kinds]
     return _compile("|".join(rows) or "(?!)", re.IGNORECASE | re.DOTALL)
 
 

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from bench.trees import generate_tree, grow_tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -225,11 +226,7 @@ def test_workers_and_one_process_leave_the_same_store(tmp_path: Path) -> None:
 
 def make_tree(folder: Path, *, megabytes: float, seed: int = 1) -> Path:
     tree = folder / "tree"
-    generator = Path(__file__).parents[2] / "bench" / "gen_sessions.py"
-    command = [sys.executable, str(generator), "generate", "--out", str(tree)]
-    subprocess.run(
-        [*command, "--mb", str(megabytes), "--seed", str(seed)], check=True, capture_output=True
-    )
+    generate_tree(tree, claude_mb=megabytes * 0.7, codex_mb=megabytes * 0.3, seed=seed)
     return tree
 
 
@@ -271,9 +268,7 @@ def test_a_generated_tree_is_reported_to_the_token(tmp_path: Path, seed: int) ->
     with build.open_home(tmp_path) as store:
         build.import_home(store, tree)
         assert_exact(store, tree)
-        generator = Path(__file__).parents[2] / "bench" / "gen_sessions.py"
-        append = [sys.executable, str(generator), "append", "--out", str(tree), "--turns", "3"]
-        subprocess.run(append, check=True, capture_output=True)
+        grow_tree(tree, turns=3)
         build.import_home(store, tree)
         assert_exact(store, tree)
         build.import_home(store, tree)

@@ -26,12 +26,12 @@ from build_messages import (
     user,
 )
 from relight.intake.rebuild import rebuild
-from relight.judging.features import Feature, measure_session, read_table
+from relight.judging.features import Feature, measure_session, read_scoring_table
 from relight.judging.scoring import (
     Example,
     Weights,
     predict,
-    read_weights,
+    read_default_weights,
     refit,
     score_measures,
     score_session,
@@ -61,7 +61,7 @@ def test_without_calls_the_failure_rate_is_unknown() -> None:
 def test_the_parts_add_up_to_the_score(messages: list[Message]) -> None:
     score = score_session(messages)
     assert score.score == pytest.approx(1 / (1 + math.exp(-sum(score.parts.values()))))
-    assert set(score.parts) == {"base", *read_table().features}
+    assert set(score.parts) == {"base", *read_scoring_table().features}
     assert 0 < score.score < 1
 
 
@@ -221,7 +221,7 @@ def test_enough_labelled_sessions_give_weights_of_their_own() -> None:
     weights = refit(labelled)
     assert weights.features["calls"].weight > 0.3
     assert weights.features["last_tests_passed"].weight > 0.3
-    assert weights.features["give_ups"] == read_weights().features["give_ups"]
+    assert weights.features["give_ups"] == read_default_weights().features["give_ups"]
     assert weights.examples == 200
     assert weights.auc is not None
     assert weights.auc > 0.8
@@ -237,7 +237,7 @@ def test_enough_labelled_sessions_give_weights_of_their_own() -> None:
     ],
 )
 def test_without_reason_the_weights_stay(labelled: list[Example]) -> None:
-    assert refit(labelled) is read_weights()
+    assert refit(labelled) is read_default_weights()
 
 
 def test_new_weights_are_the_best_under_the_penalty() -> None:
@@ -261,7 +261,7 @@ def test_new_weights_are_the_best_under_the_penalty() -> None:
             for one, (a, b) in zip(labelled, rows, strict=True)
         )
         pull = (point[1] - 0.1) ** 2 + (point[2] + 0.4) ** 2
-        return total + read_table().ridge / 2 * pull
+        return total + read_scoring_table().ridge / 2 * pull
 
     best = scipy.optimize.minimize(loss, [0.0, 0.0, 0.0], tol=1e-10).x
     found = [fitted.intercept, fitted.features["a"].weight, fitted.features["b"].weight]

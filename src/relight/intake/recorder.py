@@ -62,7 +62,7 @@ def record(
     """Return a recorder for a session, new or continued; `parent` makes it a sub-agent's."""
     return SessionTracker(
         store,
-        session_id or name_session(clock()),
+        session_id or make_session_name(clock()),
         model=model,
         provider=provider,
         project=project,
@@ -72,7 +72,7 @@ def record(
     )
 
 
-def name_session(now: float) -> str:
+def make_session_name(now: float) -> str:
     """Return a new, unique session id that sorts by time."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{secrets.token_hex(4)}"
 

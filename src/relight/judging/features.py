@@ -278,11 +278,11 @@ def says(name: str, text: str) -> bool:
 @cache
 def read_pattern(name: str) -> re.Pattern[str]:
     """Return all rows of one kind of pattern as one pattern."""
-    return re.compile("|".join(read_table().patterns[name]), re.I | re.M)
+    return re.compile("|".join(read_scoring_table().patterns[name]), re.I | re.M)
 
 
 @cache
-def read_table() -> ScoringTable:
+def read_scoring_table() -> ScoringTable:
     """Return the content of `scoring.toml`, read at the first use."""
     text = read_data("scoring.toml")
     return msgspec.convert(tomllib.loads(text), ScoringTable)

@@ -7,7 +7,7 @@ from typing import Literal, TypeVar, get_args
 from msgspec import Struct
 
 from relight.chat.messages import list_own, read_entries
-from relight.judging.meanings import Understood, read_table, understand_call
+from relight.judging.meanings import Understood, read_taxonomy, understand_call
 
 TaskType = Literal["code", "file", "research", "mixed"]
 Category = Literal["coding", "research", "ops", "general"]
@@ -54,7 +54,7 @@ def classify_calls(calls: Iterable[tuple[str, object]]) -> WorkKind:
 
 def take_sides(call: Understood) -> Sides:
     """Return the side of a call in each view, and the kinds of files that it names."""
-    view = read_table().views.get(call.meaning)
+    view = read_taxonomy().views.get(call.meaning)
     if view is None:
         return Sides("mixed", "general", call.files)
     is_command = view.task_type == "file" and call.command
@@ -82,5 +82,5 @@ def judge_sides(counts: Mapping[Sides, int]) -> WorkKind:
 
 def _find_dominant(counts: Counter[str], names: tuple[_Name, ...], view: str) -> _Name | None:
     best = max(names, key=lambda name: counts[name])
-    percent = read_table().dominance_percent[view]
+    percent = read_taxonomy().dominance_percent[view]
     return best if 100 * counts[best] > percent * counts.total() else None

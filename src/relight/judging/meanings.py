@@ -112,7 +112,7 @@ def understand_call(tool: str, arguments: object) -> Understood:
     fields = {_plain_name(key): value for key, value in given.items()}
     files = _find_files(arguments, fields)
     order = fields.get("command")
-    rules = read_table().arguments
+    rules = read_taxonomy().arguments
     if isinstance(order, str) and fields.keys() & rules["file"]:
         if order in rules["editor_reads"]:
             return Understood("read", None, files)
@@ -137,7 +137,7 @@ def changes_nothing(call: Understood) -> bool:
 
 
 def _judge_shape(name: _ToolName, fields: Mapping[str, Any]) -> Meaning:
-    rules = read_table().arguments
+    rules = read_taxonomy().arguments
     shape = _find_shape(tuple(fields))
     if name.is_web or ("url" in shape and name.exact in (None, "read")):
         return "web"
@@ -163,7 +163,7 @@ def _judge_shape(name: _ToolName, fields: Mapping[str, Any]) -> Meaning:
 @lru_cache(maxsize=4096)
 def _find_shape(fields: tuple[str, ...]) -> set[str]:
     """The kinds of arguments that a call has."""
-    rules = read_table().arguments.items()
+    rules = read_taxonomy().arguments.items()
     return {kind for kind, names in rules if not names.isdisjoint(fields)}
 
 
@@ -174,7 +174,7 @@ def _plain_name(argument: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _split_name(tool: str) -> _ToolName:
-    rules = read_table()
+    rules = read_taxonomy()
     *servers, own = _BETWEEN.split(tool)
     words = [piece.lower() for piece in _PIECE.findall(own)]
     around = {piece.lower() for one in servers for piece in _PIECE.findall(one)} | set(words)
@@ -202,7 +202,7 @@ def _find_command(
     if not fields and name.is_shell and isinstance(arguments, str):
         return None if arguments.lstrip()[:1] in ("", "{") else arguments
     for argument, value in fields.items():
-        if argument not in read_table().arguments["command"]:
+        if argument not in read_taxonomy().arguments["command"]:
             continue
         if isinstance(value, str) and (name.is_shell or len(value.split()) > 1):
             return value
@@ -248,7 +248,7 @@ def _keeps_files(stage: Stage) -> bool:
 
 def _find_files(arguments: object, fields: Mapping[str, Any]) -> frozenset[str]:
     """The kinds of files that a call names: source, documents, both or neither."""
-    rules = read_table()
+    rules = read_taxonomy()
     texts: list[str] = []
     for name, value in fields.items() if fields else [("input", arguments)]:
         if name in rules.arguments["command"] or name in rules.arguments["file"]:
@@ -263,7 +263,7 @@ def _find_files(arguments: object, fields: Mapping[str, Any]) -> frozenset[str]:
 
 @cache
 def _read_programs() -> _Programs:
-    table = dict(read_table().programs)
+    table = dict(read_taxonomy().programs)
     neutral = frozenset(table.pop("neutral"))
     order = msgspec.convert(table.pop("order"), tuple[Meaning, ...])
     keeping = frozenset(table.pop("keeping"))
@@ -272,7 +272,7 @@ def _read_programs() -> _Programs:
 
 
 @cache
-def read_table() -> TaxonomyTable:
+def read_taxonomy() -> TaxonomyTable:
     """Return the words and weights of `taxonomy.toml`, read at the first use."""
     text = read_data("taxonomy.toml")
     return msgspec.convert(tomllib.loads(text), TaxonomyTable)

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from relight.judging.features import Feature, Measures, measure_session, read_table
+from relight.judging.features import Feature, Measures, measure_session, read_scoring_table
 from relight.judging.kinds import Category, TaskType
 from relight.stats.rates import auc
 
@@ -71,7 +71,7 @@ def score_session(
 
 def score_measures(measures: Measures, *, weights: Weights | None = None) -> Score:
     """Return the score of measures with these weights, by default those of `scoring.toml`."""
-    weights = weights or read_weights()
+    weights = weights or read_default_weights()
     parts = {"base": weights.intercept}
     for name, feature in weights.features.items():
         value = measures.features.get(name)
@@ -104,9 +104,9 @@ def standardize(value: float, feature: Feature) -> float:
 
 
 @cache
-def read_weights() -> Weights:
+def read_default_weights() -> Weights:
     """Return the weights that come with Relight: a prior for work of every kind."""
-    table = read_table()
+    table = read_scoring_table()
     return Weights(table.intercept, table.features)
 
 
@@ -126,9 +126,9 @@ def refit(examples: Sequence[Example], *, prior: Weights | None = None) -> Weigh
 
     They need enough examples of both outcomes and a cross-validated AUC above the prior's.
     """
-    prior = prior or read_weights()
+    prior = prior or read_default_weights()
     successes = sum(example.is_success for example in examples)
-    enough = len(examples) >= read_table().minimum_examples
+    enough = len(examples) >= read_scoring_table().minimum_examples
     if not enough or not 0 < successes < len(examples):
         return prior
     names = {example.task for example in examples if example.task}
@@ -176,7 +176,7 @@ def _fit(examples: Sequence[Example], prior: Weights) -> Weights:
     ]
     labels = [float(one.is_success) for one in examples]
     target = [prior.intercept] + [prior.features[name].weight for name in names]
-    penalties = [1e-6] + [read_table().ridge] * len(names)
+    penalties = [1e-6] + [read_scoring_table().ridge] * len(names)
     weights = list(target)
     for _ in range(_STEPS):
         change = _newton_step(rows, labels, weights, target, penalties)

@@ -3,9 +3,8 @@
 import time
 
 from relight.errors import RelightError
-from relight.judging.features import read_table
-from relight.judging.scoring import Example, Weights, refit
-from relight.judging.scoring import read_weights as read_shipped
+from relight.judging.features import read_scoring_table
+from relight.judging.scoring import Example, Weights, read_default_weights, refit
 from relight.model import OutcomeName
 from relight.store import Store, labels
 from relight.store.derive import scores
@@ -38,7 +37,7 @@ def refit_weights(store: Store) -> Weights | None:
     All sessions are then scored again, from their stored features.
     """
     labelled = {one.id: one for one in labels.read_labelled(store)}
-    least = max(read_table().minimum_examples, labels.count_fitted(store) * GROWTH)
+    least = max(read_scoring_table().minimum_examples, labels.count_fitted(store) * GROWTH)
     if len(labelled) < least:
         return None
     with store.transaction() as database:
@@ -49,6 +48,6 @@ def refit_weights(store: Store) -> Weights | None:
             for found, measures in scores.read_measures(database, labelled)
         ]
         weights = refit(examples)
-        fitted = None if weights == read_shipped() else weights
+        fitted = None if weights == read_default_weights() else weights
         labels.write_weights(database, fitted, fitted=len(labelled))
     return weights

@@ -149,7 +149,7 @@ class ChatReader(Reader):
         found = Transcript([])
         for data in lines:
             try:
-                if name_session(decode_session(data)) != session:
+                if find_chat_key(decode_session(data)) != session:
                     continue
                 line = decode_mended(msgspec.json.decode, data.removeprefix(BOM))
             except BAD_LINE:
@@ -165,7 +165,7 @@ class ChatReader(Reader):
 
     def read_line(self, line: bytes) -> Iterator[Event]:
         session = decode_session(line)
-        key = name_session(session)
+        key = find_chat_key(session)
         # a session without a time is dated by its file
         started_at = read_time(session.started_at) or self.origin.modified_ns // 1_000_000
         at = started_at
@@ -217,7 +217,7 @@ class ChatReader(Reader):
         )
 
 
-def name_session(session: ChatSession) -> str:
+def find_chat_key(session: ChatSession) -> str:
     """A session's key: its id, else a hash of its content."""
     if session.id is not None:
         return str(session.id)

@@ -126,7 +126,7 @@ def read_piece(
             if skipped and not end:
                 reason = f"a line of {skipped:,} bytes is longer than {limit_bytes:,}"
                 unreadable.append(Unreadable(before.offset, reason))
-        elif len(raw) < chunk_bytes and is_whole(raw[end:]):
+        elif len(raw) < chunk_bytes and is_whole_object(raw[end:]):
             end = len(raw)
         offset = before.offset + (end or skipped)
         has_more = bool(end or skipped) and offset < origin.size
@@ -142,10 +142,10 @@ def read_piece(
     return piece, has_more
 
 
-def is_whole(line: bytes) -> bool:
+def is_whole_object(line: bytes) -> bool:
     """True if a last line without a newline is a complete record.
 
-    >>> [is_whole(line) for line in (b'{"a": 1}', b'{"a": {}', b"", b"12")]
+    >>> [is_whole_object(line) for line in (b'{"a": 1}', b'{"a": {}', b"", b"12")]
     [True, False, False, False]
     """
     if line.rstrip()[-1:] not in (b"}", b"]"):

@@ -2,7 +2,7 @@
 
 Everything in it is invented. The real importers read it, so it shows what Relight does with real
 sessions. It has every feature on purpose: a job whose script fails unnoticed, a spiral, a fork, a
-secret in a tool's result, an unreadable line. `bulk` writes large trees with the same engine.
+secret in a tool's result, an unreadable line.
 """
 
 from collections.abc import Sequence
@@ -30,10 +30,10 @@ def write_demo(folder: Path, *, now: datetime, seed: int = 7) -> dict[str, str]:
     homes = {name: folder / f".{name}" for name in SHARES}
     moments = plan_sessions(dice.branch("plan"), now=now)
     begun = share_out(dice.branch("share"), moments)
-    claude_code.write_sessions(
+    claude_code.write_transcripts(
         homes["claude"], dice.branch("claude"), stories, begun["claude"], now=now
     )
-    codex.write_sessions(homes["codex"], dice.branch("codex"), stories, begun["codex"])
+    codex.write_rollouts(homes["codex"], dice.branch("codex"), stories, begun["codex"])
     night = cron.run_jobs(dice.branch("cron"), now=now, days=DAYS)
     chats = hermes.hold_chats(dice.branch("hermes"), stories, begun["hermes"])
     hermes.write_database(homes["hermes"] / "state.db", [*night.conversations, *chats])

@@ -24,7 +24,7 @@ CLOSED_CHANCE = 0.7
 DELEGATING_CHANCE = 0.5
 
 
-def write_sessions(
+def write_transcripts(
     home: Path, dice: Dice, stories: Stories, begun: Sequence[datetime], *, now: datetime
 ) -> None:
     """Write a session for each moment, and one that is still running."""

@@ -6,7 +6,7 @@ from relight.cli.demo.metering import TokenUse, estimate_usd
 from relight.cli.demo.story import StoryStep
 
 
-def ask(step: StoryStep, cwd: str) -> tuple[str, dict[str, Any]]:
+def make_tool_use(step: StoryStep, cwd: str) -> tuple[str, dict[str, Any]]:
     """Return the tool's name and its arguments."""
     path = _place(step.target, cwd)
     match step.tool:

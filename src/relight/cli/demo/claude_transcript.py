@@ -6,7 +6,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from relight.cli.demo.claude_tools import answer, ask, write_usage
+from relight.cli.demo.claude_tools import answer, make_tool_use, write_usage
 from relight.cli.demo.dice import Clock, Dice
 from relight.cli.demo.metering import Meter, MeteredCall, TokenUse
 from relight.cli.demo.story import HOME, DemoSkill, StoryStep, StoryTask, read_skills
@@ -85,7 +85,7 @@ class ClaudeTranscript:
     def take(self, step: StoryStep) -> None:
         """Write a tool call and its result."""
         call_id = self.dice.text_id("toolu_01")
-        name, arguments = ask(step, self.cwd)
+        name, arguments = make_tool_use(step, self.cwd)
         blocks = [{"type": "text", "text": step.say}] if step.say else []
         call = {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
         self.respond([*blocks, call], stop="tool_use")

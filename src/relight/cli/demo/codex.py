@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from relight.cli.demo.codex_tools import Request, ask
+from relight.cli.demo.codex_tools import Request, make_function_call
 from relight.cli.demo.dice import Clock, Dice
 from relight.cli.demo.metering import Meter, MeteredCall, TokenUse
 from relight.cli.demo.story import Stories, StoryStep, StoryTask, find_arm
@@ -103,7 +103,7 @@ class Rollout:
 
     def take(self, step: StoryStep) -> None:
         """Write a tool call and its result."""
-        asked = ask(step)
+        asked = make_function_call(step)
         call_id = self.dice.text_id("call_", 24)
         is_function = asked.name != "apply_patch"
         kind, given = ("function", "arguments") if is_function else ("custom_tool", "input")
@@ -245,7 +245,7 @@ def _write_usage(usage: TokenUse) -> Record:
     }
 
 
-def write_sessions(home: Path, dice: Dice, stories: Stories, begun: Sequence[datetime]) -> None:
+def write_rollouts(home: Path, dice: Dice, stories: Stories, begun: Sequence[datetime]) -> None:
     """Write a rollout for each moment; the last but two ends in a spiral."""
     for number, at in enumerate(begun):
         project = stories.choose_project()

@@ -17,7 +17,7 @@ class Request:
     exit: int = 0
 
 
-def ask(step: StoryStep) -> Request:
+def make_function_call(step: StoryStep) -> Request:
     """Return the call for a step; Codex reads and searches with the shell, and edits by patches."""
     match step.tool:
         case "run":

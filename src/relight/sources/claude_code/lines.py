@@ -97,7 +97,7 @@ def decode_line(line: bytes) -> TranscriptLine:
     return decode_mended(_decode, line)
 
 
-def name_session(line: TranscriptLine, chains: dict[str, str]) -> str:
+def read_session_key(line: TranscriptLine, chains: dict[str, str]) -> str:
     """The key of a line's session.
 
     Old clients write sub-agents into their parent's file. Such a sub-agent is named by the first

@@ -20,8 +20,8 @@ from relight.sources.claude_code.lines import (
     find_ending,
     find_prompt,
     find_title,
-    name_session,
     own_text,
+    read_session_key,
     read_usage,
     result_text,
 )
@@ -98,7 +98,7 @@ class ClaudeCodeReader(Reader):
     def _read_session(self, line: TranscriptLine, message: Message, at: int | None) -> Session:
         """The session of a line; a sub-agent's lines have its parent's id."""
         parent = line.sessionId or ""
-        key = name_session(line, self.state.sidechains)
+        key = read_session_key(line, self.state.sidechains)
         if self.owner is None:
             self.owner = key
         is_child = key != parent

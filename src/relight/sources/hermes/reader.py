@@ -25,7 +25,7 @@ from relight.sources.hermes.logs import DUMP, fetch_logs, find_logs, read_log_ro
 from relight.sources.hermes.moa import fetch_moa, find_moa, read_moa_row
 from relight.sources.hermes.plugin_rows import read_plugin_row
 from relight.sources.hermes.skills import find_viewed, find_written
-from relight.sources.hermes.totals import SessionSums, read_totals
+from relight.sources.hermes.totals import SessionSums, read_session_totals
 from relight.sources.reading import BAD_LINE, Reader, first_line, last_words, write_value
 from relight.times import read_time
 
@@ -175,7 +175,7 @@ class HermesReader(Reader):
 
     def finish(self) -> Iterator[Event]:
         if self.owner is not None and self.sums is not None:
-            yield from read_totals(self.owner, self.sums, self.used)
+            yield from read_session_totals(self.owner, self.sums, self.used)
 
     def read_line(self, line: bytes) -> Iterator[Event]:
         row = msgspec.json.decode(line, type=dict[str, Any])

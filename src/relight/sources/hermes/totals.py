@@ -36,7 +36,9 @@ class SessionSums(Struct, frozen=True):
         return {name: getattr(self, f"{name}_tokens") or 0 for name in USAGE}
 
 
-def read_totals(key: str, session: SessionSums, used: Sequence[SessionSums]) -> Iterator[Total]:
+def read_session_totals(
+    key: str, session: SessionSums, used: Sequence[SessionSums]
+) -> Iterator[Total]:
     """A total for each model and task; calls beside the conversation are only in these.
 
     Older versions have no such rows, and newer ones may lack part of an old session: the rest of

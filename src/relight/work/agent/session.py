@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.intake.recorder import name_session, record
+from relight.intake.recorder import make_session_name, record
 from relight.models.endpoints import Endpoint, read_key
 from relight.store import Store
 from relight.warm.injection import render_template
@@ -31,7 +31,7 @@ def run_prompt(
     store: Store, prompt: str, spec: RunSpec, *, on_event: OnEvent | None = None
 ) -> tuple[AgentResult, SessionStart]:
     """Run the agent on a prompt, recorded in the store; return its result and its start."""
-    session_id = spec.session_id or name_session(time.time())
+    session_id = spec.session_id or make_session_name(time.time())
     model = _choose_model(store, spec, session_id)
     # errors in the settings are raised before anything is recorded
     if not prompt.strip():

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from relight.errors import RelightError
 from relight.ids import row_id
-from relight.intake.recorder import name_session
+from relight.intake.recorder import make_session_name
 from relight.model import Outcome
 from relight.reports.labels import label_session
 from relight.store import Store
@@ -113,7 +113,7 @@ def _attempt(
     plan = experiment.plan
     prompt = f"{start.text}\n\n{task.prompt}" if start.text else task.prompt
     model = plan.find_model(arm)
-    session_id = name_session(time.time())
+    session_id = make_session_name(time.time())
     is_chat = plan.runner == "chat"
     register.add_attempt(store, trial.key, f"relight:{session_id}" if is_chat else None)
     provision = None

@@ -76,10 +76,10 @@ def run_chat(
     store: Store, prompt: str, spec: RunSpec, *, on_event: "OnEvent | None" = None
 ) -> AttemptResult:
     """Run Relight's own agent on a prompt, with one model or with `moa:<preset>`."""
-    from relight.intake.recorder import name_session
+    from relight.intake.recorder import make_session_name
     from relight.work.agent.session import run_prompt
 
-    session_id = spec.session_id or name_session(time.time())
+    session_id = spec.session_id or make_session_name(time.time())
     session = f"relight:{session_id}"
     row = row_id("session", "relight", session_id)
     started = time.monotonic()

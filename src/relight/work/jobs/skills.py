@@ -48,11 +48,13 @@ def find_skills(
     if not names:
         return []
     environment = os.environ if environment is None else environment
-    roots = list(find_roots(home, workdir, environment))
+    roots = list(find_skill_roots(home, workdir, environment))
     return [_find_skill(name, roots) for name in dict.fromkeys(names)]
 
 
-def find_roots(home: Path, workdir: Path | None, environment: Mapping[str, str]) -> Iterator[Path]:
+def find_skill_roots(
+    home: Path, workdir: Path | None, environment: Mapping[str, str]
+) -> Iterator[Path]:
     """The folders of skills, in the order of search."""
     yield home / "skills"
     yield from find_skill_folders(environment)

@@ -75,7 +75,7 @@ class Stoppable:
             raise SystemExit(128 + number)
 
 
-def serve(home: Path, holder: str, execute: Execute) -> None:
+def serve_runs(home: Path, holder: str, execute: Execute) -> None:
     """Do the runs whose ids arrive on standard input, and answer each on standard output."""
     source, target = _take_pipes()
     received: queue.SimpleQueue[int | None] = queue.SimpleQueue()
@@ -125,7 +125,7 @@ def main(words: list[str]) -> None:
     execute: Execute = getattr(import_module(module), function)
     for name in PRELOADED:
         import_module(name)
-    serve(Path(home), holder, execute)
+    serve_runs(Path(home), holder, execute)
 
 
 if __name__ == "__main__":

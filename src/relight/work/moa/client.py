@@ -11,7 +11,7 @@ from relight.chat.messages import read_calls, read_text
 from relight.checks import check_number
 from relight.config import find_home, read_config
 from relight.errors import RelightError
-from relight.intake.recorder import SessionTracker, name_session, record
+from relight.intake.recorder import SessionTracker, make_session_name, record
 from relight.models import background
 from relight.models.endpoints import ChatRequest, encode_json
 from relight.store import Store
@@ -75,7 +75,7 @@ class _Client:
         session_id: str | None = None,
     ) -> None:
         config = store.config if store is not None else read_config(find_home())
-        self.session_id = session_id or name_session(time.time())
+        self.session_id = session_id or make_session_name(time.time())
         self.preset = find_preset(config, preset)
         self.mixture = Mixture(self.preset)
         self.recorder: SessionTracker | None = None

@@ -6,7 +6,7 @@ from copy import copy
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from relight.cli.demo.bulk_text import PROJECTS, BulkText
+from bench.tree_text import PROJECTS, BulkText
 from relight.cli.demo.codex import (
     LARGE,
     OLD_VERSION,

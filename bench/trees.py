@@ -28,9 +28,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from relight.cli.demo.bulk_claude import ClaudeTree
-from relight.cli.demo.bulk_codex import CodexTree
-from relight.cli.demo.bulk_text import BulkText
+from bench.claude_tree import ClaudeTree
+from bench.codex_tree import CodexTree
+from bench.tree_text import BulkText
 from relight.cli.demo.dice import Dice
 from relight.cli.demo.metering import MeteredCall, TokenUse
 

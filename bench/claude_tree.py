@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from relight.cli.demo.bulk_text import PROJECTS, QUOTED, BulkText
+from bench.tree_text import PROJECTS, QUOTED, BulkText
 from relight.cli.demo.claude_transcript import (
     HAIKU,
     NEW_VERSION,

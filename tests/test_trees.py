@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-
-from relight.cli.demo.bulk import generate_tree, grow_tree
+from bench.trees import generate_tree, grow_tree
 
 
 @pytest.fixture(scope="module")
