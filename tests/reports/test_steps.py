@@ -8,8 +8,9 @@ from msgspec.structs import asdict
 import build
 from relight.errors import RelightError
 from relight.reports.sessions import find_session, read_head, read_session
-from relight.reports.steps import CallStep, SessionCall, SessionTurn, TurnStep, read_steps
+from relight.reports.steps import read_steps
 from relight.store import Store
+from relight.store.queries.steps import CallStep, SessionCall, SessionTurn, TurnStep
 
 FORK = "99999999-bbbb-4bbb-8bbb-999999999999"
 

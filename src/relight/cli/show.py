@@ -6,7 +6,7 @@ from relight.cli.options import current_store, json_option, print_json, relight_
 
 if TYPE_CHECKING:
     from relight.reports.sessions import SessionReport
-    from relight.reports.steps import SessionCall, SessionTurn
+    from relight.store.queries.steps import SessionCall, SessionTurn
 
 TEXT_ROWS = 200
 

@@ -8,10 +8,10 @@ from msgspec.structs import asdict, replace
 
 from relight.errors import MissingError
 from relight.reports.failures import SessionSpiral, session_spirals
-from relight.reports.steps import SessionCall, SessionTurn, read_calls, read_turns
 from relight.reports.totals import ReportFigures, make_figures
 from relight.store import Store
 from relight.store.queries import sessions as queries
+from relight.store.queries.steps import SessionCall, SessionTurn, read_calls, read_turns
 from relight.times import write_time
 
 SHOWN_NAMES = 8
@@ -84,8 +84,8 @@ def read_session(store: Store, session_id: int) -> SessionReport:
     """Return what is known of a session, with all its turns and tool calls."""
     return SessionReport(
         **asdict(read_head(store, session_id)),
-        turns=read_turns(store, session_id),
-        tool_calls=read_calls(store, session_id),
+        turns=read_turns(store, session_id, SessionTurn),
+        tool_calls=read_calls(store, session_id, SessionCall),
     )
 
 

@@ -4,71 +4,14 @@ import re
 from collections.abc import Sequence
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from relight.errors import RelightError
 from relight.store import Store
 from relight.store.queries import steps as queries
-from relight.store.queries.steps import LATEST, StepPlace, StoredCall, StoredTurn
-from relight.times import write_time
+from relight.store.queries.steps import LATEST, CallStep, StepPlace, TurnStep
 
 LARGEST_PAGE = 1000
 CURSOR = re.compile(r"(-?[0-9]{1,19})_([01])_([0-9]{1,19})")
-
-
-class SessionTurn(Struct, frozen=True, kw_only=True):
-    """One turn of a session: a model call, or many of which only the sum is known."""
-
-    at: str | None
-    model: str | None
-    provider: str | None
-    role: str | None
-    calls: int
-    input_tokens: int | None
-    cache_read_tokens: int | None
-    cache_write_tokens: int | None
-    cache_write_1h_tokens: int | None
-    output_tokens: int | None
-    reasoning_tokens: int | None
-    usage_status: str
-    cost_status: str | None
-    cost_source: str | None
-    duration_ms: int | None
-    first_token_ms: int | None
-    failure: str | None
-    failure_text: str | None
-    cost_usd: float | None
-    is_shared: bool
-
-
-class SessionCall(Struct, frozen=True, kw_only=True):
-    """One tool call of a session, with its verdict."""
-
-    at: str | None
-    finished_at: str | None
-    tool: str
-    exit_code: int | None
-    duration_ms: int | None
-    label: str | None
-    kind: str | None
-    reason: str | None
-    evidence: str | None
-
-
-class TurnStep(SessionTurn, frozen=True, kw_only=True, tag_field="step", tag="turn"):
-    """A turn as a step."""
-
-    @property
-    def step(self) -> str:
-        return "turn"
-
-
-class CallStep(SessionCall, frozen=True, kw_only=True, tag_field="step", tag="call"):
-    """A tool call as a step."""
-
-    @property
-    def step(self) -> str:
-        return "call"
 
 
 class StepPage(Struct, frozen=True):
@@ -115,48 +58,13 @@ def read_placed_steps(
 def _read_places(
     store: Store, session_id: int, places: Sequence[StepPlace]
 ) -> list[TurnStep | CallStep]:
+    """Return the steps of these places; turns and calls come in the same order as their places."""
     rows: tuple[list[int], list[int]] = ([], [])
     for one in places:
         rows[one.step].append(one.row)
-    turns = {one.row: one for one in queries.read_turns(store, session_id, rows[0])}
-    calls = {one.row: one for one in queries.read_calls(store, session_id, rows[1])}
-    return [
-        CallStep(**asdict(_show_call(calls[one.row])))
-        if one.step
-        else TurnStep(**asdict(_show_turn(turns[one.row])))
-        for one in places
-    ]
-
-
-def read_turns(store: Store, session_id: int) -> list[SessionTurn]:
-    """Return all turns of a session, in the order of their times."""
-    return [_show_turn(one) for one in queries.read_turns(store, session_id)]
-
-
-def read_calls(store: Store, session_id: int) -> list[SessionCall]:
-    """Return all tool calls of a session, in the order of their times."""
-    return [_show_call(one) for one in queries.read_calls(store, session_id)]
-
-
-def _show_turn(turn: StoredTurn) -> SessionTurn:
-    known = asdict(turn)
-    nanos = known.pop("cost_nanos")
-    del known["row"]
-    return SessionTurn(
-        **known
-        | {
-            "at": write_time(turn.at),
-            "cost_usd": None if nanos is None else nanos / 1e9,
-            "is_shared": bool(turn.is_shared),
-        }
-    )
-
-
-def _show_call(call: StoredCall) -> SessionCall:
-    known = asdict(call)
-    del known["row"]
-    times = {"at": write_time(call.at), "finished_at": write_time(call.finished_at)}
-    return SessionCall(**known | times)
+    turns = iter(queries.read_turns(store, session_id, TurnStep, rows[0]))
+    calls = iter(queries.read_calls(store, session_id, CallStep, rows[1]))
+    return [next(calls) if one.step else next(turns) for one in places]
 
 
 def _read_cursor(text: str | None) -> dict[str, int]:

@@ -4,7 +4,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -55,10 +55,16 @@ class Store:
         with self._lock, readable_errors(self.path):
             return self._connection.execute(statement, values).fetchall()
 
-    def read(self, shape: type[S], statement: str, values: Any = ()) -> list[S]:
+    def read(
+        self,
+        shape: type[S],
+        statement: str,
+        values: Any = (),
+        formats: Mapping[str, Callable[[Any], Any]] | None = None,
+    ) -> list[S]:
         """Return the rows of a query as Structs, whose fields are the names of its columns."""
         with self._lock, readable_errors(self.path):
-            return read(self._connection, shape, statement, values)
+            return read(self._connection, shape, statement, values, formats)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:

@@ -5,10 +5,11 @@ Struct's fields, and `read` refuses a query whose columns are not the fields of 
 """
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
@@ -51,13 +52,39 @@ def insert(
         database.executemany(statement, map(astuple, rows))
 
 
-def read(database: sqlite3.Connection, shape: type[S], statement: str, values: Any = ()) -> list[S]:
-    """Return the rows of a query as Structs; its columns must be their fields, in that order."""
+def read(
+    database: sqlite3.Connection,
+    shape: type[S],
+    statement: str,
+    values: Any = (),
+    formats: Mapping[str, Callable[[Any], Any]] | None = None,
+) -> list[S]:
+    """Return the rows of a query as Structs; its columns must be their fields, in that order.
+
+    `formats` are functions that turn the value of a column into that of its field.
+    """
     cursor = database.execute(statement, values)
     names = tuple(column[0] for column in cursor.description)
     if names != shape.__struct_fields__:
         raise TypeError(f"{shape.__name__} has {shape.__struct_fields__}, the query {names}")
-    return [shape(*row) for row in cursor]
+    if not formats:
+        return [shape(*row) for row in cursor]
+    change = [formats.get(name, _keep) for name in names]
+    return [shape(*[to(value) for to, value in zip(change, row, strict=True)]) for row in cursor]
+
+
+def _keep(value: Any) -> Any:
+    return value
+
+
+def read_usd(nanos: int | None) -> float | None:
+    """Return dollars from a column of nano-dollars."""
+    return None if nanos is None else nanos / 1e9
+
+
+def read_list(text: str | None) -> list[str]:
+    """Return the texts of a column with a JSON list, none if it is empty."""
+    return msgspec.json.decode(text, type=list[str]) if text else []
 
 
 def write_touched(database: sqlite3.Connection, sessions: Iterable[int]) -> None:

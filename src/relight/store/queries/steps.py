@@ -4,11 +4,14 @@ A fork shares turns with the session that it copied: both have them, one counts 
 """
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
 from relight.store import Store
 from relight.store.dialect import flag
+from relight.store.sql import column_list, read_usd
+from relight.times import write_time
 
 SHARED = "(select turn_id from shared_turn where session_id = :session)"
 OWN_TURNS = f"(session_id = :session or id in {SHARED})"
@@ -38,12 +41,10 @@ BEFORE = f"""
 IN_ORDER = "order by at nulls last, place"
 
 
-class StoredTurn(Struct, frozen=True):
-    """A turn as it is stored; `row` is its place in the table."""
+class SessionTurn(Struct, frozen=True):
+    """One turn of a session: a model call, or many of which only the sum is known."""
 
-    row: int
-    is_shared: int
-    at: int | None
+    at: str | None
     model: str | None
     provider: str | None
     role: str | None
@@ -55,21 +56,21 @@ class StoredTurn(Struct, frozen=True):
     output_tokens: int | None
     reasoning_tokens: int | None
     usage_status: str
-    cost_nanos: int | None
     cost_status: str | None
     cost_source: str | None
     duration_ms: int | None
     first_token_ms: int | None
     failure: str | None
     failure_text: str | None
+    cost_usd: float | None
+    is_shared: bool
 
 
-class StoredCall(Struct, frozen=True):
-    """A tool call as it is stored; `row` is its place in the table."""
+class SessionCall(Struct, frozen=True):
+    """One tool call of a session, with its verdict."""
 
-    row: int
-    at: int | None
-    finished_at: int | None
+    at: str | None
+    finished_at: str | None
     tool: str
     exit_code: int | None
     duration_ms: int | None
@@ -77,6 +78,26 @@ class StoredCall(Struct, frozen=True):
     kind: str | None
     reason: str | None
     evidence: str | None
+
+
+class TurnStep(SessionTurn, frozen=True, tag_field="step", tag="turn"):
+    """A turn as a step."""
+
+    @property
+    def step(self) -> str:
+        return "turn"
+
+
+class CallStep(SessionCall, frozen=True, tag_field="step", tag="call"):
+    """A tool call as a step."""
+
+    @property
+    def step(self) -> str:
+        return "call"
+
+
+T = TypeVar("T", bound=SessionTurn)
+C = TypeVar("C", bound=SessionCall)
 
 
 class StepPlace(Struct, frozen=True):
@@ -140,28 +161,28 @@ def sum_before(store: Store, session_id: int, *, after: Mapping[str, int]) -> Co
 
 
 def read_turns(
-    store: Store, session_id: int, rows: Sequence[int] | None = None
-) -> list[StoredTurn]:
+    store: Store, session_id: int, shape: type[T], rows: Sequence[int] | None = None
+) -> list[T]:
     """Return a session's turns, all or these rows, in the order of their times."""
-    columns = ", ".join(StoredTurn.__struct_fields__[2:])
+    known = ", ".join(shape.__struct_fields__[:-2])
     return store.read(
-        StoredTurn,
-        "select place as row,"
-        f" {flag('session_id <> :session')} as is_shared, {columns}"
+        shape,
+        f"select {known}, cost_nanos as cost_usd, {flag('session_id <> :session')} as is_shared"
         f" from turn where {_among(rows, OWN_TURNS)} {IN_ORDER}",
         {"session": session_id},
+        {"at": write_time, "cost_usd": read_usd, "is_shared": bool},
     )
 
 
 def read_calls(
-    store: Store, session_id: int, rows: Sequence[int] | None = None
-) -> list[StoredCall]:
+    store: Store, session_id: int, shape: type[C], rows: Sequence[int] | None = None
+) -> list[C]:
     """Return a session's tool calls, all or these rows, in the order of their times."""
-    columns = ", ".join(StoredCall.__struct_fields__[1:])
     return store.read(
-        StoredCall,
-        f"select place as row, {columns} from tool_call where {_among(rows, OWN_CALLS)} {IN_ORDER}",
+        shape,
+        f"select {column_list(shape)} from tool_call where {_among(rows, OWN_CALLS)} {IN_ORDER}",
         {"session": session_id},
+        {"at": write_time, "finished_at": write_time},
     )
 
 

@@ -11,10 +11,11 @@ from relight.chat.messages import read_arguments
 from relight.errors import RelightError
 from relight.reports.failures import SessionSpiral
 from relight.reports.sessions import find_session, read_head
-from relight.reports.steps import CallStep, StepPage, TurnStep, read_placed_steps, read_turns
+from relight.reports.steps import StepPage, read_placed_steps
 from relight.reports.transcript import CallText, Text, Wording, read_wording
 from relight.stats.rates import Estimate
 from relight.store import Store
+from relight.store.queries.steps import CallStep, SessionTurn, TurnStep, read_turns
 from relight.store.write.tape import count_bytes
 from relight.text import cut_visible, dollars, seconds
 from relight.times import read_time
@@ -237,7 +238,7 @@ def _is_in(call: CallStep, spiral: SessionSpiral) -> bool:
 
 def draw_curve(store: Store, session_id: int) -> Chart | None:
     """Return a chart of the accumulated cost, turn by turn."""
-    costs = [turn.cost_usd for turn in read_turns(store, session_id)]
+    costs = [turn.cost_usd for turn in read_turns(store, session_id, SessionTurn)]
     if sum(cost is not None for cost in costs) < 3:
         return None
     sums, total = [], 0.0
