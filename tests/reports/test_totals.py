@@ -6,10 +6,11 @@ import pytest
 import build
 from relight.errors import RelightError
 from relight.reports.filters import read_filter
-from relight.reports.totals import KEYS, find_first_day, merge_rows, report, sum_costs
+from relight.reports.totals import KEYS, merge_rows, report
 from relight.store import Store
 from relight.store.queries.failures import ToolCount, count_tools
 from relight.store.queries.filters import Filter
+from relight.store.queries.totals import find_first_day, sum_costs
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 

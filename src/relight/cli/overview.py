@@ -11,6 +11,7 @@ from relight.reports.metrics import COST
 from relight.store import Store, open_store
 from relight.store.queries import sessions
 from relight.store.queries.filters import Filter
+from relight.store.queries.totals import sum_costs
 
 
 def show_overview(home: str | None) -> None:
@@ -74,7 +75,7 @@ def _show(store: Store) -> None:
 def _print_tops(store: Store, chosen: Filter) -> None:
     """Print the models and projects that cost most."""
     for key in ("model", "project"):
-        rows = sorted(totals.sum_costs(store, key, chosen), key=lambda row: -(row.cost_usd or 0))
+        rows = sorted(sum_costs(store, key, chosen), key=lambda row: -(row.cost_usd or 0))
         tops = " · ".join(
             f"{str(row.name or 'unknown').rsplit('/', 1)[-1]} {COST.show(row)}" for row in rows[:3]
         )

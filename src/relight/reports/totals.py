@@ -84,15 +84,6 @@ class UsageReport(Struct, frozen=True):
     total: ReportFigures
 
 
-class CostRow(Struct, frozen=True):
-    """Sessions and cost of one model, project or source."""
-
-    name: str | None
-    sessions: int
-    cost_usd: float | None
-    unpriced_turns: int
-
-
 class MergedRow(Struct, frozen=True, kw_only=True):
     """The figures of one model, project or source that add up over other keys."""
 
@@ -209,27 +200,6 @@ def is_priced(turns: int, unpriced_turns: int, cost: float) -> bool:
     A skill can be charged with part of another's priced turn while its own turns have no price.
     """
     return bool(unpriced_turns < turns or not turns or cost)
-
-
-def sum_costs(store: Store, by: str, chosen: Filter) -> list[CostRow]:
-    """Return sessions and cost by one key, for callers that need no other figures."""
-    return [
-        CostRow(
-            name=one.key,
-            sessions=one.sessions,
-            cost_usd=one.cost_nanos / 1e9
-            if is_priced(one.turns, one.unpriced_turns, one.cost_nanos)
-            else None,
-            unpriced_turns=one.unpriced_turns,
-        )
-        for one in queries.sum_costs(store, by, chosen)
-    ]
-
-
-def find_first_day(store: Store, chosen: Filter) -> str | None:
-    """Return the first day with a record; records without a time have no day."""
-    first = queries.find_first_day(store, chosen)
-    return first if first and first[:1].isdigit() else None
 
 
 def merge_rows(rows: Iterable[ReportRow], key: str) -> list[MergedRow]:

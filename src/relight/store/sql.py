@@ -82,6 +82,11 @@ def read_usd(nanos: int | None) -> float | None:
     return None if nanos is None else nanos / 1e9
 
 
+def read_seconds(milliseconds: int | None) -> float | None:
+    """Return seconds from a column of milliseconds."""
+    return None if milliseconds is None else milliseconds / 1000
+
+
 def read_list(text: str | None) -> list[str]:
     """Return the texts of a column with a JSON list, none if it is empty."""
     return msgspec.json.decode(text, type=list[str]) if text else []

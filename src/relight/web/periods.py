@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
 
-from relight.reports.totals import find_first_day
 from relight.store.queries.filters import Filter
+from relight.store.queries.totals import find_first_day
 from relight.web.page import View
 from relight.web.rendering import day as format_day
 

@@ -13,6 +13,9 @@ from msgspec.structs import replace
 
 from relight.store import Store
 from relight.store.queries.filters import Filter, escape_like, is_whole, where
+from relight.store.queries.totals import KNOWN_COST
+from relight.store.sql import read_seconds, read_usd
+from relight.times import write_time
 
 SORTS = {
     "started": "began_at",
@@ -31,11 +34,13 @@ UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 FOUND = "select rowid from listing_words where listing_words match :words"
-COLUMNS = """
+COLUMNS = f"""
     session.source || ':' || session.key as session, session.source, session.key as id, title,
-    session.project, model, started_at, ended_at, session.outcome, session.category,
-    session.score, turns, tokens, cost_nanos, included_nanos, unpriced_turns, tool_calls,
-    tool_failures, wall_ms,
+    session.project, model, started_at, ended_at, coalesce(session.outcome, 'unknown') as outcome,
+    session.category, session.score, turns, tokens,
+    {KNOWN_COST.format("turns", "unpriced_turns", "cost_nanos")} as cost_usd,
+    included_nanos as included_usd, unpriced_turns, tool_calls, tool_failures,
+    wall_ms as wall_seconds,
     (select count(*) from session as below where below.root_id = session.id) - 1 as subagents
 """
 
@@ -66,31 +71,36 @@ class Listing(Struct, frozen=True, kw_only=True):
     limit: int = 50
 
 
-class ListedRow(Struct, frozen=True):
-    """A session of a list; `root_id` and `place`, its value of the sort, are the page's cursor."""
+class ListedSession(Struct, frozen=True):
+    """A session of a list, with its sub-agents counted in."""
 
-    root_id: int
-    place: int
     session: str
     source: str
     id: str
     title: str | None
     project: str | None
     model: str | None
-    started_at: int | None
-    ended_at: int | None
-    outcome: str | None
+    started_at: str | None
+    ended_at: str | None
+    outcome: str
     category: str | None
     score: float | None
     turns: int
     tokens: int
-    cost_nanos: int
-    included_nanos: int
+    cost_usd: float | None
+    included_usd: float
     unpriced_turns: int
     tool_calls: int
     tool_failures: int
-    wall_ms: int
+    wall_seconds: float
     subagents: int
+
+
+class PlacedSession(ListedSession, frozen=True):
+    """A session of a list with its value of the sort and its root, which are the page's cursor."""
+
+    place: int
+    root_id: int
 
 
 class ListingTests(Struct, frozen=True, kw_only=True):
@@ -107,14 +117,15 @@ class ListingTests(Struct, frozen=True, kw_only=True):
     values: dict[str, Value]
 
 
-class OutcomeCount(Struct, frozen=True):
-    """How many sessions have an outcome."""
+class OutcomeCounts(Struct, frozen=True):
+    """How many sessions succeeded and failed, and how many have an unknown outcome."""
 
-    outcome: str
-    sessions: int
+    success: int = 0
+    failure: int = 0
+    unknown: int = 0
 
 
-def make_tests(store: Store, chosen: Filter, wanted: Listing) -> ListingTests:
+def select_sessions(store: Store, chosen: Filter, wanted: Listing) -> ListingTests:
     """Return the tests that the sessions of a list must pass."""
     values: dict[str, Value] = {}
     test = _name_values("chosen", chosen, values)
@@ -139,7 +150,7 @@ def read_page(
     after: tuple[int, int] | None,
     *,
     way: str,
-) -> list[ListedRow]:
+) -> list[PlacedSession]:
     """Return a page of sessions and one more, if there is one, after a place and root.
 
     The way is `quick`, or `lookup` (from the days to the list), or `scan` (through the list).
@@ -159,12 +170,19 @@ def read_page(
         f" order by listing.{by} {turn}, listing.root_id {turn} limit {wanted.limit + 1}"
     )
     return store.read(
-        ListedRow,
-        f"select page.root_id, page.place, {COLUMNS} from ({page}) as page"
+        PlacedSession,
+        f"select {COLUMNS}, page.place, page.root_id from ({page}) as page"
         " join listing on listing.root_id = page.root_id"
         " join session on session.id = page.root_id"
         f" order by page.place {turn}, page.root_id {turn}",
         values,
+        {
+            "started_at": write_time,
+            "ended_at": write_time,
+            "cost_usd": read_usd,
+            "included_usd": read_usd,
+            "wall_seconds": read_seconds,
+        },
     )
 
 
@@ -184,14 +202,15 @@ def count_in_days(store: Store, asked: ListingTests) -> int | None:
     return int(store.query(f"select count(*) from ({found}) as found", asked.values)[0][0])
 
 
-def count_outcomes(store: Store, asked: ListingTests) -> list[OutcomeCount]:
-    """Return the number of sessions of each outcome in the days."""
-    return store.read(
-        OutcomeCount,
+def count_outcomes(store: Store, chosen: Filter) -> OutcomeCounts:
+    """Return how many sessions of these days have each outcome."""
+    asked = select_sessions(store, chosen, Listing())
+    rows = store.query(
         "select coalesce(outcome, 'unknown') as outcome, count(*) as sessions from listing"
         f" {_where(asked.days)} group by coalesce(outcome, 'unknown')",
         asked.values,
     )
+    return OutcomeCounts(**dict(rows))
 
 
 def _where(tests: Sequence[str]) -> str:

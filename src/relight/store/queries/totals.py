@@ -8,6 +8,7 @@ from msgspec import Struct
 from relight.store import Store
 from relight.store.jobs import IS_NAMED_AFTER
 from relight.store.queries.filters import Filter, where
+from relight.store.sql import read_usd
 
 
 class UsageSums(Struct, frozen=True):
@@ -38,14 +39,13 @@ class GroupSums(Struct, frozen=True):
     sums: UsageSums
 
 
-class CostSums(Struct, frozen=True):
-    """Sessions and cost of one group."""
+class CostRow(Struct, frozen=True):
+    """Sessions and cost of one model, project or source."""
 
-    key: str | None
+    name: str | None
     sessions: int
-    turns: int
+    cost_usd: float | None
     unpriced_turns: int
-    cost_nanos: int
 
 
 class SessionName(Struct, frozen=True):
@@ -56,6 +56,8 @@ class SessionName(Struct, frozen=True):
     title: str | None
 
 
+# a cost from turns, unpriced turns and nano-dollars; null if no turn has a price
+KNOWN_COST = "case when {1} < {0} or {0} = 0 or {2} <> 0 then {2} end"
 SUMS = UsageSums.__struct_fields__[1:]
 # the columns of `call_day`; tokens and cost belong to turns, not to calls
 CALL_SUMS = ("tool_calls", "tool_failures", "failed_turns")
@@ -161,24 +163,26 @@ def name_sessions(store: Store, by: Sequence[str], chosen: Filter) -> list[Sessi
     )
 
 
-def sum_costs(store: Store, by: str, chosen: Filter) -> list[CostSums]:
-    """Return the cost of each group by one key of usage, ordered by the key."""
+def sum_costs(store: Store, by: str, chosen: Filter) -> list[CostRow]:
+    """Return sessions and cost by one key of usage, ordered by the key."""
     key = USAGE_KEYS[by]
+    cost = KNOWN_COST.format("sum(turns)", "sum(unpriced_turns)", "sum(cost_nanos)")
     test, values = where(chosen)
     return store.read(
-        CostSums,
-        f"select {key} as key, count(distinct root_id) as sessions, sum(turns) as turns,"
-        " sum(unpriced_turns) as unpriced_turns, sum(cost_nanos) as cost_nanos"
+        CostRow,
+        f"select {key} as name, count(distinct root_id) as sessions, {cost} as cost_usd,"
+        " sum(unpriced_turns) as unpriced_turns"
         f" from {USAGE} {test} group by {key} order by {key} nulls first",
         values,
+        {"cost_usd": read_usd},
     )
 
 
 def find_first_day(store: Store, chosen: Filter) -> str | None:
-    """Return the first value of `day`; the word for an unknown day sorts after every day."""
+    """Return the first day with a record; the word for an unknown day sorts after every day."""
     test, values = where(chosen)
     ((first,),) = store.query(f"select min(day) from {USAGE} {test}", values)
-    return None if first is None else str(first)
+    return first if first and first[:1].isdigit() else None
 
 
 def _choose_table(by: Sequence[str]) -> str:

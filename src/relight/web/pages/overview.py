@@ -7,11 +7,12 @@ from markupsafe import Markup
 
 from relight.reports.failures import read_spirals
 from relight.reports.filters import quote_name
-from relight.reports.listing import count_outcomes, list_sessions
+from relight.reports.listing import list_sessions
 from relight.reports.metrics import COST, TOKENS, UsageMetric
 from relight.reports.runs import read_jobs
-from relight.reports.totals import CostRow, MergedRow, ReportRow, merge_rows, report, sum_costs
-from relight.store.queries.listing import Listing
+from relight.reports.totals import MergedRow, ReportRow, merge_rows, report
+from relight.store.queries.listing import Listing, count_outcomes
+from relight.store.queries.totals import CostRow, sum_costs
 from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.charts.sparks import draw_share
 from relight.web.page import View
