@@ -7,7 +7,7 @@ from msgspec.structs import replace
 import build
 import build_skills
 from relight.cli.skill_tables import print_stats
-from relight.reports.skills.uses import SkillTotal, SkillUseDay
+from relight.store.queries.skills import SkillTotal, SkillUseDay
 from terminal import Cli
 
 

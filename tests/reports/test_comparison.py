@@ -4,10 +4,11 @@ import pytest
 
 from relight.errors import RelightError
 from relight.reports.skills.comparison import compare_models
-from relight.reports.skills.uses import read_daily, record_skill_invocation
+from relight.reports.skills.uses import record_skill_invocation
 from relight.stats.beta import probability_at_least, runs_to_settle
 from relight.stats.rates import wilson
 from relight.store import Store
+from relight.store.queries.skills import read_daily
 
 
 def use(

@@ -10,8 +10,9 @@ from msgspec.structs import astuple
 
 from relight.errors import RelightError
 from relight.intake.rebuild import rebuild
-from relight.reports.skills.uses import read_daily, record_skill_invocation
+from relight.reports.skills.uses import record_skill_invocation
 from relight.store import Store
+from relight.store.queries.skills import read_daily
 
 AT = "2026-11-15T09:00:00Z"
 DAILY = (

@@ -9,8 +9,8 @@ import build_skills
 from build_skills import check_report, read
 from relight.reports.skills.averages import query_skill_ema
 from relight.reports.skills.comparison import compare_models
-from relight.reports.skills.uses import read_daily
 from relight.store import Store
+from relight.store.queries.skills import read_daily
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ def command(session: str, yes: bool) -> None:
 
     with current_store() as store:
         session_id = find_session(store, session)
-        found = read_name(store, session_id)
-        if found and not yes:
+        if not yes:
+            found = read_name(store, session_id)
             name = clean(f"{found.session} ({found.title or 'no title'})")
             confirm(f"forget {name}?")
         count = forget(store, session_id)

@@ -14,10 +14,11 @@ def command(session: str, outcome: str, why: str | None) -> None:
     Labels improve templates, comparisons and scores. `unknown` excludes the session from them.
     """
     from relight.reports.labels import label_session
-    from relight.reports.sessions import find_session, name_session
+    from relight.reports.sessions import find_session
+    from relight.store.queries.sessions import read_name
 
     with current_store() as store:
         session_id = find_session(store, session)
         label_session(store, session_id, outcome, why=why)
-        name = name_session(store, session_id)
+        name = read_name(store, session_id).session
     click.echo(f"{name} is labelled {outcome}")

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from relight.cli import screen
 from relight.reports.skills.averages import SkillEma
 from relight.reports.skills.comparison import Comparison
-from relight.reports.skills.uses import SkillTotal, SkillUseDay
+from relight.store.queries.skills import SkillTotal, SkillUseDay
 
 WIDE = 100
 Daily = list[SkillUseDay]

@@ -30,12 +30,13 @@ def stats(since: str, until: str | None, skill: str | None, as_json: bool) -> No
     --json has a row for each day, as the view skill_stats_daily in the database.
     """
     from relight.reports.filters import read_filter
-    from relight.reports.skills.uses import SkillUseDays, read_daily, read_totals
+    from relight.reports.skills.uses import SkillUseDays
+    from relight.store.queries.skills import read_daily, sum_uses
 
     with current_store() as store:
         chosen = read_filter(store, since=since, until=until)
         daily = read_daily(store, since=chosen.since, until=chosen.until, skill=skill)
-        totals = read_totals(store, since=chosen.since, until=chosen.until, skill=skill)
+        totals = sum_uses(store, since=chosen.since, until=chosen.until, skill=skill)
     if as_json:
         print_json(SkillUseDays(chosen.since, chosen.until, daily))
     elif totals:
@@ -68,7 +69,7 @@ def ema(window_days: int, alpha: float | None, half_life: float | None, as_json:
         query_skill_ema,
         read_half_life,
     )
-    from relight.reports.skills.uses import read_daily
+    from relight.store.queries.skills import read_daily
 
     half_life_days = read_half_life(alpha, half_life)
     with current_store() as store:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
@@ -11,21 +10,11 @@ from relight.reports.failures import SessionSpiral, session_spirals
 from relight.reports.totals import ReportFigures, make_figures
 from relight.store import Store
 from relight.store.queries import sessions as queries
+from relight.store.queries.sessions import ChildSession
 from relight.store.queries.steps import SessionCall, SessionTurn, read_calls, read_turns
-from relight.times import write_time
 
 SHOWN_NAMES = 8
 MOST_NAMES = 50
-
-
-class ChildSession(Struct, frozen=True):
-    """A session that another one started or that continues it."""
-
-    session: str
-    kind: str
-    title: str | None
-    cost_usd: float | None
-    unpriced_turns: int
 
 
 class SessionHead(Struct, frozen=True, kw_only=True):
@@ -94,35 +83,14 @@ def read_head(store: Store, session_id: int) -> SessionHead:
     found = queries.read_facts(store, session_id)
     if found is None:
         raise MissingError("that session is not in the store", "`relight report --by session`")
+    known = asdict(found)
+    del known["root_id"]
     return SessionHead(
-        session=f"{found.source}:{found.key}",
-        source=found.source,
-        id=found.key,
-        parent=name_session(store, found.parent_id),
-        parent_kind=found.parent_kind,
-        children=_read_children(store, session_id),
-        project=found.project,
-        title=found.title,
-        model=found.model,
-        version=found.version,
-        started_at=write_time(found.started_at),
-        ended_at=write_time(found.ended_at),
-        outcome=found.outcome or "unknown",
-        evidence=msgspec.json.decode(found.outcome_evidence or "[]"),
-        answer=found.answer,
-        task_type=found.task_type,
-        category=found.category,
-        score=found.score,
-        has_tape=queries.has_tape(store, session_id),
+        **known,
+        children=queries.read_children(store, session_id),
         figures=sum_family(store, session_id),
         spirals=session_spirals(store, session_id),
     )
-
-
-def name_session(store: Store, session_id: int | None) -> str | None:
-    """Return a session's `source:id`; None if it is not recorded."""
-    found = queries.read_name(store, session_id)
-    return found.session if found else None
 
 
 def sum_family(
@@ -133,18 +101,8 @@ def sum_family(
     `unwritten` are sums of turns that are not in the store yet. The time is the session's own:
     its sub-agents run within it.
     """
-    sums = queries.sum_family(store, session_id)
+    sums = queries.sum_usage(store, session_id)
     for more in unwritten:
         known = {name: value for name, value in more.items() if value is not None}
         sums = replace(sums, **{name: (getattr(sums, name) or 0) + known[name] for name in known})
     return replace(make_figures(sums), failed_turns=sums.failed_turns or 0)
-
-
-def _read_children(store: Store, session_id: int) -> list[ChildSession]:
-    children = []
-    for one in queries.read_children(store, session_id):
-        nanos, unpriced = one.cost_nanos, one.unpriced_turns or 0
-        is_known = nanos is not None and not (unpriced and not nanos)
-        cost_usd = (nanos or 0) / 1e9 if is_known else None
-        children.append(ChildSession(one.session, one.kind, one.title, cost_usd, unpriced))
-    return children

@@ -57,10 +57,10 @@ def read_transcript(store: Store, session_id: int) -> Transcript:
         lines = [line for part in read_tape(store, found.root_id) for line in part.lines()]
     if not lines:
         raise RelightError(
-            f"the records of {found.source}:{found.key} are gone",
+            f"the records of {found.session} are gone",
             "its tape was pruned: only figures are left",
         )
-    return find_source(found.source).read_messages(lines, found.key)
+    return find_source(found.source).read_messages(lines, found.id)
 
 
 def read_wording(store: Store, session_id: int) -> Wording:

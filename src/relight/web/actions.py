@@ -10,8 +10,9 @@ from typing import Any
 from msgspec import Struct
 
 from relight.reports.labels import label_session as write_label
-from relight.reports.sessions import find_session, name_session
+from relight.reports.sessions import find_session
 from relight.store import Store
+from relight.store.queries.sessions import read_name
 from relight.times import write_time
 from relight.warm import library
 from relight.warm.capture import capture_template
@@ -57,7 +58,7 @@ def label_session(store: Store, body: given.LabelBody, path: Path) -> SessionLab
     """Label a session's outcome; a label overrides all other evidence."""
     found = find_session(store, path["session"])
     write_label(store, found, body.outcome, why=body.why or None)
-    return SessionLabel(name_session(store, found) or "", body.outcome, body.why or None)
+    return SessionLabel(read_name(store, found).session, body.outcome, body.why or None)
 
 
 def capture_session(store: Store, body: given.CaptureBody, path: Path) -> library.TemplateView:

@@ -16,11 +16,12 @@ from relight.reports.listing import SessionPage
 from relight.reports.listing import list_sessions as list_page
 from relight.reports.skills.averages import SkillAverages, query_skill_ema, read_half_life
 from relight.reports.skills.comparison import Comparison, compare_models
-from relight.reports.skills.uses import SkillUseDays, read_daily
+from relight.reports.skills.uses import SkillUseDays
 from relight.reports.totals import KEYS, ReportFigures, ReportRow, UsageReport, report
 from relight.store import Store
 from relight.store.queries.filters import Filter
 from relight.store.queries.listing import Listing
+from relight.store.queries.skills import read_daily
 from relight.warm import library
 from relight.warm.results import TemplateStats, read_stats
 from relight.web import parameters as given

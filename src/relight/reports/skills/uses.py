@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from msgspec import UNSET, Struct
-from msgspec.structs import asdict
 
 from relight.checks import (
     LATEST_MS,
@@ -24,8 +23,8 @@ from relight.store import Store
 from relight.store.derive.skills import facts
 from relight.store.derive.skills import uses as invocations
 from relight.store.derive.skills.facts import SkillFact, Values
-from relight.store.queries import skills as queries
-from relight.times import take_time, write_time
+from relight.store.queries.skills import SkillUseDay, find_roots
+from relight.times import take_time
 
 WAYS = ("cron", "tool", "slash", "preload", "auto")
 STATUSES = ("reported", "estimated", "included", "unknown")
@@ -146,7 +145,7 @@ def _find_session(store: Store, name: str) -> tuple[str, int | None]:
         row_id("session", source, key),
         *(row_id("session", one, name) for one in list_sources()),
     }
-    found = queries.find_roots(store, ids)
+    found = find_roots(store, ids)
     if len(found) > 1:
         names = ", ".join(one.session for one in found)
         raise refuse("session_id", f"{name!r} is of several sessions", f"say one of {names}")
@@ -169,86 +168,9 @@ def _check_together(values: Values) -> None:
         )
 
 
-class SkillUseDay(Struct, frozen=True, kw_only=True):
-    """The uses of a skill on one model and provider on one day."""
-
-    skill_name: str
-    model: str | None
-    provider: str | None
-    day: str
-    invocation_count: int
-    success_count: int
-    failure_count: int
-    unknown_count: int
-    avg_duration_s: float | None
-    total_cost_usd: float | None
-    avg_cost_usd: float | None
-    unpriced_count: int
-    total_input_tokens: int | None
-    total_output_tokens: int | None
-    avg_quality_score: float | None
-    last_invoked_at: str | None
-
-
 class SkillUseDays(Struct, frozen=True):
     """The uses of skills by day and model between two days."""
 
     since: str | None
     until: str | None
     rows: list[SkillUseDay]
-
-
-class SkillTotal(Struct, frozen=True, kw_only=True):
-    """All uses of a skill on one model; costs are of known values, means leave unknowns out."""
-
-    skill_name: str
-    model: str | None
-    uses: int
-    successes: int
-    failures: int
-    unknown: int
-    cost_usd: float | None
-    unpriced: int
-    mean_seconds: float | None
-
-
-def read_daily(
-    store: Store,
-    *,
-    since: str | None = None,
-    until: str | None = None,
-    skill: str | None = None,
-) -> list[SkillUseDay]:
-    """Return `skill_stats_daily` between two days, newest first."""
-    if skill is not None:
-        check_text("skill", skill)
-    return [
-        SkillUseDay(**asdict(one) | {"last_invoked_at": write_time(one.last_invoked_at)})
-        for one in queries.read_daily_stats(store, since, until, skill)
-    ]
-
-
-def read_totals(
-    store: Store,
-    *,
-    since: str | None = None,
-    until: str | None = None,
-    skill: str | None = None,
-) -> list[SkillTotal]:
-    """Return the uses of each skill on each model between two days."""
-    if skill is not None:
-        check_text("skill", skill)
-    return [
-        SkillTotal(
-            skill_name=one.skill_name,
-            model=one.model,
-            uses=one.uses,
-            successes=one.successes,
-            failures=one.known - one.successes,
-            unknown=one.uses - one.known,
-            cost_usd=None if one.cost_nanos is None else one.cost_nanos / 1e9,
-            unpriced=one.uses - one.priced,
-            mean_seconds=one.mean_seconds,
-        )
-        for one in queries.sum_uses(store, since, until, skill)
-    ]

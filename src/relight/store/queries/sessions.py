@@ -3,7 +3,10 @@
 from msgspec import Struct
 
 from relight.store import Store
+from relight.store.dialect import flag
 from relight.store.queries.totals import SUMS, SessionName, UsageSums
+from relight.store.sql import read_list, read_usd
+from relight.times import write_time
 
 # an index finds all sessions below one root; `union` ends where parents form a circle
 FAMILY = """
@@ -26,35 +29,37 @@ class SessionKey(Struct, frozen=True):
 
 
 class SessionFacts(Struct, frozen=True):
-    """The columns of a session that a report shows."""
+    """The facts about a session, with the names of its parent and its row's root."""
 
-    source: str
-    key: str
-    parent_id: int | None
-    parent_kind: str | None
     root_id: int
+    session: str
+    source: str
+    id: str
+    parent: str | None
+    parent_kind: str | None
     project: str | None
     title: str | None
     model: str | None
     version: str | None
-    started_at: int | None
-    ended_at: int | None
-    outcome: str | None
-    outcome_evidence: str | None
+    started_at: str | None
+    ended_at: str | None
+    outcome: str
+    evidence: list[str]
     answer: str | None
     task_type: str | None
     category: str | None
     score: float | None
+    has_tape: bool
 
 
-class ChildSums(Struct, frozen=True):
-    """A child of a session and its cost."""
+class ChildSession(Struct, frozen=True):
+    """A session that another one started or that continues it."""
 
     session: str
     kind: str
     title: str | None
-    cost_nanos: int | None
-    unpriced_turns: int | None
+    cost_usd: float | None
+    unpriced_turns: int
 
 
 class SourceCount(Struct, frozen=True):
@@ -99,38 +104,53 @@ def find_by_prefix(store: Store, name: str, *, limit: int) -> list[SessionKey]:
     )
 
 
-def read_name(store: Store, session_id: int | None) -> SessionName | None:
-    """Return the name and title of a session; None if it is not recorded."""
+def read_name(store: Store, session_id: int) -> SessionName:
+    """Return the name and title of a recorded session."""
     statement = f"select id, {NAME} as session, title from session where id = ?"
-    return next(iter(store.read(SessionName, statement, (session_id,))), None)
+    return store.read(SessionName, statement, (session_id,))[0]
 
 
 def read_facts(store: Store, session_id: int) -> SessionFacts | None:
     """Return the facts of a session; None if it is not recorded."""
-    columns = ", ".join(SessionFacts.__struct_fields__)
-    statement = f"select {columns} from session where id = ?"
-    return next(iter(store.read(SessionFacts, statement, (session_id,))), None)
+    found = store.read(
+        SessionFacts,
+        f"""
+        select root_id, {NAME} as session, source, key as id,
+            (select {NAME} from session as other where other.id = session.parent_id) as parent,
+            parent_kind, project, title, model, version, started_at, ended_at,
+            coalesce(outcome, 'unknown') as outcome, outcome_evidence as evidence, answer,
+            task_type, category, score,
+            {flag("exists (select 1 from tape_part where session_id = session.id)")} as has_tape
+        from session where id = ?
+        """,
+        (session_id,),
+        {"started_at": write_time, "ended_at": write_time, "evidence": read_list, "has_tape": bool},
+    )
+    return next(iter(found), None)
 
 
-def read_children(store: Store, session_id: int) -> list[ChildSums]:
+def read_children(store: Store, session_id: int) -> list[ChildSession]:
     """Return the sessions directly below a session, in the order they began."""
     return store.read(
-        ChildSums,
-        f"select {NAME} as session, parent_kind as kind, title,"
-        " (select sum(cost_nanos) from session_day where session_id = session.id) as cost_nanos,"
-        " (select sum(unpriced_turns) from session_day where session_id = session.id)"
-        " as unpriced_turns"
-        " from session where parent_id = ? order by started_at nulls first, key",
+        ChildSession,
+        f"""
+        select session, kind, title,
+            case when coalesce(unpriced, 0) = 0 or nanos <> 0 then nanos end as cost_usd,
+            coalesce(unpriced, 0) as unpriced_turns
+        from (
+            select {NAME} as session, parent_kind as kind, title, started_at, key,
+                (select sum(cost_nanos) from session_day where session_id = session.id) as nanos,
+                (select sum(unpriced_turns) from session_day
+                    where session_id = session.id) as unpriced
+            from session where parent_id = ?
+        ) as child order by started_at nulls first, key
+        """,
         (session_id,),
+        {"cost_usd": read_usd},
     )
 
 
-def has_tape(store: Store, session_id: int) -> bool:
-    """True if the records of a session are on tape."""
-    return bool(store.query("select 1 from tape_part where session_id = ? limit 1", (session_id,)))
-
-
-def sum_family(store: Store, session_id: int) -> UsageSums:
+def sum_usage(store: Store, session_id: int) -> UsageSums:
     """Return the sums of a session and all sub-agents below it; the time is the session's."""
     single = {
         "wall_ms": "(select ended_at - started_at from session where id = :session)",

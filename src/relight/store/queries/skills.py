@@ -4,9 +4,11 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
+from relight.checks import check_text
 from relight.store import Store
 from relight.store.derive.skills.uses import KNOWN_NANOS
-from relight.store.sql import column_list
+from relight.store.sql import column_list, read_usd
+from relight.times import write_time
 
 
 class SkillDay(Struct, frozen=True):
@@ -26,8 +28,8 @@ class SkillDay(Struct, frozen=True):
     last_at: int
 
 
-class SkillDayStats(Struct, frozen=True):
-    """A row of `skill_stats_daily`."""
+class SkillUseDay(Struct, frozen=True):
+    """The uses of a skill on one model and provider on one day; a row of `skill_stats_daily`."""
 
     skill_name: str
     model: str | None
@@ -44,19 +46,20 @@ class SkillDayStats(Struct, frozen=True):
     total_input_tokens: int | None
     total_output_tokens: int | None
     avg_quality_score: float | None
-    last_invoked_at: int | None
+    last_invoked_at: str | None
 
 
-class SkillSums(Struct, frozen=True):
-    """The uses of a skill on one model; `priced` counts those with a fully known cost."""
+class SkillTotal(Struct, frozen=True):
+    """All uses of a skill on one model; costs are of known values, means leave unknowns out."""
 
     skill_name: str
     model: str | None
     uses: int
-    known: int
     successes: int
-    cost_nanos: int | None
-    priced: int
+    failures: int
+    unknown: int
+    cost_usd: float | None
+    unpriced: int
     mean_seconds: float | None
 
 
@@ -102,34 +105,45 @@ def read_days(store: Store, since: str, until: str) -> list[SkillDay]:
     )
 
 
-def read_daily_stats(
-    store: Store, since: str | None, until: str | None, skill: str | None
-) -> list[SkillDayStats]:
+def read_daily(
+    store: Store,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    skill: str | None = None,
+) -> list[SkillUseDay]:
     """Return `skill_stats_daily` between two days, newest first."""
     test, values = _where(since, until, skill)
     return store.read(
-        SkillDayStats,
-        f"select {column_list(SkillDayStats)} from skill_stats_daily {test}"
+        SkillUseDay,
+        f"select {column_list(SkillUseDay)} from skill_stats_daily {test}"
         " order by day desc, skill_name, model nulls first, provider nulls first",
         values,
+        {"last_invoked_at": write_time},
     )
 
 
 def sum_uses(
-    store: Store, since: str | None, until: str | None, skill: str | None
-) -> list[SkillSums]:
+    store: Store,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    skill: str | None = None,
+) -> list[SkillTotal]:
     """Return the uses of each skill on each model between two days."""
     test, values = _where(since, until, skill)
     return store.read(
-        SkillSums,
+        SkillTotal,
         f"""
-        select skill_name, model, count(*) as uses, count(success) as known,
-            coalesce(sum(success), 0) as successes, sum(cost_nanos) as cost_nanos,
-            count({KNOWN_NANOS}) as priced, avg(duration_seconds) as mean_seconds
+        select skill_name, model, count(*) as uses, coalesce(sum(success), 0) as successes,
+            count(success) - coalesce(sum(success), 0) as failures,
+            count(*) - count(success) as unknown, sum(cost_nanos) as cost_usd,
+            count(*) - count({KNOWN_NANOS}) as unpriced, avg(duration_seconds) as mean_seconds
         from skill_invocations {test}
         group by skill_name, model order by skill_name, model nulls first
         """,
         values,
+        {"cost_usd": read_usd},
     )
 
 
@@ -184,6 +198,7 @@ def _where(since: str | None, until: str | None, skill: str | None) -> tuple[str
     """Return the `where` clause for days and a skill; without a last day, all days."""
     tests, values = ["day >= ?", "day <= ?"], [since or "", until or "~"]
     if skill is not None:
+        check_text("skill", skill)
         tests.append("skill_name = ?")
         values.append(skill)
     return f"where {' and '.join(tests)}", values

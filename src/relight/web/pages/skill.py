@@ -7,8 +7,8 @@ from relight.errors import MissingError, RelightError
 from relight.reports.filters import quote_name
 from relight.reports.skills.averages import read_curves
 from relight.reports.skills.comparison import Comparison, compare_models
-from relight.reports.skills.uses import read_daily
 from relight.stats.rates import Estimate
+from relight.store.queries.skills import read_daily
 from relight.text import dollars, share
 from relight.web.charts.chart import Chart, colour_of
 from relight.web.charts.intervals import IntervalRow, draw_intervals
