@@ -21,6 +21,7 @@ from relight.chat.injected import TAG
 from relight.errors import RelightError
 from relight.ids import row_id
 from relight.store import Store
+from relight.store.experiments import read_trial_runs
 from relight.store.keep.retention import forget
 from relight.work.experiments.conduct import conduct, list_pairs
 from relight.work.experiments.holdout import read_holdout
@@ -31,7 +32,6 @@ from relight.work.experiments.register import (
     change_limits,
     find_experiment,
     read_stop,
-    read_trial_runs,
 )
 from scripted import Reply, Server, call, has_results
 

@@ -137,7 +137,8 @@ class _Progress:
     """Prints a line per run on standard error."""
 
     def __init__(self, store: "Store", name: str) -> None:
-        from relight.work.experiments.register import find_experiment, read_trial_runs
+        from relight.store.experiments import read_trial_runs
+        from relight.work.experiments.register import find_experiment
 
         found = find_experiment(store, name)
         self.planned = 2 * found.plan.planned_pairs
@@ -171,12 +172,12 @@ def stop(name: str, at_once: bool, as_json: bool) -> None:
 
     `relight experiment start NAME` continues it later; an interrupted run then starts again.
     """
+    from relight.store.experiments import read_trial_runs
     from relight.work.experiments.register import (
         ask_stop,
         find_experiment,
         is_running,
         now_ms,
-        read_trial_runs,
     )
 
     with current_store() as store:

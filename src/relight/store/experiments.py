@@ -1,7 +1,7 @@
 """Experiments and their runs, and the sessions that were dealt to arms."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -10,28 +10,13 @@ from msgspec.structs import asdict
 from relight.store import Store
 from relight.store.dialect import greatest
 from relight.store.provisions import JOINED
-from relight.store.sql import column_list
+from relight.store.sql import S, column_list, read_list
 
 CALLS_AT_ONCE = 500
 
 
-class ExperimentRow(Struct, frozen=True):
-    """A row of `experiment`; `definition` is the plan as JSON."""
-
-    id: int
-    name: str
-    definition: str
-    status: str
-    note: str | None
-    holder: str | None
-    lease_until: int | None
-    stop: int
-    created_at: int
-    ended_at: int | None
-
-
-class ExperimentRunRow(Struct, frozen=True):
-    """A row of `experiment_run`; `sessions` and `evidence` are lists as JSON."""
+class TrialRun(Struct, frozen=True):
+    """One task in one arm. `sessions` are those of all attempts, `session` the one that counts."""
 
     task: str
     round: int
@@ -39,9 +24,9 @@ class ExperimentRunRow(Struct, frozen=True):
     status: str
     attempts: int
     session: str | None
-    sessions: str
+    sessions: list[str]
     outcome: str | None
-    evidence: str | None
+    evidence: list[str]
     template: str | None
     similarity: float | None
     cost_nanos: int | None
@@ -49,6 +34,11 @@ class ExperimentRunRow(Struct, frozen=True):
     duration_ms: int | None
     started_at: int
     finished_at: int | None
+
+    @property
+    def is_settled(self) -> bool:
+        """True if the run need not be done again."""
+        return self.status in ("done", "skipped")
 
 
 class RunKey(Struct, frozen=True):
@@ -131,24 +121,28 @@ _OF_TEMPLATE = """
 """
 
 
-def read_experiment_rows(store: Store, name: str | None = None) -> list[ExperimentRow]:
-    """Return all experiments, newest first, or the one of a name."""
+def read_experiments(
+    store: Store, shape: type[S], read_plan: Callable[[str], object], name: str | None = None
+) -> list[S]:
+    """Return all experiments, newest first, or the one of a name; `plan` is its definition."""
     where = "" if name is None else "where name = ?"
+    columns = column_list(shape).replace("plan", "definition as plan")
     return store.read(
-        ExperimentRow,
-        f"select {column_list(ExperimentRow)} from experiment {where}"
-        " order by created_at desc, id desc",
+        shape,
+        f"select {columns} from experiment {where} order by created_at desc, id desc",
         () if name is None else (name,),
+        {"plan": read_plan},
     )
 
 
-def read_run_rows(store: Store, experiment_id: int) -> list[ExperimentRunRow]:
+def read_trial_runs(store: Store, experiment_id: int) -> list[TrialRun]:
     """Return the runs that were begun or skipped, in the order they began."""
     return store.read(
-        ExperimentRunRow,
-        f"select {column_list(ExperimentRunRow)} from experiment_run where experiment_id = ?"
+        TrialRun,
+        f"select {column_list(TrialRun)} from experiment_run where experiment_id = ?"
         " order by started_at, task, arm",
         (experiment_id,),
+        {"sessions": read_list, "evidence": read_list},
     )
 
 
@@ -164,10 +158,12 @@ def insert_experiment(
     return added.rowcount > 0
 
 
-def update_definition(database: sqlite3.Connection, experiment_id: int, definition: str) -> None:
-    database.execute(
-        "update experiment set definition = ? where id = ?", (definition, experiment_id)
-    )
+def update_definition(store: Store, experiment_id: int, definition: str) -> None:
+    """Change the plan of an experiment."""
+    with store.transaction() as database:
+        database.execute(
+            "update experiment set definition = ? where id = ?", (definition, experiment_id)
+        )
 
 
 def claim_experiment(database: sqlite3.Connection, experiment_id: int, holder: str) -> None:
@@ -185,22 +181,24 @@ def claim_experiment(database: sqlite3.Connection, experiment_id: int, holder: s
 
 
 def release_experiment(
-    database: sqlite3.Connection, experiment_id: int, *, status: str, note: str | None, now: int
+    store: Store, experiment_id: int, *, status: str, note: str | None, now: int
 ) -> None:
     """Set the status of an experiment that no process runs any more."""
-    database.execute(
-        "update experiment set status = ?, note = ?, holder = null, lease_until = null,"
-        " stop = 0, ended_at = ? where id = ?",
-        (status, note, now, experiment_id),
-    )
+    with store.transaction() as database:
+        database.execute(
+            "update experiment set status = ?, note = ?, holder = null, lease_until = null,"
+            " stop = 0, ended_at = ? where id = ?",
+            (status, note, now, experiment_id),
+        )
 
 
-def request_stop(database: sqlite3.Connection, experiment_id: int, stop: int) -> None:
+def request_stop(store: Store, experiment_id: int, stop: int) -> None:
     """Ask the process that runs an experiment to stop; the more urgent request wins."""
-    database.execute(
-        f"update experiment set stop = {greatest('stop', ':stop')} where id = :id",
-        {"stop": stop, "id": experiment_id},
-    )
+    with store.transaction() as database:
+        database.execute(
+            f"update experiment set stop = {greatest('stop', ':stop')} where id = :id",
+            {"stop": stop, "id": experiment_id},
+        )
 
 
 def find_stop(store: Store, experiment_id: int) -> int | None:
@@ -209,13 +207,15 @@ def find_stop(store: Store, experiment_id: int) -> int | None:
     return int(rows[0][0]) if rows else None
 
 
-def delete_experiment_rows(database: sqlite3.Connection, experiment_id: int) -> None:
-    database.execute("delete from experiment_run where experiment_id = ?", (experiment_id,))
-    database.execute("delete from experiment where id = ?", (experiment_id,))
+def delete_experiment_rows(store: Store, experiment_id: int) -> None:
+    """Delete an experiment with its runs."""
+    with store.transaction() as database:
+        database.execute("delete from experiment_run where experiment_id = ?", (experiment_id,))
+        database.execute("delete from experiment where id = ?", (experiment_id,))
 
 
-def insert_run(
-    database: sqlite3.Connection,
+def begin_run(
+    store: Store,
     key: RunKey,
     *,
     template: str | None,
@@ -224,45 +224,48 @@ def insert_run(
     now: int,
 ) -> None:
     """Record a run before its work begins, and extend the experiment's lease."""
-    database.execute(
-        "update experiment set lease_until = ? where id = ?", (lease_until, key.experiment_id)
-    )
-    database.execute(
-        "insert into experiment_run (experiment_id, task, round, arm, status, attempts, sessions,"
-        " template, similarity, started_at)"
-        " values (:experiment_id, :task, :round, :arm, 'running', 0, '[]', :template, :similarity,"
-        " :now)"
-        " on conflict (experiment_id, task, round, arm) do update set status = 'running',"
-        " template = excluded.template, similarity = excluded.similarity,"
-        " started_at = excluded.started_at",
-        asdict(key) | {"template": template, "similarity": similarity, "now": now},
-    )
+    with store.transaction() as database:
+        database.execute(
+            "update experiment set lease_until = ? where id = ?", (lease_until, key.experiment_id)
+        )
+        database.execute(
+            "insert into experiment_run (experiment_id, task, round, arm, status, attempts,"
+            " sessions, template, similarity, started_at)"
+            " values (:experiment_id, :task, :round, :arm, 'running', 0, '[]', :template,"
+            " :similarity, :now)"
+            " on conflict (experiment_id, task, round, arm) do update set status = 'running',"
+            " template = excluded.template, similarity = excluded.similarity,"
+            " started_at = excluded.started_at",
+            asdict(key) | {"template": template, "similarity": similarity, "now": now},
+        )
 
 
-def insert_attempt(database: sqlite3.Connection, key: RunKey, session: str | None) -> None:
+def add_attempt(store: Store, key: RunKey, session: str | None) -> None:
     """Count an attempt of a run, with its session if that is known."""
-    (known,) = database.execute(
-        f"select sessions from experiment_run where {_THIS_RUN}", asdict(key)
-    ).fetchone()
-    sessions = [*msgspec.json.decode(known), *([session] if session else [])]
-    database.execute(
-        f"update experiment_run set attempts = attempts + 1, sessions = :sessions"
-        f" where {_THIS_RUN}",
-        asdict(key) | {"sessions": msgspec.json.encode(sessions).decode()},
-    )
+    with store.transaction() as database:
+        (known,) = database.execute(
+            f"select sessions from experiment_run where {_THIS_RUN}", asdict(key)
+        ).fetchone()
+        sessions = [*read_list(known), *([session] if session else [])]
+        database.execute(
+            "update experiment_run set attempts = attempts + 1, sessions = :sessions"
+            f" where {_THIS_RUN}",
+            asdict(key) | {"sessions": msgspec.json.encode(sessions).decode()},
+        )
 
 
-def update_run(database: sqlite3.Connection, key: RunKey, record: RunRecord) -> None:
+def finish_run(store: Store, key: RunKey, record: RunRecord) -> None:
     """Record the end of a run."""
     sessions = None if record.sessions is None else msgspec.json.encode(record.sessions).decode()
     evidence = msgspec.json.encode(record.evidence).decode()
-    database.execute(
-        "update experiment_run set status = :status, session = :session,"
-        " sessions = coalesce(:sessions, sessions), outcome = :outcome, evidence = :evidence,"
-        " cost_nanos = :cost_nanos, tokens = :tokens, duration_ms = :duration_ms,"
-        f" finished_at = :finished_at where {_THIS_RUN}",
-        asdict(record) | asdict(key) | {"sessions": sessions, "evidence": evidence},
-    )
+    with store.transaction() as database:
+        database.execute(
+            "update experiment_run set status = :status, session = :session,"
+            " sessions = coalesce(:sessions, sessions), outcome = :outcome, evidence = :evidence,"
+            " cost_nanos = :cost_nanos, tokens = :tokens, duration_ms = :duration_ms,"
+            f" finished_at = :finished_at where {_THIS_RUN}",
+            asdict(record) | asdict(key) | {"sessions": sessions, "evidence": evidence},
+        )
 
 
 def read_dealt_sessions(store: Store, template: str | None = None) -> list[DealtSession]:

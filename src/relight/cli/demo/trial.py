@@ -9,21 +9,21 @@ from relight.cli.demo.story import read_demo_table
 from relight.intake.recorder import SessionTracker, record
 from relight.model import OutcomeName
 from relight.store import Store
-from relight.store.experiments import RunKey, RunRecord
+from relight.store.experiments import (
+    RunKey,
+    RunRecord,
+    add_attempt,
+    begin_run,
+    finish_run,
+    release_experiment,
+)
 from relight.warm.choice import NOTHING, Choice, choose_template
 from relight.warm.injection import count_text_tokens, render_template
 from relight.warm.provision import record_start
 from relight.work.experiments.budget import sum_tokens
 from relight.work.experiments.conduct import list_pairs
 from relight.work.experiments.plan import COLD, WARM, ExperimentPlan, TrialTask
-from relight.work.experiments.register import (
-    Experiment,
-    add_attempt,
-    add_experiment,
-    begin_run,
-    finish_run,
-    release,
-)
+from relight.work.experiments.register import Experiment, add_experiment
 from relight.work.jobs.spending import add_figures
 
 CHECK = "uv run pytest -q"
@@ -45,7 +45,7 @@ def run_trial(store: Store, *, at: datetime, seed: int = 11) -> None:
         choice = choose_template(store, pair.task.prompt)
         for arm in pair.arms:
             trial.run(pair.task, arm, choice, rows[pair.task.id][arm])
-    release(store, experiment, "done", note=None, now=clock.milliseconds)
+    release_experiment(store, experiment.id, status="done", note=None, now=clock.milliseconds)
 
 
 class _Trial:

@@ -6,14 +6,13 @@ from msgspec import Struct
 
 from relight.model import Usage
 from relight.store import Store
+from relight.store.experiments import TrialRun, read_trial_runs
 from relight.times import write_time
 from relight.work.experiments.plan import ExperimentPlan
 from relight.work.experiments.register import (
-    TrialRun,
     is_running,
     now_ms,
     read_experiments,
-    read_trial_runs,
 )
 from relight.work.jobs.spending import add_figures
 

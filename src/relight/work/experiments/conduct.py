@@ -16,15 +16,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.errors import RelightError
-from relight.store import Store
-from relight.store.experiments import RunKey, RunRecord
+from relight.store import Store, experiments
+from relight.store.experiments import RunKey, RunRecord, TrialRun
 from relight.warm.choice import explain_nothing, rank_templates
 from relight.warm.injection import count_text_tokens, fit_seed, render_template
 from relight.warm.library import Template, find_template
 from relight.work.experiments import register
 from relight.work.experiments.budget import find_limit, sum_spending
 from relight.work.experiments.plan import WARM, ExperimentPlan, TrialTask
-from relight.work.experiments.register import Experiment, TrialRun
+from relight.work.experiments.register import Experiment
 from relight.work.experiments.trial import Trial, TrialResult, TrialStart, execute_trial
 from relight.work.jobs.leases import Holder
 
@@ -89,12 +89,12 @@ def conduct(
 def _release(
     store: Store, experiment: Experiment, status: register.Status, note: str | None, clock: Clock
 ) -> None:
-    for run in register.read_trial_runs(store, experiment.id):
+    for run in experiments.read_trial_runs(store, experiment.id):
         if run.status == "running":
             key = RunKey(experiment.id, run.task, run.round, run.arm)
             record = RunRecord(status="interrupted", finished_at=_now(clock))
-            register.finish_run(store, key, record)
-    register.release(store, experiment, status, note=note, now=_now(clock))
+            experiments.finish_run(store, key, record)
+    experiments.release_experiment(store, experiment.id, status=status, note=note, now=_now(clock))
 
 
 def _run_rest(
@@ -113,14 +113,14 @@ def _run_rest(
         for number, arm in enumerate(left):
             if register.read_stop(store, experiment.id):
                 return "stopped", "a person stopped it"
-            spent = sum_spending(store, register.read_trial_runs(store, experiment.id))
+            spent = sum_spending(store, experiments.read_trial_runs(store, experiment.id))
             if limit := find_limit(experiment.plan, spent, runs=len(left) - number):
                 return "stopped", limit
             key = RunKey(experiment.id, pair.task.id, pair.round, arm)
             if isinstance(start, str):
                 _begin(store, experiment, key, TrialStart(), clock)
                 record = RunRecord(status="skipped", evidence=[start], finished_at=_now(clock))
-                register.finish_run(store, key, record)
+                experiments.finish_run(store, key, record)
                 result = TrialResult(status="skipped", why=start)
             else:
                 _begin(store, experiment, key, start, clock)
@@ -140,7 +140,7 @@ def _read_settled(store: Store, experiment: Experiment, pair: TaskPair) -> dict[
     """Return the runs of a pair that need not be done again, by their arm."""
     return {
         run.arm: run
-        for run in register.read_trial_runs(store, experiment.id)
+        for run in experiments.read_trial_runs(store, experiment.id)
         if (run.task, run.round) == (pair.task.id, pair.round) and run.is_settled
     }
 
@@ -150,7 +150,7 @@ def _begin(
 ) -> None:
     plan, template = experiment.plan, start.template
     lease_seconds = plan.run_seconds * plan.max_attempts + LEASE_SECONDS
-    register.begin_run(
+    experiments.begin_run(
         store,
         key,
         template=template.name if template else None,

@@ -11,12 +11,12 @@ from relight.store import Store
 from relight.store.experiments import (
     DealtCall,
     DealtSession,
+    TrialRun,
     find_dealt_session,
     read_dealt_calls,
     read_dealt_sessions,
 )
 from relight.text import count, dollars, seconds, share
-from relight.work.experiments.register import TrialRun
 
 FIRST_CALLS = 30
 

@@ -9,9 +9,10 @@ from relight.stats.permutation import cluster_bootstrap, part_pairs
 from relight.stats.rates import Estimate
 from relight.stats.trials import LiveView, always_valid_pairs
 from relight.store import Store
+from relight.store.experiments import TrialRun, read_trial_runs
 from relight.work.experiments.holdout import ALPHA, SEED
 from relight.work.experiments.metrics import METRICS, RunSide, find_arm_session
-from relight.work.experiments.register import Experiment, TrialRun, read_trial_runs
+from relight.work.experiments.register import Experiment
 
 SAMPLES = 2000
 # with fewer tasks even a clean sweep may be chance: with five, one in sixteen

@@ -5,12 +5,11 @@ from typing import Literal
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from relight.errors import MissingError, RelightError
 from relight.store import Store
 from relight.store import experiments as rows
-from relight.store.experiments import ExperimentRow, RunKey, RunRecord
 from relight.work.experiments.plan import ExperimentPlan, check_experiment_name, check_plan
 from relight.work.jobs.leases import is_alive
 
@@ -19,7 +18,7 @@ Status = Literal["running", "stopped", "done"]
 AFTER_RUN, AT_ONCE = 1, 2
 
 
-class Experiment(Struct, frozen=True, kw_only=True):
+class Experiment(Struct, frozen=True):
     """An experiment: its plan and its state."""
 
     id: int
@@ -32,32 +31,6 @@ class Experiment(Struct, frozen=True, kw_only=True):
     stop: int
     created_at: int
     ended_at: int | None
-
-
-class TrialRun(Struct, frozen=True, kw_only=True):
-    """One task in one arm. `sessions` are those of all attempts, `session` the one that counts."""
-
-    task: str
-    round: int
-    arm: str
-    status: str
-    attempts: int
-    session: str | None
-    sessions: list[str]
-    outcome: str | None
-    evidence: list[str]
-    template: str | None
-    similarity: float | None
-    cost_nanos: int | None
-    tokens: int | None
-    duration_ms: int | None
-    started_at: int
-    finished_at: int | None
-
-    @property
-    def is_settled(self) -> bool:
-        """True if the run need not be done again."""
-        return self.status in ("done", "skipped")
 
 
 def add_experiment(store: Store, name: str, plan: ExperimentPlan, *, now: int) -> Experiment:
@@ -81,44 +54,27 @@ def change_limits(
     usd = found.plan.budget_usd if budget_usd is None else budget_usd
     tokens = found.plan.budget_tokens if budget_tokens is None else budget_tokens
     plan = check_plan(replace(found.plan, budget_usd=usd, budget_tokens=tokens))
-    with store.transaction() as database:
-        rows.update_definition(database, found.id, msgspec.json.encode(plan).decode())
+    rows.update_definition(store, found.id, msgspec.json.encode(plan).decode())
     return find_experiment(store, name)
 
 
 def find_experiment(store: Store, name: str) -> Experiment:
     """Return the experiment of a name; raise if there is none."""
-    found = rows.read_experiment_rows(store, name)
+    found = read_experiments(store, name)
     if not found:
         raise MissingError(
             f"there is no experiment {name!r}", "`relight experiment list` shows them"
         )
-    return _make(found[0])
+    return found[0]
 
 
-def read_experiments(store: Store) -> list[Experiment]:
-    """Return all experiments, newest first."""
-    return [_make(row) for row in rows.read_experiment_rows(store)]
+def read_experiments(store: Store, name: str | None = None) -> list[Experiment]:
+    """Return all experiments, newest first, or the one of a name."""
+    return rows.read_experiments(store, Experiment, _read_plan, name)
 
 
-def _make(row: ExperimentRow) -> Experiment:
-    fields = asdict(row)
-    plan = msgspec.json.decode(fields.pop("definition"), type=ExperimentPlan)
-    return Experiment(plan=plan, **fields)
-
-
-def read_trial_runs(store: Store, experiment_id: int) -> list[TrialRun]:
-    """Return the runs that were begun or skipped, in the order they began."""
-    return [
-        TrialRun(
-            **asdict(row)
-            | {
-                "sessions": msgspec.json.decode(row.sessions),
-                "evidence": msgspec.json.decode(row.evidence or "[]"),
-            }
-        )
-        for row in rows.read_run_rows(store, experiment_id)
-    ]
+def _read_plan(definition: str) -> ExperimentPlan:
+    return msgspec.json.decode(definition, type=ExperimentPlan)
 
 
 def is_running(store: Store, experiment: Experiment, *, now: int) -> bool:
@@ -145,56 +101,16 @@ def claim(store: Store, name: str, holder: str, *, now: int) -> Experiment:
     return find_experiment(store, name)
 
 
-def begin_run(
-    store: Store,
-    key: RunKey,
-    *,
-    template: str | None,
-    similarity: float | None,
-    lease_until: int,
-    now: int,
-) -> None:
-    """Record a run before its work begins."""
-    with store.transaction() as database:
-        rows.insert_run(
-            database,
-            key,
-            template=template,
-            similarity=similarity,
-            lease_until=lease_until,
-            now=now,
-        )
-
-
-def add_attempt(store: Store, key: RunKey, session: str | None) -> None:
-    """Count an attempt, with its session if that is known."""
-    with store.transaction() as database:
-        rows.insert_attempt(database, key, session)
-
-
-def finish_run(store: Store, key: RunKey, record: RunRecord) -> None:
-    """Record the end of a run."""
-    with store.transaction() as database:
-        rows.update_run(database, key, record)
-
-
-def release(
-    store: Store, experiment: Experiment, status: Status, *, note: str | None, now: int
-) -> None:
-    """Record that an experiment has ended or stopped."""
-    with store.transaction() as database:
-        rows.release_experiment(database, experiment.id, status=status, note=note, now=now)
-
-
 def ask_stop(store: Store, name: str, *, at_once: bool, now: int) -> bool:
     """Ask the process that runs an experiment to stop; False if there is none."""
     found = find_experiment(store, name)
     if not is_running(store, found, now=now):
         if found.status == "running":  # its process was killed
-            release(store, found, "stopped", note="its process was killed", now=now)
+            rows.release_experiment(
+                store, found.id, status="stopped", note="its process was killed", now=now
+            )
         return False
-    with store.transaction() as database:
-        rows.request_stop(database, found.id, AT_ONCE if at_once else AFTER_RUN)
+    rows.request_stop(store, found.id, AT_ONCE if at_once else AFTER_RUN)
     return True
 
 
@@ -203,8 +119,7 @@ def delete_experiment(store: Store, name: str, *, now: int) -> None:
     found = find_experiment(store, name)
     if is_running(store, found, now=now):
         raise RelightError(f"{name} is being run", f"`relight experiment stop {name}` ends it")
-    with store.transaction() as database:
-        rows.delete_experiment_rows(database, found.id)
+    rows.delete_experiment_rows(store, found.id)
 
 
 def read_stop(store: Store, experiment_id: int) -> int:

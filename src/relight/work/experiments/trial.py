@@ -12,12 +12,11 @@ from relight.ids import row_id
 from relight.intake.recorder import make_session_name
 from relight.model import Outcome
 from relight.reports.labels import label_session
-from relight.store import Store
+from relight.store import Store, experiments
 from relight.store.experiments import RunKey, RunRecord
 from relight.warm.library import Template
 from relight.warm.provision import SWITCH, record_start, rename_session
 from relight.work.agent.limits import Budget
-from relight.work.experiments import register
 from relight.work.experiments.budget import ExperimentSpending, sum_tokens
 from relight.work.experiments.plan import WARM, ExperimentPlan, TrialTask
 from relight.work.experiments.register import Experiment
@@ -94,7 +93,7 @@ def execute_trial(
             outcome = _judge(store, task, tried.last, folder, environment)
     except RelightError as error:
         record = RunRecord(status="skipped", evidence=[error.message], finished_at=_now(clock))
-        register.finish_run(store, trial.key, record)
+        experiments.finish_run(store, trial.key, record)
         return TrialResult(status="skipped", why=error.message)
     spent_ms = round((time.monotonic() - began) * 1000)
     return _record(store, trial, tried.last, outcome, tried.sessions, spent_ms, _now(clock))
@@ -115,7 +114,7 @@ def _attempt(
     model = plan.find_model(arm)
     session_id = make_session_name(time.time())
     is_chat = plan.runner == "chat"
-    register.add_attempt(store, trial.key, f"relight:{session_id}" if is_chat else None)
+    experiments.add_attempt(store, trial.key, f"relight:{session_id}" if is_chat else None)
     provision = None
     if plan.is_warm_start:
         provision = record_start(
@@ -201,7 +200,7 @@ def _record(
     key = trial.key
     before = next(
         run.sessions
-        for run in register.read_trial_runs(store, key.experiment_id)
+        for run in experiments.read_trial_runs(store, key.experiment_id)
         if (run.task, run.round, run.arm) == (key.task, key.round, key.arm)
     )
     every = list(dict.fromkeys([*before, *sessions]))
@@ -221,7 +220,7 @@ def _record(
         tokens=tokens,
         duration_ms=spent_ms,
     )
-    register.finish_run(store, key, record)
+    experiments.finish_run(store, key, record)
     return TrialResult(
         status=record.status,
         why=why_stop,
