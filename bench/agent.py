@@ -19,7 +19,7 @@ from relight.store import Store, open_store
 from relight.work.agent.loop import run_agent
 from relight.work.agent.models import OneModel
 from relight.work.agent.tools import TOOLS
-from relight.work.moa.client import MoA
+from relight.work.moa.openai_client import MoA
 
 RECORDED_TURNS = 1000
 MIXED_TURNS = 12

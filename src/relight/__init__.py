@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from relight.warm.injection import inject as inject
     from relight.warm.provision import provision_session as provision_session
     from relight.warm.seeds import extract_seed as extract_seed
-    from relight.work.moa.client import AsyncMoA as AsyncMoA
-    from relight.work.moa.client import MoA as MoA
+    from relight.work.moa.openai_client import AsyncMoA as AsyncMoA
+    from relight.work.moa.openai_client import MoA as MoA
 
 # the public names, and the modules that hold them
 NAMES = {
-    "AsyncMoA": "work.moa.client",
-    "MoA": "work.moa.client",
+    "AsyncMoA": "work.moa.openai_client",
+    "MoA": "work.moa.openai_client",
     "RelightError": "errors",
     "SessionTracker": "intake.recorder",
     "SkillEma": "reports.skills.averages",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import build
 from relight.chat.streams import Gathering, Splitter, name_calls
-from relight.chat.usage import read_openai_usage
+from relight.chat.tokens import read_openai_usage
 from relight.errors import RelightError
 from relight.model import Cost, Failure, Usage
 from relight.models import background

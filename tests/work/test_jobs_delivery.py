@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from relight.work.jobs.answers import deliver
+from relight.work.jobs.delivery import deliver
 from relight.work.jobs.job import Delivery
 
 FACTS = {"job": "house", "outcome": "success", "evidence": ["it ended"], "cost_usd": 0.25}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from relight.work.jobs.answers import is_silent
+from relight.work.jobs.delivery import is_silent
 from relight.work.jobs.run import judge_run
 from relight.work.jobs.runners import AttemptResult
 from relight.work.jobs.scripts import ScriptResult

@@ -63,7 +63,7 @@ def presets(as_json: bool) -> None:
 @json_option
 def run(preset: str, prompt: str, as_json: bool) -> None:
     """Ask a preset one question, and record it."""
-    from relight.work.moa.client import MoA
+    from relight.work.moa.openai_client import MoA
 
     with current_store() as store, MoA(preset, store=store) as client:
         messages = [{"role": "user", "content": prompt}]

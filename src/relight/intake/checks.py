@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from relight.chat.usage import read_openai_usage
+from relight.chat.tokens import read_openai_usage
 from relight.checks import check_count, describe
 from relight.errors import RelightError
 from relight.judging.failures import classify_error

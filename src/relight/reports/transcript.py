@@ -7,7 +7,7 @@ from msgspec import Struct
 from relight.chat.messages import Call, Entry, read_entries, read_text
 from relight.errors import MissingError, RelightError
 from relight.sources import find_source, is_source
-from relight.sources.messages import Transcript
+from relight.sources.events import Transcript
 from relight.store import Store
 from relight.store.derive.scores import fingerprint_call, read_object
 from relight.store.queries import sessions, steps

@@ -27,7 +27,7 @@ from relight.errors import RelightError
 from relight.model import Mark, Origin, Parsed, Piece
 
 if TYPE_CHECKING:
-    from relight.sources.messages import Transcript
+    from relight.sources.events import Transcript
     from relight.sources.reading import Reader
 
     Fetch = Callable[[Origin, Mapping[str, Mark]], Iterator[Piece]]

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from relight.chat.broken_json import decode_mended
 from relight.chat.injected import find_injected, skip_injected, strip_block
-from relight.chat.usage import exclusive_usage
+from relight.chat.tokens import exclusive_usage
 from relight.model import (
     Count,
     Ending,
@@ -27,9 +27,8 @@ from relight.model import (
     Turn,
     Usage,
 )
-from relight.sources.events import Called, Event, Returned, Said
+from relight.sources.events import Called, Event, Returned, Said, Transcript
 from relight.sources.files import BOM, read_piece
-from relight.sources.messages import Transcript
 from relight.sources.reading import (
     BAD_LINE,
     INTERRUPTED,

@@ -1,13 +1,14 @@
-"""The events of a session, as readers yield them: the one reading of every source.
+"""The events of a session, as readers yield them, and the chat messages built from them.
 
 A reader yields nouns of `relight.model` (sessions, turns, totals, skills, jobs, …) and the events
-below. `reading.Collector` turns them into index rows, `messages.MessageWriter` into chat messages.
+below. `reading.Collector` turns them into index rows, `MessageWriter` into chat messages.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
+from relight.chat.injected import strip_block
 from relight.model import Job, Latency, Run, Session, SkillEntry, Timing, ToolCall, Total, Turn
 
 
@@ -71,3 +72,69 @@ class Attributed(Struct, frozen=True):
 
 Noun = Session | Turn | ToolCall | Total | SkillEntry | Job | Run | Latency | Timing
 Event = Said | Called | Returned | Measured | Attributed | Noun
+
+
+class Transcript(Struct, frozen=True):
+    """The messages of a session, and facts about its calls that their texts do not hold."""
+
+    messages: list[dict[str, Any]]
+    calls: list[dict[str, Any]] = []
+
+
+class MessageWriter:
+    """Builds the messages of one session in order; the calls of one response share a message."""
+
+    def __init__(self, session: str) -> None:
+        self.session = session
+        self.messages: list[dict[str, Any]] = []
+        self.facts: dict[str, dict[str, Any]] = {}
+        self._answers: dict[str, dict[str, Any]] = {}
+
+    def take(self, event: Event) -> None:
+        """Add what an event of this session says; other sessions and nouns change nothing."""
+        match event:
+            case Said(session=self.session, text=str() as text) if text:
+                self._say(event, text)
+            case Called(call=call) if call.session == self.session and event.id != "":
+                arguments = "{}" if call.arguments is None else call.arguments
+                function = {"name": call.tool, "arguments": arguments}
+                asked = {"id": _name(event.id, call.key), "type": "function", "function": function}
+                self._find_answer(event.answer).setdefault("tool_calls", []).append(asked)
+            case Returned(session=self.session, name=str() as name):
+                key = _name(event.id, name)
+                content = event.text or ""
+                self.messages.append({"role": "tool", "tool_call_id": key, "content": content})
+                self._know(key, "is_error", event.is_error)
+            case Measured(session=self.session, name=name):
+                self._know(name, "exit_code", event.exit_code)
+
+    def finish(self) -> Transcript:
+        return Transcript(self.messages, list(self.facts.values()))
+
+    def _say(self, said: Said, text: str) -> None:
+        if said.role == "user":
+            self.messages.append({"role": "user", "content": strip_block(text)})
+            return
+        message = self._find_answer(said.answer)
+        message["content"] = f"{message['content']}\n{text}" if message["content"] else text
+
+    def _know(self, key: str, fact: str, value: object) -> None:
+        if value is not None:
+            self.facts.setdefault(key, {"call_id": key})[fact] = value
+
+    def _find_answer(self, name: str | None) -> dict[str, Any]:
+        """The message of a response: by its name, else the last message if a model wrote it."""
+        if name is not None and name in self._answers:
+            return self._answers[name]
+        last = self.messages[-1] if self.messages else None
+        if name is None and last is not None and last["role"] == "assistant":
+            return last
+        message: dict[str, Any] = {"role": "assistant", "content": None}
+        self.messages.append(message)
+        if name is not None:
+            self._answers[name] = message
+        return message
+
+
+def _name(own: str | None, key: str) -> str:
+    return key if own is None else own

@@ -25,9 +25,17 @@ from relight.model import (
     Total,
     Turn,
 )
-from relight.sources.events import Attributed, Called, Event, Measured, Returned, Said
+from relight.sources.events import (
+    Attributed,
+    Called,
+    Event,
+    Measured,
+    MessageWriter,
+    Returned,
+    Said,
+    Transcript,
+)
 from relight.sources.files import find_files
-from relight.sources.messages import MessageWriter, Transcript
 
 # what a malformed record may raise: it costs that record and no other
 BAD_LINE = (

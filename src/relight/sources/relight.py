@@ -14,8 +14,7 @@ from msgspec import Struct, field
 
 from relight.chat.injected import skip_injected, strip_block
 from relight.model import Ending, Moment, Origin, OutcomeName, Session, ToolCall, Turn
-from relight.sources.events import Called, Event, Returned, Said
-from relight.sources.messages import Transcript
+from relight.sources.events import Called, Event, Returned, Said, Transcript
 from relight.sources.reading import BAD_LINE, Reader, content_text, first_line, last_words
 
 NAME = "relight"

@@ -12,8 +12,8 @@ from relight.config import Config
 from relight.intake.recorder import record
 from relight.store import Store
 from relight.store.jobs import find_next_due
-from relight.work.jobs.answers import format_page, write_answer
 from relight.work.jobs.claimed_run import complete_run
+from relight.work.jobs.delivery import format_page, write_answer
 from relight.work.jobs.job import Delivery, JobDefinition, JobResult, JobRun
 from relight.work.jobs.registry import add_job
 from relight.work.jobs.slots import begin, claim_due

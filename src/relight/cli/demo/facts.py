@@ -7,9 +7,9 @@ from typing import Any
 
 from relight.cli.demo.chores import run_chores
 from relight.cli.demo.dice import Clock
+from relight.cli.demo.experiment import run_trial
 from relight.cli.demo.metering import TokenUse, estimate_usd
 from relight.cli.demo.story import HOLD_OUT, read_demo_table
-from relight.cli.demo.trial import run_trial
 from relight.errors import RelightError
 from relight.intake.recorder import SessionTracker, record
 from relight.store import Store

@@ -1,4 +1,4 @@
-"""The lines of a Claude Code transcript, and what each one means by itself."""
+"""The lines of a Claude Code transcript, and the parts of each."""
 
 from typing import Any
 

@@ -12,7 +12,7 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
-from relight.chat.usage import exclusive_usage
+from relight.chat.tokens import exclusive_usage
 from relight.model import Ending, Origin, Session, ToolCall, Turn, Usage
 from relight.sources.codex.lines import (
     CALLS,
@@ -24,9 +24,10 @@ from relight.sources.codex.lines import (
     as_text,
     decode_line,
     find_arguments,
+    find_read,
     find_spawner,
+    find_written,
 )
-from relight.sources.codex.skills import find_read, find_written
 from relight.sources.events import Attributed, Called, Event, Measured, Returned, Said
 from relight.sources.files import find_files
 from relight.sources.reading import Reader, earliest, first_line, last_words, latest

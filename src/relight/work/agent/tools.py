@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from relight.errors import RelightError
-from relight.work.agent import fetch, files
+from relight.work.agent import fetch, file_tools
 from relight.work.agent.context import (
     ToolContext,
     ToolError,
@@ -87,10 +87,10 @@ TOOLS = {
     for tool in (
         Tool("execute_code", ExecuteCode, run_code),
         Tool("terminal", Terminal, run_terminal),
-        Tool("read_file", files.ReadFile, files.read_file, is_quick=True),
-        Tool("write_file", files.WriteFile, files.write_file, is_quick=True),
-        Tool("patch", files.Patch, files.patch, is_quick=True),
-        Tool("search_files", files.SearchFiles, files.search_files),
+        Tool("read_file", file_tools.ReadFile, file_tools.read_file, is_quick=True),
+        Tool("write_file", file_tools.WriteFile, file_tools.write_file, is_quick=True),
+        Tool("patch", file_tools.Patch, file_tools.patch, is_quick=True),
+        Tool("search_files", file_tools.SearchFiles, file_tools.search_files),
         Tool("web_fetch", fetch.WebFetch, fetch.web_fetch),
     )
 }

@@ -4,7 +4,7 @@ From a slot to the model:
 
 - `schedules` computes slots, `registry` stores jobs, `slots` claims one run for one slot and writes
   its end. `leases` shows which process holds a run and whether it is alive.
-- `scheduler` hands claimed runs to its `workers`; each is a process of `worker`. A run that a
+- `scheduler` hands claimed runs to its `pool`; each worker is a process of `worker`. A run that a
   person starts has no worker: `claimed_run.run_now`.
 - `claimed_run.complete_run` calls an `Execute` function and writes its result.
 - `run.execute_run(store, job, run, *, config, clock) -> JobResult` does the work in the calling
@@ -12,6 +12,6 @@ From a slot to the model:
   in it ends the run at once: it kills the processes it started and lets the exception pass, unless
   the result is known already.
 - `preparation` checks budget, model, tools and skills; `retry` repeats attempts; `runners` runs
-  Relight's own agent or another agent's program; `answers` writes and delivers the answer.
+  Relight's own agent or another agent's program; `delivery` writes and delivers the answer.
 - `notes` on disk describe a run in progress. `lost_runs` uses them if the run's process dies.
 """

@@ -18,7 +18,7 @@ from relight.config import Config
 from relight.errors import ModelContextError, RefusedError, RelightError
 from relight.models.endpoints import Endpoint
 from relight.store import Store
-from relight.work.jobs.answers import find_job_folder
+from relight.work.jobs.delivery import find_job_folder
 from relight.work.jobs.job import JobDefinition, JobRun
 from relight.work.jobs.recipes import can_choose_model
 from relight.work.jobs.scripts import find_script

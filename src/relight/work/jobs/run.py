@@ -22,7 +22,7 @@ from relight.redact import redact_text
 from relight.store import Store
 from relight.store.misses import record_safely
 from relight.times import write_time
-from relight.work.jobs.answers import (
+from relight.work.jobs.delivery import (
     RunFacts,
     deliver,
     format_message,

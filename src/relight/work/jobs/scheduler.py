@@ -16,6 +16,7 @@ from relight.store.jobs import find_next_due
 from relight.work.jobs.job import JobResult
 from relight.work.jobs.leases import HEARTBEAT_MS, Holder
 from relight.work.jobs.lost_runs import find_dead, find_uncollected, mark_lost, settle_dead
+from relight.work.jobs.pool import EXECUTE, WorkerEvent, WorkerPool
 from relight.work.jobs.slots import (
     bring_forward,
     claim_due,
@@ -23,7 +24,6 @@ from relight.work.jobs.slots import (
     finish,
     keep_lease,
 )
-from relight.work.jobs.workers import EXECUTE, WorkerEvent, WorkerPool
 
 POLL_SECONDS = 0.5
 TROUBLE_SECONDS = 5.0
