@@ -11,7 +11,7 @@ import msgspec
 
 from bench.measure import judge, relight, run
 from relight.chat.similarity import read_words
-from relight.ids import row_id
+from relight.model import row_id
 from relight.store import open_store
 from relight.store.templates import Template, insert_version
 from relight.warm import index

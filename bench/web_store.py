@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import CACHE, tree
-from relight.ids import row_id
 from relight.intake.importing import import_all
+from relight.model import row_id
 from relight.store import Store, open_store
 from relight.store.derive import rollup
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from relight.ids import row_id
+from relight.model import row_id
 from relight.store import Store
 from relight.work.jobs.claimed_run import run_now
 from relight.work.jobs.job import JobDefinition, JobResult, JobRun

@@ -39,7 +39,7 @@ def capture(store: Store, task: str, programs: Sequence[str] = TOOLS, **facts: A
 
 def add_session(store: Store, key: str, outcome: str | None, *, labels: Sequence[str] = ()) -> None:
     """A recorded session with an outcome and judged calls, as an import would leave it."""
-    from relight.ids import row_id
+    from relight.model import row_id
 
     found = row_id("session", "chat", key)
     with store.transaction() as database:

@@ -103,6 +103,11 @@ class Config(Settings, kw_only=True):
         return self.home / "relight.db"
 
     @property
+    def backlog(self) -> Path:
+        """The folder of live events that could not be written to the database yet."""
+        return self.home / "backlog"
+
+    @property
     def trace_folder(self) -> Path:
         return Path(self.moa.trace_dir or self.home / "moa-traces").expanduser()
 

@@ -5,6 +5,8 @@ Times ending in `_at` are Unix milliseconds in UTC; money is integer nano-dollar
 sums do not depend on order.
 """
 
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -369,3 +371,19 @@ class ImportResult(Struct):
 
     sources: list[Imported]
     touched: set[int]
+
+
+def hash_names(kind: str, *names: str) -> int:
+    """Return a 64-bit row id from the source's names of a thing.
+
+    Every process computes the same id, in any order of reading and without a look-up. Among ten
+    million rows the chance that two share an id is three in a million.
+    """
+    text = "\0".join((kind, *names)).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
+
+
+@lru_cache(maxsize=4096)
+def row_id(kind: str, *names: str) -> int:
+    """Return the same id from a cache: for short names that recur."""
+    return hash_names(kind, *names)

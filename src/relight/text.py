@@ -1,7 +1,13 @@
-"""Numbers, money, times and text from sessions, formatted for people."""
+"""Text from sessions: numbers, money and times formatted for people, broken JSON mended."""
 
 import math
 import re
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
 
 SHOWN_CHARACTERS = 4000
 # Sessions hold hostile text. These characters act unseen, in a terminal, on a page or in a prompt:
@@ -11,6 +17,11 @@ SHOWN_CHARACTERS = 4000
 HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\ufe00-\ufe0e\ufeff\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e0fff]"
+)
+# an escaped surrogate without its other half
+LONE_SURROGATE = re.compile(
+    rb"\\\\|(\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 )
 
 
@@ -164,3 +175,14 @@ def size(value: float) -> str:
         if value >= limit:
             return f"{value / limit:.3g} {unit}"
     return f"{value:.0f} B"
+
+
+def decode_mended(decode: Callable[[bytes], T], line: bytes) -> T:
+    """Return decoded JSON; half a character, as JavaScript leaves in a cut string, is replaced."""
+    try:
+        return decode(line)
+    except msgspec.DecodeError:
+        mended = LONE_SURROGATE.sub(lambda found: b"\\ufffd" if found[1] else found[0], line)
+        if mended == line:
+            raise
+        return decode(mended)

@@ -422,7 +422,7 @@ def test_a_person_s_word_on_a_run_wins(cli: Cli) -> None:
     cli.add("one")
     cli.run("job", "run", "one")
     with_store = (
-        "import relight\nfrom relight.ids import row_id\n"
+        "import relight\nfrom relight.model import row_id\n"
         "with relight.open_store() as store, store.transaction() as db:\n"
         "    db.execute('update run set session_id = ?', (row_id('session', 'relight', 'mine'),))\n"
     )

@@ -11,8 +11,7 @@ import pytest
 
 import build
 from build import holding
-from relight.intake.backlog import FOLDER, find_backlogs
-from relight.intake.live import WAIT_SECONDS
+from relight.intake.live import WAIT_SECONDS, find_backlogs
 from relight.intake.recorder import record
 from relight.store.misses import count_missed
 from relight.store.write.tape import read_tape
@@ -45,7 +44,7 @@ def test_a_program_stands_still_once_and_shortly_while_another_writes(tmp_path: 
         assert others < 1
         rec.turn(input_tokens=1, output_tokens=1)
         assert (rec.stats()["turns"], rec.stats()["unwritten"]) == (52, 0)
-        assert find_backlogs(store.config.home) == []
+        assert find_backlogs(store) == []
         assert count_missed(store) == 0
 
 
@@ -73,7 +72,7 @@ def test_what_can_be_kept_nowhere_is_counted_one_by_one(
 ) -> None:
     with build.open_home(tmp_path) as store:
         rec = record(store, "mine", model="m")
-        in_the_way = store.config.home / FOLDER / f"{rec._tape.name}.jsonl"
+        in_the_way = store.config.backlog / f"{rec._tape.name}.jsonl"
         (in_the_way / "folder").mkdir(parents=True)
         with holding(store):
             for _ in range(3):
@@ -125,7 +124,7 @@ def test_what_a_killed_program_could_not_write_is_written_by_the_next_recorder(
         assert store.query("select count(*) from turn") == [(0,)]
         record(store, "next")
         tokens = [row[0] for row in store.query("select input_tokens from turn order by 1")]
-        assert find_backlogs(store.config.home) == []
+        assert find_backlogs(store) == []
         record(store, "another")
         assert store.query("select count(*) from turn") == [(len(tokens),)]
     whole = [line for line in told if line.endswith(b"\n")]
@@ -152,7 +151,7 @@ def test_the_file_of_a_recorder_at_work_is_left_to_it(tmp_path: Path) -> None:
         with holding(store):
             rec.turn(input_tokens=1, output_tokens=1)
         record(store, "next")
-        assert len(find_backlogs(store.config.home)) == 1
+        assert len(find_backlogs(store)) == 1
         rec.turn(input_tokens=1, output_tokens=1)
         assert rec.stats()["turns"] == 2
 
@@ -163,7 +162,7 @@ def test_secrets_are_taken_out_before_anything_is_kept_beside(tmp_path: Path) ->
         rec = record(store, "mine", model="m")
         with holding(store):
             rec.message("user", f"my key is {secret}")
-            (path,) = find_backlogs(store.config.home)
+            (path,) = find_backlogs(store)
             kept = path.read_bytes()
             assert path.stat().st_mode & 0o077 == 0
         rec.turn(input_tokens=1, output_tokens=1)
@@ -179,9 +178,9 @@ def test_torn_and_strange_files_are_passed_over(tmp_path: Path) -> None:
             rec.turn(input_tokens=1, output_tokens=1)
             rec.turn(input_tokens=1, output_tokens=1)
             rec._tape.close()
-        (path,) = find_backlogs(store.config.home)
+        (path,) = find_backlogs(store)
         path.write_bytes(path.read_bytes()[:-5])
-        (store.config.home / FOLDER / "strange.jsonl").write_bytes(b"\xff\n{}\n")
+        (store.config.backlog / "strange.jsonl").write_bytes(b"\xff\n{}\n")
         record(store, "next")
         assert store.query("select count(*) from turn") == [(1,)]
-        assert find_backlogs(store.config.home) == []
+        assert find_backlogs(store) == []

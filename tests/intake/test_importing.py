@@ -119,7 +119,7 @@ def test_a_linked_folder_is_read_once(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_may_not_be_looked_into_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
-    from relight.intake.taking import Intake
+    from relight.intake.sealing import Intake
     from relight.model import Origin, Work
 
     path = build.write_claude(tmp_path, build.claude_session())

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build_messages import act, coding_session, merge_calls, service_session, user
-from relight.judging.kinds import WorkKind, classify_calls, classify_session
-from relight.judging.meanings import find_meaning
+from relight.judging.kinds import WorkKind, classify_calls, classify_session, find_meaning
 
 CODING = WorkKind("code", "coding")
 COMMANDS = ["ls -la", "cat src/app.py", "sed -i s/a/b/ src/app.py", "pytest -q", "git diff"]

@@ -12,7 +12,7 @@ import build
 import build_warm
 from clients import find_claude
 from relight.chat.injected import TAG
-from relight.ids import row_id
+from relight.model import row_id
 from relight.reports.transcript import read_transcript
 from scripted import Reply, call
 from scripted_agents import AgentServer, has_tool_results

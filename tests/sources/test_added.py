@@ -85,7 +85,7 @@ def test_the_guides_example_is_read_as_messages(tmp_path: Path, packages: Path) 
     install_example(packages)
     relight(tmp_path, "import")
     code = (
-        "import json; from relight.ids import row_id; from relight.store import open_store\n"
+        "import json; from relight.model import row_id; from relight.store import open_store\n"
         "from relight.reports.transcript import read_transcript\n"
         "with open_store(None) as store:\n"
         "    found = read_transcript(store, row_id('session', 'tiny', 'one'))\n"

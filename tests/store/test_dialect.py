@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from relight.store.dialect import count_if, differs, flag, greatest, least, same
+from relight.store.sql import count_if, differs, flag, greatest, least, same
 
 
 def evaluate(text: str, **values: Any) -> Any:

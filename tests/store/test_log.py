@@ -4,8 +4,7 @@ import sqlite3
 import threading
 import time
 
-from relight.store import Store, connect, open_reader
-from relight.store.keep.log import Log
+from relight.store import Log, Store, connect, open_reader
 
 LONGEST = 1_000_000
 

@@ -11,7 +11,7 @@ import relight.store
 
 FOLDER = Path(relight.store.__file__).parent
 # the module that writes what engines do differently, and SQLite's own maintenance
-ENGINE = {"dialect.py", "keep/migrate.py", "keep/log.py", "__init__.py"}
+ENGINE = {"sql.py", "keep/migrate.py", "__init__.py"}
 IS_SQL = re.compile(r"\b(select|insert into|update \w+ set|delete from|on conflict)\b|\border by\b")
 FORBIDDEN = {
     "`iif` instead of `case`": r"\biif\s*\(",

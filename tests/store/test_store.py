@@ -13,7 +13,7 @@ import pytest
 import build
 from relight.errors import RelightError, StoreError
 from relight.reports.totals import report
-from relight.store import open_store
+from relight.store import SCHEMA, open_store
 from relight.store.keep.migrate import find_migrations, split_statements
 from relight.store.write.record import Recorder
 from relight.store.write.tape import read_tape
@@ -81,7 +81,7 @@ def test_a_database_from_before_the_first_schema_is_refused_untouched(
 
 def test_migrations_are_numbered_without_gaps_from_the_schema_on() -> None:
     numbers = list(find_migrations())
-    assert numbers == list(range(17, 17 + len(numbers)))
+    assert numbers == list(range(17, SCHEMA + 1))
 
 
 def test_a_later_migration_is_run_on_a_store_that_lacks_it(
@@ -94,6 +94,7 @@ def test_a_later_migration_is_run_on_a_store_that_lacks_it(
     monkeypatch.setattr(
         "relight.store.keep.migrate.find_migrations", lambda: find_migrations() | {later: script}
     )
+    monkeypatch.setattr("relight.store.SCHEMA", later)
     with build.open_home(tmp_path) as store:
         assert store.query("select mood from session") == []
         assert store.query("pragma user_version") == [(later,)]

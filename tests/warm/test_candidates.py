@@ -11,7 +11,8 @@ import build
 import build_warm
 import relight
 from relight.store import Store, open_store
-from relight.warm.automatic import QUIET_MS, capture_candidates, propose_candidates
+from relight.warm.automatic import QUIET_MS, propose_candidates
+from relight.warm.candidates import capture_candidates
 from relight.warm.library import (
     find_template,
     read_candidates,

@@ -9,8 +9,8 @@ import pytest
 import build
 import build_warm
 from relight.chat.injected import TAG
-from relight.ids import row_id
 from relight.intake.rebuild import rebuild
+from relight.model import row_id
 from relight.store import Store
 from relight.warm.agents.hermes_plugin import Plugin, guard, register
 from relight.warm.capture import capture_template

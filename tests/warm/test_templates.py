@@ -18,7 +18,7 @@ from relight.errors import RelightError
 from relight.names import file_name
 from relight.store import Store
 from relight.store.keep.retention import forget
-from relight.warm.automatic import capture_candidates
+from relight.warm.candidates import capture_candidates
 from relight.warm.library import (
     add_version,
     delete_template,

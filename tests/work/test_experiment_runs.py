@@ -19,7 +19,7 @@ import build
 import build_warm
 from relight.chat.injected import TAG
 from relight.errors import RelightError
-from relight.ids import row_id
+from relight.model import row_id
 from relight.store import Store
 from relight.store.experiments import read_trial_runs
 from relight.store.keep.retention import forget

@@ -65,7 +65,7 @@ def auto(dry_run: bool, limit: int, as_json: bool) -> None:
     """
     from relight.cli import screen
     from relight.store.queries.sessions import count_successes
-    from relight.warm.automatic import capture_candidates
+    from relight.warm.candidates import capture_candidates
 
     with current_store() as store:
         found = capture_candidates(store, dry_run=dry_run, limit=limit)

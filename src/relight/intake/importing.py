@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from relight.intake.backlog import find_backlogs
 from relight.locks import hold
 from relight.model import Imported, ImportResult, Work
 from relight.sources import find_source, list_sources
 from relight.store import Store
-from relight.store.derive.scores import refresh_due
+from relight.store.derive.scores import has_labels, refresh_due
 from relight.store.write.marks import read_marks, read_seen
 
 # below this much new text, starting worker processes costs more than they save
@@ -34,7 +33,7 @@ def import_all(
     counts = {name: Imported(name) for name in sources or list_sources()}
     touched: set[int] = set()
     with hold_import(store, on_wait):
-        if find_backlogs(store.config.home):
+        if store.config.backlog.is_dir():
             from relight.intake.live import take_backlogs
 
             take_backlogs(store)
@@ -58,12 +57,14 @@ def _take(
         # workers load their modules while this process loads its own
         pool = Workers(workers, "relight.intake.sealing:answer_task")
     with pool or nullcontext():
-        from relight.intake.taking import Intake
-        from relight.reports.labels import refit_weights
+        from relight.intake.sealing import Intake
 
         intake = Intake(store, progress)
         taken = intake.take(work, pool)
-        refit_weights(store)
+        if has_labels(store):
+            from relight.reports.labels import refit_weights
+
+            refit_weights(store)
     return taken, intake.touched
 
 

@@ -1,43 +1,45 @@
-"""Write the events of a live session, each before its caller continues."""
+"""Write the events of a live session, each before its caller continues.
+
+Another process may hold the database for longer than a program can wait. Until then the events are
+in a backlog file beside the database. If the program is killed, the next recorder or the next
+import writes them.
+"""
 
 import json
 import logging
+import os
 import secrets
-import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
+from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from relight.errors import StoreError
-from relight.ids import row_id
-from relight.intake.backlog import Backlog, find_backlogs, taking
-from relight.locks import renew_in_forks
-from relight.model import Mark, Origin, Piece
+from relight.locks import hold, renew_in_forks
+from relight.model import Mark, Origin, Piece, row_id
 from relight.redact import redact
 from relight.sources import relight as events
-from relight.store import Store
+from relight.store import TROUBLE, Store
 from relight.store.derive import scores
 from relight.store.misses import count_miss
 from relight.store.write import tape
-from relight.store.write.append import sum_turns
 from relight.store.write.marks import read_marks
-from relight.store.write.record import Recorder
+from relight.store.write.record import Recorder, sum_turns
 from relight.store.write.rows import turn_row
 from relight.store.write.seal import seal
 
-# how long a program stands still for other writers, once; after that it does not wait for them
+# how long a program waits for other writers, once; after that its events go to the backlog
 WAIT_SECONDS = 0.5
-# and how long at its end
+# how long it waits at its end
 END_SECONDS = 5.0
-# where tapes of live sessions say that they are from
+# the path of a live session's tape begins with this
 PLACE = "recorder/"
-# how many events go into one transaction at most
+# the most events in one transaction
 BATCH = 1000
-# raised by SQLite if the database is at fault, and not the values
-STORE_TROUBLE = (sqlite3.OperationalError, sqlite3.DatabaseError)
 
 logger = logging.getLogger("relight")
 
@@ -60,8 +62,8 @@ class LiveTape:
         self._mark = mark
         self._lock = threading.Lock()
         self._write_lock = threading.Lock()
-        self._told = self._written = self._kept = self._lost = 0
-        self._backlog = Backlog(self.store.config.home, mark.part)
+        self._queued = self._written = self._saved = self._lost = 0
+        self._backlog = Backlog(self.store.config.backlog / f"{mark.part}.jsonl")
         self._held = threading.local()
         self._is_in_trouble = False
 
@@ -108,14 +110,14 @@ class LiveTape:
         """Queue an event; return its number."""
         with self._lock:
             self.waiting.append(encode(event))
-            self._told += 1
-            return self._told
+            self._queued += 1
+            return self._queued
 
     def write(self, number: int, *, is_last: bool = False) -> None:
-        """Have an event written before returning: by this thread, or by one that was quicker.
+        """Return when an event is written, by this thread or by another.
 
-        What lined up while another was writing is written at once, in one transaction. While the
-        database cannot be had, it is kept beside it, and nobody waits a second time.
+        Events that queue up while a thread writes go into one transaction. While the database is
+        not available they go to the backlog, and no call waits a second time.
         """
         if hasattr(self._held, "number") and not is_last:
             self._held.number = number
@@ -129,40 +131,40 @@ class LiveTape:
                 with self.store.waiting(0 if has_waited else seconds):
                     if has_waited:
                         with self.store.transaction():
-                            pass  # whether it can be had, before all that waits is made ready
-                    self._write_until(self._told)
+                            pass  # raises if the database is still in use
+                    self._write_until(self._queued)
                 self._backlog.clear()
                 self._is_in_trouble = False
             except Exception as error:  # noqa: BLE001 - a recorder must never break what it records
-                self._keep(error)
+                self._save(error)
             self._count_lost(self._lost, "events could not be understood")
             self._lost = 0
 
     def _write_until(self, number: int, *, batch: int = BATCH) -> None:
-        """Write the events up to this one, in few goes; one by one where one of them cannot be."""
+        """Write the events up to this one in batches; one by one after one that fails."""
         while self._written < number:
             with self._lock:
                 lines = self.waiting[: min(batch, number - self._written)]
             try:
                 count = self._record(lines)
             except Exception as error:
-                if isinstance(error, StoreError) and type(error.__cause__) in STORE_TROUBLE:
-                    raise  # it cannot be used now: all of it waits
+                if isinstance(error, StoreError) and type(error.__cause__) in TROUBLE:
+                    raise  # the database is not available now: all events wait
                 if len(lines) > 1:
                     self._write_until(self._written + len(lines), batch=1)
                     continue
-                # an event that cannot be written must not hold up the others
-                logger.warning("what was told could not be understood: %r", error)
+                # an event that cannot be written must not delay the others
+                logger.warning("an event could not be recorded: %r", error)
                 count, self._lost = 1, self._lost + 1
                 self._backlog.clear()
-                self._kept = 0
+                self._saved = 0
             with self._lock:
                 del self.waiting[:count]
                 self._written += count
-                self._kept = max(self._kept - count, 0)
+                self._saved = max(self._saved - count, 0)
 
     def _record(self, lines: list[bytes]) -> int:
-        """Write lines; gives how many of those that wait are written by now."""
+        """Write lines; return how many of the waiting events are in the database now."""
         before, raw = self._mark, b"".join(lines)
         after = msgspec.structs.replace(before, offset=before.offset + len(raw))
         piece = Piece(source=events.NAME, raw=raw, before=before, after=after)
@@ -176,7 +178,7 @@ class LiveTape:
             return len(lines)
         # interrupted between its commit and its return, or written from the backlog by another
         if known == before.offset:
-            raise ValueError("the tape is where it was, and does not go on")
+            raise ValueError("the tape does not continue at its read mark")
         self._mark = msgspec.structs.replace(before, offset=known)
         with self._lock:
             ends = accumulate(map(len, self.waiting), initial=before.offset)
@@ -187,20 +189,20 @@ class LiveTape:
         marks = read_marks(self.store, events.NAME, self._mark.path)
         return marks[self.name].offset if self.name in marks else None
 
-    def _keep(self, trouble: Exception) -> None:
-        """Write the waiting events beside the database, redacted."""
+    def _save(self, trouble: Exception) -> None:
+        """Write the waiting events to the backlog, redacted."""
         if not self._is_in_trouble:
-            logger.warning("records wait to be written: %s", trouble)
+            logger.warning("events wait to be written: %s", trouble)
         try:
             with self._lock:
-                new = self.waiting[self._kept :]
+                new = self.waiting[self._saved :]
                 key = self.store.redaction_key
-                self.waiting[self._kept :] = [redact(one, key=key) for one in new]
-                self._backlog.add(self._mark, self.waiting[self._kept :])
-                self._kept = len(self.waiting)
-        except Exception as error:  # noqa: BLE001 - it stays in memory, and is tried again
+                self.waiting[self._saved :] = [redact(one, key=key) for one in new]
+                self._backlog.add(self._mark, self.waiting[self._saved :])
+                self._saved = len(self.waiting)
+        except Exception as error:  # noqa: BLE001 - the events stay in memory for the next attempt
             if not self._is_in_trouble:
-                logger.warning("nor could they be kept beside the database: %s", error)
+                logger.warning("the backlog could not be written either: %s", error)
         self._is_in_trouble = True
 
     def _count_lost(self, number: int, reason: str) -> None:
@@ -210,10 +212,10 @@ class LiveTape:
     def close(self) -> None:
         """Join the written parts, and leave the rest to the next recorder."""
         with self._write_lock:
-            lost = self.count_waiting() - self._kept
+            lost = self.count_waiting() - self._saved
             self._count_lost(lost, f"events of {self._mark.path} could be written nowhere")
             self._backlog.close()
-            self._kept = 0
+            self._saved = 0
             if self.waiting:
                 return
             try:
@@ -221,12 +223,12 @@ class LiveTape:
                     tape.join_parts(database, events.NAME, self._mark)
                     session = self._mark.path.removeprefix(PLACE)
                     scores.refresh(database, {row_id("session", events.NAME, session)})
-            except Exception as error:  # noqa: BLE001 - in parts and without a score it is as safe
-                logger.warning("the tape was not tidied up: %s", error)
+            except Exception as error:  # noqa: BLE001 - all events are recorded, in parts
+                logger.warning("the tape's parts were not joined: %s", error)
 
     def resume(self, lines: list[bytes]) -> bool:
         """Write the events that an ended process left; False if that is not possible now."""
-        self.waiting, self._told, self._kept = lines, len(lines), len(lines)
+        self.waiting, self._queued, self._saved = lines, len(lines), len(lines)
         self.write(len(lines))
         return not self.waiting
 
@@ -239,15 +241,15 @@ def _new_mark(path: str) -> Mark:
 def take_backlogs(store: Store) -> None:
     """Write the events that programs left beside the database when they were killed."""
     try:
-        for path in find_backlogs(store.config.home):
-            with taking(path) as left:
+        for path in find_backlogs(store):
+            with hold_backlog(path) as left:
                 if left is not None:
                     if not LiveTape(store, left.mark).resume(left.lines):
                         return
                     path.unlink(missing_ok=True)
                     scores.refresh_due(store)
-    except Exception as error:  # noqa: BLE001 - it waits for the next one
-        logger.warning("what others left was not written: %s", error)
+    except Exception as error:  # noqa: BLE001 - the next recorder or import tries again
+        logger.warning("events that other programs left were not written: %s", error)
 
 
 def encode(event: events.AnyEvent) -> bytes:
@@ -257,3 +259,97 @@ def encode(event: events.AnyEvent) -> bytes:
     except UnicodeEncodeError:
         plain = msgspec.to_builtins(event)
         return json.dumps(plain, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
+class LeftEvents(Struct, frozen=True):
+    """The backlog of a recorder that has ended: its tape's read mark, and the lines after it."""
+
+    path: Path
+    mark: Mark
+    lines: list[bytes]
+
+
+class Backlog:
+    """One recorder's file beside the database; it exists only while events wait."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._file is not None
+
+    def add(self, mark: Mark, lines: Sequence[bytes]) -> None:
+        """Append lines; `mark` is the read mark of the tape before the first of them."""
+        if not lines:
+            return
+        if self._file is None:
+            self._file = self._create(msgspec.json.encode(mark) + b"\n")
+        _write(self._file, b"".join(lines))
+
+    def _create(self, head: bytes) -> int:
+        """Return a new file that appears under its name only when it is locked."""
+        self._path.parent.mkdir(exist_ok=True, mode=0o700)
+        new = self._path.with_suffix(".new")
+        file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        try:
+            hold(file)
+            _write(file, head)
+            new.replace(self._path)
+        except OSError:
+            os.close(file)
+            new.unlink(missing_ok=True)
+            raise
+        return file
+
+    def clear(self) -> None:
+        """Delete the file: all its events are in the database."""
+        if self._file is not None:
+            self.close()
+            self._path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Leave the file to the next recorder or import."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def _write(file: int, data: bytes) -> None:
+    """Append all of the data or nothing: half a line would spoil the next."""
+    size = os.fstat(file).st_size
+    try:
+        while data:
+            data = data[os.write(file, data) :]
+    except OSError:
+        os.ftruncate(file, size)
+        raise
+
+
+@contextmanager
+def hold_backlog(path: Path) -> Iterator[LeftEvents | None]:
+    """The events of a file; None while its recorder, or another process, uses it."""
+    try:
+        file = os.open(path, os.O_RDWR)
+    except OSError:
+        yield None
+        return
+    try:
+        yield _read_backlog(path) if hold(file, waits=False) else None
+    finally:
+        os.close(file)
+
+
+def _read_backlog(path: Path) -> LeftEvents:
+    head, *lines = path.read_bytes().splitlines(keepends=True) or [b""]
+    if lines and not lines[-1].endswith(b"\n"):
+        lines.pop()  # killed while it wrote: that call had not returned
+    try:
+        return LeftEvents(path, msgspec.json.decode(head, type=Mark), lines)
+    except msgspec.DecodeError:
+        return LeftEvents(path, Mark(path=""), [])
+
+
+def find_backlogs(store: Store) -> list[Path]:
+    return sorted(store.config.backlog.glob("*.jsonl"))

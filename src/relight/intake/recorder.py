@@ -18,7 +18,6 @@ from msgspec.structs import asdict
 from relight import __version__
 from relight.checks import check_choice
 from relight.errors import StoreError
-from relight.ids import row_id
 from relight.intake.checks import (
     format_error,
     format_payload,
@@ -37,7 +36,7 @@ from relight.intake.checks import (
 )
 from relight.intake.live import LiveTape, take_backlogs
 from relight.locks import renew_in_forks
-from relight.model import Cost, Failure, OutcomeName, Usage
+from relight.model import Cost, Failure, OutcomeName, Usage, row_id
 from relight.reports.sessions import sum_family
 from relight.reports.totals import ReportFigures
 from relight.sources import relight as events

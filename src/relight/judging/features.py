@@ -18,8 +18,7 @@ from msgspec import Struct
 from relight.chat.messages import Call, Entry, list_own, read_arguments, read_entries, read_text
 from relight.data import read_data
 from relight.errors import RelightError
-from relight.judging.kinds import Category, TaskType, classify_calls
-from relight.judging.meanings import understand_call
+from relight.judging.kinds import Category, TaskType, classify_calls, understand_call
 from relight.judging.verdicts import find_test_outcome, judge_call
 from relight.model import Verdict
 

@@ -12,10 +12,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from relight.chat.broken_json import decode_mended
 from relight.chat.streams import Gathering
 from relight.errors import RelightError
 from relight.model import Cost, Failure, Usage
+from relight.text import decode_mended
 
 OPENAI = "https://api.openai.com/v1"
 # fields every request has, which options cannot override

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from relight.chat.broken_json import decode_mended
 from relight.chat.injected import find_injected, skip_injected, strip_block
 from relight.chat.tokens import exclusive_usage
 from relight.model import (
@@ -38,6 +37,7 @@ from relight.sources.reading import (
     last_words,
     write_value,
 )
+from relight.text import decode_mended
 from relight.times import read_time
 
 NAME = "chat"

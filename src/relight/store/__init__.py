@@ -13,12 +13,19 @@ from typing import Any, Self
 from relight.config import Config, find_home, read_config
 from relight.errors import RelightError, StoreError
 from relight.locks import renew_in_forks
-from relight.store.keep.log import Log
-from relight.store.keep.migrate import migrate
 from relight.store.sql import S, read
 
+# the number of the newest file in migrations/
+SCHEMA = 17
 BUSY_SECONDS = 60
 FOUNDING_SECONDS = 0.01
+LONGEST_BYTES = 100_000_000
+# looking at its size costs an eighth of a small commit
+LOOK_SECONDS = 0.2
+# a writer does not notice so short a wait, and a dashboard's readers are done in less
+WAIT_SECONDS = 0.1
+# causes of a StoreError that lie in the database, not in the values to be written
+TROUBLE = (sqlite3.OperationalError, sqlite3.DatabaseError)
 # what a fork must neither use nor close
 _inherited: list[sqlite3.Connection] = []
 
@@ -157,7 +164,11 @@ def open_store(home: str | Path | None = None, *, wait_seconds: float = BUSY_SEC
         if not config.database.exists():
             make_private(config.database)
         with closed_on_error(connect(config.database, wait_seconds=wait_seconds)) as connection:
-            migrate(connection, timezone=config.timezone)
+            ((version,),) = connection.execute("pragma user_version")
+            if version != SCHEMA:
+                from relight.store.keep.migrate import migrate
+
+                migrate(connection, timezone=config.timezone)
             return Store(config, connection)
 
 
@@ -247,3 +258,45 @@ def readable_errors(path: Path) -> Iterator[None]:
         elif "malformed" in text or "not a database" in text:
             hint = "restore a copy made by `relight backup`, or move the file away and import again"
         raise StoreError(f"the database {path} could not be used: {text}", hint) from error
+
+
+class Log:
+    """The write-ahead log, shortened also while others read without a pause.
+
+    SQLite restarts its log only when no reader uses it. Under a busy dashboard that never happens:
+    the log would grow for as long as an import lasts, and every reader would search all of it. So
+    a writer of much data waits for a moment without readers.
+    """
+
+    def __init__(
+        self,
+        database: Path,
+        *,
+        longest_bytes: int = LONGEST_BYTES,
+        look_seconds: float = LOOK_SECONDS,
+    ) -> None:
+        self._path = f"{database}-wal"
+        self._longest = self._limit = longest_bytes
+        self._look_seconds = look_seconds
+        self._next_look = 0.0
+
+    def shorten(self, connection: sqlite3.Connection) -> None:
+        """Move a long log into the database and empty it."""
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + self._look_seconds
+        try:
+            size = os.stat(self._path).st_size  # noqa: PTH116 - a Path takes longer
+        except OSError:
+            return
+        if size < self._limit:
+            return
+        (waited,) = connection.execute("pragma busy_timeout").fetchone()
+        connection.execute(f"pragma busy_timeout = {round(WAIT_SECONDS * 1000)}")
+        try:
+            is_busy, *_ = connection.execute("pragma wal_checkpoint(truncate)").fetchone()
+        finally:
+            connection.execute(f"pragma busy_timeout = {waited}")
+        # after a reader that takes long, try again when the log has grown by a quarter
+        self._limit = size + self._longest // 4 if is_busy else self._longest

@@ -5,8 +5,7 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.dialect import flag
-from relight.store.sql import Connection, insert, read
+from relight.store.sql import Connection, flag, insert, read
 
 
 class SourceSession(Struct, frozen=True):

@@ -8,9 +8,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from relight.store import Store
-from relight.store.dialect import greatest
 from relight.store.provisions import JOINED
-from relight.store.sql import S, column_list, read_list
+from relight.store.sql import S, column_list, greatest, read_list
 
 CALLS_AT_ONCE = 500
 

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.dialect import count_if
-from relight.store.sql import column_list, insert
+from relight.store.sql import column_list, count_if, insert
 
 # A session is known by its agent's own id, which was given when it began.
 JOINED = """

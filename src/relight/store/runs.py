@@ -11,9 +11,8 @@ from msgspec import Struct
 from msgspec.structs import asdict, astuple
 
 from relight.store import Store
-from relight.store.dialect import flag
 from relight.store.jobs import restore_slot
-from relight.store.sql import column_list, insert_into
+from relight.store.sql import column_list, flag, insert_into
 
 _OPEN = "source = 'relight' and status in ('claimed', 'running')"
 

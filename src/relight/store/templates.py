@@ -7,8 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.dialect import same
-from relight.store.sql import Connection, insert
+from relight.store.sql import Connection, insert, same
 
 State = Literal["live", "retired", "candidate"]
 

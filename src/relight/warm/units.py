@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from relight.chat.messages import Call, Entry, read_arguments, read_text
 from relight.chat.shorten import cut_text, shorten_arguments, shorten_text
 from relight.judging.features import judge_calls
-from relight.judging.meanings import understand_call
+from relight.judging.kinds import understand_call
 from relight.judging.shell import split_stages
 from relight.names import tool_name
 from relight.text import strip_hidden

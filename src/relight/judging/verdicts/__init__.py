@@ -13,9 +13,7 @@ from typing import Literal
 from relight.judging.shell import split_stages
 from relight.judging.verdicts.answers import is_test_run
 from relight.judging.verdicts.commands import judge_output
-from relight.judging.verdicts.harnesses import find_outputs, judge_parts, judge_screen, read_screen
-from relight.judging.verdicts.outputs import find_tests, make_output
-from relight.judging.verdicts.phrases import OK, make_error, make_negative
+from relight.judging.verdicts.outputs import Output, find_tests, make_output
 from relight.judging.verdicts.results import (
     ReadResult,
     decode,
@@ -24,7 +22,7 @@ from relight.judging.verdicts.results import (
     read_number,
     read_result,
 )
-from relight.judging.verdicts.rules import read_rules
+from relight.judging.verdicts.rules import OK, make_error, make_negative, read_rules
 from relight.model import Verdict
 from relight.text import to_text
 
@@ -38,6 +36,8 @@ _TEST_WORDS = (
     *("errors!", "invocationerror", "congrat"),
 )
 _TEST_TAIL = 2500
+# How the screens of a benchmark harness begin; `harnesses` is loaded only for them.
+_SCREEN_STARTS = ("New Terminal Output:", "Current ", "Previous response had ")
 
 Role = Literal["shell", "code", "search", "editor", "other"]
 
@@ -75,6 +75,8 @@ def judge_call(
         return _UNKNOWN
     role, command = read_call(tool, arguments)
     if seen.parts and code is None and not command:
+        from relight.judging.verdicts.harnesses import judge_parts
+
         verdict = judge_parts(seen.parts, _find_lines(arguments), _judge_shell)
         if verdict.label != "ok" or not is_error:
             return verdict
@@ -112,10 +114,7 @@ def find_test_outcome(
     if isinstance(result, str) and not has_failed and not may_show_tests(result):
         return None
     text = read_result(result).text
-    if screen := read_screen(text):
-        outputs = find_outputs(screen, command if isinstance(command, str) else "\n".join(command))
-    else:
-        outputs = [make_output(stages, text)]
+    outputs = _find_screen_outputs(command, text) or [make_output(stages, text)]
     for output in reversed(outputs):
         found = None if output.is_reader else find_tests(output)
         if found and found[0] != "none":
@@ -196,9 +195,23 @@ def _judge_shell(command: str | list[str], seen: ReadResult, code: int | None) -
     if code is None and read_rules().refusal.match(text):
         return make_error(None, _first_line(text))
     whole = command if isinstance(command, str) else "\n".join(command)
-    if not code and (screen := read_screen(text)):  # 0 is the terminal's, not the shell's
-        return judge_screen(screen, whole)
+    if not code and text.startswith(_SCREEN_STARTS):  # 0 is the terminal's, not the shell's
+        from relight.judging.verdicts.harnesses import judge_screen, read_screen
+
+        if screen := read_screen(text):
+            return judge_screen(screen, whole)
     return judge_output(make_output(split_stages(command), text, command=whole), code)
+
+
+def _find_screen_outputs(command: str | list[str], text: str) -> list[Output]:
+    """The commands on a harness's screen with their output; none if it is not a screen."""
+    if not text.startswith(_SCREEN_STARTS):
+        return []
+    from relight.judging.verdicts.harnesses import find_outputs, read_screen
+
+    screen = read_screen(text)
+    keys = command if isinstance(command, str) else "\n".join(command)
+    return find_outputs(screen, keys) if screen else []
 
 
 def _judge_search(role: Role, seen: ReadResult) -> Verdict | None:

@@ -1,16 +1,21 @@
 """Commands that answer by failing: tests, checkers, searches, scripts written as checks."""
 
 from relight.judging.shell import Stage
-from relight.judging.verdicts.exceptions import Raised
 from relight.judging.verdicts.outputs import (
     Output,
+    Raised,
     find_bad_line,
     find_broken_tests,
     find_last_line,
     find_tests,
 )
-from relight.judging.verdicts.phrases import OK_PARTLY, make_negative, make_tests
-from relight.judging.verdicts.rules import AnswerRow, read_rules
+from relight.judging.verdicts.rules import (
+    OK_PARTLY,
+    AnswerRow,
+    make_negative,
+    make_tests,
+    read_rules,
+)
 from relight.model import Verdict
 
 # Faults of the script itself, whatever it was written to check.

@@ -17,26 +17,26 @@ from relight.judging.verdicts.answers import (
     judge_findings,
     judge_tests,
 )
-from relight.judging.verdicts.exceptions import find_exception
 from relight.judging.verdicts.outputs import (
     Output,
     find_bad_line,
     find_complaint,
+    find_exception,
     find_last_line,
     find_missing_command,
     find_shell_message,
     find_tests,
     is_all_complaints,
 )
-from relight.judging.verdicts.phrases import (
+from relight.judging.verdicts.rules import (
     OK_TEXT,
     OK_ZERO,
     add_code,
     make_error,
     make_negative,
     make_tests,
+    read_rules,
 )
-from relight.judging.verdicts.rules import read_rules
 from relight.model import Verdict
 
 _SIGPIPE = (141, -13)

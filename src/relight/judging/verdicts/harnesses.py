@@ -14,11 +14,10 @@ import msgspec
 from relight.judging.shell import split_stages
 from relight.judging.verdicts.commands import judge_output, judge_zero
 from relight.judging.verdicts.outputs import Output, find_missing_command, make_output
-from relight.judging.verdicts.phrases import OK, OK_TEXT, make_error
 from relight.judging.verdicts.results import ReadResult, judge_fields, read_result
+from relight.judging.verdicts.rules import OK, OK_TEXT, make_error
 from relight.model import Verdict
 
-_STARTS = ("New Terminal Output:", "Current ", "Previous response had ")
 _HEAD = re.compile(
     r"(?:Previous response had warnings:\n(?:[^\n]+\n)*\n)?(?:Current terminal state:\n)?"
     r"(?:New Terminal Output|Current Terminal TerminalScreen):\n"
@@ -64,7 +63,7 @@ class TerminalScreen(msgspec.Struct, frozen=True):
 
 def read_screen(text: str) -> TerminalScreen | None:
     """Return the screen that a result shows; None if it is not one."""
-    if not text.startswith(_STARTS) or not (head := _HEAD.match(text)):
+    if not (head := _HEAD.match(text)):
         return None
     text = _QUESTION.sub("", text[head.end() :]).rstrip()
     names = {found["who"] for found in _PROMPTS.finditer(text)} - {None}

@@ -12,8 +12,7 @@ from typing import Any
 
 import msgspec
 
-from relight.judging.verdicts.phrases import make_error
-from relight.judging.verdicts.rules import Rules, read_rules
+from relight.judging.verdicts.rules import Rules, make_error, read_rules
 from relight.model import Verdict
 from relight.text import to_text
 

@@ -17,7 +17,7 @@ from relight.checks import (
     refuse,
 )
 from relight.errors import ParameterError
-from relight.ids import row_id
+from relight.model import row_id
 from relight.sources import list_sources
 from relight.store import Store
 from relight.store.derive.skills import facts

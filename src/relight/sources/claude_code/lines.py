@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from relight.chat.broken_json import decode_mended
 from relight.model import Count, Ending, Usage
 from relight.sources.reading import INTERRUPTED, find_texts, first_line, last_words
+from relight.text import decode_mended
 
 # how the client records commands that it runs by itself
 COMMANDS = ("<command-", "<local-command")

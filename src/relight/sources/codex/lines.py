@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from relight.chat.broken_json import decode_mended
 from relight.model import Count, SkillEntry, ToolCall
 from relight.sources.reading import find_texts, write_value
 from relight.sources.skill_documents import read_version
+from relight.text import decode_mended
 
 CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
 # what the client itself puts in front of a person's words

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from relight.chat.broken_json import decode_mended
 from relight.judging.failures import classify_error
 from relight.model import Cost, Mark, Origin, Piece, Session, Turn, Unreadable, Usage
 from relight.prices import reported_cost
@@ -19,6 +18,7 @@ from relight.sources.files import look_at, read_piece
 from relight.sources.hermes.logs import split_by_session
 from relight.sources.hermes.totals import read_usage
 from relight.sources.reading import BAD_LINE
+from relight.text import decode_mended
 from relight.times import read_time
 
 FOLDER = "moa-traces"

@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 
-from relight.chat.broken_json import decode_mended
 from relight.errors import RelightError
 from relight.model import Ending, Mark, Origin, Piece, Session, ToolCall
 from relight.sources.events import Called, Event, Returned, Said
@@ -27,6 +26,7 @@ from relight.sources.hermes.plugin_rows import read_plugin_row
 from relight.sources.hermes.skills import find_viewed, find_written
 from relight.sources.hermes.totals import SessionSums, read_session_totals
 from relight.sources.reading import BAD_LINE, Reader, first_line, last_words, write_value
+from relight.text import decode_mended
 from relight.times import read_time
 
 NAME = "hermes"

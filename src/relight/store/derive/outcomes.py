@@ -9,9 +9,8 @@ from msgspec.structs import asdict
 
 from relight.judging.outcomes import OutcomeEvidence, judge_outcome
 from relight.store.derive.scores import HARMLESS, read_work
-from relight.store.dialect import differs
 from relight.store.jobs import IS_NAMED_AFTER
-from relight.store.sql import S, read
+from relight.store.sql import S, differs, read
 
 EVIDENCE = """
     select label.outcome as label, label.why as label_why, run.id as run_id,

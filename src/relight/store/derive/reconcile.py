@@ -10,12 +10,10 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from relight.ids import row_id
-from relight.model import BUCKETS, TOKENS, WHOLE_TOKENS, Cost, Turn, Usage
+from relight.model import BUCKETS, TOKENS, WHOLE_TOKENS, Cost, Turn, Usage, row_id
 from relight.store.derive.pricing import Pricing
 from relight.store.derive.rollup import days_of
-from relight.store.dialect import same
-from relight.store.sql import add_up, column_list, insert, read
+from relight.store.sql import add_up, column_list, insert, read, same
 from relight.store.write.rows import TokenColumns, TotalRow, TurnRow, name_tokens
 
 SUMS = ", ".join(f"sum({name}) as {name}" for name in TOKENS)
@@ -75,8 +73,6 @@ def reconcile(database: sqlite3.Connection, touched: Iterable[int], pricing: Pri
 def _find_totalled(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
     """Return the sessions with a total that these concern: themselves, roots, and forks."""
     found: set[int] = set()
-    if database.execute("select 1 from control_total limit 1").fetchone() is None:
-        return found
     for session_id in touched:
         (root_id,) = database.execute(
             "select root_id from session where id = ?", (session_id,)

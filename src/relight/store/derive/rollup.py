@@ -10,8 +10,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from relight.model import AMOUNTS, TOKENS
-from relight.store.dialect import flag, greatest, same
-from relight.store.sql import insert, read, write_touched
+from relight.store.sql import flag, greatest, insert, read, same, write_touched
 from relight.times import day_reader
 
 # the amounts of one turn; a charge of skills counts the cost of included turns as well

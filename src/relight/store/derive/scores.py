@@ -17,12 +17,18 @@ import msgspec
 from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.ids import hash_names, row_id
 from relight.judging.features import Measures, is_submission, make_features, matches_tool, says
-from relight.judging.kinds import Sides, judge_sides, take_sides
-from relight.judging.meanings import Meaning, Understood, changes_nothing, understand_call
+from relight.judging.kinds import (
+    Meaning,
+    Sides,
+    Understood,
+    changes_nothing,
+    judge_sides,
+    take_sides,
+    understand_call,
+)
 from relight.judging.scoring import Weights, score_measures
-from relight.model import Parsed, Spoken
+from relight.model import Parsed, Spoken, hash_names, row_id
 from relight.store.sql import read, write_touched
 
 if TYPE_CHECKING:
@@ -217,6 +223,15 @@ def postpone(database: sqlite3.Connection, session_id: int) -> None:
     database.execute(
         "insert into score_due (session_id) values (?) on conflict do nothing", (session_id,)
     )
+
+
+def has_labels(store: "Store") -> bool:
+    """True if a person or a program reported the outcome of a session."""
+    statement = (
+        "select 1 from label union all"
+        " select 1 from session where told_outcome in ('success', 'failure') limit 1"
+    )
+    return bool(store.query(statement))
 
 
 def refresh_due(store: "Store") -> None:

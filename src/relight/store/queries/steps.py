@@ -9,8 +9,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.dialect import flag
-from relight.store.sql import column_list, read_usd
+from relight.store.sql import column_list, flag, read_usd
 from relight.times import write_time
 
 SHARED = "(select turn_id from shared_turn where session_id = :session)"

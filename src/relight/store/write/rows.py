@@ -8,11 +8,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from relight.ids import row_id
-from relight.model import TOKENS, Cost, CostStatus, Session, Turn, Usage
+from relight.model import TOKENS, Cost, CostStatus, Session, Turn, Usage, row_id
 from relight.store.derive.scores import WordCounts
-from relight.store.dialect import greatest, least
-from relight.store.sql import insert, replacing, take_new
+from relight.store.sql import greatest, insert, least, replacing, take_new
 from relight.store.write.seal import Sealed
 
 

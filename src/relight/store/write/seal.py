@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec import Struct
 
-from relight.ids import hash_names, row_id
 from relight.judging.verdicts import find_test_outcome, judge_call
 from relight.model import (
     Job,
@@ -24,6 +23,8 @@ from relight.model import (
     Total,
     Turn,
     Unreadable,
+    hash_names,
+    row_id,
 )
 from relight.redact import redact
 from relight.store.derive.scores import (

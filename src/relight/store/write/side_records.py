@@ -7,8 +7,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from relight.ids import row_id
-from relight.model import Job, Run
+from relight.model import Job, Run, row_id
 from relight.store.sql import insert, read, replacing
 from relight.store.write.seal import Sealed, TimingRow
 
@@ -82,8 +81,8 @@ class LoggedCall(Struct, frozen=True):
     duration_ms: int
 
 
-def write_side_records(database: sqlite3.Connection, piece: Sealed) -> None:
-    """Write jobs as they are now, runs as far as they have come, and durations from logs."""
+def write_side_records(database: sqlite3.Connection, piece: Sealed) -> set[int]:
+    """Write jobs, runs and durations from logs; return the sessions of the model calls in them."""
     source = piece.source
     jobs = [_job_row(source, job) for job in piece.jobs]
     insert(database, "job", jobs, on_conflict=replacing(JobRow, "id"))
@@ -103,6 +102,7 @@ def write_side_records(database: sqlite3.Connection, piece: Sealed) -> None:
         for one in piece.latencies
     ]
     insert(database, "call_latency", latencies, on_conflict="on conflict do nothing")
+    return {one.session_id for one in latencies}
 
 
 def _job_row(source: str, job: Job) -> JobRow:
@@ -137,8 +137,6 @@ def refresh_durations(database: sqlite3.Connection, touched: Iterable[int]) -> N
     the start use an id again, so the moment decides among those. If the log has no id, tool and
     moment decide. No logged call stands for two calls: those of one response end together.
     """
-    if not database.execute("select 1 from call_timing limit 1").fetchone():
-        return
     for session_id in touched:
         logged = read(
             database,

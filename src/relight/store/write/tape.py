@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from relight.ids import row_id
-from relight.model import Mark, Origin
+from relight.model import Mark, Origin, row_id
 from relight.redact import redact
 
 if TYPE_CHECKING:

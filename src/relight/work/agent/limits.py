@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from relight.checks import check_count, check_number
 from relight.intake.recorder import SessionTracker
-from relight.judging.meanings import find_meaning
+from relight.judging.kinds import find_meaning
 from relight.model import WHOLE_TOKENS
 
 REFUSED_AT = 3

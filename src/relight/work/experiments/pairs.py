@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from relight.ids import row_id
+from relight.model import row_id
 from relight.stats.permutation import cluster_bootstrap, part_pairs
 from relight.stats.rates import Estimate
 from relight.stats.trials import LiveView, always_valid_pairs

@@ -14,10 +14,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.ids import row_id
 from relight.intake.recorder import make_session_name
 from relight.locks import hold
-from relight.model import Outcome
+from relight.model import Outcome, row_id
 from relight.reports.labels import label_session
 from relight.store import Store, experiments
 from relight.store.experiments import RunKey, RunRecord

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.ids import row_id
+from relight.model import row_id
 from relight.redact import redact_text
 from relight.reports.transcript import read_transcript
 from relight.store import Store

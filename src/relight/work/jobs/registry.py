@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from relight.errors import MissingError, RelightError
-from relight.ids import row_id
+from relight.model import row_id
 from relight.store import Store
 from relight.store.jobs import (
     JobRow,

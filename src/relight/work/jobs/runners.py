@@ -17,10 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.errors import RelightError
-from relight.ids import row_id
 from relight.judging.failures import classify_error, find_failure_phrase, read_kinds
 from relight.judging.outcomes import SCRIPT_FAILED
-from relight.model import Failure, Usage
+from relight.model import Failure, Usage, row_id
 from relight.prices import reported_cost
 from relight.sources.printouts import READERS, Printout
 from relight.store import Store

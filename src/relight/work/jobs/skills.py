@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.ids import row_id
+from relight.model import row_id
 from relight.sources.skill_documents import find_project_skills, find_skill_folders, read_version
 from relight.store import Store
 from relight.store.misses import record_safely

@@ -14,8 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.ids import row_id
-from relight.model import Usage
+from relight.model import Usage, row_id
 from relight.store import Store
 from relight.store.jobs import (
     DueJob,

@@ -8,8 +8,7 @@ from msgspec import Struct
 
 from relight.config import Config
 from relight.errors import RefusedError
-from relight.ids import row_id
-from relight.model import Usage
+from relight.model import Usage, row_id
 from relight.store import Store
 from relight.store.runs import (
     find_earlier_runs,

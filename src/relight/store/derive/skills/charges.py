@@ -10,8 +10,7 @@ from msgspec import Struct
 from relight.judging.shares import Charge, Entered, SpentItem, Use, charge_skills
 from relight.model import AMOUNTS, TOKENS
 from relight.store.derive.rollup import INCLUDED_NANOS, IS_COUNTED, PARTIAL_TURNS, UNPRICED_TURNS
-from relight.store.dialect import count_if, flag
-from relight.store.sql import read
+from relight.store.sql import count_if, flag, read
 
 IS_ERROR = "label = 'error'"
 OWN = "session_id in (select id from session where root_id = ?)"

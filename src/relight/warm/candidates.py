@@ -1,0 +1,127 @@
+"""Templates made without a person's request, from recorded sessions that clear a high bar.
+
+After an import they are candidates, which wait for a person: sessions hold text from anywhere, and
+in studies only templates that people had chosen helped agents.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from relight.errors import RelightError
+from relight.judging.scoring import score_session
+from relight.reports.labels import read_weights
+from relight.store import Store
+from relight.store.candidates import find_good_sessions
+from relight.warm.automatic import BAR
+from relight.warm.capture import find_failed_rules, make_template, read_material
+from relight.warm.curation import find_neighbours, refuse_crowding, refuse_duplicate, refuse_twin
+from relight.warm.library import (
+    Template,
+    add_version,
+    delete_templates,
+    read_candidates,
+    restore_template,
+)
+
+CHECKED = 200
+
+logger = logging.getLogger("relight")
+
+
+class Candidate(Struct, frozen=True):
+    """A session that could become a template: the template, or why not."""
+
+    session: str
+    template: Template | None
+    reason: str
+
+
+def capture_candidates(
+    store: Store, *, dry_run: bool = False, tags: Sequence[str] = (), limit: int = 20
+) -> list[Candidate]:
+    """Accept the waiting candidates, and make templates of the sessions that clear the bar.
+
+    No live template retires for one: if a project's category is full, it is left out. With
+    `dry_run` nothing is stored.
+    """
+    planned: list[Template] = []  # by a dry run
+    waiting = read_candidates(store)[:limit]
+    found = [_accept(store, one, planned, dry_run=dry_run) for one in waiting]
+    for session in find_good_sessions(store, BAR, limit=CHECKED):
+        if sum(one.template is not None for one in found) >= limit:
+            break
+        try:
+            template = _make(store, session.id, tags)
+            refuse_twin(store, template, planned)
+            refuse_crowding(store, template, planned)
+            if dry_run:
+                planned.append(template)
+            else:
+                template = add_version(store, template, is_new=True)
+            found.append(Candidate(session.name, template, "clears the bar"))
+        except RelightError as error:
+            found.append(Candidate(session.name, None, error.message))
+    return found
+
+
+def make_candidates(
+    store: Store, sessions: Iterable[int], *, at: int, is_used: bool, limit: int
+) -> list[Template]:
+    """Make candidates of sessions that clear the bar, or templates in use if `is_used`."""
+    made: list[Template] = []
+    for session_id in sessions:
+        try:
+            template = _make(store, session_id, ())
+            if is_used:
+                refuse_crowding(store, template)
+                made.append(add_version(store, template, is_new=True))
+            else:
+                refuse_twin(store, template, read_candidates(store))
+                made.append(_propose(store, template, at))
+        except RelightError:
+            continue  # `template auto` reports why
+        except Exception as error:  # noqa: BLE001 - no error here may fail an import
+            logger.warning("no candidate of session %s: %r", session_id, error)
+        if len(made) >= limit:
+            break
+    return made
+
+
+def _propose(store: Store, template: Template, now: int) -> Template:
+    """Add a candidate; the oldest of its category is deleted if too many wait."""
+    added = add_version(store, replace(template, proposed_at=now), is_new=True)
+    most = store.config.templates.max_live_per_category
+    waiting = find_neighbours(read_candidates(store), added)
+    waiting.sort(key=lambda one: (one.proposed_at or 0, one.id))
+    if most and len(waiting) > most:
+        delete_templates(store, waiting[: len(waiting) - most])
+    return added
+
+
+def _accept(
+    store: Store, waiting: Template, planned: list[Template], *, dry_run: bool
+) -> Candidate:
+    session = waiting.source_session or waiting.name
+    try:
+        refuse_duplicate(store, waiting)
+        refuse_crowding(store, waiting, planned)
+    except RelightError as error:
+        return Candidate(session, None, error.message)
+    if dry_run:
+        planned.append(waiting)
+    else:
+        waiting = restore_template(store, waiting.name)
+    return Candidate(session, waiting, "was a candidate")
+
+
+def _make(store: Store, session_id: int, tags: Sequence[str]) -> Template:
+    material = read_material(store, session_id)
+    score = score_session(material.messages, calls=material.calls, weights=read_weights(store))
+    if failed := find_failed_rules(score, material):
+        raise RelightError(failed[0])
+    template = make_template(store, material, score, tags=[*tags, "auto"])
+    refuse_duplicate(store, template)
+    return template
