@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.dialect import flag
+from relight.store.sql import flag
 from relight.store.queries.totals import SUMS, SessionName, UsageSums
 from relight.store.sql import read_list, read_usd
 from relight.times import write_time
