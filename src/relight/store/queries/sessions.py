@@ -3,9 +3,8 @@
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.sql import flag
 from relight.store.queries.totals import SUMS, SessionName, UsageSums
-from relight.store.sql import read_list, read_usd
+from relight.store.sql import flag, read_list, read_usd
 from relight.times import write_time
 
 # an index finds all sessions below one root; `union` ends where parents form a circle
