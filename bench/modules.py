@@ -22,8 +22,14 @@ from bench.measure import ROOT, judge, print_rows, tree
 from bench.model import serving
 
 # what is traced: commands that prepare it, the command itself, and the limit
+# FILE is the session file
 COMMANDS: dict[str, tuple[list[list[str]], list[str], int]] = {
-    "relight import, one Claude Code file": ([], ["import"], 45),
+    "relight import, one Claude Code file": (
+        [],
+        ["import", "--source", "claude-code", "--from", "FILE"],
+        45,
+    ),
+    "relight report --by model": ([["import"]], ["report", "--by", "model"], 14),
     "relight job run, runner command": (
         [["job", "add", "hi", "--schedule", "daily 07:00", "--command", "echo hi"]],
         ["job", "run", "hi"],
@@ -58,10 +64,11 @@ def trace_command(before: Sequence[Sequence[str]], command: Sequence[str]) -> li
     """The modules that a command runs through, in a fresh process and a fresh home."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {"HOME": folder, "RELIGHT_HOME": f"{folder}/home", "TZ": "UTC"}
-        write_session(Path(folder) / ".claude" / "projects" / "one")
+        file = write_session(Path(folder) / ".claude" / "projects" / "one")
         for words in before:
             _run(["-m", "relight", *words], environment)
-        traced = _run(["-m", "bench.modules", *command], environment)
+        given = [str(file) if word == "FILE" else word for word in command]
+        traced = _run(["-m", "bench.modules", *given], environment)
     found: list[str] = json.loads(traced.splitlines()[-1])
     return found
 
@@ -74,11 +81,11 @@ def _trace_mixture() -> list[str]:
     return found
 
 
-def write_session(folder: Path) -> None:
+def write_session(folder: Path) -> Path:
     """Write one Claude Code session file, which an import finds and other commands ignore."""
     source = min(tree(10).glob(".claude/projects/*/*.jsonl"), key=lambda path: path.stat().st_size)
     folder.mkdir(parents=True)
-    shutil.copy(source, folder)
+    return Path(shutil.copy(source, folder))
 
 
 def _run(words: Sequence[str], environment: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ from relight.model import Imported, ImportResult, Work
 from relight.sources import find_source, list_sources
 from relight.store import Store
 from relight.store.derive.scores import has_labels, refresh_due
-from relight.store.write.marks import read_marks, read_seen
+from relight.store.write.tape import read_marks, read_seen
 
 # below this much new text, starting worker processes costs more than they save
 POOL_BYTES = 12 << 20

@@ -27,10 +27,10 @@ from relight.store import TROUBLE, Store
 from relight.store.derive import scores
 from relight.store.misses import count_miss
 from relight.store.write import tape
-from relight.store.write.marks import read_marks
 from relight.store.write.record import Recorder, sum_turns
 from relight.store.write.rows import turn_row
 from relight.store.write.seal import seal
+from relight.store.write.tape import read_marks
 
 # how long a program waits for other writers, once; after that its events go to the backlog
 WAIT_SECONDS = 0.5

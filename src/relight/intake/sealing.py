@@ -11,8 +11,8 @@ from relight.model import Imported, Mark, Unreadable, Work
 from relight.sources import find_source
 from relight.sources.files import CHUNK_BYTES, read_piece
 from relight.store import Store
-from relight.store.write.marks import read_marks
 from relight.store.write.seal import Sealed, seal
+from relight.store.write.tape import read_marks
 
 if TYPE_CHECKING:
     from relight.intake.workers import Workers

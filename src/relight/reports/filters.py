@@ -4,7 +4,6 @@ import re
 from datetime import UTC, date, datetime, timedelta
 
 from relight.errors import RelightError
-from relight.sources import is_source, list_sources
 from relight.store import Store
 from relight.store.queries.filters import Filter, is_whole
 
@@ -24,9 +23,8 @@ def read_filter(
     """Return the filter that a person typed: `7d`, `all` or a date, and parts of names."""
     from zoneinfo import ZoneInfo
 
-    if source is not None and not is_source(source):
-        names = ", ".join(list_sources())
-        raise RelightError(f"there is no source {source!r}", f"there are {names}")
+    if source is not None:
+        _check_source(source)
     today = (now or datetime.now(UTC)).astimezone(ZoneInfo(store.timezone)).date()
     return Filter(
         since=read_day(since, today=today),
@@ -35,6 +33,15 @@ def read_filter(
         model=model,
         project=project,
     )
+
+
+def _check_source(name: str) -> None:
+    """Raise if there is no source of this name."""
+    from relight.sources import is_source, list_sources
+
+    if not is_source(name):
+        names = ", ".join(list_sources())
+        raise RelightError(f"there is no source {name!r}", f"there are {names}")
 
 
 def read_day(text: str, *, today: date) -> str | None:

@@ -16,9 +16,9 @@ from relight.store.derive import outcomes, rollup, scores
 from relight.store.derive.pricing import Pricing
 from relight.store.sql import read, same
 from relight.store.write import rows
-from relight.store.write.marks import find_current, write_place
 from relight.store.write.rows import TurnRow
 from relight.store.write.seal import CallRow, Sealed
+from relight.store.write.tape import find_current, write_place
 
 # sources that record sessions as they happen: no turn is in two sessions, and none has totals
 LIVE = frozenset(("relight",))

@@ -196,9 +196,9 @@ def record_events(store: Store, session: str, events: list[dict[str, Any]]) -> N
     """Record events on the session's tape."""
     from relight.model import Mark, Piece
     from relight.sources import find_source
-    from relight.store.write.marks import read_marks
     from relight.store.write.record import Recorder
     from relight.store.write.seal import seal
+    from relight.store.write.tape import read_marks
 
     path = f"relight-plugin:{os.environ.get('HERMES_HOME') or 'home'}"
     raw = b"".join(msgspec.json.encode(event) + b"\n" for event in events)
