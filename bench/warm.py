@@ -17,7 +17,7 @@ from bench.labelled import FIELDS, Labelled, merge_calls, read_sessions
 from bench.measure import judge, print_rows
 from bench.warm_speed import Row, measure_report, measure_speed, place_template
 from relight.chat.messages import read_entries
-from relight.chat.similarity import Vector, cosine, read_words
+from relight.chat.similarity import Vector, cosine, weigh_words
 from relight.chat.tokens import estimate_messages
 from relight.chat.validity import validate_messages
 from relight.judging.features import judge_calls
@@ -201,7 +201,7 @@ def _add_templates(store: Store, good: Sequence[Labelled]) -> dict[str, Labelled
 def _read_actions(one: Labelled) -> tuple[list[str], Vector]:
     calls = [call for entry in read_entries(one.messages) for call in entry.calls]
     names = [call.tool for call in calls]
-    return names, read_words(" ".join(str(call.arguments) for call in calls))
+    return names, weigh_words(" ".join(str(call.arguments) for call in calls))
 
 
 def _relevance(wanted: Labelled, other: Labelled, actions: tuple[list[str], Vector]) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from bench.measure import judge, relight, run
-from relight.chat.similarity import read_words
+from relight.chat.similarity import weigh_words
 from relight.model import row_id
 from relight.store import open_store
 from relight.store.templates import Template, insert_version
@@ -132,7 +132,7 @@ def _invent_template(number: int, task: str) -> Template:
         tags=[],
         tools=["bash"],
         task=task,
-        actions=read_words(task[:200]),
+        actions=weigh_words(task[:200]),
         seed=seed,
         tokens=500,
         score=0.5,

@@ -22,6 +22,7 @@ Milliseconds = Annotated[int, Meta(ge=0, le=10**13)]
 
 Ending = Literal["prompt", "answer", "empty", "call", "result", "api_error", "interrupted"]
 OutcomeName = Literal["success", "failure", "unknown"]
+OUTCOMES: tuple[OutcomeName, ...] = ("success", "failure", "unknown")
 CostStatus = Literal["reported", "estimated", "included", "unknown"]
 SkillWay = Literal["cron", "tool", "slash", "preload", "auto"]
 
@@ -108,7 +109,7 @@ class Failure(Struct, frozen=True):
 
 
 class Session(Struct, frozen=True, kw_only=True):
-    """One conversation of one agent, as far as the records read so far tell."""
+    """One conversation of one agent, as far as its records have been read."""
 
     key: str
     parent: str | None = None
@@ -131,7 +132,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     """One model call, keyed by the source's own id of the response.
 
     `usage_status` says how sure the tokens are: `final`, `partial` (a lower bound) or
-    `reconciled` (told only by a running total). A call that failed has `calls` 0.
+    `reconciled` (known from a running total only). A call that failed has `calls` 0.
     """
 
     key: str
@@ -156,7 +157,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     key: str
     session: str
     tool: str
-    # what its result calls it, where that is not its key: agents number calls anew
+    # the id in its result, if that is not its key: agents reuse ids
     name: str | None = None
     turn: str | None = None
     at: Moment | None = None
@@ -226,7 +227,7 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """One execution of a job, as its scheduler's ledger tells it; it may have left no session."""
+    """One execution of a job, from its scheduler's ledger; it may have left no session."""
 
     key: str
     job: str
@@ -239,7 +240,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
 
 class Latency(Struct, frozen=True, kw_only=True):
-    """How long one model call took, told by a log beside the session's own record."""
+    """The duration of one model call, from a log beside the session's record."""
 
     key: str
     session: str
@@ -256,7 +257,7 @@ class Spoken(Struct, frozen=True):
 
 
 class Timing(Struct, frozen=True):
-    """How long a tool call took that ended `at`, told beside the session's own record."""
+    """The duration of a tool call that ended `at`, from a log beside the session's record."""
 
     key: str
     session: str
@@ -305,15 +306,15 @@ class Origin(Struct, frozen=True):
     size: int = 0
     modified_ns: int = 0
     inode: int = 0
-    # why it cannot be read, where looking at it already told
+    # why it cannot be read, if that is known before reading
     trouble: str | None = None
 
 
 class Mark(Struct, frozen=True, kw_only=True):
     """How far a part of an origin has been read, and what the reader must remember.
 
-    `head` is a fingerprint of what was read: a file that was written anew is read anew, as a new
-    `generation`.
+    `head` is a fingerprint of what was read: a file that was rewritten is read from its start, as
+    a new `generation`.
     """
 
     path: str

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import build_warm
 import relight
-from relight.chat.similarity import cosine, rarity, read_words, weigh
+from relight.chat.similarity import cosine, rarity, weigh, weigh_words
 from relight.store import Store
 from relight.warm.choice import rank_templates
 from relight.warm.library import delete_template, find_template
@@ -184,7 +184,7 @@ words = st.text("abcdefgh ", min_size=1, max_size=60)
 
 @given(words, words)
 def test_likeness_is_symmetric_and_between_nothing_and_all(a: str, b: str) -> None:
-    first, second = read_words(a), read_words(b)
+    first, second = weigh_words(a), weigh_words(b)
     assert cosine(first, second) == pytest.approx(cosine(second, first))
     assert 0 <= cosine(first, second) <= 1
     if first:
@@ -193,5 +193,5 @@ def test_likeness_is_symmetric_and_between_nothing_and_all(a: str, b: str) -> No
 
 @given(words)
 def test_weighed_words_have_length_one(text: str) -> None:
-    weighed = weigh(read_words(text), {}, unseen=rarity(10, 0))
+    weighed = weigh(weigh_words(text), {}, unseen=rarity(10, 0))
     assert sum(value * value for value in weighed.values()) == pytest.approx(float(bool(weighed)))

@@ -28,10 +28,10 @@ _STOP = frozenset(
 _ENDINGS = ("ing", "ed", "es", "s", "e")
 
 
-def read_words(text: str) -> Vector:
+def weigh_words(text: str) -> Vector:
     """Return the words of a text with their weights; each repetition adds less.
 
-    >>> sorted(read_words("Fixing the parse_invoice bug"))
+    >>> sorted(weigh_words("Fixing the parse_invoice bug"))
     ['bug', 'fix', 'invoic', 'pars', 'parse_invoice']
     """
     counts: Counter[str] = Counter()

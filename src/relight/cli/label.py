@@ -1,12 +1,12 @@
 import click
 
 from relight.cli.options import current_store, relight_command
-from relight.reports.labels import NAMES
+from relight.model import OUTCOMES
 
 
 @relight_command("label", example='relight label codex:01a1dd31 failure --why "wrong file"')
 @click.argument("session")
-@click.argument("outcome", type=click.Choice(NAMES))
+@click.argument("outcome", type=click.Choice(OUTCOMES))
 @click.option("--why", metavar="TEXT", help="The reason, in a few words.")
 def command(session: str, outcome: str, why: str | None) -> None:
     """Label a session's outcome; a label overrides all other evidence.

@@ -22,6 +22,7 @@ from relight.cli.template_exchange import (
     export,
     import_file,
 )
+from relight.model import OUTCOMES
 from relight.warm.library import (
     find_template,
     read_candidates,
@@ -49,7 +50,7 @@ def command() -> None:
 )
 @click.option("--tags", default="", metavar="T,…", help="Words to choose by.")
 @click.option("--project", metavar="P", help="By default, the session's.")
-@click.option("--outcome", type=click.Choice(("success", "failure", "unknown")), help="If known.")
+@click.option("--outcome", type=click.Choice(OUTCOMES), help="If known.")
 @click.option("--force", is_flag=True, help="Overrule the quality gate; the template records it.")
 @json_option
 def create(

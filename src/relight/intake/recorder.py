@@ -36,14 +36,13 @@ from relight.intake.checks import (
 )
 from relight.intake.live import LiveTape, take_backlogs
 from relight.locks import renew_in_forks
-from relight.model import Cost, Failure, OutcomeName, Usage, row_id
+from relight.model import OUTCOMES, Cost, Failure, OutcomeName, Usage, row_id
 from relight.reports.sessions import sum_family
 from relight.reports.totals import ReportFigures
 from relight.sources import relight as events
 from relight.store import Store
 from relight.times import take_time
 
-OUTCOMES = ("success", "failure", "unknown")
 How: TypeAlias = Literal["told", "left", "interrupted"]
 
 

@@ -77,7 +77,7 @@ class Workers:
                 stream = self._children[number].stdin
                 assert stream is not None
                 self._asked[number] += 1
-                with suppress(BrokenPipeError):  # the end of its answers tells that it is gone
+                with suppress(BrokenPipeError):  # the end of its answers shows that it is gone
                     write_message(stream, self._waiting.popleft())
 
     def _has_room(self, number: int, size: int) -> bool:
@@ -121,7 +121,7 @@ def serve(function: Callable[[bytes], bytes]) -> None:
     with suppress(BrokenPipeError, KeyboardInterrupt):
         while (message := read_message(source)) is not None:
             write_message(target, function(message))
-    os._exit(0)  # all is told: to put away what was loaded would keep the parent waiting
+    os._exit(0)  # at once: freeing what was loaded would keep the parent waiting
 
 
 def read_message(stream: IO[bytes]) -> bytes | None:

@@ -5,11 +5,10 @@ import time
 from relight.errors import RelightError
 from relight.judging.features import read_scoring_table
 from relight.judging.scoring import Example, Weights, read_default_weights, refit
-from relight.model import OutcomeName
+from relight.model import OUTCOMES
 from relight.store import Store, labels
 from relight.store.derive import scores
 
-NAMES: tuple[OutcomeName, ...] = ("success", "failure", "unknown")
 # the weights are fitted again when so many times more sessions are labelled
 GROWTH = 1.1
 
@@ -18,8 +17,8 @@ def label_session(
     store: Store, session_id: int, outcome: str, *, why: str | None = None, now: int | None = None
 ) -> None:
     """Record a person's label of a session, in place of an earlier one."""
-    if outcome not in NAMES:
-        raise RelightError(f"{outcome!r} is not an outcome", f"say one of {', '.join(NAMES)}")
+    if outcome not in OUTCOMES:
+        raise RelightError(f"{outcome!r} is not an outcome", f"use one of {', '.join(OUTCOMES)}")
     at = int(time.time() * 1000) if now is None else now
     labels.write_label(store, session_id, outcome, why, at)
     refit_weights(store)

@@ -16,12 +16,13 @@ from msgspec.structs import replace
 from relight.chat.injected import skip_injected
 from relight.chat.messages import read_entries
 from relight.chat.shorten import clean_text
-from relight.chat.similarity import LIMIT, Vector, read_words
+from relight.chat.similarity import LIMIT, Vector, weigh_words
 from relight.chat.tokens import estimate_messages
 from relight.chat.validity import check_messages, validate_messages
 from relight.checks import check_text, describe, refuse
 from relight.errors import RelightError
 from relight.judging.scoring import Score, score_session
+from relight.model import OUTCOMES
 from relight.names import slug
 from relight.redact import redact
 from relight.reports.labels import read_weights
@@ -35,7 +36,6 @@ from relight.warm.curation import drop_candidates, find_objections, retire_weake
 from relight.warm.library import Template, add_version, check_name, check_words
 from relight.warm.seeds import extract_seed
 
-OUTCOMES = ("success", "failure", "unknown")
 _PLACEHOLDER = re.compile(r"\[redacted:([\w-]+):")
 
 SHORT_WORDS = 8  # a task of so few words is its own name
@@ -288,7 +288,7 @@ def read_actions(calls: Iterable[Mapping[str, Any]]) -> Vector:
     """Return the weighed words of tool calls: tools and arguments."""
     functions = (call["function"] for call in calls)
     text = " ".join(f"{function['name']} {function['arguments']}" for function in functions)
-    words = read_words(text)
+    words = weigh_words(text)
     return {word: round(weight, 3) for word, weight in words.items()}
 
 
@@ -315,7 +315,7 @@ def _find_rare_words(store: Store, text: str) -> list[str]:
     stems = {
         word: list(found)
         for word in _WORD.findall(text)
-        if word.islower() and not any(map(str.isdigit, word)) and (found := read_words(word))
+        if word.islower() and not any(map(str.isdigit, word)) and (found := weigh_words(word))
     }
     with store.reading() as database:
         most = COMMON * read_calibration(database).live

@@ -7,7 +7,7 @@ from itertools import combinations
 from msgspec import Struct
 
 from relight.chat.shorten import clean_text
-from relight.chat.similarity import cosine, read_words
+from relight.chat.similarity import cosine, weigh_words
 from relight.checks import describe, refuse
 from relight.errors import RelightError
 from relight.judging.kinds import CATEGORIES
@@ -158,7 +158,7 @@ def rank(
         ]
         near = index.find_alike(
             database,
-            read_words(task),
+            weigh_words(task),
             limit=LISTED // (1 + sum(value is not None for value in wishes.values())),
             among=wanted.find_allowed(database),
             group=lambda one: (one in kin[0], one in kin[1]),
@@ -203,7 +203,7 @@ def explain_absence(store: Store, task: str, wanted: Wanted) -> str:
     if wanted.category is None and not wanted.tags and wanted.tools is None:
         return NOTHING
     with store.reading() as database:
-        near = index.find_alike(database, read_words(task), limit=LISTED)
+        near = index.find_alike(database, weigh_words(task), limit=LISTED)
         calibration = read_calibration(database)
     nearest = next((one for one in near if one.alike >= find_floor(calibration, one)), None)
     if nearest is None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from relight.chat.similarity import Vector, cosine, rarity, read_words
+from relight.chat.similarity import Vector, cosine, rarity, weigh_words
 from relight.errors import RelightError
 from relight.store import Store
 from relight.store.template_words import read_calibration, read_rarities
@@ -69,7 +69,7 @@ def compare_templates(store: Store, template: Template, other: Template) -> floa
     actions = cosine(template.actions, other.actions)
     if actions < DUPLICATE:  # the tasks' words, which are slow to read, could only lower it
         return actions
-    tasks = read_words(template.task), read_words(other.task)
+    tasks = weigh_words(template.task), weigh_words(other.task)
     is_counted = other.id != 0 and other.state == "live"
     return min(actions, cosine(*tasks), _compare_rare(store, *tasks, is_counted=is_counted))
 
@@ -101,7 +101,7 @@ def _find_near(store: Store, template: Template) -> Sequence[Template]:
     index.heal(store)
     with store.reading() as database:
         own = set(index.find_holders(database, "project", template.project or ""))
-        near = index.find_alike(database, read_words(template.task), limit=COMPARED, among=own)
+        near = index.find_alike(database, weigh_words(template.task), limit=COMPARED, among=own)
     ids = [*(one.template_id for one in near), *find_same_seed(store, template)]
     return list(read_by_id(store, ids).values())
 

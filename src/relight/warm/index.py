@@ -16,7 +16,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from relight.chat.shorten import clean_text
-from relight.chat.similarity import Vector, rarity, read_words, weigh
+from relight.chat.similarity import Vector, rarity, weigh, weigh_words
 from relight.store import Store
 from relight.store import template_words as words_table
 from relight.store.sql import Connection
@@ -162,7 +162,7 @@ def refresh_index(database: Connection, template_id: int) -> None:
         return
     words_table.delete_words(database, template_id)
     for text in read_texts(database, template_id):
-        words = read_words(text.task)
+        words = weigh_words(text.task)
         unseen = rarity(known.documents, 0)
         words_table.count_template_words(database, words, unseen=unseen)
         then = {word: one.value for word, one in read_rarities(database, words).items()}
@@ -174,7 +174,7 @@ def rebuild_index(database: Connection) -> None:
     """Index all live templates again, with today's rarities."""
     words_table.clear(database)
     texts = read_texts(database)
-    vectors = {text.id: read_words(text.task) for text in texts}
+    vectors = {text.id: weigh_words(text.task) for text in texts}
     holding = Counter(word for words in vectors.values() for word in words)
     rarities = {word: rarity(len(vectors), count) for word, count in holding.items()}
     weighed = {found: weigh(words, rarities, unseen=1.0) for found, words in vectors.items()}

@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
@@ -13,6 +13,7 @@ from relight.chat.tokens import estimate_messages
 from relight.chat.validity import validate_messages
 from relight.errors import RelightError
 from relight.judging.kinds import Category, TaskType
+from relight.model import OutcomeName
 from relight.names import file_name
 from relight.redact import find_secrets
 from relight.store import Store
@@ -47,7 +48,7 @@ class _TemplateFile(Struct, forbid_unknown_fields=True, kw_only=True):
     task: str
     seed: list[dict[str, Any]]
     score: Annotated[float, Meta(ge=0, le=1)] | None = None
-    outcome: Literal["success", "failure", "unknown"] = "unknown"
+    outcome: OutcomeName = "unknown"
     evidence: Items = []
     overruled: Items = []
     provenance: Annotated[dict[Words, Words | None], Meta(max_length=ITEMS_LIMIT)] = {}

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from relight.model import OutcomeName
 from relight.reports.labels import label_session as write_label
 from relight.reports.sessions import find_session
 from relight.store import Store
@@ -35,7 +36,7 @@ class SessionLabel(Struct, frozen=True):
     """A session and its new label."""
 
     session: str
-    outcome: given.Outcome
+    outcome: OutcomeName
     why: str | None
 
 

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from relight.model import OutcomeName
 from relight.reports.filters import DEFAULT_SINCE
 from relight.reports.totals import KEYS
 from relight.sources import SOURCES
 
-Outcome = Literal["success", "failure", "unknown"]
 Text = Annotated[str, Meta(max_length=200)]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Version = Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -82,7 +82,7 @@ class SessionListParameters(FilterParameters, frozen=True, kw_only=True):
     search: Annotated[
         Text, described("Beginnings of words in title, project or id; all of them must match.")
     ] = ""
-    outcome: Outcome | UnsetType = UNSET
+    outcome: OutcomeName | UnsetType = UNSET
     category: Text | UnsetType = UNSET
     failure: Annotated[Text, described("With a failure of this kind.")] | UnsetType = UNSET
     tool: (
@@ -204,7 +204,7 @@ class TraceParameters(Struct, frozen=True, kw_only=True):
 class LabelBody(Struct, frozen=True, kw_only=True):
     """A person's label for a session."""
 
-    outcome: Outcome
+    outcome: OutcomeName
     why: Annotated[str, Meta(max_length=500)] | UnsetType = UNSET
 
 
@@ -215,7 +215,7 @@ class CaptureBody(Struct, frozen=True, kw_only=True):
     description: Annotated[str, Meta(max_length=2000)] = ""
     tags: Annotated[str, Meta(max_length=2000), described("Comma-separated words.")] = ""
     project: Text | UnsetType = UNSET
-    outcome: Outcome | UnsetType = UNSET
+    outcome: OutcomeName | UnsetType = UNSET
     force: Annotated[bool, described("Capture it whatever the gate says; this is recorded.")] = (
         False
     )

@@ -9,7 +9,7 @@ from relight.model import Count, Ending, Usage
 from relight.sources.reading import INTERRUPTED, find_texts, first_line, last_words
 from relight.text import decode_mended
 
-# how the client records commands that it runs by itself
+# how the client records commands that it runs without the model
 COMMANDS = ("<command-", "<local-command")
 
 
@@ -137,7 +137,7 @@ def find_ending(line: TranscriptLine) -> Ending | None:
         return "interrupted"
     if "tool_result" in kinds:
         return "result"
-    # a command that the client runs by itself gets no answer
+    # a command that the client runs without the model gets no answer
     return None if text.startswith(COMMANDS) else "prompt"
 
 
@@ -149,7 +149,7 @@ def find_answer(line: TranscriptLine) -> str | None:
 
 
 def find_prompt(message: Message) -> str | None:
-    """A person's words, unless they are a command that the client runs by itself."""
+    """A person's words; None for a command that the client runs without the model."""
     text = message.content
     if isinstance(text, list):
         text = "\n".join(block.text for block in text if block.type == "text" and block.text)

@@ -121,7 +121,7 @@ class SkillWatch:
                 )
 
     def _settle(self, session: str, text: str) -> Iterator[SkillEntry]:
-        """The skill of the command typed last, unless the client answered it by itself."""
+        """The skill of the command typed last, unless the client answered it without the model."""
         typed = self.state.typed
         if typed is None or typed.session != session:
             return

@@ -46,7 +46,7 @@ def _read_jobs(origin: Origin) -> list[dict[str, Any]]:
         decoded = msgspec.json.decode(text)
     except BAD_LINE as error:
         raise RelightError(
-            f"cannot read {origin.path}: {error}", "Hermes repairs it by itself"
+            f"cannot read {origin.path}: {error}", "Hermes repairs it when it runs"
         ) from error
     jobs = decoded.get("jobs") if isinstance(decoded, dict) else decoded
     return [{"table": "jobs", **job} for job in jobs or () if isinstance(job, dict)]

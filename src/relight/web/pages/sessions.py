@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from relight.model import OUTCOMES
 from relight.reports.listing import list_sessions
 from relight.store.queries.listing import SORTS, Listing
 from relight.web.page import View, read_number
@@ -13,7 +14,6 @@ WITHIN = (
     *("outcome", "category", "failure", "tool", "skill", "job"),
     *("template", "version", "arm", "experiment"),
 )
-OUTCOMES = ("success", "failure", "unknown")
 CATEGORIES = ("coding", "research", "ops", "general")
 
 

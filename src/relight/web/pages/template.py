@@ -13,6 +13,7 @@ from relight.warm.results import read_stats
 from relight.web.charts.intervals import IntervalRow, draw_intervals
 from relight.web.measuring import ARM_COLOURS
 from relight.web.page import View, read_number
+from relight.web.pages.templates import COUNTED
 
 
 def show(view: View) -> dict[str, Any]:
@@ -40,7 +41,7 @@ def show(view: View) -> dict[str, Any]:
     return {
         "one": found,
         "versions": read_versions(store, name),
-        "nothing": dict.fromkeys(("warm", "cold", "success", "failure", "unknown"), 0),
+        "nothing": dict.fromkeys(COUNTED, 0),
         "stats": {row.version: row for row in read_stats(store) if row.template == name},
         "arms": draw_intervals(
             "Success with and without it", arms, formatter=share, bounds=(0.0, 1.0)

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from relight.model import OUTCOMES
 from relight.reports.filters import is_named
 from relight.store import Store
 from relight.warm.library import Template, read_candidates, read_templates
@@ -13,7 +14,7 @@ from relight.warm.results import read_posteriors, read_stats
 from relight.web.charts.sparks import draw_share
 from relight.web.page import View
 
-COUNTED = ("warm", "cold", "success", "failure", "unknown")
+COUNTED = ("warm", "cold", *OUTCOMES)
 
 
 class TemplateLine(Struct, frozen=True, kw_only=True):

@@ -59,7 +59,7 @@ def change_limits(
 
 
 def find_experiment(store: Store, name: str) -> Experiment:
-    """Return the experiment of a name; raise if there is none."""
+    """Return the experiment of a name; raise if it does not exist."""
     found = read_experiments(store, name)
     if not found:
         raise MissingError(
@@ -102,7 +102,7 @@ def claim(store: Store, name: str, holder: str, *, now: int) -> Experiment:
 
 
 def ask_stop(store: Store, name: str, *, at_once: bool, now: int) -> bool:
-    """Ask the process that runs an experiment to stop; False if there is none."""
+    """Ask the process that runs an experiment to stop; False if no process runs it."""
     found = find_experiment(store, name)
     if not is_running(store, found, now=now):
         if found.status == "running":  # its process was killed

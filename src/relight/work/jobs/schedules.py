@@ -165,7 +165,7 @@ def _read_once(text: str, timezone: str) -> Once:
 
 
 def find_next(schedule: Schedule, after: int) -> int | None:
-    """The first slot after a moment; None if there is none."""
+    """The first slot after a moment; None if it was the last."""
     return next(schedule.slots(after), None)
 
 
