@@ -14,8 +14,8 @@ from typing import Any
 
 from bench.measure import ROOT, judge, memory_of, print_rows, relight, tree_of
 from relight.config import Config
-from relight.reports.runs import read_runs
 from relight.store import Store, open_store
+from relight.store.queries.runs import read_runs
 from relight.work.jobs.job import JobDefinition, JobResult, JobRun
 from relight.work.jobs.registry import add_job, add_jobs
 

@@ -18,10 +18,11 @@ from relight.cli.demo import PLANTED_SECRET, write_demo
 from relight.cli.demo.facts import record_facts, write_settings
 from relight.model import Imported
 from relight.reports.failures import read_spirals
-from relight.reports.runs import read_jobs, read_runs
+from relight.reports.runs import read_jobs
 from relight.reports.skills.comparison import compare_models
 from relight.store import Store, open_store
 from relight.store.queries.filters import Filter
+from relight.store.queries.runs import read_runs
 from relight.store.write.tape import read_tape
 from relight.warm.automatic import import_and_propose
 from relight.warm.library import read_templates, read_versions

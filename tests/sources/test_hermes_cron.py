@@ -8,10 +8,11 @@ import pytest
 import build
 import build_jobs
 from relight.intake.rebuild import rebuild
-from relight.reports.runs import find_foreign, read_jobs, read_runs
+from relight.reports.runs import find_foreign, read_jobs
 from relight.reports.sessions import find_session, read_session
 from relight.reports.totals import report
 from relight.store import Store
+from relight.store.queries.runs import read_runs
 from relight.work.jobs.claimed_run import run_now
 from relight.work.jobs.registry import add_job
 

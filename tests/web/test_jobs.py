@@ -8,8 +8,9 @@ from starlette.testclient import TestClient
 import build
 import serving
 from build_jobs import DONE, make_job
-from relight.reports.runs import RECENT_RUNS, find_trouble, read_jobs, read_runs
+from relight.reports.runs import RECENT_RUNS, find_trouble, read_jobs
 from relight.store import Store
+from relight.store.queries.runs import read_runs
 from relight.work.jobs.claimed_run import run_now
 from relight.work.jobs.job import JobResult
 from relight.work.jobs.registry import add_job

@@ -12,8 +12,8 @@ from build_runs import execute, make_job, run_job
 from relight.config import Config, JobSettings, MoaSettings, read_config
 from relight.errors import ModelContextError, RefusedError, RelightError
 from relight.intake.recorder import record
-from relight.reports.runs import read_runs
 from relight.store import Store
+from relight.store.queries.runs import read_runs
 from relight.work.jobs.job import JobDefinition, JobRun
 from relight.work.jobs.preparation import (
     Route,

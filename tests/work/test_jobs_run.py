@@ -24,11 +24,11 @@ from build_runs import (
 )
 from relight.model import Usage
 from relight.reports.labels import label_session
-from relight.reports.runs import RunDelivery, RunReport, read_runs
 from relight.reports.sessions import find_session
 from relight.reports.totals import report
 from relight.store import Store, open_store
 from relight.store.keep.retention import forget, prune
+from relight.store.queries.runs import RunDelivery, RunReport, read_runs
 from relight.work.jobs.job import Delivery, JobDefinition
 from relight.work.jobs.lost_runs import collect_interrupted, find_dead, settle_dead
 from relight.work.jobs.notes import find_run_notes

@@ -21,10 +21,11 @@ from build_runs import write_agent, write_program
 from relight.errors import RelightError
 from relight.intake.rebuild import rebuild
 from relight.intake.recorder import record
-from relight.reports.runs import RunReport, read_jobs, read_runs
+from relight.reports.runs import read_jobs
 from relight.reports.totals import report
 from relight.store import Store, open_store
 from relight.store.jobs import find_next_due
+from relight.store.queries.runs import RunReport, read_runs
 from relight.times import write_time
 from relight.work.jobs.claimed_run import complete_run, run_now
 from relight.work.jobs.job import JobResult

@@ -18,7 +18,7 @@ from relight.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from relight.reports.runs import RunReport
+    from relight.store.queries.runs import RunReport
 
 SHOWN_RUNS = 50
 SHOWN_WITH_JOB = 5
@@ -68,7 +68,8 @@ def show(name: str, as_json: bool) -> None:
     """Show one job: its settings, its next times and its last runs."""
     import msgspec
 
-    from relight.reports.runs import find_foreign, read_runs
+    from relight.reports.runs import find_foreign
+    from relight.store.queries.runs import read_runs
     from relight.work.jobs.registry import describe_job
 
     with current_store() as store:
@@ -91,7 +92,8 @@ def show(name: str, as_json: bool) -> None:
 @json_option
 def history(name: str | None, limit: int | None, as_json: bool) -> None:
     """Show the runs of all jobs or of one, newest first."""
-    from relight.reports.runs import RunList, read_runs
+    from relight.reports.runs import RunList
+    from relight.store.queries.runs import read_runs
 
     most = limit if as_json else (limit or SHOWN_RUNS) + 1
     with current_store() as store:
@@ -120,7 +122,7 @@ def run(name: str, as_json: bool) -> None:
     """
     import msgspec
 
-    from relight.reports.runs import read_run
+    from relight.store.queries.runs import read_own_run
     from relight.work.jobs.claimed_run import run_now
     from relight.work.jobs.leases import Holder
     from relight.work.jobs.run import execute_run
@@ -129,7 +131,7 @@ def run(name: str, as_json: bool) -> None:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with current_store() as store, Holder(store.config.home) as holder:
         begun, result = run_now(store, name, holder=holder.name, execute=execute_run)
-        found = read_run(store, begun.id)
+        found = read_own_run(store, begun.id)
     if as_json:
         print_json(msgspec.structs.asdict(found) | {"answer": result.answer})
     else:

@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 import click
 
 from relight.cli import screen
-from relight.reports.runs import JobReport, RunReport
+from relight.reports.runs import JobReport
+from relight.store.queries.runs import RunReport
 
 # fields of a job that are printed before the others, or shown by its runs
 HEADING = {"name", "job", "state", "timezone", "prompt", "schedule_words"}

@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 
 import click
-from msgspec import UNSET
+from msgspec import UNSET, to_builtins
 
 from relight.cli.options import current_store, json_option, print_json, relight_command
 from relight.reports import filters, totals
@@ -64,7 +64,9 @@ def command(
         found = totals.report(store, keys, chosen)
         has_any = bool(found.rows) or has_sessions(store)
     if as_json:
-        print_json(found)
+        # keys come in the order of --by
+        rows = [{key: row.key(key) for key in keys} | to_builtins(row) for row in found.rows]
+        print_json({"by": keys, "rows": rows, "total": found.total})
     elif as_csv:
         print_csv(found)
     elif as_markdown:

@@ -77,10 +77,10 @@ def _print_event(store: Store, kind: str, value: Any, *, as_json: bool) -> None:
 
 
 def _print_run(store: Store, run_id: int, *, as_json: bool) -> None:
-    from relight.reports.runs import read_run
+    from relight.store.queries.runs import read_own_run
     from relight.text import clean
 
-    run = read_run(store, run_id)
+    run = read_own_run(store, run_id)
     if as_json:
         import msgspec
 

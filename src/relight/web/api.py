@@ -21,6 +21,7 @@ from relight.reports.totals import KEYS, ReportFigures, ReportRow, UsageReport, 
 from relight.store import Store
 from relight.store.queries.filters import Filter
 from relight.store.queries.listing import Listing
+from relight.store.queries.runs import find_job_names, read_runs
 from relight.store.queries.skills import read_daily
 from relight.warm import library
 from relight.warm.results import TemplateStats, read_stats
@@ -155,16 +156,16 @@ def list_jobs(store: Store, _: given.NoParameters, __: Path) -> runs.JobList:
 
 def list_runs(store: Store, asked: given.RunListParameters, _: Path) -> runs.RunList:
     """Runs of jobs, newest first."""
-    return runs.RunList(runs.read_runs(store, asked.job or None, limit=asked.limit))
+    return runs.RunList(read_runs(store, asked.job or None, limit=asked.limit))
 
 
 def read_job(store: Store, _: given.NoParameters, path: Path) -> runs.JobHistory:
     """One job and its runs, newest first."""
     name = path["job"]
-    names = runs.find_job_names(store, name)
+    names = find_job_names(store, name)
     for job in runs.read_jobs(store):
         if job.job in names:
-            return runs.JobHistory(**asdict(job), history=runs.read_runs(store, job.job))
+            return runs.JobHistory(**asdict(job), history=read_runs(store, job.job))
     raise MissingError(f"there is no job {name!r}", "`relight job list` shows them")
 
 

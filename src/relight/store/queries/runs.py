@@ -1,55 +1,61 @@
 """Jobs and their runs, ours and those of other schedulers, with the usage of their sessions."""
 
-from collections.abc import Sequence
-
+import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple, replace
 
+from relight.errors import MissingError
 from relight.store import Store
 from relight.store.jobs import IS_NAMED_AFTER
+from relight.store.sql import column_list, read_list, read_seconds, read_usd
+from relight.times import write_time
 
 TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
 
 
-class StoredRun(Struct, frozen=True):
-    """A run as it is stored; the facts from `attempts` on are known only of our own runs."""
+class RunDelivery(Struct, frozen=True):
+    """Where the answer of a run was sent, and whether it arrived."""
+
+    to: str
+    status: str
+    attempts: int = 1
+    error: str | None = None
+
+
+class RunReport(Struct, frozen=True):
+    """One run of a job: its outcome with evidence, its usage and its answer."""
 
     run_id: str
-    source: str
     job: str | None
-    name: str | None
-    scheduled_for: int | None
-    started_at: int | None
-    finished_at: int | None
+    name: str
+    scheduled_for: str | None
+    started_at: str | None
+    finished_at: str | None
     status: str
-    outcome: str | None
-    evidence: str | None
-    session_id: int | None
-    label: str | None
-    why: str | None
+    outcome: str
+    evidence: list[str]
+    note: str | None
+    warnings: list[str]
+    attempts: int
+    session_id: str | None
     model: str | None
     provider: str | None
-    attempts: int | None
-    note: str | None
-    cost_nanos: int | None
     input_tokens: int | None
     cache_read_tokens: int | None
     cache_write_tokens: int | None
     output_tokens: int | None
-    answer_file: str | None
-    delivery: str | None
-    warnings: str | None
-
-
-class RunUsage(StoredRun, frozen=True):
-    """A run with its session's name and usage."""
-
-    session: str | None
-    session_nanos: int | None
+    cost_usd: float | None
     unpriced_turns: int | None
-    session_input_tokens: int | None
-    session_cache_read_tokens: int | None
-    session_cache_write_tokens: int | None
-    session_output_tokens: int | None
+    duration_seconds: float | None
+    answer_file: str | None
+    delivery: RunDelivery | None
+
+
+class LabelledRun(RunReport, frozen=True):
+    """A run with a person's label of its session, which overrides its outcome."""
+
+    label: str | None
+    why: str | None
 
 
 class JobFacts(Struct, frozen=True):
@@ -77,8 +83,9 @@ class RunEnding(Struct, frozen=True):
     started_at: int | None
 
 
-COLUMNS = StoredRun.__struct_fields__
-OWN = COLUMNS[COLUMNS.index("attempts") :]
+# known only of our own runs
+NUMBERS = ("attempts", "cost_nanos", *TOKENS)
+OWN = (*NUMBERS, "note", "answer_file", "delivery", "warnings")
 # a person's label overrides the outcome of one of our runs
 RECORDED = f"""
     select run.key as run_id, run.source, job.full_name as job, job.name, run.scheduled_for,
@@ -91,7 +98,6 @@ RECORDED = f"""
     left join job on job.id = run.job_id
     left join label on label.session_id = run.session_id
 """
-NUMBERS = ("attempts", "cost_nanos", *TOKENS)
 # a scheduled session is a run even if its scheduler's ledger lost the run
 LOST = f"""
     select session.key as run_id, session.source, job.full_name as job, job.name,
@@ -105,6 +111,24 @@ LOST = f"""
     from session join job on {IS_NAMED_AFTER}
     where not exists (select 1 from run where run.session_id = session.id)
 """
+COLUMNS = (
+    "run_id",
+    "source",
+    "job",
+    "name",
+    "scheduled_for",
+    "started_at",
+    "finished_at",
+    "status",
+    "outcome",
+    "evidence",
+    "session_id",
+    "label",
+    "why",
+    "model",
+    "provider",
+    *OWN,
+)
 RUNS = f"({RECORDED} union all {LOST}) as every_run"
 NEWEST = "order by coalesce(started_at, scheduled_for) desc nulls last, run_id"
 # only the runs that are shown need the usage of their sessions
@@ -118,14 +142,24 @@ SUMS = ", ".join(
     )
 )
 USED = f"""
-    select {", ".join(f"shown.{name}" for name in COLUMNS)},
-        session.source || ':' || session.key as session,
-        {SUMS}
-    from ({{runs}}) as shown left join session on session.id = shown.session_id
+    select case when used.source = 'relight' then '' else used.source || ':' end || run_id
+            as run_id,
+        job, coalesce(nullif(name, ''), job, '(a deleted job)') as name, scheduled_for,
+        used.started_at, finished_at, status, coalesce(used.outcome, 'unknown') as outcome,
+        evidence, note, warnings,
+        coalesce(attempts, case when status in ('claimed', 'skipped') then 0 else 1 end)
+            as attempts,
+        session.source || ':' || session.key as session_id, used.model, provider,
+        {", ".join(f"coalesce({name}, session_{name}) as {name}" for name in TOKENS)},
+        case when used.source = 'relight' and status = 'skipped' then 0
+            when cost_nanos is not null then cost_nanos
+            when unpriced_turns = 0 or session_nanos <> 0 then session_nanos end as cost_usd,
+        unpriced_turns, finished_at - used.started_at as duration_seconds, answer_file, delivery,
+        case when used.source = 'relight' then label end as label, why
+    from (select shown.*, {SUMS} from ({{runs}}) as shown) as used
+    left join session on session.id = used.session_id
 """
-NEWEST_SHOWN = (
-    "order by coalesce(shown.started_at, shown.scheduled_for) desc nulls last, shown.run_id"
-)
+NEWEST_USED = "order by coalesce(used.started_at, scheduled_for) desc nulls last, used.run_id"
 # the newest of each job, ranked by a few columns first: a run's other columns are long
 RECENT = f"""
     with lost as ({LOST})
@@ -148,16 +182,16 @@ RECENT = f"""
 CALLED = "case when source = 'relight' then '' else source || ':' end || run_id"
 
 
-def read_jobs(store: Store) -> list[JobFacts]:
+def read_job_facts(store: Store) -> list[JobFacts]:
     """Return all jobs that are not removed, by name."""
-    columns = ", ".join(JobFacts.__struct_fields__)
     return store.read(
         JobFacts,
-        f"select {columns} from job where state is null or state <> 'removed' order by name, key",
+        f"select {column_list(JobFacts)} from job"
+        " where state is null or state <> 'removed' order by name, key",
     )
 
 
-def find_jobs(store: Store, name: str) -> list[str]:
+def find_job_names(store: Store, name: str) -> list[str]:
     """Return the job with exactly this full name, else other schedulers' jobs by name or id."""
     rows = store.query("select full_name from job where full_name = ?", (name,))
     rows = rows or store.query(
@@ -176,28 +210,78 @@ def read_endings(store: Store) -> list[RunEnding]:
 
 
 def read_runs(
-    store: Store, jobs: Sequence[str] | None = None, *, limit: int | None = None
-) -> list[RunUsage]:
-    """Return the newest runs of these jobs, or of all."""
-    test = "" if jobs is None else f"where job in ({', '.join('?' * len(jobs))})"
+    store: Store, name: str | None = None, *, limit: int | None = None
+) -> list[RunReport]:
+    """Return the newest runs of all jobs, or of the one with this name or id."""
+    test, jobs = _test_job(store, name)
     most = "" if limit is None else f"limit {limit}"
-    chosen = f"select * from {RUNS} {test} {NEWEST} {most}"
-    return store.read(RunUsage, USED.format(runs=chosen) + NEWEST_SHOWN, list(jobs or ()))
+    return _read(store, f"select * from {RUNS} {test} {NEWEST} {most}", jobs)
 
 
-def find_run(store: Store, jobs: Sequence[str], name: str) -> RunUsage | None:
-    """Return the run of these jobs with this name: its id, after the source if it is not ours."""
-    test = f"where job in ({', '.join('?' * len(jobs))}) and {CALLED} = ?"
-    statement = USED.format(runs=f"select * from {RUNS} {test}")
-    return next(iter(store.read(RunUsage, statement, (*jobs, name))), None)
+def find_run(store: Store, name: str, run_id: str) -> RunReport | None:
+    """Return the run of a job by its id, after the source if it is not ours, however old it is."""
+    test, jobs = _test_job(store, name)
+    runs = f"select * from {RUNS} {test} and {CALLED} = ?"
+    return next(iter(_read(store, runs, [*jobs, run_id])), None)
 
 
-def read_recent(store: Store, *, each: int) -> list[RunUsage]:
-    """Return the newest runs of each job, at most so many of each and source, none skipped."""
-    return store.read(RunUsage, USED.format(runs=RECENT) + NEWEST_SHOWN, {"each": each})
+def read_recent_runs(store: Store, *, each: int) -> dict[str | None, list[RunReport]]:
+    """Return the newest runs of every job by its name, newest first, none skipped."""
+    runs: dict[str | None, list[RunReport]] = {}
+    for run in _read(store, RECENT, {"each": each}):
+        own = runs.setdefault(run.job, [])
+        if len(own) < each:
+            own.append(run)
+    return runs
 
 
-def read_run(store: Store, run_id: int) -> RunUsage:
+def read_own_run(store: Store, run_id: int) -> RunReport:
     """Return one of our runs by its row."""
-    statement = USED.format(runs=f"{RECORDED} where run.id = ?")
-    return store.read(RunUsage, statement, (run_id,))[0]
+    return _read(store, f"{RECORDED} where run.id = ?", [run_id])[0]
+
+
+def _test_job(store: Store, name: str | None) -> tuple[str, list[str]]:
+    if name is None:
+        return "", []
+    jobs = find_job_names(store, name)
+    if not jobs:
+        raise MissingError(f"there is no job {name!r}", "`relight job list` shows them")
+    return f"where job in ({', '.join('?' * len(jobs))})", jobs
+
+
+def _read(store: Store, runs: str, values: object) -> list[RunReport]:
+    """Return the runs of a query with the usage of their sessions, newest first."""
+
+    def find_file(name: str | None) -> str | None:
+        return str(store.config.home / name) if name else None
+
+    found = store.read(
+        LabelledRun,
+        f"{USED.format(runs=runs)} {NEWEST_USED}",
+        values,
+        {
+            "scheduled_for": write_time,
+            "started_at": write_time,
+            "finished_at": write_time,
+            "evidence": read_list,
+            "warnings": read_list,
+            "cost_usd": read_usd,
+            "duration_seconds": read_seconds,
+            "answer_file": find_file,
+            "delivery": _read_delivery,
+        },
+    )
+    return [_show(run) for run in found]
+
+
+def _read_delivery(text: str | None) -> RunDelivery | None:
+    return msgspec.json.decode(text, type=RunDelivery) if text else None
+
+
+def _show(run: LabelledRun) -> RunReport:
+    """Return a run with a person's label as the first piece of evidence."""
+    shown = RunReport(*astuple(run)[:-2])
+    if not run.label:
+        return shown
+    why = f": {run.why}" if run.why else ""
+    return replace(shown, evidence=[f"a person said {run.label}{why}", *run.evidence])

@@ -4,16 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from relight.errors import MissingError, RelightError
-from relight.reports.runs import (
-    RECENT_RUNS,
-    JobReport,
-    RunReport,
-    find_job_names,
-    find_run,
-    read_jobs,
-    read_runs,
-)
+from relight.reports.runs import RECENT_RUNS, JobReport, read_jobs
 from relight.reports.sessions import find_session, read_head
+from relight.store.queries.runs import RunReport, find_job_names, find_run, read_runs
 from relight.text import cut_visible, dollars
 from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.page import View

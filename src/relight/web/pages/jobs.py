@@ -7,7 +7,8 @@ from markupsafe import Markup
 from msgspec.structs import asdict
 
 from relight.reports.filters import is_named
-from relight.reports.runs import RECENT_RUNS, JobReport, RunReport, read_jobs, read_recent
+from relight.reports.runs import RECENT_RUNS, JobReport, read_jobs
+from relight.store.queries.runs import RunReport, read_recent_runs
 from relight.text import dollars, seconds
 from relight.web.charts.sparks import RunBlock, draw_sparkline, draw_strip
 from relight.web.page import View
@@ -29,7 +30,7 @@ class ShownJob(JobReport, frozen=True, kw_only=True):
 
 def show(view: View) -> dict[str, Any]:
     """All jobs, those that need attention first."""
-    recent = read_recent(view.store, each=RECENT_RUNS)
+    recent = read_recent_runs(view.store, each=RECENT_RUNS)
     jobs = [
         show_job(view, job, recent.get(job.job, []))
         for job in read_jobs(view.store)
