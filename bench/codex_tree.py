@@ -9,22 +9,46 @@ from pathlib import Path
 from bench.tree_text import PROJECTS, BulkText
 from relight.cli.demo.codex import (
     LARGE,
-    OLD_VERSION,
-    OLDEST_VERSION,
     SMALL,
     VERSION,
-    OldRollout,
     Record,
+    Request,
     Rollout,
 )
 from relight.cli.demo.dice import Clock, Dice
 from relight.cli.demo.metering import MeteredCall, TokenUse
-from relight.cli.demo.story import HOME
+from relight.cli.demo.story import HOME, StoryStep
 
 # the sessions of a tree in turn; the hard cases come first, so that small trees have them too
 KINDS = ("resumed", "old", "plain", "fork", "replay", "plain", "plain", "plain")
+OLD_VERSION, OLDEST_VERSION = "0.117.0", "0.53.0"
 VERSIONS = {"resumed": OLDEST_VERSION, "old": OLD_VERSION, "replay": OLD_VERSION}
 _STAMP_BYTES = len('{"timestamp":"2026-11-15T03:12:00.000Z"')
+
+
+class OldRollout(Rollout):
+    """A rollout of Codex 0.117 or 0.53: no ordinals, usage only as running totals, twice each."""
+
+    def _record_usage(self, usage: TokenUse) -> None:
+        self._count()
+
+    def _complete(self, item: Record, *, started_ms: int | None = None) -> None:
+        kinds = {"UserMessage": "user_message", "AgentMessage": "agent_message"}
+        if item["type"] in kinds:
+            self._event(kinds[item["type"]], message=item["content"][0]["text"])
+
+    def _event(self, kind: str, **payload: object) -> None:
+        if self.version != OLDEST_VERSION or not kind.startswith("task_"):
+            super()._event(kind, **payload)
+
+    def _format_output(self, asked: Request, step: StoryStep) -> str:
+        if self.version != OLDEST_VERSION:
+            return super()._format_output(asked, step)
+        metadata = {"exit_code": asked.exit, "duration_seconds": round(step.seconds, 1)}
+        return json.dumps({"output": asked.out, "metadata": metadata})
+
+    def _add(self, kind: str, payload: Record) -> None:
+        self._write({"timestamp": self.clock.text, "type": kind, "payload": payload})
 
 
 class CodexTree:

@@ -52,14 +52,14 @@ def list_chains(error: object) -> list[list[object]]:
     return chains
 
 
-def read_error_text(error: object) -> str:
+def gather_text(error: object) -> str:
     """Return the text of one error: its message, its body, its output."""
     if not isinstance(error, BaseException):
-        return as_text(error)[:TEXT_LIMIT]
-    parts = [as_text(error)]
+        return decode_text(error)[:TEXT_LIMIT]
+    parts = [decode_text(error)]
     body = peek(error, "body")
     if not callable(body):
-        parts.append(as_text(body))
+        parts.append(decode_text(body))
     # only the part of a response that was read: httpx raises for the rest
     for owner, name in (
         (peek(error, "response"), "text"),
@@ -67,7 +67,7 @@ def read_error_text(error: object) -> str:
     ):
         value = peek(owner, name)
         if isinstance(value, str | bytes):
-            parts.append(as_text(value))
+            parts.append(decode_text(value))
     return "\n".join(part for part in parts if part)[:TEXT_LIMIT]
 
 
@@ -158,7 +158,7 @@ def peek(owner: object, name: str) -> object:
         return None
 
 
-def as_text(value: object) -> str:
+def decode_text(value: object) -> str:
     """Return a foreign value as text, empty if it has none or if `str` raises."""
     if value is None:
         return ""

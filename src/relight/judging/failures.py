@@ -19,17 +19,17 @@ import msgspec
 from relight.data import read_data
 from relight.judging.error_text import (
     TEXT_LIMIT,
-    as_text,
+    decode_text,
     find_code,
     find_errno,
     find_exit_code,
     find_headers,
     find_status,
+    gather_text,
     is_missing_program,
     is_status,
     list_chains,
     list_types,
-    read_error_text,
     read_integer,
 )
 from relight.model import Failure
@@ -122,9 +122,7 @@ def classify_error(
     >>> classify_error("HTTP 429: You exceeded your current quota").category
     'permanent'
     """
-    chains = [
-        [_Link(each, read_error_text(each)) for each in chain] for chain in list_chains(error)
-    ]
+    chains = [[_Link(each, gather_text(each)) for each in chain] for chain in list_chains(error)]
     links = [link for chain in chains for link in chain]
     code: str | int | None = read_integer(status)
     if name := _name_status(read_integer(status)):
@@ -178,13 +176,15 @@ def find_retry_after(error: object, *, now: float | None = None) -> float | None
     """Return the seconds that the server asked to wait, from its headers or its text."""
     errors = [each for chain in list_chains(error) for each in chain]
     asked = [_read_headers(find_headers(each) or {}, now) for each in errors]
-    asked += [_read_wait(read_error_text(each)) for each in errors]
+    asked += [_read_wait(gather_text(each)) for each in errors]
     seconds = next((each for each in asked if each is not None), None)
     return None if seconds is None else min(seconds, _LONGEST_ASKED_SECONDS)
 
 
 def _read_headers(headers: Mapping[Any, Any], now: float | None) -> float | None:
-    lowered = {as_text(name).lower(): as_text(value).strip() for name, value in headers.items()}
+    lowered = {
+        decode_text(name).lower(): decode_text(value).strip() for name, value in headers.items()
+    }
     if (seconds := _read_seconds(lowered.get("retry-after-ms"))) is not None:
         return seconds / 1000
     after = lowered.get("retry-after")

@@ -186,20 +186,8 @@ def check_task(task: object) -> str:
     return clean_text(task)
 
 
-def explain_nothing(
-    store: Store,
-    task: str,
-    *,
-    category: str | None = None,
-    tags: Sequence[str] = (),
-    tools: Sequence[object] | None = None,
-) -> str:
-    """Return why no template is given for a task: none is like it, or the nearest is excluded."""
-    return explain_absence(store, task, make_wanted(category=category, tags=tags, tools=tools))
-
-
 def explain_absence(store: Store, task: str, wanted: Wanted) -> str:
-    """Return why `find_choice` found nothing; only excluded templates need another search."""
+    """Return why no template is given for a task: none is like it, or the nearest is excluded."""
     if wanted.category is None and not wanted.tags and wanted.tools is None:
         return NOTHING
     with store.reading() as database:

@@ -68,7 +68,7 @@ def _patch(step: StoryStep) -> Request:
 
 
 LARGE, SMALL = "gpt-5.2-codex", "gpt-5.1-codex-mini"
-VERSION, OLD_VERSION, OLDEST_VERSION = "0.166.0", "0.117.0", "0.53.0"
+VERSION = "0.166.0"
 CONTEXT_WINDOW = 258_400
 
 Record = dict[str, Any]
@@ -263,31 +263,6 @@ class Rollout:
     def _write(self, record: Record) -> None:
         line = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
         self.lines.append(line.encode() + b"\n")
-
-
-class OldRollout(Rollout):
-    """A rollout of Codex 0.117 or 0.53: no ordinals, usage only as running totals, twice each."""
-
-    def _record_usage(self, usage: TokenUse) -> None:
-        self._count()
-
-    def _complete(self, item: Record, *, started_ms: int | None = None) -> None:
-        kinds = {"UserMessage": "user_message", "AgentMessage": "agent_message"}
-        if item["type"] in kinds:
-            self._event(kinds[item["type"]], message=item["content"][0]["text"])
-
-    def _event(self, kind: str, **payload: object) -> None:
-        if self.version != OLDEST_VERSION or not kind.startswith("task_"):
-            super()._event(kind, **payload)
-
-    def _format_output(self, asked: Request, step: StoryStep) -> str:
-        if self.version != OLDEST_VERSION:
-            return super()._format_output(asked, step)
-        metadata = {"exit_code": asked.exit, "duration_seconds": round(step.seconds, 1)}
-        return json.dumps({"output": asked.out, "metadata": metadata})
-
-    def _add(self, kind: str, payload: Record) -> None:
-        self._write({"timestamp": self.clock.text, "type": kind, "payload": payload})
 
 
 def _write_usage(usage: TokenUse) -> Record:

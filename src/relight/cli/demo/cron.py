@@ -7,9 +7,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from relight.cli.demo.databases import insert_rows, make_database
 from relight.cli.demo.dice import Clock, Dice
-from relight.cli.demo.hermes import LOCAL, MINI, SELLERS, SONNET, HermesChat
+from relight.cli.demo.hermes import (
+    LOCAL,
+    MINI,
+    SELLERS,
+    SONNET,
+    HermesChat,
+    insert_rows,
+    make_database,
+)
 from relight.cli.demo.story import draw_values, fill, fill_step, read_demo_table, read_skills
 
 # what each job runs on, one model a run in turn

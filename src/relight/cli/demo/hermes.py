@@ -1,13 +1,14 @@
 """Sessions as Hermes Agent 0.19 stores them: rows of `state.db`, sums instead of single calls."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from relight.cli.demo.databases import insert_rows, make_database
 from relight.cli.demo.dice import Clock, Dice
 from relight.cli.demo.metering import Meter, TokenUse, estimate_usd
 from relight.cli.demo.story import HOME, Stories, StoryStep, StoryTask, read_skills
@@ -246,3 +247,29 @@ def make_exchange(step: StoryStep) -> tuple[str, Row, Row]:
             return "skill_view", {"name": skill.name}, result
         case _:
             return "delegate_task", {"goal": step.target, "context": step.text}, {}
+
+
+@contextmanager
+def make_database(path: Path, schema: str) -> Iterator[sqlite3.Connection]:
+    """A new database with the tables of one of this folder's SQL files.
+
+    Hermes keeps its databases in write-ahead mode; it is switched on last, because the log's
+    own random numbers would otherwise get into the file.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("pragma synchronous = off")
+        database.executescript(Path(__file__).with_name(schema).read_text("utf-8"))
+        database.execute("begin")
+        yield database
+        database.execute("commit")
+        database.execute("pragma journal_mode = wal")
+
+
+def insert_rows(
+    database: sqlite3.Connection, table: str, rows: Sequence[Mapping[str, Any]]
+) -> None:
+    for row in rows:
+        marks = ", ".join("?" * len(row))
+        statement = f"insert into {table} ({', '.join(row)}) values ({marks})"
+        database.execute(statement, tuple(row.values()))

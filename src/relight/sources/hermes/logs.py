@@ -1,4 +1,8 @@
-"""Hermes' logs and request dumps: API errors and latencies, which its database never holds."""
+"""Facts that Hermes' database does not hold: API errors, latencies, single calls, tool times.
+
+They are in Hermes' logs and request dumps, and in the rows that Relight's plugin writes inside
+Hermes. Each row is a line on the session's tape.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,9 +14,10 @@ import msgspec
 
 from relight.errors import RelightError
 from relight.judging.failures import classify_error
-from relight.model import Latency, Mark, Origin, Piece, Session, Turn, Usage
+from relight.model import Latency, Mark, Origin, Piece, Session, SkillEntry, Timing, Turn, Usage
 from relight.sources.events import Event
 from relight.sources.files import look_at, read_piece
+from relight.sources.hermes.totals import read_usage
 from relight.sources.reading import BAD_LINE
 from relight.times import read_time
 
@@ -120,9 +125,9 @@ def read_log_row(row: dict[str, Any]) -> Iterator[Event]:
     if row["table"] == "request_dump":
         error = row["error"]
         text = str(error.get("message") or row.get("reason"))
-        yield _read_failure(row, text, status=error.get("status_code"))
+        yield _read_failure(row, at, text, status=error.get("status_code"))
     elif row["event"] == "failed":
-        yield _read_failure(row, row["text"], status=None)
+        yield _read_failure(row, at, row["text"], status=None)
     elif row["event"] == "answered":
         yield Latency(
             key=f"{session}@{at}",
@@ -134,15 +139,55 @@ def read_log_row(row: dict[str, Any]) -> Iterator[Event]:
         yield Session(key=session, ended_at=at, ending="interrupted")
 
 
-def _read_failure(row: dict[str, Any], text: str, *, status: int | None) -> Turn:
-    """A failed call: log and dump record one within a second, retries are seconds apart."""
+def _read_failure(row: dict[str, Any], at: int | None, text: str, *, status: int | None) -> Turn:
+    """A failed call; log, dump and plugin record one within a second, retries are seconds apart."""
     return Turn(
-        key=f"{row['session_id']}!{row['at'] // 1000}",
+        key=f"{row['session_id']}!{(at or 0) // 1000}",
         session=row["session_id"],
-        at=row["at"],
+        at=at,
         model=row.get("model"),
         calls=0,
         usage=Usage(0, 0, 0, 0),
         failure=classify_error(text, status=status).kind,
         failure_text=text[:500],
+    )
+
+
+def read_plugin_row(row: dict[str, Any]) -> Iterator[Event]:
+    """The events of a row, without what the database holds as well."""
+    session = row["session_id"]
+    at = read_time(row.get("ended_at") or row.get("at"))
+    yield Session(key=session, model=row.get("model"))
+    match row.get("event"):
+        case "answered":
+            yield _read_answer(row, at)
+        case "failed":
+            text = str(row.get("message") or row.get("reason") or "API error")
+            yield _read_failure(row, at, text, status=row.get("status"))
+        case "called" if row.get("tool") and row.get("duration_ms") is not None and at:
+            call = row.get("call_id")
+            name = f"{session}:{call}" if call else None
+            spent = round(row["duration_ms"])
+            yield Timing(f"{session}:{call}:{at}", session, row["tool"], at, spent, name)
+        case "skill" if row.get("name"):
+            yield SkillEntry(
+                key=f"{session}:preload:{row['name']}",
+                session=session,
+                name=row["name"],
+                entry="preload",
+                at=at,
+                version=row.get("version"),
+            )
+
+
+def _read_answer(row: dict[str, Any], at: int | None) -> Turn:
+    duration = row.get("duration_seconds")
+    return Turn(
+        key=f"{row['session_id']}:{row['id']}",
+        session=row["session_id"],
+        at=read_time(row.get("started_at")) or at,
+        model=row.get("model"),
+        provider=row.get("provider"),
+        usage=read_usage(row.get("usage")),
+        duration_ms=None if duration is None else round(duration * 1000),
     )

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from relight.errors import RelightError
 from relight.store import Store, experiments
 from relight.store.experiments import RunKey, RunRecord, TrialRun
-from relight.warm.choice import explain_nothing, rank_templates
+from relight.warm.choice import explain_absence, make_wanted, rank_templates
 from relight.warm.injection import count_text_tokens, fit_seed, render_template
 from relight.warm.library import Template, find_template
 from relight.work.experiments import register
@@ -186,7 +186,9 @@ def _find_start(
     alike = [one for one in ranked if one.is_above_floor]
     choice = next((one for one in alike if one.similarity < SAME_TASK), None)
     if choice is None:
-        return ONLY_ITSELF if alike else explain_nothing(store, task.prompt, tools=plan.tools)
+        if alike:
+            return ONLY_ITSELF
+        return explain_absence(store, task.prompt, make_wanted(tools=plan.tools))
     return _make_start(plan, choice.template, choice.similarity)
 
 

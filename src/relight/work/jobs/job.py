@@ -17,7 +17,6 @@ from relight.store import Store
 from relight.work.processes import MARKS
 
 RUNNERS = ("chat", "command")
-RunStatus = Literal["claimed", "running", "completed", "failed", "refused", "skipped", "unknown"]
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LONGEST_SECONDS = 7 * 86400.0
