@@ -60,7 +60,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True):
     before: str | None = None
     any_case: bool = False
     command: str = ""
-    guard: str = ""
+    guard: dict[str, str] = {}
     note: str = ""
 
     def write_pattern(self, literal: str) -> str:
@@ -124,7 +124,7 @@ def build_scans(rules: Iterable[Rule]) -> list[Scan]:
     for (literal, any_case), group in groups.items():
         escaped = re.escape(literal)
         parts = [rule.write_pattern(escaped) for rule in group]
-        whole = f"{escaped}{_write_guard(escaped, group)}(?:{'|'.join(parts)})"
+        whole = f"{escaped}{_write_guard(literal, group)}(?:{'|'.join(parts)})"
         scans.append(Scan(_compile(whole), group, parts, any_case))
     return scans
 
@@ -132,12 +132,12 @@ def build_scans(rules: Iterable[Rule]) -> list[Scan]:
 def _write_guard(literal: str, rules: Sequence[Rule]) -> str:
     """A cheap test that holds wherever one of the rules matches; empty if a rule has none.
 
-    It is the rule's `guard`, or else a test of the last two characters of `before`.
+    It is the rule's `guard` for the literal, or else a test of the last two characters of `before`.
     """
-    guards = {rule.guard for rule in rules if rule.guard}
+    guards = {rule.guard[literal] for rule in rules if literal in rule.guard}
     endings: set[str] = set()
     for rule in rules:
-        if not rule.guard:
+        if literal not in rule.guard:
             found = _list_endings(rule.before or "")
             if not found:
                 return ""
@@ -148,7 +148,8 @@ def _write_guard(literal: str, rules: Sequence[Rule]) -> str:
             "".join(unit.strip("[]") for unit in place) for place in zip(*units, strict=True)
         )
         pairs = "|".join(sorted(endings))
-        guards.add(f"(?<=[{first}][{second}]{literal})(?<=(?:{pairs}){literal})")
+        escaped = re.escape(literal)
+        guards.add(f"(?<=[{first}][{second}]{escaped})(?<=(?:{pairs}){escaped})")
     return f"(?:{'|'.join(sorted(guards))})"
 
 
