@@ -52,15 +52,12 @@ def _first_run(store: Store) -> bool:
 
 
 def _show(store: Store) -> None:
-    from relight.times import write_time
-
     counts = sessions.count_by_source(store)
-    by_source = ", ".join(f"{one.sessions:,} of {one.source}" for one in counts)
-    total, parts = sum(one.sessions for one in counts), sessions.count_subagents(store)
+    by_source = ", ".join(f"{number:,} of {name}" for name, number in counts.items())
+    total, parts = sum(counts.values()), sessions.count_subagents(store)
     recorded = f"{total:,} session{'' if total == 1 else 's'} ({by_source})"
     within = f", {parts:,} of sub-agents within them" if parts else ""
-    span = sessions.find_span(store)
-    days = f"{(write_time(span.first) or '')[:10]} to {(write_time(span.last) or '')[:10]}"
+    days = " to ".join((moment or "")[:10] for moment in sessions.find_span(store))
     screen.print_text(f"Recorded: {recorded}{within}, {days}", style="bold")
     chosen = filters.read_filter(store)
     by_day = totals.report(store, ("day",), chosen)

@@ -59,8 +59,8 @@ def examine(store: Store, *, environment: Mapping[str, str] | None = None) -> He
     sources = [_examine_source(store, name, environment) for name in list_sources()]
     lines = health.read_unreadable(store, limit=RECENT)
     unreadable = UnreadableLines(health.count_unreadable(store), lines)
-    models = health.read_unpriced(store)
-    unpriced = UnpricedTurns(sum(one.turns for one in models), [one.model for one in models])
+    models = health.count_unpriced(store)
+    unpriced = UnpricedTurns(sum(models.values()), list(models))
     database = health.examine_database(store)
     missed = count_missed(store)
     return HealthReport(

@@ -10,23 +10,11 @@ from relight.judging.spirals import JudgedCall, Spiral, find_spirals
 from relight.store import Store
 from relight.store.derive.scores import HARMLESS
 from relight.store.queries import failures as queries
-from relight.store.queries.failures import SpiralCall, UsagePool
+from relight.store.queries.failures import FailureGroup, SpiralCall, UsagePool
 from relight.store.queries.filters import Filter
 from relight.times import write_time
 
 SPIRAL_MINIMUM = 3
-
-
-class FailureGroup(Struct, frozen=True):
-    """Failures of one kind and tool, with the last one as example; model calls have no tool."""
-
-    kind: str
-    tool: str | None
-    count: int
-    sessions: int
-    last_at: str | None
-    reason: str | None
-    example: str | None
 
 
 class SessionSpiral(Struct, frozen=True, kw_only=True):
@@ -65,21 +53,9 @@ class FailuresSince(FailureReport, frozen=True):
 
 def read_failures(store: Store, chosen: Filter) -> FailureReport:
     """Return the failures and spirals of a part of the record."""
-    failures = []
-    for one in queries.sum_kinds(store, chosen):
-        example = queries.find_example(store, one)
-        failures.append(
-            FailureGroup(
-                kind=one.kind or "unknown",
-                tool=one.tool,
-                count=one.failures,
-                sessions=one.sessions,
-                last_at=write_time(one.last_at),
-                reason=example.reason,
-                example=example.evidence,
-            )
-        )
-    return FailureReport(failures=failures, spirals=read_spirals(store, chosen))
+    return FailureReport(
+        failures=queries.read_failure_groups(store, chosen), spirals=read_spirals(store, chosen)
+    )
 
 
 def read_spirals(store: Store, chosen: Filter) -> list[NamedSpiral]:
@@ -102,7 +78,7 @@ def session_spirals(store: Store, session_id: int) -> list[SessionSpiral]:
 def _find_all(store: Store, sessions: Sequence[int]) -> dict[int, list[SessionSpiral]]:
     """Return the spirals of each of these sessions, in the order they began."""
     calls: dict[int, list[SpiralCall]] = {}
-    for call in queries.read_calls(store, sessions):
+    for call in queries.read_judged_calls(store, sessions):
         calls.setdefault(call.session_id, []).append(call)
     pools = {pool.session_id: pool for pool in queries.read_pools(store, sessions)}
     return {

@@ -42,13 +42,11 @@ def read_placed_steps(
     cursor = _read_cursor(after)
     found = queries.find_places(store, session_id, after=cursor, limit=limit + 1)
     places = found[:limit]
-    before = queries.sum_before(store, session_id, after=cursor)
-    unpriced = before.unpriced or 0
-    is_known = not before.turns or unpriced < before.turns
+    cost, unpriced = queries.sum_before(store, session_id, after=cursor)
     last = places[-1] if places and len(found) > limit else None
     page = StepPage(
         steps=_read_places(store, session_id, places),
-        cost_before_usd=(before.cost_nanos or 0) / 1e9 if is_known else None,
+        cost_before_usd=cost,
         unpriced_before=unpriced,
         next=f"{last.moment}_{last.step}_{last.row}" if last else None,
     )

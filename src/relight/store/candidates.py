@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.sql import Connection, flag, insert, read
+from relight.store.sql import Connection, flag
 
 
 class SourceSession(Struct, frozen=True):
@@ -18,28 +18,12 @@ class SourceSession(Struct, frozen=True):
     outcome_evidence: str | None
 
 
-class GoodSession(Struct, frozen=True):
-    """A session that clears the bar for a template."""
-
-    id: int
-    name: str
-
-
 class SessionBar(Struct, frozen=True):
     """What a session must show before a template is made from it without a person's request."""
 
     least_calls: int
     least_messages: int
     failure_rate: float
-
-
-class _DueRow(Struct, frozen=True):
-    session_id: int
-
-
-class _JudgedSession(Struct, frozen=True):
-    id: int
-    is_over: int
 
 
 def count_proposed(store: Store, *, since: int) -> int:
@@ -70,11 +54,10 @@ _CLEARS_BAR = """
 _NEWEST_FIRST = "order by started_at desc nulls last, session.id"
 
 
-def find_good_sessions(store: Store, bar: SessionBar, *, limit: int) -> list[GoodSession]:
-    """Return sessions that clear the bar and made no template yet, the newest first."""
-    return store.read(
-        GoodSession,
-        f"select session.id as id, source || ':' || key as name from session"
+def find_good_sessions(store: Store, bar: SessionBar, *, limit: int) -> list[tuple[int, str]]:
+    """Return ids and names of sessions that clear the bar and made no template, newest first."""
+    return store.query(
+        "select session.id, source || ':' || key from session"
         f" where {_CLEARS_BAR} {_NEWEST_FIRST} limit ?",
         (bar.least_calls, bar.failure_rate, bar.least_messages, limit),
     )
@@ -98,10 +81,8 @@ def take_due(
     is_over = f"coalesce(ended_at, 0) <= ? or source in ({names}) or told_outcome is not null"
     with store.transaction() as database:
         _insert_due(database, touched)
-        rows = read(
-            database,
-            _JudgedSession,
-            f"select session.id as id, {flag(is_over)} as is_over"
+        rows = database.execute(
+            f"select session.id, {flag(is_over)}"
             f" from session where {_CLEARS_BAR}"
             " and session.id in (select session_id from candidate_due)"
             " and (select sum(length(records)) from tape_part where session_id = session.id) <= ?"
@@ -114,12 +95,14 @@ def take_due(
                 bar.least_messages,
                 tape_bytes,
             ),
-        )
+        ).fetchall()
         database.execute("delete from candidate_due")
-        _insert_due(database, [one.id for one in rows if not one.is_over])
-    return [one.id for one in rows if one.is_over]
+        _insert_due(database, [found for found, is_ended in rows if not is_ended])
+    return [found for found, is_ended in rows if is_ended]
 
 
 def _insert_due(database: Connection, sessions: Collection[int]) -> None:
-    rows = [_DueRow(one) for one in sessions]
-    insert(database, "candidate_due", rows, on_conflict="on conflict (session_id) do nothing")
+    database.executemany(
+        "insert into candidate_due (session_id) values (?) on conflict (session_id) do nothing",
+        [(one,) for one in sessions],
+    )

@@ -72,13 +72,6 @@ class HeldRun(Struct, frozen=True):
     status: str
 
 
-class HolderLease(Struct, frozen=True):
-    """A holder of open runs, and when its lease ends."""
-
-    holder: str
-    lease_until: int | None
-
-
 class InterruptedRun(Struct, frozen=True):
     """A run that ended as `unknown`, and when the next run of the same job began."""
 
@@ -93,13 +86,6 @@ class RunCost(Struct, frozen=True):
 
     cost_nanos: int | None
     is_unpriced: int
-
-
-class EarlierRun(Struct, frozen=True):
-    """A run that is still going on, with its job's definition."""
-
-    key: str
-    definition: str
 
 
 class SessionCost(Struct, frozen=True):
@@ -186,12 +172,10 @@ def renew_lease(store: Store, holder: str, *, until: int) -> None:
         )
 
 
-def read_leases(store: Store) -> list[HolderLease]:
-    """The holders of all open runs."""
-    return store.read(
-        HolderLease,
-        f"select holder, max(lease_until) as lease_until from run where {_OPEN} group by holder",
-    )
+def read_leases(store: Store) -> dict[str, int | None]:
+    """The holders of all open runs, and when their leases end."""
+    rows = store.query(f"select holder, max(lease_until) from run where {_OPEN} group by holder")
+    return dict(rows)
 
 
 def return_claims(store: Store, holder: str) -> None:
@@ -312,20 +296,20 @@ def read_run_costs(
     )
 
 
-def find_earlier_runs(store: Store, run_id: int) -> list[EarlierRun]:
-    """The runs that began before this one and are still running.
+def find_earlier_runs(store: Store, run_id: int) -> dict[str, str]:
+    """The runs that began before this one and are still running, with their jobs' definitions.
 
     The order is total, so that of two runs exactly one gives way to the other.
     """
-    return store.read(
-        EarlierRun,
+    rows = store.query(
         """
-            select run.key as key, definition from run join job on job.id = run.job_id
+            select run.key, definition from run join job on job.id = run.job_id
             where run.source = 'relight' and run.status = 'running'
                 and (run.started_at, run.id) < (select started_at, id from run where id = ?)
         """,
         (run_id,),
     )
+    return dict(rows)
 
 
 def read_session_cost(store: Store, session_id: int) -> SessionCost:

@@ -50,20 +50,20 @@ def capture_candidates(
     planned: list[Template] = []  # by a dry run
     waiting = read_candidates(store)[:limit]
     found = [_accept(store, one, planned, dry_run=dry_run) for one in waiting]
-    for session in find_good_sessions(store, BAR, limit=CHECKED):
+    for session_id, name in find_good_sessions(store, BAR, limit=CHECKED):
         if sum(one.template is not None for one in found) >= limit:
             break
         try:
-            template = _make(store, session.id, tags)
+            template = _make(store, session_id, tags)
             refuse_twin(store, template, planned)
             refuse_crowding(store, template, planned)
             if dry_run:
                 planned.append(template)
             else:
                 template = add_version(store, template, is_new=True)
-            found.append(Candidate(session.name, template, "clears the bar"))
+            found.append(Candidate(name, template, "clears the bar"))
         except RelightError as error:
-            found.append(Candidate(session.name, None, error.message))
+            found.append(Candidate(name, None, error.message))
     return found
 
 

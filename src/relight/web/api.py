@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 
 from relight.errors import MissingError, RelightError
 from relight.reports import doctor, failures, runs, sessions, steps
-from relight.reports.failures import FailureGroup, NamedSpiral
+from relight.reports.failures import NamedSpiral
 from relight.reports.listing import SessionPage
 from relight.reports.listing import list_sessions as list_page
 from relight.reports.skills.averages import SkillAverages, query_skill_ema, read_half_life
@@ -19,6 +19,7 @@ from relight.reports.skills.comparison import Comparison, compare_models
 from relight.reports.skills.uses import SkillUseDays
 from relight.reports.totals import KEYS, ReportFigures, ReportRow, UsageReport, report
 from relight.store import Store
+from relight.store.queries.failures import FailureGroup
 from relight.store.queries.filters import Filter
 from relight.store.queries.listing import Listing
 from relight.store.queries.runs import find_job_names, read_runs

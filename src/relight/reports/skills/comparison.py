@@ -86,9 +86,7 @@ def compare_models(
 
 
 def _read_arms(store: Store, skill: str) -> list[ModelArm]:
-    versions: dict[str | None, list[str]] = {}
-    for one in queries.count_by_version(store, skill):
-        versions.setdefault(one.model, []).append(one.skill_version)
+    versions = queries.read_versions_used(store, skill)
     arms = [
         _make_arm(one, versions.get(one.model, [])) for one in queries.count_by_model(store, skill)
     ]

@@ -23,7 +23,7 @@ from relight.store import Store
 from relight.store.derive.skills import facts
 from relight.store.derive.skills import uses as invocations
 from relight.store.derive.skills.facts import SkillFact, Values
-from relight.store.queries.skills import SkillUseDay, find_roots
+from relight.store.queries.skills import SkillUseDay, find_session_roots
 from relight.times import take_time
 
 WAYS = ("cron", "tool", "slash", "preload", "auto")
@@ -145,11 +145,11 @@ def _find_session(store: Store, name: str) -> tuple[str, int | None]:
         row_id("session", source, key),
         *(row_id("session", one, name) for one in list_sources()),
     }
-    found = find_roots(store, ids)
+    found = find_session_roots(store, ids)
     if len(found) > 1:
-        names = ", ".join(one.session for one in found)
+        names = ", ".join(found)
         raise refuse("session_id", f"{name!r} is of several sessions", f"say one of {names}")
-    return (found[0].session, found[0].root_id) if found else (name, None)
+    return next(iter(found.items()), (name, None))
 
 
 def _check_together(values: Values) -> None:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from relight.store import Store
 from relight.store.queries.filters import Filter, where
 from relight.store.queries.totals import TOOLS, SessionName
+from relight.times import write_time
 
 FAILED = "(tool_failures > 0 or failed_turns > 0)"
 # the example of a kind and tool is from the session in which it failed last
@@ -62,11 +63,16 @@ class FailureSums(Struct, frozen=True):
     last_at: int | None
 
 
-class FailureExample(Struct, frozen=True):
-    """Why one call failed, and the text that shows it."""
+class FailureGroup(Struct, frozen=True):
+    """Failures of one kind and tool, with the last one as example; model calls have no tool."""
 
+    kind: str
+    tool: str | None
+    count: int
+    sessions: int
+    last_at: str | None
     reason: str | None
-    evidence: str | None
+    example: str | None
 
 
 class FailureDay(Struct, frozen=True):
@@ -109,17 +115,31 @@ class UsagePool(Struct, frozen=True):
     cost_nanos: int | None
 
 
-def sum_kinds(store: Store, chosen: Filter) -> list[FailureSums]:
+def read_failure_groups(store: Store, chosen: Filter) -> list[FailureGroup]:
     """Return failures by kind and tool, the most frequent first."""
     test, values = _where_failed(chosen)
-    return store.read(FailureSums, KINDS.format(test=test), values)
+    groups = []
+    for one in store.read(FailureSums, KINDS.format(test=test), values):
+        reason, example = _find_example(store, one)
+        groups.append(
+            FailureGroup(
+                kind=one.kind or "unknown",
+                tool=one.tool,
+                count=one.failures,
+                sessions=one.sessions,
+                last_at=write_time(one.last_at),
+                reason=reason,
+                example=example,
+            )
+        )
+    return groups
 
 
-def find_example(store: Store, found: FailureSums) -> FailureExample:
-    """Return the last failure of a kind and tool in its last session."""
+def _find_example(store: Store, found: FailureSums) -> tuple[str | None, str | None]:
+    """Return reason and evidence of the last failure of a kind and tool in its last session."""
     if found.tool is None:
         statement = (
-            "select failure as reason, failure_text as evidence from turn"
+            "select failure, failure_text from turn"
             " where session_id = ? and failure = ? order by at desc nulls last limit 1"
         )
         values = [found.last_session, found.kind]
@@ -129,7 +149,8 @@ def find_example(store: Store, found: FailureSums) -> FailureExample:
             " and coalesce(kind, '') = ? and label = 'error' order by at desc nulls last limit 1"
         )
         values = [found.last_session, found.tool, found.kind or ""]
-    return store.read(FailureExample, statement, values)[0]
+    ((reason, evidence),) = store.query(statement, values)
+    return reason, evidence
 
 
 def count_days(store: Store, chosen: Filter) -> list[FailureDay]:
@@ -168,7 +189,7 @@ def find_failing_sessions(store: Store, chosen: Filter, *, least: int) -> list[S
     )
 
 
-def read_calls(store: Store, sessions: Sequence[int]) -> list[SpiralCall]:
+def read_judged_calls(store: Store, sessions: Sequence[int]) -> list[SpiralCall]:
     """Return the tool calls of these sessions, each session's in the order of their times."""
     return [
         call

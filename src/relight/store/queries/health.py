@@ -13,13 +13,6 @@ class UnreadableLine(Struct, frozen=True):
     reason: str
 
 
-class UnpricedModel(Struct, frozen=True):
-    """A model with turns that have no price."""
-
-    model: str
-    turns: int
-
-
 class DatabaseHealth(Struct, frozen=True):
     """The database's integrity, `ok` if it is sound, its size and its schema."""
 
@@ -44,13 +37,13 @@ def read_unreadable(store: Store, *, limit: int) -> list[UnreadableLine]:
     )
 
 
-def read_unpriced(store: Store) -> list[UnpricedModel]:
-    """Return the models with turns that have no price, those with most turns first."""
-    return store.read(
-        UnpricedModel,
+def count_unpriced(store: Store) -> dict[str, int]:
+    """Return the turns without a price of each model that has any, most turns first."""
+    rows = store.query(
         "select coalesce(model, 'unknown') as model, sum(unpriced_turns) as turns"
-        " from session_day where unpriced_turns > 0 group by model order by turns desc",
+        " from session_day where unpriced_turns > 0 group by model order by turns desc"
     )
+    return dict(rows)
 
 
 def examine_database(store: Store) -> DatabaseHealth:

@@ -61,20 +61,6 @@ class ChildSession(Struct, frozen=True):
     unpriced_turns: int
 
 
-class SourceCount(Struct, frozen=True):
-    """How many root sessions a source has."""
-
-    source: str
-    sessions: int
-
-
-class RecordSpan(Struct, frozen=True):
-    """The first start and the last end of all sessions, in Unix milliseconds."""
-
-    first: int | None
-    last: int | None
-
-
 def has_sessions(store: Store) -> bool:
     """True if any session is recorded."""
     return bool(store.query("select 1 from session limit 1"))
@@ -166,13 +152,13 @@ def sum_usage(store: Store, session_id: int) -> UsageSums:
     return found
 
 
-def count_by_source(store: Store) -> list[SourceCount]:
+def count_by_source(store: Store) -> dict[str, int]:
     """Return the number of root sessions of each source, the largest first."""
-    return store.read(
-        SourceCount,
+    rows = store.query(
         "select source, count(*) as sessions from session where id = root_id"
-        " group by source order by sessions desc, source",
+        " group by source order by sessions desc, source"
     )
+    return dict(rows)
 
 
 def count_of_source(store: Store, source: str) -> int:
@@ -190,7 +176,7 @@ def count_successes(store: Store) -> int:
     return int(store.query("select count(*) from session where outcome = 'success'")[0][0])
 
 
-def find_span(store: Store) -> RecordSpan:
-    """Return the time from the first session's start to the last one's end."""
-    statement = "select min(started_at) as first, max(ended_at) as last from session"
-    return store.read(RecordSpan, statement)[0]
+def find_span(store: Store) -> tuple[str | None, str | None]:
+    """Return the first session's start and the last one's end."""
+    ((first, last),) = store.query("select min(started_at), max(ended_at) from session")
+    return write_time(first), write_time(last)

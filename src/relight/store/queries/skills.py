@@ -74,21 +74,6 @@ class ModelRuns(Struct, frozen=True):
     nanos: int
 
 
-class SkillVersion(Struct, frozen=True):
-    """A version of a skill that ran on a model, and how often."""
-
-    model: str | None
-    skill_version: str
-    runs: int
-
-
-class SessionRoot(Struct, frozen=True):
-    """A session's full name and the row of its root."""
-
-    session: str
-    root_id: int
-
-
 def read_days(store: Store, since: str, until: str) -> list[SkillDay]:
     """Return the uses of all skills between two days, added up by day, model and provider."""
     return store.read(
@@ -161,15 +146,17 @@ def count_by_model(store: Store, skill: str) -> list[ModelRuns]:
     )
 
 
-def count_by_version(store: Store, skill: str) -> list[SkillVersion]:
+def read_versions_used(store: Store, skill: str) -> dict[str | None, list[str]]:
     """Return the known versions of a skill on each model, the most used first."""
-    return store.read(
-        SkillVersion,
-        "select model, skill_version, count(*) as runs from skill_invocations"
-        " where skill_name = ? and skill_version is not null"
-        " group by model, skill_version order by runs desc, skill_version, model nulls first",
+    versions: dict[str | None, list[str]] = {}
+    for model, version in store.query(
+        "select model, skill_version from skill_invocations"
+        " where skill_name = ? and skill_version is not null group by model, skill_version"
+        " order by count(*) desc, skill_version, model nulls first",
         (skill,),
-    )
+    ):
+        versions.setdefault(model, []).append(version)
+    return versions
 
 
 def list_skills(store: Store) -> list[str]:
@@ -184,14 +171,14 @@ def is_unlinked(store: Store, invocation_id: int) -> bool:
     return bool(store.query(statement, (invocation_id,)))
 
 
-def find_roots(store: Store, ids: Collection[int]) -> list[SessionRoot]:
-    """Return the sessions among these rows."""
-    return store.read(
-        SessionRoot,
-        "select source || ':' || key as session, root_id from session"
+def find_session_roots(store: Store, ids: Collection[int]) -> dict[str, int]:
+    """Return the names of the sessions among these rows, with the rows of their roots."""
+    rows = store.query(
+        "select source || ':' || key, root_id from session"
         f" where id in ({', '.join('?' * len(ids))})",
         list(ids),
     )
+    return dict(rows)
 
 
 def _where(since: str | None, until: str | None, skill: str | None) -> tuple[str, list[str]]:

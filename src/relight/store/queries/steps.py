@@ -31,8 +31,7 @@ COPIED = (
     " where shared_turn.session_id = :session"
 )
 BEFORE = f"""
-    select sum(cost_nanos) as cost_nanos, count(*) as turns,
-        sum(case when cost_nanos is null then 1 else 0 end) as unpriced
+    select case when count(*) = 0 then 0 else sum(cost_nanos) end, count(*) - count(cost_nanos)
     from turn
     where {OWN_TURNS} and calls > 0
         and (coalesce(at, {LATEST}), 0, place) <= (:moment, :step, :row)
@@ -107,14 +106,6 @@ class StepPlace(Struct, frozen=True):
     row: int
 
 
-class CostBefore(Struct, frozen=True):
-    """The cost of all turns before a page, and how many have no price."""
-
-    cost_nanos: int | None
-    turns: int
-    unpriced: int | None
-
-
 class CallPlace(Struct, frozen=True):
     """The row of a tool call, what it asks for as a fingerprint, and its turn's row."""
 
@@ -154,9 +145,12 @@ def find_places(
     return store.read(StepPlace, PLACES, {"session": session_id, "limit": limit, **after})
 
 
-def sum_before(store: Store, session_id: int, *, after: Mapping[str, int]) -> CostBefore:
-    """Return the cost of all turns up to a place."""
-    return store.read(CostBefore, BEFORE, {"session": session_id, **after})[0]
+def sum_before(
+    store: Store, session_id: int, *, after: Mapping[str, int]
+) -> tuple[float | None, int]:
+    """Return the cost of all turns up to a place, None if unknown, and the unpriced turns."""
+    ((nanos, unpriced),) = store.query(BEFORE, {"session": session_id, **after})
+    return read_usd(nanos), unpriced
 
 
 def read_turns(

@@ -6,8 +6,8 @@ from typing import Any
 from markupsafe import Markup
 from msgspec.structs import asdict
 
-from relight.reports.failures import FailureGroup, read_failures
-from relight.store.queries.failures import count_days, count_tools
+from relight.reports.failures import read_failures
+from relight.store.queries.failures import FailureGroup, count_days, count_tools
 from relight.text import count
 from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.charts.sparks import draw_share

@@ -50,9 +50,9 @@ LOST = (
 def find_dead(store: Store, *, now: int) -> list[str]:
     """The holders of open runs whose processes are gone."""
     return [
-        lease.holder
-        for lease in read_leases(store)
-        if not is_alive(store.config.home, lease.holder, lease_until=lease.lease_until, now=now)
+        holder
+        for holder, lease_until in read_leases(store).items()
+        if not is_alive(store.config.home, holder, lease_until=lease_until, now=now)
     ]
 
 

@@ -97,8 +97,8 @@ def read_spending(
         by_job=sum(cost.cost_nanos or 0 for cost in own) / 1e9,
         by_all=sum(cost.cost_nanos or 0 for cost in every) / 1e9,
         set_aside=sum(
-            _count_going_on(store, run.key, decode_job(run.definition))
-            for run in find_earlier_runs(store, run_id)
+            _count_going_on(store, key, decode_job(definition))
+            for key, definition in find_earlier_runs(store, run_id).items()
         ),
         unpriced=sum(cost.is_unpriced for cost in every),
     )
