@@ -80,7 +80,7 @@ AMOUNTS = (
 
 
 class Cost(Struct, frozen=True):
-    """What a turn cost, who says so (`source`) and how sure it is (`status`)."""
+    """The cost of a turn, its `source`, and how certain it is (`status`)."""
 
     nanos: Nanos | None
     status: CostStatus
@@ -88,7 +88,7 @@ class Cost(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """Did a tool call do what it was asked? `negative`: it did, and the answer was no."""
+    """The outcome of a tool call. `negative`: the call worked, and its answer was no."""
 
     label: Literal["ok", "negative", "error", "unknown"]
     kind: str | None = None
@@ -97,7 +97,7 @@ class Verdict(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True):
-    """What went wrong, and whether trying again can help."""
+    """A failure: its kind, and whether a retry can help."""
 
     kind: str
     category: Literal["retryable", "permanent", "unknown"]
@@ -204,7 +204,7 @@ class SkillEntry(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True):
-    """What came of a session or run, with every piece of evidence, the deciding one first."""
+    """The outcome of a session or run, with all evidence, the deciding piece first."""
 
     outcome: OutcomeName
     evidence: list[str] = []
@@ -249,7 +249,7 @@ class Latency(Struct, frozen=True, kw_only=True):
 
 
 class Spoken(Struct, frozen=True):
-    """What a person or a model said in a session."""
+    """Words of a person or a model in a session."""
 
     session: str
     role: Literal["user", "assistant"]
@@ -276,7 +276,7 @@ class Unreadable(Struct, frozen=True):
 
 
 class Parsed(Struct, frozen=True, kw_only=True):
-    """What a stretch of a source's records says, and the reader's state after it.
+    """The content of a stretch of a source's records, and the reader's state after it.
 
     `owner` is the session that the stretch's tape belongs to; `bad_lines` says why lines, by
     their number, could not be read.
@@ -352,12 +352,12 @@ class Work(Struct, frozen=True):
 
     @property
     def new_bytes(self) -> int:
-        """How much of the file has not been read yet."""
+        """The bytes of the file that have not been read yet."""
         return max(self.origin.size - (self.mark.offset if self.mark else 0), 0)
 
 
 class Imported(Struct):
-    """What an import found and took from one source."""
+    """The counts of an import from one source."""
 
     source: str
     files: int = 0
@@ -368,7 +368,7 @@ class Imported(Struct):
 
 
 class ImportResult(Struct):
-    """What an import read: counts for each source, and the ids of the sessions it touched."""
+    """The result of an import: counts for each source, and the ids of the sessions it touched."""
 
     sources: list[Imported]
     touched: set[int]

@@ -1,4 +1,4 @@
-"""What a turn cost, and who says so.
+"""The cost of a turn, and the source of its price.
 
 A model's prices are plain data, so that the store can keep them: a small import then never waits
 for genai-prices, which takes 195 ms to load and is imported only where it is searched. Rates are
@@ -44,7 +44,7 @@ class Rates(Struct, frozen=True):
 
 
 class Price(Struct, frozen=True):
-    """What one list asks for a model: from a moment on, or between two minutes of the UTC day."""
+    """The price of a model in one list: from a moment on, or between two minutes of the UTC day."""
 
     source: Source
     tiers: tuple[Rates, ...]  # for long prompts first; a call pays one tier for all its tokens
@@ -105,7 +105,7 @@ def find_price(
     *,
     config_prices: Mapping[str, Any] | None = None,
 ) -> PriceList | None:
-    """What a model costs: by the user's config, else by `prices.toml`, else by genai-prices."""
+    """The price of a model: from the user's config, else `prices.toml`, else genai-prices."""
     if config_prices and (own := find_own_price(model, config_prices)):
         return own
     names, seller = _spell_model(model), (provider or "").strip().lower()
@@ -122,7 +122,7 @@ def find_price(
 
 
 def find_own_price(model: str | None, config_prices: Mapping[str, Any]) -> PriceList | None:
-    """What the user's config says that a model costs."""
+    """The price of a model in the user's config."""
     config = {name.lower(): row for name, row in config_prices.items()}
     for name in _spell_model(model):
         if name in config:
@@ -131,7 +131,7 @@ def find_own_price(model: str | None, config_prices: Mapping[str, Any]) -> Price
 
 
 def context_window(model: str | None, provider: str | None = None) -> int | None:
-    """How many tokens of prompt a model takes; `[1m]` is Claude Code's name for a long window."""
+    """The tokens of prompt that a model takes; `[1m]` is Claude Code's name for a long window."""
     if model and model.lower().endswith("[1m]"):
         return 1_000_000
     info = _find_model(_spell_model(model), (provider or "").strip().lower())

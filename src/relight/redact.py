@@ -253,7 +253,7 @@ def _find_records(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _find_end(data: bytes, start: int) -> int:
-    """Where the line ends, with the lines that continue it."""
+    """The end of the line, with the lines that continue it."""
     end = data.find(b"\n", start)
     while end > 0 and data[end - 1] == 0x5C:
         end = data.find(b"\n", end + 1)

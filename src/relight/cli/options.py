@@ -1,4 +1,4 @@
-"""What commands share: their options, the store and JSON output."""
+"""Options, store and JSON output that all commands share."""
 
 import re
 import sys

@@ -17,7 +17,7 @@ from relight.cli.options import (
 
 
 class PruneReport(Struct, frozen=True):
-    """What was dropped, or would be, as `--json` prints it."""
+    """The dropped records, or those to be dropped, as `--json` prints them."""
 
     tapes: int
     bytes: int

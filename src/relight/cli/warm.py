@@ -21,7 +21,7 @@ from relight.warm.injection import FORMATS
 
 
 class WarmStart(Struct, frozen=True, kw_only=True):
-    """What a session begins with, as JSON."""
+    """The beginning of a session, as JSON."""
 
     provision: str
     session: str

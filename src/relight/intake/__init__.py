@@ -1,1 +1,1 @@
-"""How records arrive: import files, the live recorder, rebuild."""
+"""The arrival of records: import of files, the live recorder, rebuild."""

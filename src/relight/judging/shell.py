@@ -224,7 +224,7 @@ def _skip_bodies(text: str, position: int, marks: list[str]) -> int:
 
 
 def _unwrap(stage: Stage, depth: int = 0) -> Iterable[Stage]:
-    """The programs that run in a stage of which only the words are known."""
+    """The programs in a stage, from its words alone."""
     words, wrappers = stage.words, stage.wrappers
     if words and "=" in words[0]:
         words = words[_count_first(words, _ASSIGNMENT.match) :]

@@ -69,7 +69,7 @@ class Endpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ChatRequest(Struct, frozen=True, kw_only=True):
-    """What any model can be asked; `options` are further fields of the request."""
+    """A request to any model; `options` are further fields of it."""
 
     messages: Messages
     tools: Sequence[Mapping[str, Any]] | None = None

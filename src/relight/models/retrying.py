@@ -87,7 +87,7 @@ def choose_wait_seconds(
 
 
 class _Step(NamedTuple):
-    """What follows an attempt: another after a wait, nothing, or a refusal that says when."""
+    """The decision after an attempt: another one after a wait, none, or a refusal with a time."""
 
     failure: Failure | None = None
     wait_seconds: float | None = None

@@ -26,14 +26,14 @@ class SourceHealth(Struct, frozen=True):
 
 
 class UnreadableLines(Struct, frozen=True):
-    """How many lines could not be read, and the last of them."""
+    """The number of unreadable lines, and the last of them."""
 
     count: int
     recent: list[UnreadableLine]
 
 
 class UnpricedTurns(Struct, frozen=True):
-    """How many turns have no price, and their models."""
+    """The number of turns without a price, and their models."""
 
     turns: int
     models: list[str]

@@ -1,4 +1,4 @@
-"""Failures by kind and tool, and spirals with what they cost."""
+"""Failures by kind and tool, and spirals with their costs."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -99,7 +99,7 @@ class Source(Struct, frozen=True, kw_only=True):
 
     @property
     def fetch(self) -> "Fetch | None":
-        """How new records are read, if origins are not plain files of one record a line."""
+        """The reader of new records, if origins are not plain files of one record a line."""
         reader = find_reader(self)
         return reader.fetch if reader.has_fetch else None
 

@@ -30,7 +30,7 @@ class Called(Struct, frozen=True):
     """A tool call; its result comes later, unless it is finished.
 
     `id` is the model's own name for the call, if that is not the key; a call whose `id` is empty
-    cannot be named in a message, and stands in none.
+    is left out of messages.
     """
 
     call: ToolCall

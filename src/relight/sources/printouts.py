@@ -1,4 +1,4 @@
-"""What agents' programs print when they have answered: the answer, the session, the error.
+"""The output of agents' programs: the answer, the session, the error.
 
 Each has its own format, and some report a failure nowhere else: Hermes exits 0 when the model
 could not be reached. `data/recipes.toml` names the reader of each program.
@@ -19,7 +19,7 @@ _STATUS = re.compile(r"\bHTTP (\d{3})\b")
 
 
 class Printout(Struct, frozen=True, kw_only=True):
-    """What a program reports about its work; a field that it does not report is None."""
+    """A program's report of its work; a field that it does not report is None."""
 
     answer: str | None = None
     session: str | None = None
@@ -175,7 +175,7 @@ def read_codex(output: str, _: Path) -> Printout:
 
 
 def read_plain(output: str, _: Path) -> Printout:
-    """Any other program: what it printed is its answer."""
+    """The output of any other program is its answer."""
     return Printout(answer=output.strip())
 
 

@@ -1,4 +1,4 @@
-"""What every source's reader has in common, and how its events become index rows."""
+"""The base of every source's reader, and the collector that turns events into index rows."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -87,7 +87,7 @@ class Reader:
 
     @staticmethod
     def fetch(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
-        """What is new in an origin since these marks, as pieces of one record a line."""
+        """The new records of an origin since these marks, as pieces of one record a line."""
         raise NotImplementedError
 
     def read_line(self, line: bytes) -> Iterable[Event]:
@@ -99,7 +99,7 @@ class Reader:
         return ()
 
     def save(self) -> bytes:
-        """What the reader of the next stretch must know: its `state`."""
+        """The state for the reader of the next stretch."""
         return msgspec.json.encode(list(self.open_calls.values())) if self.open_calls else b""
 
     @classmethod

@@ -1,6 +1,6 @@
-"""Relight's own records: what a program gave the recorder, one event a line.
+"""Relight's own records: a program's events, one a line.
 
-Each line stands for itself, so that any stretch of them can be read alone. `session` opens a
+Each line can be read alone, and so can any stretch of lines. `session` opens a
 session, `message` is from a person or a system, `turn` is a model call with its message, `call` a
 tool call with its result, `end` the end of the session. Token buckets are disjoint.
 """
@@ -71,7 +71,7 @@ decode_event = msgspec.json.Decoder(AnyEvent).decode
 
 
 class RecorderReader(Reader):
-    """Reads recorder events; each stands for itself, so there is no state between them."""
+    """Reads recorder events, which need no state between them."""
 
     @staticmethod
     def find(folder: Path) -> Iterator[Origin]:

@@ -115,7 +115,7 @@ def probability_at_least(a: Counts, b: Counts, *, margin: float = 0.0) -> float:
 
 
 def _find_range(a: float, b: float) -> tuple[float, float]:
-    """Where a Beta(a, b) with shapes from 1 up has all but a vanishing part of its weight."""
+    """The range with all but a vanishing part of the weight of a Beta(a, b), shapes from 1 up."""
     angle, reach = math.asin(math.sqrt(a / (a + b))), _REACH / math.sqrt(a + b)
     return (
         math.sin(max(angle - reach, 0.0)) ** 2,

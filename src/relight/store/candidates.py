@@ -9,7 +9,7 @@ from relight.store.sql import Connection, flag
 
 
 class SourceSession(Struct, frozen=True):
-    """What the database holds about a session that a template is made from."""
+    """The facts about a session that a template is made from."""
 
     name: str
     project: str | None
@@ -19,7 +19,7 @@ class SourceSession(Struct, frozen=True):
 
 
 class SessionBar(Struct, frozen=True):
-    """What a session must show before a template is made from it without a person's request."""
+    """The conditions for a template to be made from a session without a person's request."""
 
     least_calls: int
     least_messages: int

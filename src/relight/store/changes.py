@@ -1,4 +1,4 @@
-"""Whether the database has changed, at a cost that does not grow with the number of callers."""
+"""A watch for changes of the database; its cost does not grow with the number of callers."""
 
 import secrets
 import sqlite3
@@ -47,7 +47,7 @@ class ChangeWatcher:
             return f"{self._start}-{self._changes}"
 
     def look_again(self) -> None:
-        """Look at the next call, however soon: this process has written itself."""
+        """Look again at the next call, because this process has written itself."""
         with self._lock:
             self._looked_at = float("-inf")
 

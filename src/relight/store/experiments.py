@@ -50,7 +50,7 @@ class RunKey(Struct, frozen=True):
 
 
 class RunRecord(Struct, frozen=True, kw_only=True):
-    """What is recorded at the end of a run; `sessions` None leaves those that are known."""
+    """The record of a run at its end; `sessions` None leaves the known ones."""
 
     status: str
     finished_at: int

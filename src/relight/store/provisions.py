@@ -17,7 +17,7 @@ SUCCESSES, FAILURES = (count_if(f"outcome = '{outcome}'") for outcome in ("succe
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """How a session begins. A cold one names the template that it would have had."""
+    """The decision how a session begins. A cold one names the template that it would have had."""
 
     id: str
     session_key: str

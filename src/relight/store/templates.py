@@ -65,7 +65,7 @@ class Template(Struct, frozen=True, kw_only=True):
 
 
 class TemplateText(Struct, frozen=True, kw_only=True):
-    """What a live template is found by: its task, and everything a session may ask for."""
+    """The searchable parts of a live template."""
 
     id: int
     task: str

@@ -32,7 +32,7 @@ _ROUNDING = 1e-9
 
 
 class Wanted(Struct, frozen=True):
-    """What a session asks of a template.
+    """The requirements of a session for a template.
 
     Category, tags and tools exclude templates; project and agent only rank them.
     """
@@ -78,7 +78,7 @@ def make_wanted(
     project: str | None = None,
     agent: str | None = None,
 ) -> Wanted:
-    """Return what a session asks for, validated."""
+    """Return the requirements of a session, validated."""
     if category is not None and category not in CATEGORIES:
         raise RelightError(f"there is no category {category!r}", f"use {', '.join(CATEGORIES)}")
     check_words(tags=tags)

@@ -204,7 +204,7 @@ def _list_rows(text: TemplateText, weighed: Vector) -> list[WordRow]:
 
 
 def _find_facets(text: TemplateText) -> Vector:
-    """Return what a template is known by beside its words; its tools share a weight of one."""
+    """Return the properties of a template beside its words; its tools share a weight of one."""
     facets = {name_facet("tool", tool): 1 / len(text.tools) for tool in text.tools}
     facets |= {name_facet("tag", tag): 1.0 for tag in text.tags}
     agent = (text.source_session or "").partition(":")[0]

@@ -1,4 +1,4 @@
-"""How a session begins, warm or cold for comparison: decided once, recorded before it begins."""
+"""The beginning of a session, warm or cold for comparison: decided once, recorded first."""
 
 import os
 import random
@@ -29,7 +29,7 @@ SWITCH = "RELIGHT_WARM"
 
 
 class Provision(Struct, frozen=True, kw_only=True):
-    """What a session begins with; `text` and `messages` are two forms of the same template."""
+    """The beginning of a session; `text` and `messages` are two forms of the same template."""
 
     id: str
     arm: str
@@ -120,7 +120,7 @@ def _deal(
 
 
 def is_switched_off(environment: Mapping[str, str] | None = None) -> bool:
-    """True if agents are to start cold, as they are inside an experiment."""
+    """True if agents must start cold, as inside an experiment."""
     environment = os.environ if environment is None else environment
     return environment.get(SWITCH) == "off"
 

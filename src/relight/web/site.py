@@ -1,4 +1,4 @@
-"""What all requests share: store readers, templates, response cache and the secret."""
+"""State that all requests share: store readers, templates, response cache and the secret."""
 
 import asyncio
 import secrets

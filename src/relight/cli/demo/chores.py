@@ -57,7 +57,7 @@ def _run_once(store: Store, work: dict[str, Any], clock: Clock, dice: Dice) -> N
 def _work(
     store: Store, job: JobDefinition, run: JobRun, work: dict[str, Any], clock: Clock, dice: Dice
 ) -> JobResult:
-    """What the agent did in one run, recorded as it would have been."""
+    """Record the agent's work in one run, and return its result."""
     is_failed = "evidence" in work
     out = work.get("out", "12 releases of 9 packages, none of them a major one")
     heard = dice.randint(2600, 3900)

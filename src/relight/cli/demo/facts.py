@@ -1,4 +1,4 @@
-"""What no agent writes: templates, warm starts, a mixture of models."""
+"""Records of the demo that no agent writes: templates, warm starts, a mixture of models."""
 
 import json
 from datetime import UTC, datetime, timedelta

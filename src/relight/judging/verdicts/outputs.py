@@ -1,4 +1,4 @@
-"""What a command's output shows: complaints, test summaries, lines of failure, exceptions."""
+"""Facts in a command's output: complaints, test summaries, lines of failure, exceptions."""
 
 import re
 from collections.abc import Sequence
@@ -297,7 +297,7 @@ def _is_python(stage: Stage) -> bool:
 
 
 def _find_uncaught(output: Output, text: str, start: int) -> int:
-    """Where the last uncaught traceback begins, from `start` backwards; -1 without one."""
+    """The place of the last uncaught traceback, from `start` backwards; -1 without one."""
     for _ in range(_TRACEBACKS_LIMIT):
         outermost = _OUTERMOST.match(text, start + 1)
         if not outermost or not _is_caught(output, outermost):

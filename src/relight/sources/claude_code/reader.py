@@ -34,7 +34,7 @@ SIDECHAINS_REMEMBERED = 32
 
 
 class TranscriptState(Struct):
-    """What a transcript's later lines depend on."""
+    """The facts that a transcript's later lines depend on."""
 
     session: str | None = None
     model: str | None = None

@@ -1,4 +1,4 @@
-"""How skills come into Claude Code's sessions: by the `Skill` tool, or typed as a slash command.
+"""Skills in Claude Code's sessions: loaded by the `Skill` tool, or typed as a slash command.
 
 Newer clients also write on each answer which skill it was spent on. The skill's text follows in a
 message that the client wrote; its front matter, and so a declared version, is left out of it.

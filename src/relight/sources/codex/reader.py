@@ -35,7 +35,7 @@ from relight.times import read_time, uuid7_time
 
 
 class RolloutState(Struct):
-    """What a rollout's later lines depend on."""
+    """The facts that a rollout's later lines depend on."""
 
     session: str | None = None
     born_at: int | None = None

@@ -39,7 +39,7 @@ def find_logs(root: Path) -> Iterator[Origin]:
 
 
 def fetch_logs(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
-    """What is new, in one piece for each session, so that each is on its session's tape."""
+    """New rows, in one piece for each session, so that each is on its session's tape."""
     marks = dict(marks)
     if DUMP in origin.path:
         rows, whole = [_read_dump(origin)], marks.get("") or Mark(path=origin.path)
@@ -76,7 +76,7 @@ def split_by_session(
 
 
 def _read_dump(origin: Origin) -> dict[str, Any]:
-    """The error of a request dump, without the request: that is the conversation once more."""
+    """The error of a request dump, without the request, which repeats the conversation."""
     try:
         dump = msgspec.json.decode(Path(origin.path).read_bytes())
         request = dump.get("request", {}).get("body", {})
@@ -154,7 +154,7 @@ def _read_failure(row: dict[str, Any], at: int | None, text: str, *, status: int
 
 
 def read_plugin_row(row: dict[str, Any]) -> Iterator[Event]:
-    """The events of a row, without what the database holds as well."""
+    """The events of a row that the database does not hold."""
     session = row["session_id"]
     at = read_time(row.get("ended_at") or row.get("at"))
     yield Session(key=session, model=row.get("model"))

@@ -32,7 +32,7 @@ def find_moa(root: Path) -> Iterator[Origin]:
 
 
 def fetch_moa(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
-    """What is new, by session: ids that Hermes writes alike share one file."""
+    """New rows by session: ids that Hermes writes alike share one file."""
     marks, mark, more = dict(marks), marks.get(""), True
     while more:
         piece, more = read_piece(source, origin, mark)

@@ -35,7 +35,7 @@ LEFT_OUT = {"system_prompt", "origin_json", "codex_reasoning_items", "codex_mess
 
 
 def _fetch_database(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
-    """What is new, session by session.
+    """New rows, session by session.
 
     A session is read when its row, its usage or its number of messages has changed. Rows already
     on tape come again only with the flags that changed.

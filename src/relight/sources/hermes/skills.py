@@ -1,4 +1,4 @@
-"""How skills come into Hermes' sessions: by a tool call, or written out in a user's message.
+"""Skills in Hermes' sessions: loaded by a tool call, or written out in a user's message.
 
 Scheduled jobs, slash commands and auto-loading put the whole document into the message, behind a
 line that names it. Preloaded skills are only in the system prompt, which is not stored.

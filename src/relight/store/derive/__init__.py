@@ -1,1 +1,1 @@
-"""What is derived from recorded rows: roll-ups, outcomes, scores, costs of skills."""
+"""Facts derived from recorded rows: roll-ups, outcomes, scores, costs of skills."""

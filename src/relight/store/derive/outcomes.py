@@ -65,7 +65,7 @@ SESSIONLESS = """
 
 
 class SessionEvidence(Struct, frozen=True):
-    """What the store knows about a session's end."""
+    """The store's evidence about a session's end."""
 
     label: str | None
     label_why: str | None

@@ -33,7 +33,7 @@ OWN = (
 
 
 class Pruned(Struct, frozen=True):
-    """What a pruning deleted, or would delete."""
+    """The records that a pruning deleted, or would delete."""
 
     tapes: int
     tape_bytes: int

@@ -118,7 +118,7 @@ class ListingTests(Struct, frozen=True, kw_only=True):
 
 
 class OutcomeCounts(Struct, frozen=True):
-    """How many sessions succeeded and failed, and how many have an unknown outcome."""
+    """The number of sessions by outcome."""
 
     success: int = 0
     failure: int = 0

@@ -72,7 +72,7 @@ class UnreadableRow(Struct, frozen=True):
 
 
 class Reached(Struct, frozen=True):
-    """How far a part of an origin has been read."""
+    """The end of what has been read of a part of an origin."""
 
     position: int
     generation: int

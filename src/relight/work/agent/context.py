@@ -1,4 +1,4 @@
-"""What tools share: the context they run in, their results and errors."""
+"""The context that tools run in, their results and errors."""
 
 import math
 import os
@@ -28,7 +28,7 @@ class ToolResult(Struct, frozen=True, kw_only=True):
 
 
 class ToolError(Exception):
-    """Why a tool failed, in words the model can act on."""
+    """A tool's failure, in words that the model can act on."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -76,7 +76,7 @@ class Halt:
 
 
 class ToolContext(Struct, frozen=True):
-    """Where tools work, for how long, and how much they may print."""
+    """The tools' folder, and their limits of time and output."""
 
     folder: Path
     environment: dict[str, str]

@@ -20,7 +20,7 @@ OVER = "The run is over, because the same call kept failing. This call was not r
 
 
 class Budget(Struct, frozen=True, kw_only=True):
-    """How much a run may use; None means no limit."""
+    """The limits of a run; None means no limit."""
 
     turns: int | None = 50
     tokens: int | None = None

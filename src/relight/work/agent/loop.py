@@ -39,7 +39,7 @@ OnEvent = Callable[[str, Mapping[str, Any]], None]
 
 
 class RunEnd(Struct, frozen=True):
-    """How a run ended: with an answer, or early, with the reason and a hint."""
+    """The end of a run: its answer, or the reason of an early end and a hint."""
 
     answer: str | None = None
     by: str | None = None

@@ -20,7 +20,7 @@ from relight.work.run_spec import RunSpec
 
 
 class SessionStart(Struct, frozen=True):
-    """What a session starts with: the template's name, the arm, and the text before the task."""
+    """The start of a session: the template's name, the arm, and the text before the task."""
 
     template: str | None = None
     arm: str | None = None

@@ -1,4 +1,4 @@
-"""What experiments have spent and what their budgets allow, and all experiments in a line each."""
+"""Spending and budgets of experiments, and a summary of each experiment."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What a person asks of an experiment: the tasks, the two arms, the runner, and limits."""
+"""The plan of an experiment: tasks, two arms, runner and limits."""
 
 import tomllib
 from collections.abc import Iterator

@@ -34,7 +34,7 @@ from relight.work.run_spec import RunSpec
 
 
 class TrialStart(Struct, frozen=True, kw_only=True):
-    """What a run starts with; the cold arm has the template it would have had, but no text."""
+    """The start of a run; the cold arm has the template it would have had, but no text."""
 
     template: Template | None = None
     similarity: float | None = None

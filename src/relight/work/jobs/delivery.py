@@ -29,7 +29,7 @@ _SILENT = re.compile(rf"[\s`*_]*{re.escape(SILENT)}[\s`*_.]*")
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
-    """What the recipient of an answer learns about the run."""
+    """The facts about a run that are delivered with its answer."""
 
     job: str
     run_id: str

@@ -1,4 +1,4 @@
-"""What a run works with: its model, budget, tools, skills and folder, checked before it spends.
+"""The preparation of a run: model, budget, tools, skills and folder, checked before it spends.
 
 A person's prompt alone decides the model. A job that must not run raises RefusedError here.
 """
@@ -71,7 +71,7 @@ class Allowance(Struct, frozen=True, kw_only=True):
 
 
 class Prepared(Struct, frozen=True, kw_only=True):
-    """What a run works with once all checks are passed."""
+    """A run that has passed all checks: model, tools, skills and folder."""
 
     route: Route
     allowance: Allowance
@@ -224,7 +224,7 @@ def _is_private(address: str) -> bool:
 
 
 def check_run(job: JobDefinition, *, route: Route, config: Config, spent: DaySpending) -> Allowance:
-    """What a run may use; raise RefusedError for a changed default, a small model or no budget."""
+    """The tools and dollars of a run; raise RefusedError if it must not begin."""
     check_drift(job, route)
     left, warnings = count_left(job, config=config, spent=spent)
     check_context(job, route=route, config=config)

@@ -239,7 +239,7 @@ def _find_session(
 def _judge_end(
     ended: ProcessEnd, printed: Printout, seconds: float
 ) -> tuple[str | None, Failure | None]:
-    """Why a program failed, if it did: by its time limit, its own report, then its exit code."""
+    """The reason of a failure, if any: the time limit, the program's report, then its exit code."""
     if ended.timed_out:
         return _format_limit(seconds), None
     if printed.error is not None:

@@ -63,7 +63,7 @@ def _digest(data: bytes) -> bytes:
 
 
 class _Client:
-    """What the synchronous and the asynchronous client share.
+    """The common part of the synchronous and the asynchronous client.
 
     `recorder` records the client's session; it is None without a store.
     """

@@ -1,4 +1,4 @@
-"""What each skill of a session is charged with, from the session's rows."""
+"""The share of a session's rows that each of its skills is charged with."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence

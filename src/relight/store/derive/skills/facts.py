@@ -62,7 +62,7 @@ class SkillFact(Struct, frozen=True, kw_only=True):
 def combine(older: Mapping[str, Any], newer: Mapping[str, Any]) -> Values:
     """Return both as one: newer values win, and what they leave out stays.
 
-    A cost given later ends its being unknown, and the other way round.
+    A known cost given later replaces an unknown one, and the other way round.
 
     >>> combine({"cost_status": "unknown"}, {"cost_nanos": 5})
     {'cost_nanos': 5}
