@@ -56,7 +56,7 @@ def main(words: list[str]) -> int:
 
 
 def run_due(home: Path, count: int) -> list[tuple[str, str, str, str]]:
-    """All due at once, three schedulers, one of them killed and started anew every second."""
+    """All due at once, three schedulers, one of them killed and restarted every second."""
     now = int(time.time() * 1000)
     with open_store(home) as store:
         jobs = [_make_job(f"job-{number}", "every 1d") for number in range(count)]

@@ -1,4 +1,4 @@
-"""A scripted model in a process of its own, for benchmarks: its name says how slow it is.
+"""A scripted model in a separate process, for benchmarks: its name says how slow it is.
 
 `slow-200` answers after 200 ms; `task-30` calls three tools a turn, thirty times, each after 20 ms.
 """

@@ -89,7 +89,7 @@ def measure_start() -> list[Row]:
 
 @contextmanager
 def serve(home: Path) -> Iterator[tuple[str, int]]:
-    """`relight serve` in a process of its own: its address and process id."""
+    """`relight serve` in a separate process: its address and process id."""
     command = relight("serve", "--home", str(home), "--port", "0")
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -217,7 +217,7 @@ def measure_pages(address: str, addresses: Addresses, asked: int, home: Path) ->
 def ask_together(
     address: str, addresses: Addresses, over: threading.Event, *, rounds: int | None
 ) -> dict[str, list[float]]:
-    """Twenty users, each going through all addresses in an order of their own."""
+    """Twenty users, each going through all addresses in a different order."""
     spent: dict[str, list[float]] = {name: [] for name in addresses}
 
     def use(number: int) -> None:

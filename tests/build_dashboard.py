@@ -36,7 +36,7 @@ def write_chat(path: Path, *, key: str, title: str, result: str = "done") -> Pat
 
 
 def import_chat(home: Path, path: Path) -> None:
-    """Read a chat file as a person would: by the command, in a process of its own."""
+    """Read a chat file as a person would: by the command, in a separate process."""
     command = [sys.executable, "-m", "relight", "--home", str(home), "import"]
     subprocess.run(
         [*command, "--source", "chat", "--from", str(path)], check=True, capture_output=True

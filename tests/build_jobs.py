@@ -1,4 +1,4 @@
-"""Jobs whose work is a line in a file, and schedulers as processes of their own."""
+"""Jobs whose work is a line in a file, and schedulers as separate processes."""
 
 import os
 import signal
@@ -108,7 +108,7 @@ def die(
 def linger(
     store: Store, job: JobDefinition, run: JobRun, *, config: Config, clock: Callable[[], float]
 ) -> JobResult:
-    """A run that only ends when it is told to, and then says that it was."""
+    """A run that ends only on a signal, and then reports it."""
     append(config.home, "begin")
     try:
         deadline = time.monotonic() + 60
@@ -124,7 +124,7 @@ def linger(
 def put_away_slowly(
     store: Store, job: JobDefinition, run: JobRun, *, config: Config, clock: Callable[[], float]
 ) -> JobResult:
-    """A run that takes its time to end when it is told to."""
+    """A run that ends slowly after a signal."""
     append(config.home, "begin")
     try:
         while not (config.home / "go.txt").exists():

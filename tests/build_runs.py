@@ -15,7 +15,7 @@ from relight.work.jobs.registry import add_job
 from relight.work.jobs.run import execute_run
 
 # A stand-in for Claude Code: the same options, transcript and result, without a model. What it
-# does is told by marks in the prompt.
+# does depends on marks in the prompt.
 CLAUDE = f"""#!{sys.executable}
 import json, os, sys, time, uuid
 from datetime import datetime, timezone
@@ -93,7 +93,7 @@ def write_agent(home: Path) -> Path:
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """A home of its own for every agent."""
+    """A separate home for every agent."""
     return {"PATH": os.environ["PATH"], "HOME": str(home), **more}
 
 

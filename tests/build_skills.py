@@ -49,7 +49,7 @@ def hermes_viewed(name: str, document: str, call: str = "call_1") -> list[dict[s
 def write_hermes(
     database: sqlite3.Connection, name: str, *messages: dict[str, Any], **figures: Any
 ) -> None:
-    """A session with sums of its own, and a message a second."""
+    """A session with separate sums, and a message a second."""
     begin = build.START / 1000
     usage = {"input_tokens": 1001, "output_tokens": 68, "cache_read_tokens": 400} | figures
     calls = usage.pop("api_call_count", 3)

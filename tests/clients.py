@@ -1,4 +1,4 @@
-"""Real agents for tests, each in an environment of its own under `.tools`, made once and kept."""
+"""Real agents for tests, each in a separate environment under `.tools`, made once and kept."""
 
 import shutil
 import subprocess
@@ -39,7 +39,7 @@ def find_program(name: str, requirement: str) -> Path:
 
 
 def find_package(name: str, package: str) -> Path:
-    """The command of a package of npm's, in a folder of its own."""
+    """The command of a package of npm's, in a separate folder."""
     folder = TOOLS / name
     stamp = folder / "relight-stamp"
     if not stamp.exists() or stamp.read_text() != package:

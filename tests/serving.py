@@ -1,4 +1,4 @@
-"""A home with invented sessions to serve, a client that asks it, and a server of its own."""
+"""A home with invented sessions to serve, a client that asks it, and a separate server."""
 
 import os
 import re
@@ -47,7 +47,7 @@ def read_secret(client: TestClient) -> str:
 
 @contextmanager
 def serve(home: Path, *words: str, **environment: str) -> Iterator[tuple[str, int]]:
-    """`relight serve` in a process of its own: its address and process id."""
+    """`relight serve` in a separate process: its address and process id."""
     child = subprocess.Popen(
         [sys.executable, "-m", "relight", "serve", "--home", str(home), "--port", "0", *words],
         env={**os.environ, **environment},

@@ -1,4 +1,4 @@
-"""The real command in a process of its own, as a person or a script runs it."""
+"""The real command in a separate process, as a person or a script runs it."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def run_relight(environment: Mapping[str, str], *words: str, given: str | None =
 
 
 class Cli:
-    """`relight` with a home of its own, whose days are UTC."""
+    """`relight` with a separate home, whose days are UTC."""
 
     def __init__(self, home: Path) -> None:
         self.home = home

@@ -73,7 +73,7 @@ def visiting(
     scheme: Scheme = "light",
     with_script: bool = True,
 ) -> Iterator[Visit]:
-    """A tab in a browser of its own, with nothing kept from others."""
+    """A tab in a separate browser, without anything of other tabs."""
     context = browser.new_context(
         viewport={"width": width, "height": HEIGHTS[width]},
         color_scheme=scheme,

@@ -30,7 +30,7 @@ def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def address(demo_home: Path) -> Iterator[str]:
-    """Where the demo is shown; nobody may change it."""
+    """The address of the demo, which tests must not change."""
     with serving.serve(demo_home) as (found, _):
         yield found.rstrip("/")
 

@@ -28,7 +28,7 @@ FIELDS = {
 
 
 class Cli:
-    """The real command in a process of its own, with a home of its own."""
+    """The real command in a separate process, with a separate home."""
 
     def __init__(self, home: Path) -> None:
         self.home = home / "relight"

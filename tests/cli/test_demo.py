@@ -297,7 +297,7 @@ def test_a_job_of_our_own_ran_every_morning(told: Store) -> None:
     assert {run.outcome for run in runs} == {"success", "failure"}
     assert all(Path(run.answer_file or "").is_file() and run.session_id for run in runs)
     assert (job.next_run_at or "") > NOW.isoformat()
-    # its scheduler began them, at its time, and nobody else
+    # its scheduler began them, at its time
     assert all(run.scheduled_for and run.note is None for run in runs)
 
 

@@ -1,4 +1,4 @@
-"""While another process holds the database, what is told is kept beside it, and nobody waits."""
+"""While another process locks the database, events are stored beside it, and no program waits."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What a program tells is kept at once, whole, and once."""
+"""Events of a program are recorded at once, whole, and once."""
 
 import asyncio
 import os

@@ -280,7 +280,7 @@ def test_a_score_by_other_weights_is_what_those_predict() -> None:
 def test_a_session_whose_program_was_killed_is_scored_by_the_next_who_looks(
     tmp_path: Path,
 ) -> None:
-    """It never says that it ended: its last score was told when someone last spoke."""
+    """It never reports its end: its last score is from the last message."""
     with build.open_home(tmp_path) as store:
         rec = relight.record(store, "killed", model="m")
         rec.message("user", "Fix the tests")

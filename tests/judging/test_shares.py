@@ -76,7 +76,7 @@ def test_turns_that_the_log_attributes_go_where_it_says() -> None:
 def test_a_skill_that_the_log_never_names_has_its_turns_by_time() -> None:
     entries = [enter("typed", 10, entry="slash"), enter("a", 20)]
     spent = [spend(30, 11), spend(10, 21, skill="a"), spend(8, 22)]
-    # what came after `a` is nobody's: it is spread over two turns
+    # what came after `a` belongs to no skill: it is spread over two turns
     assert costs(entries, spent) == {"typed": 34, "a": 14}
 
 

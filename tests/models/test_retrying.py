@@ -91,7 +91,7 @@ def test_attempts_says_how_often_to_try() -> None:
 
 
 class Notes:
-    """A hook that writes down what it is told."""
+    """A hook that records its arguments."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[int, str | None, bool]] = []

@@ -29,7 +29,7 @@ def answer(request: dict[str, Any]) -> Reply:
 
 
 class Claude:
-    """The real program with a home of its own, talking to a scripted model."""
+    """The real program with a separate home, talking to a scripted model."""
 
     def __init__(self, home: Path, url: str) -> None:
         self.program = find_claude()

@@ -32,7 +32,7 @@ JOBS: dict[str, list[str]] = {
 }
 
 
-# dollars a token; a provider that tells them gives Hermes' sessions a cost
+# dollars a token; a provider that reports them gives Hermes' sessions a cost
 MODEL = {
     "id": "scripted-model",
     "context_length": 131072,
@@ -47,7 +47,7 @@ USAGE = {
 
 
 def answer(request: dict[str, Any]) -> Reply:
-    """One job gets its work done with a tool, one only errors, one tells of the broken script."""
+    """One job gets its work done with a tool, one only errors, one reports the broken script."""
     said = json.dumps(request["messages"])
     if "Prompt of broken" in said:
         return Reply(status=500, body=b'{"error": {"message": "scripted outage"}}')
@@ -57,7 +57,7 @@ def answer(request: dict[str, Any]) -> Reply:
 
 
 class Hermes:
-    """The real program with a home of its own."""
+    """The real program with a separate home."""
 
     def __init__(self, home: Path, url: str) -> None:
         self.program = find_hermes()

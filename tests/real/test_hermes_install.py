@@ -23,7 +23,7 @@ security: {{allow_lazy_installs: false, tirith_enabled: false}}
 
 
 def copy_hermes(folder: Path) -> Path:
-    """Hermes in an environment of its own, which a test may change; its files are links."""
+    """Hermes in a separate environment, which a test may change; its files are links."""
     program = find_hermes()
     subprocess.run(["cp", "-al", str(program.parent.parent), str(folder)], check=True)
     script = folder / "bin" / "hermes"
@@ -35,7 +35,7 @@ def copy_hermes(folder: Path) -> Path:
 
 
 class Person:
-    """Someone with a Hermes, a Relight and a uv, and a home of their own."""
+    """Someone with a Hermes, a Relight, a uv and a separate home."""
 
     def __init__(self, home: Path) -> None:
         uv = shutil.which("uv") or shutil.which("uv", path=str(TOOLS / "uv" / "bin"))

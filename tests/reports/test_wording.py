@@ -28,7 +28,7 @@ def ask(name: str, command: str) -> dict[str, Any]:
 
 
 def tell_all(store: Store, session: str) -> list[tuple[str, str]]:
-    """The session as a page tells it: who said what, in the order of its steps."""
+    """The session as a page shows it: who said what, in the order of its steps."""
     found = find_session(store, session)
     wording = read_wording(store, found)
     told = []

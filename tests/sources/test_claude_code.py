@@ -55,7 +55,7 @@ def test_a_fork_that_copies_history_adds_only_what_is_its_own(tmp_path: Path) ->
         by_session = {
             (row.key("session") or "")[12:20]: (row.turns, row.tool_calls) for row in rows
         }
-        # the smaller id owns what both hold, whoever was read first
+        # the smaller id owns what both hold, whichever was read first
         assert by_session == {"00000000": (4, 2)} or by_session == {
             "00000000": (4, 2),
             "11111111": (0, 0),

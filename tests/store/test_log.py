@@ -1,4 +1,4 @@
-"""The write-ahead log stays short while others read, and nobody waits long for it."""
+"""The write-ahead log stays short while others read, and no writer waits long for it."""
 
 import sqlite3
 import threading

@@ -1,4 +1,4 @@
-"""What is told of a session's skill, over what the session's own records give."""
+"""Facts given about a session's skill override those of the session's own records."""
 
 import sqlite3
 import time

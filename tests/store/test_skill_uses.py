@@ -251,7 +251,7 @@ def test_the_clients_own_attribution_comes_before_times(tmp_path: Path, store: S
         if message.get("id") == "msg_3":
             line["attributionSkill"] = "sweep"
     build.write_claude(tmp_path, lines)
-    # three turns and one; of the two that are nobody's, three quarters and one quarter
+    # three turns and one; of the two without a skill, three quarters and one quarter
     assert uses(store, tmp_path, "skill_name", "turns") == [("sweep", 1), ("tidy", 5)]
     check_sums(store)
 

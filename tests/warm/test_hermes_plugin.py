@@ -92,7 +92,7 @@ def test_single_calls_and_hermes_sums_are_never_added_twice(
 
 
 def test_what_a_session_is_charged_beside_its_turns_stays(tmp_path: Path) -> None:
-    """A title costs tokens too, and no hook tells of it: its sum is not the conversation's."""
+    """A title costs tokens too, and no hook reports it: its sum is not the conversation's."""
     database = build.open_hermes(tmp_path)
     build.hermes_session(database)
     task = {"task": "title", "model": "gpt-5.1", "api_call_count": 1, "input_tokens": 90}

@@ -94,7 +94,7 @@ def test_the_hook_is_told_a_home_that_is_not_the_usual(tmp_path: Path) -> None:
 
 
 def make_environment(folder: Path) -> Path:
-    """A Python of its own, with nothing in it."""
+    """A separate Python, with nothing installed."""
     EnvBuilder(with_pip=False).create(folder)
     return folder / "bin"
 

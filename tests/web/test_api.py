@@ -1,4 +1,4 @@
-"""The API tells what the command line tells, checks what it is asked, and changes what it may."""
+"""The API returns what the command line prints, validates requests, and changes what it may."""
 
 import json
 import subprocess

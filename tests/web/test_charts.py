@@ -1,4 +1,4 @@
-"""Charts: well-formed whatever they are told, and never the only place of a figure."""
+"""Charts: well-formed for any data, and never the only place of a figure."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Who is served: this machine's browser and whoever has the token, and nobody for another site."""
+"""Access: this machine's browser and holders of the token are served, other sites are not."""
 
 import time
 from collections.abc import Iterator

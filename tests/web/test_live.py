@@ -25,7 +25,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def import_another(folder: Path, name: str = OTHER) -> None:
-    """What `relight import` does in a process of its own: a second connection."""
+    """What `relight import` does in a separate process: a second connection."""
     lines = [
         build.claude_prompt("Count the zebras", at=50, sessionId=name),
         build.claude_answer(f"msg_{name}", at=55, sessionId=name),

@@ -1,4 +1,4 @@
-"""What ends a run: one deadline for all of it, budgets, spirals, and whoever leaves it."""
+"""The end of a run: one deadline for all of it, budgets, spirals, and callers that leave it."""
 
 import json
 import os

@@ -239,7 +239,7 @@ def test_any_program_can_do_the_work(tmp_path: Path) -> None:
 
 
 class Cli:
-    """The command in a process of its own, which can be killed."""
+    """The command in a separate process, which can be killed."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -430,7 +430,7 @@ def test_where_nothing_can_be_run_it_stops_at_once(tmp_path: Path, kind: str) ->
             plan = make_plan(tmp_path, server.base_url)
             if kind == "refused":
                 found = run(store, plan)
-        if kind == "gone":  # nobody listens there any more
+        if kind == "gone":  # no server listens there any more
             found = run(store, msgspec.structs.replace(plan, max_attempts=1))
         elif kind == "command":
             plan = make_plan(tmp_path, "", runner="command", command=["/no/such/agent"])

@@ -289,7 +289,7 @@ def test_runs_that_go_on_are_counted_by_what_they_spent_or_may(tmp_path: Path) -
             return read_spending(store, make_job(), run_id=runs[name].id, now=now / 1000)
 
         assert read("last") == DaySpending(set_aside=2.0 + 0.75 + 0.25)
-        # whoever began first does not give way to who came later
+        # the first does not give way to a later one
         assert read("frugal") == DaySpending()
         config = make_config(tmp_path, budget_usd_per_day=3.0)
         with pytest.raises(RefusedError, match=r"\$3.0000 of it set aside for runs that go on"):

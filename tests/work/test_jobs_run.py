@@ -86,7 +86,7 @@ def test_a_good_run_is_a_success_with_its_answer_cost_and_session(tmp_path: Path
         assert kept["answer"] == "The house is clean."
         assert (kept["outcome"], kept["model"]) == ("success", "m")
         assert result.delivery == Delivery(to="file", status="delivered")
-        # it works in a folder of its own
+        # it works in a separate folder
         assert (tmp_path / "relight" / "jobs" / "house" / "work" / "floor").read_text() == "clean\n"
         run = only(store)
         assert (run.outcome, run.status, run.session_id) == (
@@ -556,7 +556,7 @@ def test_a_model_elsewhere_gets_no_terminal_and_the_run_says_so(tmp_path: Path) 
 
 
 def start_run(home: Path, **fields: Any) -> "subprocess.Popen[bytes]":
-    """A run of a job in a process of its own."""
+    """A run of a job in a separate process."""
     build.open_home(home).close()
     text = (
         "import json, sys; sys.path.insert(0, sys.argv[1])\n"
@@ -585,7 +585,7 @@ def start_slow_run(home: Path, prompt: str, **fields: Any) -> tuple["subprocess.
 
 
 def settle(store: Store) -> None:
-    """What whoever comes next does; a day later a lease is over for certain."""
+    """The work of the next process; a day later a lease has certainly ended."""
     settle_dead(store, find_dead(store, now=round(time.time() * 1000) + 86_400_000))
     collect_interrupted(store)
 
@@ -694,6 +694,6 @@ def test_a_run_that_breaks_after_its_agent_began_still_tells_of_its_skills(tmp_p
             sleep=break_down,
         )
         assert (result.outcome, result.evidence) == ("failure", ["ZeroDivisionError: by nought"])
-        # it cost something, and nobody knows what
+        # it cost something, and how much is unknown
         assert result.cost_nanos is None
         assert store.query("select skill_name, success from skill_invocations") == [("tidy", 0)]

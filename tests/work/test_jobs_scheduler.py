@@ -223,7 +223,7 @@ def test_a_killed_schedulers_run_is_unknown_with_evidence_and_not_repeated(
     (run,) = read_runs(store)
     assert (run.status, run.outcome) == ("unknown", "unknown")
     assert "not known" in run.evidence[0]
-    # its worker is told, puts its things away and goes too
+    # its worker gets the signal, cleans up and ends too
     build.wait_for(lambda: jobs.read_ran(home) == ["begin", "put away"])
 
 
@@ -259,7 +259,7 @@ def test_what_a_lost_run_had_started_is_ended(store: Store, home: Path) -> None:
 def test_what_the_agent_of_a_killed_scheduler_left_is_joined_to_its_run(
     store: Store, home: Path
 ) -> None:
-    """Also where its worker was killed with it, and nobody could put anything away."""
+    """Also if its worker was killed with it and nothing could be cleaned up."""
     command = [str(write_agent(home)), "-p"]
     jobs.add_due(
         store, 1, runner="command", command=command, prompt="<speaking> <slow>", model=None
@@ -269,7 +269,7 @@ def test_what_the_agent_of_a_killed_scheduler_left_is_joined_to_its_run(
     kill_all({scheduler.pid, *find_descendants(scheduler.pid)})
     scheduler.wait()
     assert list((home / "runs").iterdir())
-    # whoever comes next may keep the agent's files elsewhere
+    # the next process may keep the agent's files elsewhere
     assert jobs.start_scheduler(home, "note", once=True).wait(timeout=60) == 0
     (run,) = read_runs(store)
     assert run.status == "unknown"
@@ -282,7 +282,7 @@ def test_what_the_agent_of_a_killed_scheduler_left_is_joined_to_its_run(
 def test_the_session_of_the_next_run_is_not_that_of_one_that_was_killed(
     store: Store, home: Path
 ) -> None:
-    """Where an agent tells no id both were given the same prompt, and only one is its own."""
+    """If an agent reports no id, both have the same prompt, and only one is its own."""
     wrapper = write_program(home, "mine", f"#!/bin/sh\nexec {write_agent(home)}\n")
     job = jobs.make_job("one", runner="command", command=[str(wrapper)], prompt="Look.", model=None)
     add_job(store, job, now=NOON)

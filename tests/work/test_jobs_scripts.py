@@ -213,7 +213,7 @@ def test_an_interrupt_while_a_program_starts_does_not_leave_it_to_itself(tmp_pat
 
 def test_a_run_that_takes_too_long_leaves_no_service_behind(tmp_path: Path) -> None:
     marks = {"RELIGHT_HOME": str(tmp_path), "RELIGHT_RUN_ID": "house@1"}
-    # started by a child that has left: nothing but its environment tells where it came from
+    # started by a child that has left: only its environment shows where it came from
     write_script(tmp_path, "slow.sh", "(setsid sleep 60 & echo $!); sleep 60")
     done = run(tmp_path, "slow.sh", seconds=0.5, environment={**os.environ, **marks})
     assert done.timed_out
