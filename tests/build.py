@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from relight.model import Imported
+from relight.intake.importing import Imported
 from relight.store import Store, open_store
 from relight.store.write.tape import read_tape
 from relight.warm.automatic import import_and_propose

@@ -79,6 +79,17 @@ AMOUNTS = (
 )
 
 
+class TokenColumns(Struct, frozen=True):
+    """The columns of the token buckets."""
+
+    input_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
+    cache_write_1h_tokens: int | None
+    output_tokens: int | None
+    reasoning_tokens: int | None
+
+
 class Cost(Struct, frozen=True):
     """The cost of a turn, its `source`, and how certain it is (`status`)."""
 
@@ -354,24 +365,6 @@ class Work(Struct, frozen=True):
     def new_bytes(self) -> int:
         """The bytes of the file that have not been read yet."""
         return max(self.origin.size - (self.mark.offset if self.mark else 0), 0)
-
-
-class Imported(Struct):
-    """The counts of an import from one source."""
-
-    source: str
-    files: int = 0
-    bytes: int = 0
-    sessions_new: int = 0
-    sessions_grown: int = 0
-    unreadable: int = 0
-
-
-class ImportResult(Struct):
-    """The result of an import: counts for each source, and the ids of the sessions it touched."""
-
-    sources: list[Imported]
-    touched: set[int]
 
 
 def hash_names(kind: str, *names: str) -> int:

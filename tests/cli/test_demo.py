@@ -16,7 +16,7 @@ import pytest
 
 from relight.cli.demo import PLANTED_SECRET, write_demo
 from relight.cli.demo.facts import record_facts, write_settings
-from relight.model import Imported
+from relight.intake.importing import Imported
 from relight.reports.failures import read_spirals
 from relight.reports.runs import read_jobs
 from relight.reports.skills.comparison import compare_models

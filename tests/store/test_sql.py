@@ -4,6 +4,7 @@ import pytest
 from msgspec import Struct
 
 import build
+from relight.model import BUCKETS, TOKENS, TokenColumns, Usage
 from relight.store import Store
 from relight.store.sql import column_list, insert
 
@@ -37,3 +38,8 @@ def test_a_conflict_is_settled_as_the_statement_says(tmp_path: Path) -> None:
                     database, "price", ROWS, on_conflict="on conflict (model, provider) do nothing"
                 )
         assert len(store.read(Price, f"select {column_list(Price)} from price")) == 2
+
+
+def test_every_token_bucket_is_a_field_and_a_column_in_the_order_of_the_list() -> None:
+    assert TokenColumns.__struct_fields__ == TOKENS
+    assert {bucket.name for bucket in BUCKETS} == set(Usage.__struct_fields__)

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from relight.cli.options import current_store, json_option, print_json, relight_command
 from relight.errors import RelightError
-from relight.model import Imported
+from relight.intake.importing import Imported
 from relight.sources import SOURCES, find_added, find_source, list_sources
 from relight.store import Store
 from relight.store.candidates import count_proposed

@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from msgspec import Struct
+
 from relight.locks import hold
-from relight.model import Imported, ImportResult, Work
+from relight.model import Work
 from relight.sources import find_source, list_sources
 from relight.store import Store
 from relight.store.derive.scores import has_labels, refresh_due
@@ -16,6 +18,24 @@ from relight.store.write.tape import read_marks, read_seen
 POOL_BYTES = 12 << 20
 
 Progress = Callable[[int, int], None]
+
+
+class Imported(Struct):
+    """The counts of an import from one source."""
+
+    source: str
+    files: int = 0
+    bytes: int = 0
+    sessions_new: int = 0
+    sessions_grown: int = 0
+    unreadable: int = 0
+
+
+class ImportResult(Struct):
+    """The result of an import: counts for each source, and the ids of the sessions it touched."""
+
+    sources: list[Imported]
+    touched: set[int]
 
 
 def import_all(

@@ -7,7 +7,8 @@ import msgspec
 from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.model import Imported, Mark, Unreadable, Work
+from relight.intake.importing import Imported
+from relight.model import Mark, Unreadable, Work
 from relight.sources import find_source
 from relight.sources.files import CHUNK_BYTES, read_piece
 from relight.store import Store

@@ -7,6 +7,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict
 
 from relight.errors import RelightError
+from relight.model import TOKENS, WHOLE_TOKENS
 from relight.store import Store
 from relight.store.queries import totals as queries
 from relight.store.queries.filters import Filter
@@ -45,12 +46,7 @@ class ReportFigures(Struct, frozen=True, kw_only=True):
     @property
     def tokens(self) -> int:
         """All tokens, each counted once."""
-        return (
-            (self.input_tokens or 0)
-            + (self.cache_read_tokens or 0)
-            + (self.cache_write_tokens or 0)
-            + (self.output_tokens or 0)
-        )
+        return sum(getattr(self, name) or 0 for name in WHOLE_TOKENS)
 
 
 class ReportRow(ReportFigures, frozen=True):
@@ -154,11 +150,11 @@ def _name_sessions(
 
 def _add_up(rows: Sequence[UsageSums], sessions: int) -> UsageSums:
     """Return the sums of all rows, with this number of sessions; None if no row has a value."""
-    totals = []
+    totals = {}
     for name in SUMS:
         known = [value for row in rows if (value := getattr(row, name)) is not None]
-        totals.append(sum(known) if known else None)
-    return UsageSums(sessions, *totals)
+        totals[name] = sum(known) if known else None
+    return UsageSums(sessions=sessions, **totals)
 
 
 def make_figures(sums: UsageSums, *, is_of_calls: bool = False) -> ReportFigures:
@@ -177,12 +173,7 @@ def make_figures(sums: UsageSums, *, is_of_calls: bool = False) -> ReportFigures
     return ReportFigures(
         sessions=sums.sessions,
         turns=turns,
-        input_tokens=sums.input_tokens,
-        cache_read_tokens=sums.cache_read_tokens,
-        cache_write_tokens=sums.cache_write_tokens,
-        cache_write_1h_tokens=sums.cache_write_1h_tokens,
-        output_tokens=sums.output_tokens,
-        reasoning_tokens=sums.reasoning_tokens,
+        **{name: getattr(sums, name) for name in TOKENS},
         cost_usd=cost_usd,
         included_usd=included_usd,
         unpriced_turns=unpriced,

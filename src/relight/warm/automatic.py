@@ -5,8 +5,7 @@ from collections.abc import Callable, Collection
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from relight.intake.importing import import_all
-from relight.model import Imported
+from relight.intake.importing import Imported, import_all
 from relight.sources import list_sources
 from relight.store import Store
 from relight.store.candidates import SessionBar, take_due

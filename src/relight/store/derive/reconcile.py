@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from relight.model import BUCKETS, TOKENS, WHOLE_TOKENS, Cost, Turn, Usage, row_id
+from relight.model import BUCKETS, TOKENS, WHOLE_TOKENS, Cost, TokenColumns, Turn, Usage, row_id
 from relight.store.derive.pricing import Pricing
 from relight.store.derive.rollup import days_of
 from relight.store.sql import add_up, column_list, insert, read, same
-from relight.store.write.rows import TokenColumns, TotalRow, TurnRow, name_tokens
+from relight.store.write.rows import TotalRow, TurnRow, name_tokens
 
 SUMS = ", ".join(f"sum({name}) as {name}" for name in TOKENS)
 # partial turns that a total corrects

@@ -2,11 +2,10 @@
 
 import sqlite3
 
-from relight.model import TOKENS, Cost, CostStatus, Usage
+from relight.model import TOKENS, Cost, CostStatus, TokenColumns, Usage
 from relight.store.derive.pricing import FindRecorded
 from relight.store.derive.reconcile import usage_of
 from relight.store.sql import column_list, read
-from relight.store.write.rows import TokenColumns
 
 DERIVED = (
     "tool_call",

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.queries.totals import SUMS, SessionName, UsageSums
+from relight.store.queries.totals import SessionName, UsageSums
 from relight.store.sql import flag, read_list, read_usd
 from relight.times import write_time
 
@@ -138,15 +138,16 @@ def read_children(store: Store, session_id: int) -> list[ChildSession]:
 def sum_usage(store: Store, session_id: int) -> UsageSums:
     """Return the sums of a session and all sub-agents below it; the time is the session's."""
     single = {
+        "sessions": "1",
         "wall_ms": "(select ended_at - started_at from session where id = :session)",
         "failed_turns": "(select count(*) from turn where failure is not null"
         " and session_id in (select id from family))",
     }
-    sums = ", ".join(f"{single.get(name, f'sum({name})')} as {name}" for name in SUMS)
+    names = UsageSums.__struct_fields__
+    sums = ", ".join(f"{single.get(name, f'sum({name})')} as {name}" for name in names)
     (found,) = store.read(
         UsageSums,
-        f"{FAMILY} select 1 as sessions, {sums}"
-        " from session_day where session_id in (select id from family)",
+        f"{FAMILY} select {sums} from session_day where session_id in (select id from family)",
         {"session": session_id},
     )
     return found

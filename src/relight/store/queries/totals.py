@@ -5,24 +5,19 @@ from datetime import date
 
 from msgspec import Struct
 
+from relight.model import TokenColumns
 from relight.store import Store
 from relight.store.jobs import IS_NAMED_AFTER
 from relight.store.queries.filters import Filter, where
 from relight.store.sql import read_usd
 
 
-class UsageSums(Struct, frozen=True):
+class UsageSums(TokenColumns, frozen=True):
     """One row of sums; None where no record has a value."""
 
     sessions: int
     turns: int | None
     partial_turns: int | None
-    input_tokens: int | None
-    cache_read_tokens: int | None
-    cache_write_tokens: int | None
-    cache_write_1h_tokens: int | None
-    output_tokens: int | None
-    reasoning_tokens: int | None
     cost_nanos: int | None
     included_nanos: int | None
     unpriced_turns: int | None
@@ -58,10 +53,11 @@ class SessionName(Struct, frozen=True):
 
 # a cost from turns, unpriced turns and nano-dollars; null if no turn has a price
 KNOWN_COST = "case when {1} < {0} or {0} = 0 or {2} <> 0 then {2} end"
-SUMS = UsageSums.__struct_fields__[1:]
+SUMS = tuple(name for name in UsageSums.__struct_fields__ if name != "sessions")
 # the columns of `call_day`; tokens and cost belong to turns, not to calls
 CALL_SUMS = ("tool_calls", "tool_failures", "failed_turns")
-USAGE_SUMS = SUMS[:-1]  # failed model calls are no turns
+# failed model calls are no turns
+USAGE_SUMS = tuple(name for name in SUMS if name != "failed_turns")
 USAGE_KEYS = {
     "day": "day",
     "week": "week.week",
@@ -132,14 +128,16 @@ def sum_groups(store: Store, by: Sequence[str], chosen: Filter) -> list[GroupSum
     """Return the sums of each group, ordered by the keys; without keys, those of everything."""
     is_of_calls = any(key in CALL_KEYS for key in by)
     known = CALL_SUMS if is_of_calls else USAGE_SUMS
-    sums = [f"sum({name}) as {name}" if name in known else f"null as {name}" for name in SUMS]
+    sums = {name: f"sum({name})" if name in known else "null" for name in SUMS}
+    sums["sessions"] = "count(distinct root_id)"
+    figures = [f"{sums[name]} as {name}" for name in UsageSums.__struct_fields__]
     table = _choose_table(by)
     prefix, join = _week_table(store, table) if "week" in by else ("", "")
     keys = [COLUMNS[key] for key in by]
     order = ", ".join(f"{key} nulls first" for key in keys)
     grouped = f"group by {', '.join(keys)} order by {order}" if keys else ""
     test, values = where(chosen)
-    columns = ", ".join([*keys, "count(distinct root_id) as sessions", *sums])
+    columns = ", ".join([*keys, *figures])
     rows = store.query(f"{prefix} select {columns} from {table} {join} {test} {grouped}", values)
     return [GroupSums(dict(zip(by, row, strict=False)), UsageSums(*row[len(by) :])) for row in rows]
 

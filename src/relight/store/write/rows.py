@@ -3,26 +3,26 @@
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from relight.model import TOKENS, Cost, CostStatus, Session, Turn, Usage, row_id
+from relight.model import (
+    BUCKETS,
+    TOKENS,
+    Cost,
+    CostStatus,
+    Session,
+    TokenColumns,
+    Turn,
+    Usage,
+    row_id,
+)
 from relight.store.derive.scores import WordCounts
 from relight.store.sql import greatest, insert, least, replacing, take_new
 from relight.store.write.seal import Sealed
-
-
-class TokenColumns(Struct, frozen=True):
-    """The columns of the token buckets."""
-
-    input_tokens: int | None
-    cache_read_tokens: int | None
-    cache_write_tokens: int | None
-    cache_write_1h_tokens: int | None
-    output_tokens: int | None
-    reasoning_tokens: int | None
 
 
 class SessionRow(Struct, frozen=True):
@@ -100,6 +100,9 @@ class SharedTurnRow(Struct, frozen=True):
     turn_id: int
 
 
+_read_tokens = attrgetter(*(bucket.name for bucket in BUCKETS))
+
+
 def _keep_first(table: str, *names: str) -> str:
     return ", ".join(f"{name} = coalesce({table}.{name}, excluded.{name})" for name in names)
 
@@ -173,8 +176,8 @@ MERGE_SKILL_ENTRY = f"""
 
 def turn_row(source: str, turn_id: int, day: str | None, turn: Turn, *, cost: Cost) -> TurnRow:
     """The row of a turn with its cost."""
-    usage = turn.usage
     return TurnRow(
+        **name_tokens(turn.usage),
         id=turn_id,
         session_id=row_id("session", source, turn.session),
         at=turn.at,
@@ -183,12 +186,6 @@ def turn_row(source: str, turn_id: int, day: str | None, turn: Turn, *, cost: Co
         provider=turn.provider,
         role=turn.role,
         calls=turn.calls,
-        input_tokens=usage.input,
-        cache_read_tokens=usage.cache_read,
-        cache_write_tokens=usage.cache_write,
-        cache_write_1h_tokens=usage.cache_write_1h,
-        output_tokens=usage.output,
-        reasoning_tokens=usage.reasoning,
         usage_status=turn.usage_status,
         cost_nanos=cost.nanos,
         cost_status=cost.status,
@@ -292,7 +289,7 @@ def _total_rows(piece: Sealed) -> Iterator[TotalRow]:
 
 def name_tokens(usage: Usage) -> dict[str, Any]:
     """The tokens of a call by column."""
-    return {f"{name}_tokens": count for name, count in asdict(usage).items()}
+    return dict(zip(TOKENS, _read_tokens(usage), strict=True))
 
 
 def _word_rows(piece: Sealed) -> Iterator[SessionWordsRow]:

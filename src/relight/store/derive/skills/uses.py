@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from relight.judging.shares import Entered, Use
-from relight.model import AMOUNTS, TOKENS, Usage
+from relight.model import AMOUNTS, TOKENS, TokenColumns, Usage
 from relight.store.derive.rollup import days_of
 from relight.store.derive.skills import facts
 from relight.store.derive.skills.charges import (
@@ -33,7 +33,7 @@ from relight.store.derive.skills.facts import (
     place_facts,
 )
 from relight.store.sql import insert, insert_into, read, take_new, write_touched
-from relight.store.write.rows import TokenColumns, name_tokens
+from relight.store.write.rows import name_tokens
 
 # the cost of a use if it is wholly known: a part of a cost belongs into no mean
 KNOWN_NANOS = "case when cost_status <> 'partial' then cost_nanos end"
