@@ -20,7 +20,7 @@ from relight.intake.importing import import_all
 from relight.intake.rebuild import rebuild
 from relight.judging.features import HINTS, read_pattern, says
 from relight.judging.scoring import score_session
-from relight.reports.labels import label_session, read_weights
+from relight.reports.labels import label_session, read_fitted_weights
 from relight.reports.transcript import read_transcript
 from relight.store import Store
 
@@ -160,12 +160,12 @@ def test_fifty_labels_teach_the_store_weights_of_its_own(tmp_path: Path) -> None
     with build.open_home(tmp_path) as store:
         chat = {"sources": ["chat"]}
         build.import_home(store, tmp_path, folder=tmp_path / "chats.jsonl", **chat)
-        assert read_weights(store) is None
+        assert read_fitted_weights(store) is None
         build.import_home(store, tmp_path, folder=tmp_path / "more.jsonl", **chat)
         rows = store.query("select id, key, score from session")
         (last,) = [found for found, key, _ in rows if key == "s59"]
         label_session(store, last, "failure")
-        weights = read_weights(store)
+        weights = read_fitted_weights(store)
         scores = {key: score for _, key, score in store.query("select id, key, score from session")}
     if weights is not None:  # kept only if it ranks better than the weights shipped
         assert weights.examples >= 50

@@ -24,7 +24,7 @@ def label_session(
     refit_weights(store)
 
 
-def read_weights(store: Store) -> Weights | None:
+def read_fitted_weights(store: Store) -> Weights | None:
     """Return the weights fitted to this store's labels; None while the shipped ones apply."""
     with store.reading() as database:
         return scores.read_weights(database)

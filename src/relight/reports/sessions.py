@@ -11,7 +11,7 @@ from relight.reports.totals import ReportFigures, make_figures
 from relight.store import Store
 from relight.store.queries import sessions as queries
 from relight.store.queries.sessions import ChildSession
-from relight.store.queries.steps import SessionCall, SessionTurn, read_calls, read_turns
+from relight.store.queries.steps import SessionCall, SessionTurn, read_tool_calls, read_turns
 
 SHOWN_NAMES = 8
 MOST_NAMES = 50
@@ -74,7 +74,7 @@ def read_session(store: Store, session_id: int) -> SessionReport:
     return SessionReport(
         **asdict(read_head(store, session_id)),
         turns=read_turns(store, session_id, SessionTurn),
-        tool_calls=read_calls(store, session_id, SessionCall),
+        tool_calls=read_tool_calls(store, session_id, SessionCall),
     )
 
 

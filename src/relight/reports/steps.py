@@ -61,7 +61,7 @@ def _read_places(
     for one in places:
         rows[one.step].append(one.row)
     turns = iter(queries.read_turns(store, session_id, TurnStep, rows[0]))
-    calls = iter(queries.read_calls(store, session_id, CallStep, rows[1]))
+    calls = iter(queries.read_tool_calls(store, session_id, CallStep, rows[1]))
     return [next(calls) if one.step else next(turns) for one in places]
 
 

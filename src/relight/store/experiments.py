@@ -120,7 +120,7 @@ _OF_TEMPLATE = """
 """
 
 
-def read_experiments(
+def read_experiment_rows(
     store: Store, shape: type[S], read_plan: Callable[[str], object], name: str | None = None
 ) -> list[S]:
     """Return all experiments, newest first, or the one of a name; `plan` is its definition."""

@@ -7,10 +7,9 @@ import sqlite3
 from collections.abc import Iterable
 
 from msgspec import Struct
-from msgspec.structs import astuple
 
 from relight.store import Store
-from relight.store.sql import column_list, insert_into
+from relight.store.sql import column_list, insert, replacing
 
 # The session of a scheduler's job is named after the job: this finds all sessions of a job. The
 # character after `_` is the backtick.
@@ -22,22 +21,22 @@ _SCHEDULED = "source = 'relight' and state = 'scheduled'"
 
 
 class JobRow(Struct, frozen=True, kw_only=True):
-    """A row of `job`; `skills` and `definition` are JSON."""
+    """A row of `job`; `skills` and `definition` are JSON. Only our own jobs have a definition."""
 
     id: int
     source: str
     key: str
     name: str
-    schedule: str | None
-    prompt: str | None
-    skills: str | None
-    model: str | None
-    provider: str | None
-    script: str | None
-    state: str | None
-    created_at: int | None
-    next_run_at: int | None
-    definition: str | None
+    schedule: str | None = None
+    prompt: str | None = None
+    skills: str = "[]"
+    model: str | None = None
+    provider: str | None = None
+    script: str | None = None
+    state: str | None = None
+    created_at: int | None = None
+    next_run_at: int | None = None
+    definition: str | None = None
 
 
 class OwnJob(Struct, frozen=True):
@@ -62,9 +61,7 @@ class DueJob(Struct, frozen=True):
 
 def replace_job(database: sqlite3.Connection, row: JobRow) -> None:
     """Write the row of a job, in the place of an earlier one with the same id."""
-    changes = ", ".join(f"{name} = excluded.{name}" for name in JobRow.__struct_fields__[1:])
-    statement = insert_into("job", JobRow, f"on conflict (id) do update set {changes}")
-    database.execute(statement, astuple(row))
+    insert(database, "job", [row], on_conflict=replacing(JobRow, "id"))
 
 
 def find_own_job(store: Store, job_id: int) -> OwnJob | None:

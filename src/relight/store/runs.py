@@ -17,7 +17,7 @@ from relight.store.sql import column_list, flag, insert_into
 _OPEN = "source = 'relight' and status in ('claimed', 'running')"
 
 
-class RunRow(Struct, frozen=True, kw_only=True):
+class ClaimRow(Struct, frozen=True, kw_only=True):
     """A row of `run` as it is first written: claimed, running or skipped."""
 
     id: int
@@ -114,9 +114,9 @@ class ModelFailure(Struct, frozen=True):
     failure_text: str | None
 
 
-def insert_run(database: sqlite3.Connection, row: RunRow) -> bool:
+def insert_run(database: sqlite3.Connection, row: ClaimRow) -> bool:
     """Write a new run; False if there is one for the same slot already."""
-    statement = insert_into("run", RunRow, "on conflict do nothing")
+    statement = insert_into("run", ClaimRow, "on conflict do nothing")
     return database.execute(statement, astuple(row)).rowcount == 1
 
 

@@ -7,16 +7,11 @@ import msgspec
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.sql import Connection, insert, same
+from relight.store.sql import Connection, insert, read, same
 
 State = Literal["live", "retired", "candidate"]
 
 LIVE = "retired_at is null and proposed_at is null"
-_STATES: dict[State, str] = {
-    "live": LIVE,
-    "retired": "retired_at is not null",
-    "candidate": "retired_at is null and proposed_at is not null",
-}
 _JOINED = "template join template_version on template_id = template.id"
 _IS_NEWEST = (
     "version = (select max(version) from template_version as other"
@@ -28,10 +23,9 @@ _STRUCTURED = ("tags", "tools", "actions", "seed", "evidence", "overruled", "red
 _SHARED = ("name", "project", "category", "retired_at", "retired_why", "proposed_at")
 
 
-class Template(Struct, frozen=True, kw_only=True):
-    """One version of a template."""
+class TemplateFacts(Struct, frozen=True):
+    """The parts of a template's version that every view of it shows."""
 
-    id: int
     name: str
     version: int
     description: str
@@ -41,8 +35,6 @@ class Template(Struct, frozen=True, kw_only=True):
     tags: list[str]
     tools: list[str]
     task: str
-    actions: dict[str, float]
-    seed: list[dict[str, Any]]
     tokens: int
     score: float | None
     outcome: str
@@ -51,6 +43,14 @@ class Template(Struct, frozen=True, kw_only=True):
     redactions: dict[str, int]
     source_session: str | None
     provenance: dict[str, Any] | None
+
+
+class Template(TemplateFacts, frozen=True):
+    """One version of a template."""
+
+    id: int
+    actions: dict[str, float]
+    seed: list[dict[str, Any]]
     created_at: int
     retired_at: int | None = None
     retired_why: str | None = None
@@ -64,7 +64,7 @@ class Template(Struct, frozen=True, kw_only=True):
         return "live" if self.proposed_at is None else "candidate"
 
 
-class TemplateText(Struct, frozen=True, kw_only=True):
+class TemplateText(Struct, frozen=True):
     """The searchable parts of a live template."""
 
     id: int
@@ -101,19 +101,30 @@ def _name_column(name: str) -> str:
     return f"{table}{name}"
 
 
+def _decode(text: str | None) -> Any:
+    return msgspec.json.decode(text) if text else text
+
+
+_FORMATS = dict.fromkeys(("provenance", *_STRUCTURED), _decode)
 COLUMNS = ", ".join(map(_name_column, Template.__struct_fields__))
 
 
-def read_templates(store: Store, *states: State) -> list[Template]:
-    """Return the newest version of every template in one of these states, by name."""
-    wanted = " or ".join(f"({_STATES[state]})" for state in states)
-    return _read(store, f"{_IS_NEWEST} and ({wanted}) order by name")
+def read_templates(store: Store, *, with_retired: bool = True) -> list[Template]:
+    """Return the newest version of every live, and by default retired, template, by name."""
+    state = "proposed_at is null or retired_at is not null" if with_retired else LIVE
+    return _read(store, f"{_IS_NEWEST} and ({state}) order by name")
 
 
-def read_neighbours(store: Store, project: str | None, category: str) -> list[Template]:
-    """Return the live templates of a project and category, by name."""
+def read_candidates(store: Store) -> list[Template]:
+    """Return the templates that wait for a person to accept them, by name."""
+    state = "retired_at is null and proposed_at is not null"
+    return _read(store, f"{_IS_NEWEST} and {state} order by name")
+
+
+def read_neighbours(store: Store, template: Template) -> list[Template]:
+    """Return the live templates of a template's project and category, itself included."""
     where = f"{_IS_NEWEST} and {LIVE} and {same('project', '?')} and category = ? order by name"
-    return _read(store, where, [project, category])
+    return _read(store, where, [template.project, template.category])
 
 
 def read_template(store: Store, name: str, *, version: int | None = None) -> Template | None:
@@ -150,11 +161,13 @@ def read_texts(database: Connection, template_id: int | None = None) -> list[Tem
     """Return what live templates are found by, of all or of the one with this id."""
     columns = ", ".join(map(_name_column, TemplateText.__struct_fields__))
     is_one = "" if template_id is None else " and template.id = ?"
-    rows = database.execute(
+    return read(
+        database,
+        TemplateText,
         f"select {columns} from {_JOINED} where {_IS_NEWEST} and {LIVE}{is_one}",
         () if template_id is None else (template_id,),
+        _FORMATS,
     )
-    return [TemplateText(**_decode(TemplateText.__struct_fields__, row)) for row in rows]
 
 
 def read_live_ids(database: Connection) -> set[int]:
@@ -281,19 +294,5 @@ def delete_rows(database: Connection, template_id: int) -> None:
 
 
 def _read(store: Store, where: str, values: Sequence[Any] = ()) -> list[Template]:
-    with store.reading() as database:
-        return _read_rows(database, where, values)
-
-
-def _read_rows(database: Connection, where: str, values: Sequence[Any]) -> list[Template]:
-    rows = database.execute(f"select {COLUMNS} from {_JOINED} where {where}", list(values))
-    return [Template(**_decode(Template.__struct_fields__, row)) for row in rows]
-
-
-def _decode(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
-    """Return a row by name, with JSON columns decoded."""
-    row = dict(zip(names, values, strict=True))
-    for name in ("provenance", *_STRUCTURED):
-        if row.get(name):
-            row[name] = msgspec.json.decode(row[name])
-    return row
+    statement = f"select {COLUMNS} from {_JOINED} where {where}"
+    return store.read(Template, statement, list(values), _FORMATS)

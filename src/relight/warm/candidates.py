@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from relight.errors import RelightError
 from relight.judging.scoring import score_session
-from relight.reports.labels import read_weights
+from relight.reports.labels import read_fitted_weights
 from relight.store import Store
 from relight.store.candidates import find_good_sessions
 from relight.warm.automatic import BAR
@@ -119,7 +119,7 @@ def _accept(
 
 def _make(store: Store, session_id: int, tags: Sequence[str]) -> Template:
     material = read_material(store, session_id)
-    score = score_session(material.messages, calls=material.calls, weights=read_weights(store))
+    score = score_session(material.messages, calls=material.calls, weights=read_fitted_weights(store))
     if failed := find_failed_rules(score, material):
         raise RelightError(failed[0])
     template = make_template(store, material, score, tags=[*tags, "auto"])

@@ -25,7 +25,7 @@ from relight.judging.scoring import Score, score_session
 from relight.model import OUTCOMES
 from relight.names import slug
 from relight.redact import redact
-from relight.reports.labels import read_weights
+from relight.reports.labels import read_fitted_weights
 from relight.reports.sessions import find_session
 from relight.reports.transcript import read_transcript
 from relight.store import Store
@@ -102,7 +102,7 @@ def capture_template(
     if outcome is not None:
         given = [f"given at capture: {outcome}"]
         material = replace(material, outcome=outcome, evidence=given + material.evidence)
-    score = score_session(material.messages, calls=material.calls, weights=read_weights(store))
+    score = score_session(material.messages, calls=material.calls, weights=read_fitted_weights(store))
     failed = find_failed_rules(score, material)
     if failed and not force:
         raise RelightError(

@@ -17,7 +17,11 @@ from relight.store import templates as table
 from relight.store.sql import Connection
 from relight.store.templates import State as State
 from relight.store.templates import Template as Template
+from relight.store.templates import TemplateFacts
 from relight.store.templates import read_by_id as read_by_id
+from relight.store.templates import read_candidates as read_candidates
+from relight.store.templates import read_neighbours as read_neighbours
+from relight.store.templates import read_templates as read_templates
 from relight.store.templates import read_versions as read_versions
 from relight.times import write_time
 from relight.warm import index
@@ -31,26 +35,9 @@ WARNINGS = {
 }
 
 
-class TemplateView(Struct, frozen=True, kw_only=True):
+class TemplateView(TemplateFacts, frozen=True, kw_only=True):
     """A template as JSON, for the command line and the dashboard's API."""
 
-    name: str
-    version: int
-    description: str
-    project: str | None
-    category: str
-    task_type: str
-    tags: list[str]
-    tools: list[str]
-    task: str
-    tokens: int
-    score: float | None
-    outcome: str
-    evidence: list[str]
-    overruled: list[str]
-    redactions: dict[str, int]
-    source_session: str | None
-    provenance: dict[str, Any] | None
     retired_why: str | None
     state: State
     created_at: str | None
@@ -70,13 +57,11 @@ class TemplateList(Struct, frozen=True):
     templates: list[TemplateView]
 
 
-_COPIED = TemplateView.__struct_fields__[: TemplateView.__struct_fields__.index("state")]
-
-
 def show_template(template: Template, *, with_seed: bool = True) -> TemplateView:
     """Return a template as JSON shows it; the seed and the text of a session are optional."""
     return TemplateView(
-        **{name: getattr(template, name) for name in _COPIED},
+        *(getattr(template, name) for name in TemplateFacts.__struct_fields__),
+        retired_why=template.retired_why,
         state=template.state,
         created_at=write_time(template.created_at),
         retired_at=write_time(template.retired_at),
@@ -84,21 +69,6 @@ def show_template(template: Template, *, with_seed: bool = True) -> TemplateView
         seed=template.seed if with_seed else UNSET,
         text=render_template(template) if with_seed else UNSET,
     )
-
-
-def read_templates(store: Store, *, with_retired: bool = True) -> list[Template]:
-    """Return the newest version of every live, and by default retired, template, by name."""
-    return table.read_templates(store, "live", *(("retired",) if with_retired else ()))
-
-
-def read_neighbours(store: Store, template: Template) -> list[Template]:
-    """Return the live templates of a template's project and category, itself included."""
-    return table.read_neighbours(store, template.project, template.category)
-
-
-def read_candidates(store: Store) -> list[Template]:
-    """Return the templates that wait for a person to accept them, by name."""
-    return table.read_templates(store, "candidate")
 
 
 def find_template(store: Store, name: str, *, version: int | None = None) -> Template:

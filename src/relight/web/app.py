@@ -60,7 +60,7 @@ def error_responder(site: Site) -> Callable[[Request, Exception], Response]:
 
     def respond(request: Request, error: Exception) -> Response:
         is_program = request.url.path.startswith("/api/")
-        status, message, hint = describe_error(error, is_program=is_program)
+        status, message, hint = choose_status(error, is_program=is_program)
         headers = error.headers if isinstance(error, HTTPException) else None
         is_form = request.headers.get("content-type", "").startswith("application/x-www-form")
         if is_program and not is_form:
@@ -87,7 +87,7 @@ def find_back(request: Request) -> str:
     return check_local(urlunsplit(("", "", referer.path, referer.query, ""))) if is_ours else "/"
 
 
-def describe_error(error: Exception, *, is_program: bool) -> tuple[int, str, str | None]:
+def choose_status(error: Exception, *, is_program: bool) -> tuple[int, str, str | None]:
     """Return the status, message and hint of an error."""
     addresses = "/api/openapi.json" if is_program else "the navigation"
     match error:

@@ -167,7 +167,7 @@ def read_turns(
     )
 
 
-def read_calls(
+def read_tool_calls(
     store: Store, session_id: int, shape: type[C], rows: Sequence[int] | None = None
 ) -> list[C]:
     """Return a session's tool calls, all or these rows, in the order of their times."""

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from relight.model import Job, Run, row_id
+from relight.store.jobs import JobRow
 from relight.store.sql import insert, read, replacing
 from relight.store.write.seal import Sealed, TimingRow
 
@@ -19,24 +20,6 @@ MERGE_RUN = """
 """
 # a log that has no id of a call is about the same moment as the record
 MOMENT_MS = 10_000
-
-
-class JobRow(Struct, frozen=True):
-    """A row of `job` for another scheduler's job."""
-
-    id: int
-    source: str
-    key: str
-    name: str
-    schedule: str | None = None
-    prompt: str | None = None
-    skills: str = "[]"
-    model: str | None = None
-    provider: str | None = None
-    script: str | None = None
-    state: str | None = None
-    created_at: int | None = None
-    next_run_at: int | None = None
 
 
 class RunRow(Struct, frozen=True):

@@ -41,7 +41,7 @@ def show(view: View) -> dict[str, Any]:
         "chosen": chosen,
         "missing": asked if not found else None,
         "answer": read_answer(view, chosen) if chosen else None,
-        "chart": draw_costs(view, job, lately) if any(run.cost_usd for run in lately) else None,
+        "chart": draw_run_costs(view, job, lately) if any(run.cost_usd for run in lately) else None,
         "mean_seconds": sum(done) / len(done) if done else None,
         "timed": len(done),
         "cut": cut_visible,
@@ -54,7 +54,7 @@ def find_chosen(view: View, runs: list[RunReport], asked: str) -> RunReport | No
     return listed or find_run(view.store, view.path["name"], asked)
 
 
-def draw_costs(view: View, job: JobReport, runs: list[RunReport]) -> Any:
+def draw_run_costs(view: View, job: JobReport, runs: list[RunReport]) -> Any:
     columns = [
         StackedBar(
             label=day((run.started_at or run.scheduled_for or "")[:10]),

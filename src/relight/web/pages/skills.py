@@ -29,7 +29,7 @@ def show(view: View) -> dict[str, Any]:
     skills: dict[str, list[dict[str, Any]]] = {}
     for row in shown.values():
         curve = curves.get((row.skill_name, row.model))
-        shown_row = {"row": row, "trend": draw_trend(curve), "cost_trend": draw_costs(curve)}
+        shown_row = {"row": row, "trend": draw_trend(curve), "cost_trend": draw_cost_trend(curve)}
         skills.setdefault(row.skill_name, []).append(shown_row)
     return {
         "skills": skills,
@@ -44,7 +44,7 @@ def draw_trend(curve: SkillCurve | None) -> Any:
     return draw_sparkline("success", [_value(one) for one in points], formatter=share)
 
 
-def draw_costs(curve: SkillCurve | None) -> Any:
+def draw_cost_trend(curve: SkillCurve | None) -> Any:
     points = curve.cost_usd if curve else []
     return draw_sparkline("cost per use", [_value(one) for one in points], formatter=dollars)
 

@@ -70,7 +70,7 @@ def find_experiment(store: Store, name: str) -> Experiment:
 
 def read_experiments(store: Store, name: str | None = None) -> list[Experiment]:
     """Return all experiments, newest first, or the one of a name."""
-    return rows.read_experiments(store, Experiment, _read_plan, name)
+    return rows.read_experiment_rows(store, Experiment, _read_plan, name)
 
 
 def _read_plan(definition: str) -> ExperimentPlan:

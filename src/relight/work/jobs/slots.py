@@ -25,7 +25,7 @@ from relight.store.jobs import (
 )
 from relight.store.runs import (
     RunEndRow,
-    RunRow,
+    ClaimRow,
     find_held_runs,
     find_open_run,
     insert_run,
@@ -131,10 +131,10 @@ def _judge_job(job: DueJob, *, now: int, timezone: str) -> tuple[Slot, JobState]
     return slot, "scheduled" if slot.next_at is not None else "done"
 
 
-def _make_row(job: DueJob, slot: Slot, holder: str, *, now: int) -> RunRow:
+def _make_row(job: DueJob, slot: Slot, holder: str, *, now: int) -> ClaimRow:
     """The row of a claimed run, or of a skipped one with its note as evidence."""
     key = f"{job.key}@{_stamp(slot.at)}"
-    return RunRow(
+    return ClaimRow(
         id=row_id("run", "relight", key),
         key=key,
         job_id=job.id,
@@ -167,7 +167,7 @@ def start_now(store: Store, job: JobDefinition, holder: str, *, now: int) -> Job
     """Start a run that a person asked for; raise if the job is running already."""
     # sessions of a run are named after it with a dash, so this key never matches a slot's sessions
     key = f"{job.name}@{_stamp(now)}.{secrets.token_hex(2)}"
-    row = RunRow(
+    row = ClaimRow(
         id=row_id("run", "relight", key),
         key=key,
         job_id=job_id(job.name),
