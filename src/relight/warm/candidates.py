@@ -119,7 +119,9 @@ def _accept(
 
 def _make(store: Store, session_id: int, tags: Sequence[str]) -> Template:
     material = read_material(store, session_id)
-    score = score_session(material.messages, calls=material.calls, weights=read_fitted_weights(store))
+    score = score_session(
+        material.messages, calls=material.calls, weights=read_fitted_weights(store)
+    )
     if failed := find_failed_rules(score, material):
         raise RelightError(failed[0])
     template = make_template(store, material, score, tags=[*tags, "auto"])

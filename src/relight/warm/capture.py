@@ -102,7 +102,9 @@ def capture_template(
     if outcome is not None:
         given = [f"given at capture: {outcome}"]
         material = replace(material, outcome=outcome, evidence=given + material.evidence)
-    score = score_session(material.messages, calls=material.calls, weights=read_fitted_weights(store))
+    score = score_session(
+        material.messages, calls=material.calls, weights=read_fitted_weights(store)
+    )
     failed = find_failed_rules(score, material)
     if failed and not force:
         raise RelightError(

@@ -24,8 +24,8 @@ from relight.store.jobs import (
     set_job_state,
 )
 from relight.store.runs import (
-    RunEndRow,
     ClaimRow,
+    RunEndRow,
     find_held_runs,
     find_open_run,
     insert_run,
