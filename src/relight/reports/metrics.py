@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 
@@ -10,13 +10,12 @@ from relight.text import count, dollars
 
 
 class UsageMetric(Struct, frozen=True, kw_only=True):
-    """One figure of a report row: its reader, heading and format, and which direction is better."""
+    """One figure of a report row: its reader, heading and format."""
 
     name: str
     title: str
     read: Callable[[Any], float | None]
     format: Callable[[float | None], str] = count
-    direction: Literal["up", "down"] | None = None
     is_lower_bound: bool = False  # with unpriced turns, which add to the cost
 
     def show(self, row: Any) -> str:
@@ -56,7 +55,6 @@ COST = UsageMetric(
     title="cost",
     read=attrgetter("cost_usd"),
     format=dollars,
-    direction="down",
     is_lower_bound=True,
 )
 FAILURE_RATE = UsageMetric(
@@ -64,7 +62,6 @@ FAILURE_RATE = UsageMetric(
     title="failed",
     read=read_failure_rate,
     format=format_share,
-    direction="down",
 )
 USAGE_METRICS = (
     SESSIONS,
@@ -84,7 +81,6 @@ CALL_METRICS = (
         title="share",
         read=read_failure_rate,
         format=format_share,
-        direction="down",
     ),
     UsageMetric(name="failed_turns", title="model calls failed", read=attrgetter("failed_turns")),
 )

@@ -65,7 +65,7 @@ def api_routes(site: Site) -> list[Route]:
     ]
 
 
-def read_store_version(site: Site) -> StoreVersion:
+def read_version(site: Site) -> StoreVersion:
     """Whether the store has changed.
 
     Cheap however many clients poll it: visible pages do so every two seconds.
@@ -89,7 +89,7 @@ def read_document(_: Site) -> dict[str, Any]:
 
 # addresses that describe the server, not the record
 SERVER_QUERIES: dict[str, Callable[[Site], Any]] = {
-    "/api/live": read_store_version,
+    "/api/live": read_version,
     "/api/secret": read_secret,
     "/api/openapi.json": read_document,
 }
