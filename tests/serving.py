@@ -12,7 +12,7 @@ from pathlib import Path
 from starlette.testclient import TestClient
 
 from relight.cli.demo import write_demo
-from relight.cli.demo.facts import record_facts, write_settings
+from relight.cli.demo.own_records import record_facts, write_settings
 from relight.config import read_config as read_config
 from relight.intake.importing import import_all
 from relight.store import open_store

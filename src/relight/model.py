@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from relight.checks import LATEST_MS
 
 Moment = Annotated[int, Meta(ge=0, lt=LATEST_MS)]
-# what one call can use, cost and last: more is no figure, and would not fit where sums are kept
+# limits of one call: larger figures are errors, and their sums would not fit
 MOST_TOKENS = 10**11
 Count = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
 Nanos = Annotated[int, Meta(ge=0, le=10**15)]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Source: TypeAlias = Literal["endpoint", "config", "prices.toml", "genai-prices"]
 MTOK = 1_000_000
 NANOS = 10**9
-# what one call can cost: more is no price, and would not fit where sums are kept
+# limit of one call: a larger figure is an error, and sums would not fit
 MOST_USD = 1_000_000
 UNKNOWN = Cost(None, "unknown", None)
 _RATES = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
@@ -89,7 +89,7 @@ def price_usage(
 def reported_cost(
     usd: float | str | Decimal, *, status: Literal["reported", "estimated"] = "reported"
 ) -> Cost:
-    """The cost that the source itself states; a figure that is no amount of money is unknown."""
+    """The cost that the source itself states; unknown if it is not an amount of money."""
     try:
         amount = Decimal(str(usd))
         if not 0 <= amount <= MOST_USD:

@@ -100,7 +100,7 @@ def test_good_messages_have_no_problems() -> None:
         ([user("Hi"), ask()], "messages[1]: tool_calls must be a list of calls"),
         (
             [user("Hi"), ask(call("a", "b c")), result("a", "x")],
-            "messages[1]: 'b c' is no name of a tool",
+            "messages[1]: 'b c' is not a tool's name",
         ),
         (
             [user("Hi"), ask(call("", "x")), result("", "x")],
@@ -142,7 +142,9 @@ def test_arguments_that_are_no_object_are_refused_by_anthropic_only() -> None:
     messages = [user("Hi"), ask(asked), result("a", "y")]
     assert validate_messages(messages) == []
     assert "no JSON object" in validate_messages(messages, rules="anthropic")[0]
-    with pytest.raises(RelightError, match="message 1 calls x with arguments that are no object"):
+    with pytest.raises(
+        RelightError, match="message 1 calls x with arguments that are not an object"
+    ):
         to_anthropic(messages)
 
 

@@ -116,7 +116,7 @@ def test_all_fields_of_a_job_are_kept_and_shown(cli: Cli) -> None:
         ),
         ("--schedule hourly --prompt P", "names no model", "--model"),
         ("--schedule hourly --prompt P --model moa:x", "moa", None),
-        ("--schedule 2001-01-01 --prompt P --model m", "lies in the past", "a time in the future"),
+        ("--schedule 2001-01-01 --prompt P --model m", "is in the past", "a time in the future"),
         (
             "--schedule hourly --prompt P --model m --timezone Mars",
             "--timezone cannot",

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from relight.cli.demo import PLANTED_SECRET, write_demo
-from relight.cli.demo.facts import record_facts, write_settings
+from relight.cli.demo.own_records import record_facts, write_settings
 from relight.intake.importing import Imported
 from relight.reports.failures import read_spirals
 from relight.reports.runs import read_jobs

@@ -69,7 +69,7 @@ def test_a_session_is_told_without_its_steps_where_nobody_asks_for_them(store: S
 
 @pytest.mark.parametrize("after", ["", "1", "1_2_3", "1_0", "x_0_1", "1_0_1_1"])
 def test_a_place_that_is_none_is_told(store: Store, after: str) -> None:
-    with pytest.raises(RelightError, match="no place in a session"):
+    with pytest.raises(RelightError, match="not a place in a session"):
         read_steps(store, find_session(store, FORK), after=after)
 
 

@@ -134,7 +134,7 @@ def read_arguments(arguments: object) -> dict[str, Any] | None:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def to_anthropic(messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
@@ -154,7 +154,9 @@ def to_anthropic(messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[
             system.append(read_text(message.get("content")))
             continue
         if role not in ("user", "assistant", "tool"):
-            raise RelightError(f"message {number} has the role {role!r}, which Anthropic has not")
+            raise RelightError(
+                f"message {number} has the role {role!r}, which Anthropic's API lacks"
+            )
         blocks = list(_make_blocks(message, number))
         speaker = "assistant" if role == "assistant" else "user"
         if turns and turns[-1]["role"] == speaker:
@@ -182,7 +184,8 @@ def _make_blocks(message: Mapping[str, Any], number: int) -> Iterator[dict[str, 
         arguments = read_arguments(call.arguments)
         if arguments is None:
             raise RelightError(
-                f"message {number} calls {call.tool or 'a tool'} with arguments that are no object",
+                f"message {number} calls {call.tool or 'a tool'} with arguments that are not an"
+                " object",
                 "Anthropic's API takes only JSON objects as arguments.",
             )
         yield {"type": "tool_use", "id": call.key, "name": call.tool, "input": arguments}

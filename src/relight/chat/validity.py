@@ -132,7 +132,7 @@ def _check_id(key: object, where: str, seen: set[str], *, is_anthropic: bool) ->
 
 def _check_name(name: object, where: str) -> Iterator[str]:
     if not isinstance(name, str) or not _NAME.match(name):
-        yield f"{where}: {name!r} is no name of a tool (1 to 64 letters, digits, _ and -)"
+        yield f"{where}: {name!r} is not a tool's name (1 to 64 letters, digits, _ and -)"
 
 
 def _check_content(message: Mapping[str, Any], where: str, *, is_anthropic: bool) -> Iterator[str]:

@@ -120,7 +120,7 @@ def _read_plan(file: Path, given: Mapping[str, Any]) -> "ExperimentPlan":
         try:
             words = [given["command"]] if given["use_shell"] else shlex.split(given["command"])
         except ValueError as error:
-            raise RelightError(f"the command cannot be read: {error}", "mind its quotes") from None
+            raise RelightError(f"the command cannot be read: {error}", "check its quotes") from None
     fields: dict[str, Any] = {
         "model": given["model"] or os.environ.get("RELIGHT_MODEL"),
         "runner": given["runner"] or ("command" if words else None),

@@ -66,6 +66,6 @@ def _read_cursor(text: str) -> tuple[int, int]:
     """Return the place and root id after which a page begins."""
     found = CURSOR.fullmatch(text)
     if found is None:
-        raise RelightError(f"{text!r} is no place in a list", "leave `after` out to start over")
+        raise RelightError(f"{text!r} is not a place in a list", "leave `after` out to start over")
     value, root_id = (max(min(int(one), MOST), -MOST) for one in found.groups())
     return value, root_id

@@ -70,6 +70,8 @@ def _read_cursor(text: str | None) -> dict[str, int]:
         return {"moment": -(2**63), "step": 0, "row": 0}
     found = CURSOR.fullmatch(text)
     if found is None:
-        raise RelightError(f"{text!r} is no place in a session", "leave `after` out to start over")
+        raise RelightError(
+            f"{text!r} is not a place in a session", "leave `after` out to start over"
+        )
     numbers = [max(min(int(one), LATEST), -LATEST) for one in found.groups()]
     return dict(zip(("moment", "step", "row"), numbers, strict=True))

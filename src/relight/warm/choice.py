@@ -1,4 +1,4 @@
-"""Which template a new task should begin with, and why; often the right choice is no template."""
+"""The choice of a template for a new task, with its reasons; often no template is right."""
 
 import random
 from collections.abc import Sequence

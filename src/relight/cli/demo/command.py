@@ -19,7 +19,7 @@ def command(keep: Path | None, is_served: bool) -> None:
     and reports them. Your own record is not changed.
     """
     from relight.cli.demo import write_demo
-    from relight.cli.demo.facts import record_facts, write_settings
+    from relight.cli.demo.own_records import record_facts, write_settings
     from relight.cli.importing import summarise
     from relight.cli.report import print_report
     from relight.reports.filters import read_filter

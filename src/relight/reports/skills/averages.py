@@ -106,7 +106,7 @@ def read_half_life(alpha: float | None, half_life_days: float | None) -> float:
     """Return the half-life in days from either parameter, or the default."""
     if alpha is not None and half_life_days is not None:
         raise ParameterError(
-            "alpha and half_life_days say the same thing twice",
+            "alpha and half_life_days exclude each other",
             "give one of them, not both",
             names=["alpha", "half_life_days"],
         )

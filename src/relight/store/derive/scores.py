@@ -110,7 +110,7 @@ class ScoredSession(Struct, frozen=True):
 
 
 def read_object(arguments: str | None) -> Any:
-    """Return a call's arguments decoded once for all readers; text that is no object stays."""
+    """Return a call's arguments decoded once for all readers; text that is not an object stays."""
     if arguments is not None and arguments.lstrip()[:1] == "{":
         try:
             return msgspec.json.decode(arguments)

@@ -35,7 +35,7 @@ def run_prompt(
     model = _choose_model(store, spec, session_id)
     # errors in the settings are raised before anything is recorded
     if not prompt.strip():
-        raise RelightError("there is no task", "say what is to be done")
+        raise RelightError("there is no task", "describe what the agent should do")
     for variable in model.key_variables:
         read_key(variable)
     choose_tools(spec.tools)

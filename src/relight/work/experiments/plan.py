@@ -91,7 +91,7 @@ def check_plan(plan: ExperimentPlan) -> ExperimentPlan:
     if plan.runner == "command" and not plan.command:
         raise RelightError("which command?", "name one with --command, such as: claude -p {prompt}")
     if plan.runner == "chat" and plan.command:
-        raise RelightError("--command needs the runner command")
+        raise RelightError("--command needs --runner command")
     if plan.runner == "chat" and not plan.find_model(plan.arms[0]):
         raise RelightError("which model?", "name one with --model or RELIGHT_MODEL")
     if plan.runner == "command" and not plan.is_warm_start:

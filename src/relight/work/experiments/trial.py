@@ -288,7 +288,7 @@ def make_workplace(task: TrialTask, scratch: Path, *, in_place: bool) -> Path:
         shutil.copytree(task.workdir, folder, symlinks=True, ignore=_ignore_special)
     except (OSError, shutil.Error) as error:
         raise RelightError(
-            f"{task.workdir} cannot be copied: {error}", "or use --in-place"
+            f"{task.workdir} cannot be copied: {error}", "use --in-place to work in it"
         ) from error
     return folder
 

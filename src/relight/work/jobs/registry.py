@@ -78,7 +78,7 @@ def add_jobs(
             due = find_next(schedule_of(checked, store.timezone), now)
             if due is None:
                 raise RelightError(
-                    f"the schedule {job.schedule!r} of {job.name} lies in the past",
+                    f"the schedule {job.schedule!r} of {job.name} is in the past",
                     "give it a time in the future",
                 )
             is_paused = job.name in paused or (before is not None and before.state == "paused")
