@@ -15,8 +15,9 @@ from relight.errors import RelightError, StoreError
 from relight.locks import renew_in_forks
 from relight.store.sql import S, read
 
-# the number of the newest file in migrations/
-SCHEMA = 17
+MIGRATIONS = Path(__file__).with_name("migrations")
+# the number of the newest migration
+SCHEMA = max(int(path.name[:4]) for path in MIGRATIONS.glob("[0-9]*.sql"))
 BUSY_SECONDS = 60
 FOUNDING_SECONDS = 0.01
 LONGEST_BYTES = 100_000_000

@@ -8,14 +8,13 @@ from functools import cache
 from pathlib import Path
 
 from relight.errors import RelightError
-
-FOLDER = Path(__file__).parents[1] / "migrations"
+from relight.store import MIGRATIONS
 
 
 @cache
 def find_migrations() -> dict[int, Path]:
     """Return the migration files by number; the first one is the whole schema."""
-    found = {int(path.name[:4]): path for path in FOLDER.glob("[0-9]*.sql")}
+    found = {int(path.name[:4]): path for path in MIGRATIONS.glob("[0-9]*.sql")}
     return dict(sorted(found.items()))
 
 
