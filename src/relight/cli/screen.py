@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO
 
+from msgspec import Struct
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
@@ -32,27 +33,18 @@ def console(stream: IO[str] | None = None) -> Console:
     return Screen(file=stream or sys.stdout, highlight=False, emoji=False)
 
 
-class Column:
+class Column(Struct, frozen=True):
     """A column of a table: its heading, and whether it contains numbers or words.
 
     If a table is too wide, words are cut, except names that people must type. Spare columns are
     left out before words become unreadable.
     """
 
-    def __init__(
-        self,
-        heading: str,
-        *,
-        is_number: bool = True,
-        is_name: bool = False,
-        is_spare: bool = False,
-        style: str = "",
-    ) -> None:
-        self.heading = heading
-        self.is_number = is_number and not is_name
-        self.is_name = is_name
-        self.is_spare = is_spare
-        self.style = style
+    heading: str
+    is_number: bool = True
+    is_name: bool = False
+    is_spare: bool = False
+    style: str = ""
 
 
 def print_table(
@@ -84,7 +76,7 @@ def print_table(
         table.add_column(
             column.heading,
             Text(cells[-1][number]) if total else "",
-            justify="right" if column.is_number else "left",
+            justify="right" if column.is_number and not column.is_name else "left",
             no_wrap=True,
             overflow="ellipsis",
             style=column.style,
