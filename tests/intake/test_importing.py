@@ -315,7 +315,7 @@ def test_a_worker_that_dies_is_told_and_what_was_recorded_stays(tmp_path: Path) 
     from relight.intake.workers import Workers
 
     with Workers(1, "os:_exit") as pool, pytest.raises(ChildProcessError):
-        list(pool.answers([b"a message"]))
+        list(pool.responses([b"a message"]))
 
 
 def test_an_import_that_must_wait_says_so(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def _derive(store: Store, workers: int) -> Iterator[Sealed]:
     early: dict[int, Sealed] = {}
     next_number = 0
     with Workers(workers, "relight.intake.rebuild:answer_derivation") as pool:
-        for number, sealed in map(decode, pool.answers(messages)):
+        for number, sealed in map(decode, pool.responses(messages)):
             early[number] = sealed
             while next_number in early:
                 yield early.pop(next_number)

@@ -100,7 +100,7 @@ class SessionTracker:
         self._tape = LiveTape.begin(store, self.session_id)
         self._last_at = self._count = 0
         self._last_turn: str | None = None
-        self._asked: dict[str, list[str]] = {}
+        self._requested: dict[str, list[str]] = {}
         self._is_finished = False
         parent = None if parent is None else take_id(parent.removeprefix("relight:"))
         opened = events.OpenedEvent(
@@ -199,7 +199,7 @@ class SessionTracker:
             if not wrong and role != "reference":
                 self._last_turn = turn_id
                 for place, call in events.read_asked(answer):
-                    self._asked.setdefault(str(call.get("id")), []).append(f"{turn_id}:{place}")
+                    self._requested.setdefault(str(call.get("id")), []).append(f"{turn_id}:{place}")
         self._tape.write(number)
         return turn_id
 
@@ -300,10 +300,10 @@ class SessionTracker:
             return self._last_at
 
     def _name_call(self, call_id: str | None) -> str:
-        if call_id is not None and (asked := self._asked.get(call_id)):
-            key = asked.pop(0)
-            if not asked:
-                del self._asked[call_id]
+        if call_id is not None and (requested := self._requested.get(call_id)):
+            key = requested.pop(0)
+            if not requested:
+                del self._requested[call_id]
             return key
         self._count += 1
         return f"{self.session_id}#{self._tape.name}.{self._count}"

@@ -133,10 +133,10 @@ class Intake:
         encode, decode = msgspec.msgpack.encode, msgspec.msgpack.Decoder(SealedFiles).decode
         least, most = COMMIT_BYTES
         pending: list[Sealed] = []
-        for message in pool.answers(map(encode, tasks)):
+        for message in pool.responses(map(encode, tasks)):
             answer = decode(message)
             for group in group_work(answer.left):
-                pool.ask(encode(self._task(group)))
+                pool.submit(encode(self._task(group)))
             pending += answer.sealed
             self._report(answer.sealed)
             enough = min(max((self.total - self.done) // COMMIT_SHARE, least), most)

@@ -1,4 +1,4 @@
-"""Helper processes that turn messages into answers, so that both cores work.
+"""Worker processes that turn messages into responses, so that all cores work.
 
 Plain child processes with pipes: when the parent dies, however it dies, a child reads the end of
 its input and goes too.
@@ -20,18 +20,18 @@ AHEAD_BYTES = 32 << 10
 
 
 class Workers:
-    """Some processes running `module:function`, each answering one message after another.
+    """Some processes running `module:function`, each handling one message after another.
 
-    A thread for each takes its answers off the pipe, so that no child waits while the parent is
-    busy with an earlier one.
+    A thread for each reads its responses from the pipe, so that no worker waits while the parent
+    is busy with an earlier one.
     """
 
     def __init__(self, count: int, target: str) -> None:
-        # here, since the children load this module as well and start no one
+        # imported here: the workers load this module too, and start no process
         from subprocess import PIPE, Popen
 
         module, function = target.split(":")
-        # values are frozen and hold no circles: looking for circles in them would find nothing
+        # values are frozen and never refer to one another in a circle: nothing to collect
         code = (
             "import gc; gc.disable(); from relight.intake.workers import serve;"
             f" from {module} import {function} as f; serve(f)"
@@ -43,56 +43,56 @@ class Workers:
             for _ in range(count)
         ]
         self._waiting: deque[bytes] = deque()
-        self._asked = [0] * count
-        self._answers: queue.Queue[tuple[int, bytes | None]] = queue.Queue(maxsize=count * AHEAD)
+        self._pending = [0] * count
+        self._responses: queue.Queue[tuple[int, bytes | None]] = queue.Queue(maxsize=count * AHEAD)
         for number in range(count):
-            threading.Thread(target=self._take_answers, args=(number,), daemon=True).start()
+            threading.Thread(target=self._read_responses, args=(number,), daemon=True).start()
 
-    def ask(self, message: bytes) -> None:
+    def submit(self, message: bytes) -> None:
         self._waiting.append(message)
 
-    def answers(self, messages: Iterable[bytes] = ()) -> Iterator[bytes]:
-        """Answers as they come, until nothing asked is left; more may be asked meanwhile.
+    def responses(self, messages: Iterable[bytes] = ()) -> Iterator[bytes]:
+        """Yield responses as they come, until all messages have one; more may be submitted.
 
         Messages are taken only when a worker has room for them.
         """
         more = iter(messages)
         while True:
             self._hand_out(more)
-            if not any(self._asked):
+            if not any(self._pending):
                 return
-            number, answer = self._answers.get()
-            if answer is None:
+            number, response = self._responses.get()
+            if response is None:
                 raise ChildProcessError("a worker process ended before its work was done")
-            self._asked[number] -= 1
-            yield answer
+            self._pending[number] -= 1
+            yield response
 
     def _hand_out(self, more: Iterator[bytes]) -> None:
-        for number in sorted(range(len(self._asked)), key=self._asked.__getitem__):
-            while self._asked[number] < AHEAD:
+        for number in sorted(range(len(self._pending)), key=self._pending.__getitem__):
+            while self._pending[number] < AHEAD:
                 if not self._waiting and (message := next(more, None)) is not None:
                     self._waiting.append(message)
                 if not self._waiting or not self._has_room(number, len(self._waiting[0])):
                     break
                 stream = self._children[number].stdin
                 assert stream is not None
-                self._asked[number] += 1
-                with suppress(BrokenPipeError):  # the end of its answers shows that it is gone
+                self._pending[number] += 1
+                with suppress(BrokenPipeError):  # the end of its responses shows that it is gone
                     write_message(stream, self._waiting.popleft())
 
     def _has_room(self, number: int, size: int) -> bool:
-        return self._asked[number] == 0 or size < AHEAD_BYTES
+        return self._pending[number] == 0 or size < AHEAD_BYTES
 
-    def _take_answers(self, number: int) -> None:
+    def _read_responses(self, number: int) -> None:
         stream = self._children[number].stdout
         assert stream is not None
-        answer: bytes | None = b""
-        while answer is not None:
+        response: bytes | None = b""
+        while response is not None:
             try:
-                answer = read_message(stream)
+                response = read_message(stream)
             except (OSError, ValueError):  # closed under our hands: the parent leaves
-                answer = None
-            self._answers.put((number, answer))
+                response = None
+            self._responses.put((number, response))
 
     def __enter__(self) -> Self:
         return self
@@ -116,7 +116,7 @@ class Workers:
 
 
 def serve(function: Callable[[bytes], bytes]) -> None:
-    """Answer messages from standard input on standard output, until the input ends."""
+    """Handle messages from standard input on standard output, until the input ends."""
     source, target = sys.stdin.buffer, sys.stdout.buffer
     with suppress(BrokenPipeError, KeyboardInterrupt):
         while (message := read_message(source)) is not None:

@@ -1,4 +1,4 @@
-"""The roll-ups that reports add up, kept in the same transaction as the rows they sum.
+"""The roll-ups that reports add up, written in the same transaction as the rows they sum.
 
 `session_day` has usage by day and model, `call_day` has calls by tool and kind of failure.
 """

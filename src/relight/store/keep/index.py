@@ -1,4 +1,4 @@
-"""The derived index as a whole: cleared before a rebuild, with the costs that it keeps."""
+"""The derived index as a whole: cleared before a rebuild, which retains the recorded costs."""
 
 import sqlite3
 
@@ -53,7 +53,7 @@ def drop_costs(database: sqlite3.Connection) -> None:
 
 
 def clear_index(database: sqlite3.Connection, *, reprice: bool) -> None:
-    """Delete everything that the tape can give back, and nothing else; with prices if asked."""
+    """Delete everything that the tape can give back, and nothing else; with prices if `reprice`."""
     if reprice:
         database.execute("delete from price")
     derivable = "select id from session where is_frozen = 0"
