@@ -322,7 +322,7 @@ class Origin(Struct, frozen=True):
 
 
 class Mark(Struct, frozen=True, kw_only=True):
-    """How far a part of an origin has been read, and what the reader must remember.
+    """The read mark of a part of an origin, and the state that its reader needs to continue.
 
     `head` is a fingerprint of what was read: a file that was rewritten is read from its start, as
     a new `generation`.

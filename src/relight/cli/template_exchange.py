@@ -1,4 +1,4 @@
-"""Templates from recorded sessions, from files and into files, and a template in words."""
+"""The commands that capture, import and export templates, and a template as text."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Write the events of a live session, each before its caller continues.
+"""Write each event of a live session before the call that recorded it returns.
 
 Another process may hold the database for longer than a program can wait. Until then the events are
 in a backlog file beside the database. If the program is killed, the next recorder or the next

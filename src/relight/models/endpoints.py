@@ -99,7 +99,7 @@ class EncodedRequest(Struct, frozen=True, kw_only=True):
         return max(self.deadline - time.monotonic(), 0.0)
 
     def attempt_deadline(self) -> float:
-        """When an attempt that begins now must end, by the monotonic clock."""
+        """The deadline of an attempt that begins now, by the monotonic clock."""
         return time.monotonic() + min(self.endpoint.timeout_seconds, self.seconds_left())
 
 

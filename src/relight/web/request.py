@@ -1,4 +1,4 @@
-"""Requests: parameters and bodies, validated before anything is done."""
+"""Parse and validate the parameters and body of a request."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar

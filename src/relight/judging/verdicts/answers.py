@@ -1,4 +1,4 @@
-"""Commands that answer by failing: tests, checkers, searches, scripts written as checks."""
+"""Commands whose non-zero exit code is an answer: tests, checkers, searches, check scripts."""
 
 from relight.judging.shell import Stage
 from relight.judging.verdicts.outputs import (

@@ -75,7 +75,7 @@ class JobFacts(Struct, frozen=True):
 
 
 class RunEnding(Struct, frozen=True):
-    """How one run of a job ended."""
+    """The end of one run of a job."""
 
     job: str | None
     status: str

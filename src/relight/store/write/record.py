@@ -1,6 +1,6 @@
 """The second half of the door: price sealed rows and write them with their read mark, at once.
 
-The same rows come out in whatever order and however often records arrive. One more event of a live
+The rows do not depend on the order of records, or on how often they arrive. An event of a live
 session is appended without summing the whole session again, at a cost that does not grow with it.
 """
 

@@ -1,4 +1,4 @@
-"""Experiments: did starting warm help, and the results of those that were run on purpose."""
+"""The experiments page: the effect of warm starts, and the results of planned experiments."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """The metrics of experiments, one row each, and the sessions they are read from.
 
-What Relight put into a session is in none of its figures.
+Messages that Relight injected are not counted in a session's figures.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -196,7 +196,7 @@ def count_missed_slots(schedule: Schedule, *, due: int, last: int, limit: int) -
 
 
 def find_grace_ms(schedule: Schedule, slot: int) -> int:
-    """How late a slot may still run: half the time to the next one, 2 minutes to 2 hours."""
+    """The grace of a late slot: half the time to the next one, from 2 minutes to 2 hours."""
     following = find_next(schedule, slot)
     if following is None:
         return LONGEST_GRACE_MS

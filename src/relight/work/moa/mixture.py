@@ -50,7 +50,7 @@ NO_ADVICE = "No adviser answered this time: go by your own judgement."
 
 
 class Preset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which models advise, which one acts, and how long to wait for advice."""
+    """A preset: the advising models, the acting model, and the time limit for advice."""
 
     references: Annotated[list[Endpoint], Meta(min_length=1)]
     aggregator: Endpoint

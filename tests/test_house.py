@@ -1,0 +1,73 @@
+"""The limits of the layout, so that rooms stay few, modules small, and SQL in one place."""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "relight"
+MODULES = {str(path.relative_to(SOURCE)): path.read_text() for path in SOURCE.rglob("*.py")}
+SQL = re.compile(
+    r"\b(select\s.+?\sfrom|insert\s+(or\s+\w+\s+)?into|update\s+\w+\s+set|delete\s+from"
+    r"|create\s+(temp\s+)?table)\s",
+    re.IGNORECASE | re.DOTALL,
+)
+# readers of other agents' databases, and the demo that writes such databases
+FOREIGN = ("sources/", "cli/demo/")
+
+
+def texts(tree: ast.Module) -> Iterator[str]:
+    """Every string constant of a module that is not a docstring."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in docstrings:
+            yield str(node.value)
+
+
+def test_there_are_twelve_rooms_and_few_modules_at_the_root() -> None:
+    rooms = {name.split("/")[0] for name in MODULES if "/" in name} - {"data"}
+    assert len(rooms) <= 12, rooms
+    assert len([name for name in MODULES if "/" not in name]) <= 14
+
+
+def test_the_tests_have_the_same_rooms() -> None:
+    rooms = {name.split("/")[0] for name in MODULES if "/" in name} - {"data"}
+    tests = {path.parent.name for path in Path(__file__).parent.glob("*/test_*.py")}
+    assert rooms <= tests
+    assert tests - rooms <= {"real", "browser"}
+
+
+def test_no_module_has_more_than_400_lines() -> None:
+    long = {name: text.count("\n") for name, text in MODULES.items() if text.count("\n") > 400}
+    assert not long
+
+
+def test_no_class_name_is_defined_twice() -> None:
+    defined = defaultdict(list)
+    for name, text in MODULES.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef):
+                defined[node.name].append(name)
+    assert {name: places for name, places in defined.items() if len(places) > 1} == {}
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if not name.startswith("store/")])
+def test_sql_stands_only_in_the_store(name: str) -> None:
+    tree = ast.parse(MODULES[name])
+    imported = {
+        found
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for found in [getattr(node, "module", None), *(one.name for one in node.names)]
+    }
+    if not name.startswith(FOREIGN):
+        assert "sqlite3" not in imported
+        assert [text for text in texts(tree) if SQL.search(f"{text} ")] == []
