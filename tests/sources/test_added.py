@@ -127,6 +127,7 @@ def test_a_source_that_fails_while_it_looks_for_files_is_reported(
     )
     install(packages, "failing", code, "failing = failing:SOURCE")
     install_example(packages)
+    (tmp_path / ".f").mkdir()
     done = relight(tmp_path, "import", "--json")
     counts = {one["source"]: one for one in json.loads(done.stdout)["sources"]}
     assert counts["failing"]["unreadable"] == 1

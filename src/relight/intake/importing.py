@@ -11,7 +11,6 @@ from relight.locks import hold
 from relight.model import Work
 from relight.sources import find_source, list_sources
 from relight.store import Store
-from relight.store.derive.scores import has_labels, refresh_due
 from relight.store.write.tape import read_marks, read_seen
 
 # below this much new text, starting worker processes costs more than they save
@@ -61,7 +60,10 @@ def import_all(
         if work:
             taken, touched = _take(store, work, progress, workers or os.cpu_count() or 1)
             counts |= {one.source: one for one in taken}
-    refresh_due(store)
+    if store.has_rows("score_due"):
+        from relight.store.derive.scores import refresh_due
+
+        refresh_due(store)
     return ImportResult(list(counts.values()), touched)
 
 
@@ -78,6 +80,7 @@ def _take(
         pool = Workers(workers, "relight.intake.sealing:answer_task")
     with pool or nullcontext():
         from relight.intake.sealing import Intake
+        from relight.store.derive.scores import has_labels
 
         intake = Intake(store, progress)
         taken = intake.take(work, pool)

@@ -81,11 +81,14 @@ class Source(Struct, frozen=True, kw_only=True):
         ]
 
     def find(self, environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin]:
-        """The files in the folder given, else in the agent's own folders."""
-        reader = find_reader(self)
+        """The files in the folder given, else in the agent's own folders.
+
+        The reader is loaded only if one of the folders exists: most machines have few agents.
+        """
         for root in [folder] if folder else self.find_folders(environment):
             try:
-                yield from reader.find(root)
+                if root.exists():
+                    yield from find_reader(self).find(root)
             except Exception as error:  # noqa: BLE001 - one source must not stop the others
                 yield Origin(str(root), trouble=_describe(error))
 

@@ -63,6 +63,10 @@ class Store:
         with self._lock, readable_errors(self.path):
             return self._connection.execute(statement, values).fetchall()
 
+    def has_rows(self, table: str) -> bool:
+        """True if a table has a row."""
+        return bool(self.query(f"select 1 from {table} limit 1"))
+
     def read(
         self,
         shape: type[S],

@@ -236,7 +236,7 @@ def has_labels(store: "Store") -> bool:
 
 def refresh_due(store: "Store") -> None:
     """Score the queued sessions, or leave them to the next caller while another process writes."""
-    if not store.query("select 1 from score_due limit 1"):
+    if not store.has_rows("score_due"):
         return
     try:
         with store.waiting(WAIT_SECONDS), store.transaction() as database:
