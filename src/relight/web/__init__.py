@@ -2,7 +2,7 @@
 
 A page is one module, one template and one row in `PAGES`:
 
-    web/pages/<name>.py          def show(view: View) -> dict[str, Any]: what its template shows
+    web/pages/<name>.py          def show(view: View) -> Context: the names its template sees
     web/templates/<name>.html    extends "layout.html"
 
 `show` is a plain function. It runs in a reader's thread with `view.store`, a store that can only

@@ -21,6 +21,9 @@ from relight.web.site import Site
 # the position in a list, and the message after an action
 TRANSIENT = ("after", "done")
 
+# the names that a page's template sees
+Context = dict[str, object]
+
 
 class View(Struct, frozen=True, kw_only=True):
     """A request for a page: the store to read and the parsed address.

@@ -1,17 +1,15 @@
 """One experiment: the same tasks in both arms, compared task by task."""
 
-from typing import Any
-
 from relight.web.charts.chart import colour_of
 from relight.web.charts.intervals import IntervalRow
 from relight.web.measuring import ARM_COLOURS, draw_metric
-from relight.web.page import View
+from relight.web.page import Context, View
 from relight.work.experiments.metrics import METRICS
 from relight.work.experiments.pairs import PairedMeasure, read_paired_report
 from relight.work.experiments.register import find_experiment
 
 
-def show(view: View) -> dict[str, Any]:
+def show(view: View) -> Context:
     """Return the experiment that the address names."""
     experiment = find_experiment(view.store, view.path["name"])
     found = read_paired_report(view.store, experiment)

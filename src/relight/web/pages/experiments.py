@@ -1,17 +1,15 @@
 """The experiments page: the effect of warm starts, and the results of planned experiments."""
 
-from typing import Any
-
 from relight.warm.library import read_templates
 from relight.web.charts.intervals import IntervalRow
 from relight.web.measuring import ARM_COLOURS, draw_metric
-from relight.web.page import View
+from relight.web.page import Context, View
 from relight.work.experiments.budget import summarise_experiments
 from relight.work.experiments.holdout import HoldoutReport, Measure, read_holdout
 from relight.work.experiments.metrics import METRICS
 
 
-def show(view: View) -> dict[str, Any]:
+def show(view: View) -> Context:
     """Return the arms side by side, of all templates or of one."""
     names = [one.name for one in read_templates(view.store)]
     asked = view.query.get("template")

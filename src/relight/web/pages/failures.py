@@ -11,7 +11,7 @@ from relight.store.queries.failures import FailureGroup, count_days, count_tools
 from relight.text import count
 from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.charts.sparks import draw_share
-from relight.web.page import View
+from relight.web.page import Context, View
 from relight.web.periods import find_step, walk_days
 
 KINDS = 6
@@ -24,7 +24,7 @@ class ShownFailure(FailureGroup, frozen=True):
     bar: Markup
 
 
-def show(view: View) -> dict[str, Any]:
+def show(view: View) -> Context:
     """Return the failures of the chosen days, the most frequent first."""
     found = read_failures(view.store, view.chosen)
     tools = count_tools(view.store, view.chosen)

@@ -9,7 +9,7 @@ from relight.reports.sessions import find_session, read_head
 from relight.store.queries.runs import RunReport, find_job_names, find_run, read_runs
 from relight.text import cut_visible, dollars
 from relight.web.charts.bars import StackedBar, draw_bars
-from relight.web.page import View
+from relight.web.page import Context, View
 from relight.web.pages.jobs import show_job
 from relight.web.rendering import day
 
@@ -17,7 +17,7 @@ SHOWN = 100
 LONGEST_ANSWER = 200_000
 
 
-def show(view: View) -> dict[str, Any]:
+def show(view: View) -> Context:
     """One job, with the run given in the address or else its last run."""
     store, name = view.store, view.path["name"]
     names = find_job_names(store, name)

@@ -1,7 +1,6 @@
 """Jobs: their next runs, the outcomes of their last runs, their cost."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from markupsafe import Markup
 from msgspec.structs import asdict
@@ -11,7 +10,7 @@ from relight.reports.runs import RECENT_RUNS, JobReport, read_jobs
 from relight.store.queries.runs import RunReport, read_recent_runs
 from relight.text import dollars, seconds
 from relight.web.charts.sparks import RunBlock, draw_sparkline, draw_strip
-from relight.web.page import View
+from relight.web.page import Context, View
 from relight.work.jobs.spending import read_spending
 
 OPEN = ("claimed", "running")
@@ -28,7 +27,7 @@ class ShownJob(JobReport, frozen=True, kw_only=True):
     is_running: bool
 
 
-def show(view: View) -> dict[str, Any]:
+def show(view: View) -> Context:
     """All jobs, those that need attention first."""
     recent = read_recent_runs(view.store, each=RECENT_RUNS)
     jobs = [

@@ -7,7 +7,7 @@ from relight.chat.messages import read_calls, read_text
 from relight.errors import MissingError, RelightError
 from relight.text import cut_visible, seconds
 from relight.web.charts.sparks import draw_span
-from relight.web.page import View, find_number
+from relight.web.page import Context, View, find_number
 from relight.work.moa.traces import (
     DISAGREEING,
     all_calls,
@@ -20,7 +20,7 @@ from relight.work.moa.traces import (
 )
 
 
-def show(view: View) -> dict[str, Any]:
+def show(view: View) -> Context:
     """Return the turn that the address names, else the last."""
     try:
         trace = find_trace(view.store.config.trace_folder, view.path["name"])
@@ -57,9 +57,7 @@ def find_task(turn: Mapping[str, Any]) -> str | None:
     return next((text.partition("\n")[0] for text in texts if text.strip()), None)
 
 
-def describe_calls(
-    turn: Mapping[str, Any], agreement: Sequence[float | None]
-) -> list[dict[str, Any]]:
+def describe_calls(turn: Mapping[str, Any], agreement: Sequence[float | None]) -> list[Context]:
     """Return each call of a turn with its time span: advisers run at once, then one model acts."""
     calls = all_calls(turn)
     took = [float(call.get("duration_ms") or 0) for call in calls]

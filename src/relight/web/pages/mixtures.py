@@ -6,14 +6,14 @@ from typing import Any
 
 from relight.reports.filters import is_named
 from relight.times import day_reader, read_time
-from relight.web.page import View
+from relight.web.page import Context, View
 from relight.web.pages.mixture import find_task
 from relight.work.moa.traces import TraceFile, all_calls, find_traces, sum_call_costs
 
 SHOWN = 50
 
 
-def show(view: View) -> dict[str, Any]:
+def show(view: View) -> Context:
     """Return the newest traces, and the presets."""
     config = view.store.config
     rows = []

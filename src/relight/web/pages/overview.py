@@ -1,7 +1,7 @@
 """The overview: totals of the period, and what needs attention."""
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from markupsafe import Markup
 
@@ -14,8 +14,9 @@ from relight.reports.totals import MergedRow, ReportRow, merge_rows, report
 from relight.store.queries.listing import Listing, count_outcomes
 from relight.store.queries.totals import CostRow, sum_costs
 from relight.web.charts.bars import StackedBar, draw_bars
+from relight.web.charts.chart import Chart
 from relight.web.charts.sparks import draw_share
-from relight.web.page import View
+from relight.web.page import Context, View
 from relight.web.pages.jobs import read_spent_today
 from relight.web.periods import find_before, find_step, today_of, walk_days
 
@@ -27,7 +28,7 @@ CHARTS = (("cost", "Cost", COST), ("tokens", "Tokens", TOKENS))
 Ranked = TypeVar("Ranked", CostRow, MergedRow)
 
 
-def show(view: View) -> dict[str, Any]:
+def show(view: View) -> Context:
     """Return the figures of the chosen days by model and project, and the problems."""
     store, chosen = view.store, view.chosen
     days = report(store, ("day", "model"), chosen)
@@ -62,7 +63,7 @@ def show(view: View) -> dict[str, Any]:
 
 def draw_charts(
     view: View, models: Sequence[str | None], rows: Sequence[ReportRow]
-) -> dict[str, Any]:
+) -> dict[str, Chart]:
     """Return charts of cost and tokens by day and model; models after the first few are merged."""
     step, days = walk_days(view)
     steps: dict[int, list[ReportRow]] = {}

@@ -22,7 +22,7 @@ from relight.times import read_time
 from relight.web.charts.chart import Chart
 from relight.web.charts.lines import Series, draw_lines
 from relight.web.charts.sparks import draw_span
-from relight.web.page import View
+from relight.web.page import Context, View
 
 STEPS = 200
 POINTS = 60
@@ -56,7 +56,7 @@ class ShownStep(Struct, frozen=True, kw_only=True):
     is_other_model: bool = False
 
 
-def show(view: View) -> dict[str, Any]:
+def show(view: View) -> Context:
     """Return one page of the session's steps, and its facts and figures."""
     store = view.store
     session_id = find_session(store, view.path["name"])

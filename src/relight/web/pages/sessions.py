@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 from relight.model import OUTCOMES
 from relight.reports.listing import list_sessions
 from relight.store.queries.listing import SORTS, Listing
-from relight.web.page import View, find_number
+from relight.web.page import Context, View, find_number
 
 SHOWN = 50
 WITHIN = (
@@ -17,7 +17,7 @@ WITHIN = (
 CATEGORIES = ("coding", "research", "ops", "general")
 
 
-def show(view: View) -> dict[str, Any]:
+def show(view: View) -> Context:
     """Return one page of the sessions that match the address."""
     sort = view.query.get("sort", "started")
     is_ascending = view.query.get("order") == "asc"

@@ -1,7 +1,6 @@
 """One skill: its curves by model, and whether a cheaper model is good enough."""
 
 from datetime import timedelta
-from typing import Any
 
 from relight.errors import MissingError, RelightError
 from relight.reports.filters import quote_name
@@ -13,7 +12,7 @@ from relight.text import dollars, share
 from relight.web.charts.chart import Chart, colour_of
 from relight.web.charts.intervals import IntervalRow, draw_intervals
 from relight.web.charts.lines import Series, draw_lines
-from relight.web.page import View
+from relight.web.page import Context, View
 from relight.web.periods import find_days, last_of
 from relight.web.rendering import day
 
@@ -23,7 +22,7 @@ WINDOWS = {"": 14, "5": 35, "14": 98}
 SHOWN = 24  # rows of days
 
 
-def show(view: View) -> dict[str, Any]:
+def show(view: View) -> Context:
     """Return the skill that the address names."""
     name = view.path["name"]
     try:

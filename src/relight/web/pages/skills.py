@@ -9,13 +9,13 @@ from relight.reports.skills.averages import SkillCurve, query_skill_ema, read_cu
 from relight.stats.rates import Estimate
 from relight.text import dollars, share
 from relight.web.charts.sparks import draw_sparkline
-from relight.web.page import View
+from relight.web.page import Context, View
 from relight.web.periods import find_days, last_of
 
 SHOWN = 80
 
 
-def show(view: View) -> dict[str, Any]:
+def show(view: View) -> Context:
     """Return each skill with its models, the last used first."""
     last, days = last_of(view), find_days(view)
     first = (last - timedelta(days=days - 1)).isoformat()

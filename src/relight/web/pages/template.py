@@ -12,11 +12,11 @@ from relight.warm.library import find_template, read_versions
 from relight.warm.results import read_stats
 from relight.web.charts.intervals import IntervalRow, draw_intervals
 from relight.web.measuring import ARM_COLOURS
-from relight.web.page import View, find_number
+from relight.web.page import Context, View, find_number
 from relight.web.pages.templates import COUNTED
 
 
-def show(view: View) -> dict[str, Any]:
+def show(view: View) -> Context:
     """Return the template in the address, in its newest version or the one given."""
     store, name = view.store, view.path["name"]
     try:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -12,7 +11,7 @@ from relight.store import Store
 from relight.warm.library import Template, read_candidates, read_templates
 from relight.warm.results import read_posteriors, read_stats
 from relight.web.charts.sparks import draw_share
-from relight.web.page import View
+from relight.web.page import Context, View
 
 COUNTED = ("warm", "cold", *OUTCOMES)
 
@@ -30,7 +29,7 @@ class TemplateLine(Struct, frozen=True, kw_only=True):
     unknown: int
 
 
-def show(view: View) -> dict[str, Any]:
+def show(view: View) -> Context:
     """Return the templates in use, the candidates, and the retired ones."""
     store, project = view.store, view.filters.project
     every = [one for one in read_templates(store) if is_named(one.project, project)]
