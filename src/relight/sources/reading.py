@@ -1,5 +1,6 @@
 """The base of every source's reader, and the collector that turns events into index rows."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -56,7 +57,7 @@ S = TypeVar("S", bound=Struct)
 _decode_calls = msgspec.json.Decoder(list[ToolCall]).decode
 
 
-class Reader:
+class Reader(ABC):
     """Reads a stretch of a source's records, one line after another, into events.
 
     A subclass needs `read_line`. `open_calls` are the calls whose results have not been read, also
@@ -88,11 +89,11 @@ class Reader:
     @staticmethod
     def fetch(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
         """The new records of an origin since these marks, as pieces of one record a line."""
-        raise NotImplementedError
+        return iter(())
 
+    @abstractmethod
     def read_line(self, line: bytes) -> Iterable[Event]:
         """The events of one record; an exception of `BAD_LINE` makes it an unreadable one."""
-        raise NotImplementedError
 
     def finish(self) -> Iterable[Event]:
         """Events that are known only after the last record."""
