@@ -36,22 +36,35 @@ def test_an_unknown_setting_is_named_with_the_nearest_known_one(
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "setting", "hint"),
     [
-        ("[prices.m]\ninput_usd_per_mtok = -1", 'prices."m" is not valid: Expected `int` >= 0'),
-        ("[prices.m]\ninput_usd_per_mtok = 'x'", 'prices."m" is not valid: Expected `int | float`'),
-        ("prices = 1", "prices = 1 is not valid: Expected `object`, got `int`"),
-        ("[templates]\nhold_out = 1", "templates.hold_out = 1 is not valid: Expected `int` <= 0"),
-        ("[templates]\nmax_live_per_category = true", "Expected `int`, got `bool`"),
-        ("timezone = 'Mars/Olympus'", "timezone 'Mars/Olympus' is not known"),
-        ("[jobs]\nmax_parallel = 0", "jobs.max_parallel = 0 is not valid"),
+        (
+            "[prices.m]\ninput_usd_per_mtok = -1",
+            'prices."m".input_usd_per_mtok = -1',
+            "dollars per",
+        ),
+        ("[prices.m]\ninput_usd_per_mtok = 'x'", "input_usd_per_mtok = 'x'", "from 0 to 1,000,000"),
+        ("prices = 1", "prices = 1", "dollars per million tokens"),
+        ("[templates]\nhold_out = 1", "templates.hold_out = 1", "a share from 0 to below 1"),
+        ("[templates]\nauto = 'yes'", "templates.auto = 'yes'", "candidates, use or off"),
+        ("[templates]\nmax_live_per_category = true", "max_live_per_category = True", "a whole"),
+        ("[jobs]\nmax_parallel = 0", "jobs.max_parallel = 0", "a whole number above 0"),
     ],
 )
-def test_a_bad_value_is_named_with_its_setting(tmp_path: Path, text: str, message: str) -> None:
+def test_a_bad_value_is_named_with_its_setting_and_what_it_must_be(
+    tmp_path: Path, text: str, setting: str, hint: str
+) -> None:
     with pytest.raises(RelightError) as caught:
         read_config(write(tmp_path, text))
-    assert message in caught.value.message
+    assert f"{setting} is not valid" in caught.value.message
     assert str(tmp_path / "config.toml") in caught.value.message
+    assert "it must be " in (caught.value.hint or "")
+    assert hint in (caught.value.hint or "")
+
+
+def test_an_unknown_time_zone_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RelightError, match="timezone 'Mars/Olympus' is not known"):
+        read_config(write(tmp_path, "timezone = 'Mars/Olympus'"))
 
 
 def test_a_secret_in_a_bad_setting_is_not_shown(tmp_path: Path) -> None:

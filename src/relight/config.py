@@ -123,6 +123,17 @@ _KNOWN = {
     "$.prices[...]": get_args(PriceKey),
     "$.moa.presets[...]": get_args(PresetKey),
 }
+# What a setting must be, where msgspec describes only one of several types.
+_EXPECTED = {
+    "templates.max_live_per_category": "a whole number, 0 for no limit",
+    "templates.hold_out": "a share from 0 to below 1",
+    "templates.auto": "candidates, use or off",
+    "jobs.budget_usd_per_day": "a number above 0",
+    "jobs.warn_at": "a number above 0",
+    "jobs.context_tokens": "a whole number above 0",
+    "jobs.max_parallel": "a whole number above 0",
+    "prices": "dollars per million tokens, from 0 to 1,000,000",
+}
 _PROBLEM = re.compile(r"(.*?)(?: - at (?:`key` in )?`(\$[^`]*)`)?", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`|Invalid enum value '(.*)'", re.DOTALL)
 
@@ -171,41 +182,47 @@ def _explain(path: Path, fields: Mapping[str, Any], problem: str) -> RelightErro
     found = _PROBLEM.fullmatch(problem)
     reason, place = (found[1], found[2] or "$") if found else (problem, "$")
     shown = place.removeprefix("$").removeprefix(".")
+    table = shown.partition("[")[0]
+    value: Any = fields
+    for key in table.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
     if "[...]" in shown:
-        shown = _find_entry(fields, shown)
+        shown, value = _find_entry(table, value)
     known = _KNOWN.get(re.sub(r"\[\d+\]", "[...]", place))
     if known and (unknown := _UNKNOWN.fullmatch(reason)):
         name = unknown[1] or unknown[2]
         near = get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
-        message = f"{path} has an unknown setting: {f'{shown}.' if shown else ''}{name}"
+        full = shown if "[...]" in place else f"{shown}.{name}".lstrip(".")
+        message = f"{path} has an unknown setting: {full}"
         return RelightError(message, f"{hint}the settings here are {', '.join(known)}")
-    value: Any = fields
-    for key in shown.split("."):
-        value = value.get(key) if isinstance(value, dict) else None
     has_value = value is not None and not shown.startswith("serve")  # a token is a secret
-    return RelightError(
-        f"{path}: {shown}{f' = {value!r}' if has_value else ''} is not valid: {reason}",
-        "see `relight config --help` for the settings",
-    )
+    message = f"{path}: {shown}{f' = {value!r}' if has_value else ''} is not valid"
+    if expected := _EXPECTED.get(table):
+        return RelightError(message, f"it must be {expected}")
+    return RelightError(f"{message}: {reason}", "see `relight config --help` for the settings")
 
 
-def _find_entry(fields: Mapping[str, Any], place: str) -> str:
-    """The place with the name of the entry, where msgspec names only the table that holds it."""
-    table = place.partition("[")[0]
-    parents = table.split(".")
-    entries: Any = fields
-    for parent in parents:
-        entries = entries[parent]
+def _find_entry(table: str, entries: Mapping[str, Any]) -> tuple[str, Any]:
+    """The entry of a table that is not valid, and its value: msgspec names only the table."""
     for name, entry in entries.items():
-        alone: Any = {name: entry}
-        for parent in reversed(parents):
-            alone = {parent: alone}
-        try:
-            msgspec.convert(alone, Settings)
-        except msgspec.ValidationError:
-            return f'{table}."{name}"'
-    return table
+        if not _is_valid(table, {name: entry}):
+            for key, value in entry.items() if isinstance(entry, dict) else ():
+                if not _is_valid(table, {name: {key: value}}):
+                    return f'{table}."{name}".{key}', value
+            return f'{table}."{name}"', entry
+    return table, None
+
+
+def _is_valid(table: str, entries: Mapping[str, Any]) -> bool:
+    fields: Any = entries
+    for parent in reversed(table.split(".")):
+        fields = {parent: fields}
+    try:
+        msgspec.convert(fields, Settings)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _check_timezone(name: str, path: Path) -> None:

@@ -66,11 +66,11 @@ def test_a_folder_without_sessions_of_its_source_is_told(cli: Cli) -> None:
 
 def test_a_report_of_nothing_says_what_to_ask_instead(filled: Cli) -> None:
     asked = ["report", "--model", "nosuch", "--until", "2026-01-01"]
-    told = "nothing recorded there; try --since all, or leave out --until, --model\n"
+    told = "nothing is recorded for this; try --since all, or leave out --until, --model\n"
     assert filled.run(*asked).stdout == told
-    told = "nothing recorded there; leave out --project\n"
+    told = "nothing is recorded for this; leave out --project\n"
     assert filled.run("report", "--since", "all", "--project", "nosuch").stdout == told
-    told = "nothing recorded there; try --since all\n"
+    told = "nothing is recorded for this; try --since all\n"
     assert filled.run("report", "--since", "2099-01-01").stdout == told
 
 

@@ -79,3 +79,19 @@ def test_a_place_beyond_the_end_has_no_steps(store: Store) -> None:
     for limit in (0, 1001):
         with pytest.raises(RelightError):
             read_steps(store, find_session(store, FORK), limit=limit)
+
+
+def test_a_call_of_a_turn_that_another_session_owns_is_listed_once(tmp_path: Path) -> None:
+    asked = build.claude_prompt("List the files")
+    answer = build.claude_answer("msg_1", at=1)
+    call = build.claude_answer(
+        "msg_1", build.tool_use("toolu_1", command="ls"), at=1, stop="tool_use"
+    )
+    build.write_claude(tmp_path, [asked, answer])
+    result = build.claude_result("toolu_1", "a.txt", at=2)
+    copied = [line | {"sessionId": FORK} for line in (asked, answer, call, result)]
+    build.write_claude(tmp_path, copied, name=FORK)
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        page = read_steps(store, find_session(store, FORK))
+    assert [type(step) for step in page.steps] == [TurnStep, CallStep]

@@ -147,3 +147,17 @@ def test_the_table_of_sources_imports_no_reader() -> None:
     code = "import sys, relight.sources; print(*(n for n in sys.modules if 'sources.' in n))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_sessions_of_a_removed_package_stay_as_they_are_when_the_rest_is_rebuilt(
+    tmp_path: Path, packages: Path
+) -> None:
+    install_example(packages)
+    build.write_claude(tmp_path, build.claude_session())
+    relight(tmp_path, "import")
+    words = ("report", "--by", "session,model", "--since", "all", "--json")
+    before = json.loads(relight(tmp_path, *words).stdout)
+    (packages / "tiny_source.py").unlink()
+    done = relight(tmp_path, "rebuild", "--prices")
+    assert "sessions of tiny stay as they are: its package is not installed" in done.stderr
+    assert json.loads(relight(tmp_path, *words).stdout) == before

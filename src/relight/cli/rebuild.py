@@ -15,8 +15,12 @@ def command(reprice: bool, again_redact: bool) -> None:
     figures.
     """
     from relight.cli.screen import progress_bar
-    from relight.intake.rebuild import rebuild
+    from relight.intake.rebuild import find_absent_sources, rebuild
 
-    with current_store() as store, progress_bar("rebuilding") as progress:
-        parts = rebuild(store, reprice=reprice, again_redact=again_redact, progress=progress)
+    with current_store() as store:
+        for name in find_absent_sources(store):
+            note = f"sessions of {name} stay as they are: its package is not installed"
+            click.echo(f"warning: {note}, or does not work", err=True)
+        with progress_bar("rebuilding") as progress:
+            parts = rebuild(store, reprice=reprice, again_redact=again_redact, progress=progress)
     click.echo(f"rebuilt from {parts} tape parts")

@@ -79,7 +79,7 @@ def command(
         tries = [] if since == "all" else ["try --since all"]
         tries += [f"leave out {given}"] if given else []
         hint = ", or ".join(tries) if has_any else "run `relight import`, or try `relight demo`"
-        click.echo(f"nothing recorded there; {hint}")
+        click.echo(f"nothing is recorded for this; {hint}")
 
 
 def print_csv(found: UsageReport) -> None:
@@ -215,5 +215,5 @@ def notes(found: UsageReport) -> list[str]:
             f"${total.included_usd:,.2f} more at list price was included in a subscription"
         )
     if found.by == ["day"]:
-        lines.append("failed: share of tool calls that failed")
+        lines.append("failed: share of tool calls that could not do what they were asked")
     return lines

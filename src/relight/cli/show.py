@@ -50,11 +50,11 @@ def _print(found: "SessionReport") -> None:
             line += ", a weak hint: it ranks a success above a failure in 6 cases of 10"
         screen.print_text(line)
     fresh = (figures.input_tokens or 0) + (figures.cache_write_tokens or 0)
+    calls = "1 tool call" if figures.tool_calls == 1 else f"{figures.tool_calls} tool calls"
     screen.print_text(
         f"{figures.turns} turns · {screen.count(fresh)} in,"
         f" {screen.count(figures.cache_read_tokens)} cached,"
-        f" {screen.count(figures.output_tokens)} out · {figures.tool_calls} tool calls,"
-        f" {figures.tool_failures} failed"
+        f" {screen.count(figures.output_tokens)} out · {calls}, {figures.tool_failures} failed"
     )
     if figures.partial_turns:
         screen.print_text(

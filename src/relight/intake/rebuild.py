@@ -1,7 +1,7 @@
 """Derive the whole index again from the tape, after a rule has improved."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 import msgspec
@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from relight.intake.importing import POOL_BYTES, hold_import
 from relight.model import Mark
-from relight.sources import find_source
+from relight.sources import find_source, is_source
 from relight.store import Store
 from relight.store.derive.pricing import Pricing
-from relight.store.keep.index import clear_index, drop_costs, keep_costs
+from relight.store.keep.index import clear_index, drop_costs, keep_costs, read_taped_sources
 from relight.store.write.record import Recorder
 from relight.store.write.seal import Sealed, seal_parsed
 from relight.store.write.tape import TapePart, count_parts, read_tape, redact_tapes
@@ -38,21 +38,22 @@ def rebuild(
 ) -> int:
     """Derive every session with a tape again, in one transaction; return the number of parts.
 
-    Costs stay as they were recorded unless `reprice` is set. Facts that nothing can derive, and
-    sessions whose tape was pruned, stay as they are.
+    Costs stay as they were recorded unless `reprice` is set. Facts, sessions whose tape
+    was pruned, and sessions of absent sources stay as they are.
     """
     with hold_import(store):
         if again_redact:
             redact_tapes(store)
         count, size = count_parts(store)
+        absent = find_absent_sources(store)
         with store.transaction() as database:
             find_recorded = None if reprice else keep_costs(database)
-            clear_index(database, reprice=reprice)
+            clear_index(database, reprice=reprice, without=absent)
             recorder = Recorder(store, Pricing(store, find_recorded))
             if workers is None:
                 workers = os.cpu_count() or 1 if size > POOL_BYTES // 4 else 1
             done = 0
-            sealed = _derive(store, workers)
+            sealed = _derive(store, workers, absent)
             while some := list(islice(sealed, PARTS_AT_ONCE)):
                 recorder.write(database, some)
                 done += len(some)
@@ -62,8 +63,13 @@ def rebuild(
     return count
 
 
-def _derive(store: Store, workers: int) -> Iterator[Sealed]:
-    parts = read_tape(store)
+def find_absent_sources(store: Store) -> list[str]:
+    """Return the sources on tape whose package is not installed or does not work."""
+    return [name for name in read_taped_sources(store) if not is_source(name)]
+
+
+def _derive(store: Store, workers: int, absent: Sequence[str]) -> Iterator[Sealed]:
+    parts = (part for part in read_tape(store) if part.source not in absent)
     if workers == 1:
         yield from (derive(Derivation(part, store.timezone)) for part in parts)
         return

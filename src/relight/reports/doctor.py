@@ -110,7 +110,7 @@ def _advise(
             advice.append("no agent's sessions were found: try `relight demo`")
     if unreadable.count:
         lines = "1 line" if unreadable.count == 1 else f"{unreadable.count:,} lines"
-        advice.append(f"{lines} could not be read; the rest of the files was")
+        advice.append(f"{lines} could not be read; all other lines were")
     if unpriced.models:
         names = ", ".join(unpriced.models[:3])
         advice.append(

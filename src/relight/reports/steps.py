@@ -60,9 +60,9 @@ def _read_places(
     rows: tuple[list[int], list[int]] = ([], [])
     for one in places:
         rows[one.step].append(one.row)
-    turns = iter(queries.read_turns(store, session_id, TurnStep, rows[0]))
-    calls = iter(queries.read_tool_calls(store, session_id, CallStep, rows[1]))
-    return [next(calls) if one.step else next(turns) for one in places]
+    turns = queries.read_turns(store, session_id, TurnStep, rows[0])[::-1]
+    calls = queries.read_tool_calls(store, session_id, CallStep, rows[1])[::-1]
+    return [calls.pop() if one.step else turns.pop() for one in places]
 
 
 def _read_cursor(text: str | None) -> dict[str, int]:

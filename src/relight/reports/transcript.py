@@ -51,7 +51,10 @@ def read_transcript(store: Store, session_id: int) -> Transcript:
     if found is None:
         raise RelightError("that session is not in the store", "`relight report --by session`")
     if not is_source(found.source):
-        raise RelightError(f"sessions of {found.source} cannot be read as messages")
+        raise RelightError(
+            f"there is no source {found.source!r} any more",
+            "install the package that reads its sessions",
+        )
     lines = [line for part in read_tape(store, session_id) for line in part.lines()]
     if not lines and found.root_id != session_id:
         lines = [line for part in read_tape(store, found.root_id) for line in part.lines()]

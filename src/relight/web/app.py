@@ -101,9 +101,13 @@ def choose_status(error: Exception, *, is_program: bool) -> tuple[int, str, str 
             return 400, error.message, error.hint
         case HTTPException(status_code=404):
             thing = "address" if is_program else "page"
-            return 404, f"there is no such {thing}", f"{addresses} lists them"
+            return 404, f"there is no such {thing}", f"{addresses} lists every {thing}"
         case HTTPException(status_code=405):
-            return 405, "this method is not allowed here", f"{addresses} lists what is"
+            return (
+                405,
+                "this method is not allowed here",
+                f"{addresses} lists the methods of each address",
+            )
         case HTTPException():
             return error.status_code, error.detail, None
         case _:

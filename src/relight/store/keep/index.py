@@ -1,8 +1,10 @@
 """The derived index as a whole: cleared before a rebuild, which retains the recorded costs."""
 
 import sqlite3
+from collections.abc import Sequence
 
 from relight.model import TOKENS, Cost, CostStatus, TokenColumns, Usage
+from relight.store import Store
 from relight.store.derive.pricing import FindRecorded
 from relight.store.derive.reconcile import usage_of
 from relight.store.sql import column_list, read
@@ -52,16 +54,31 @@ def drop_costs(database: sqlite3.Connection) -> None:
     database.execute("drop table if exists temp.kept_cost")
 
 
-def clear_index(database: sqlite3.Connection, *, reprice: bool) -> None:
-    """Delete everything that the tape can give back, and nothing else; with prices if `reprice`."""
+def read_taped_sources(store: Store) -> list[str]:
+    """Return the sources that have a tape."""
+    statement = (
+        "select distinct source from origin join tape_part on origin.id = origin_id order by source"
+    )
+    return [source for (source,) in store.query(statement)]
+
+
+def clear_index(
+    database: sqlite3.Connection, *, reprice: bool, without: Sequence[str] = ()
+) -> None:
+    """Delete everything that the tape can give back, and nothing else; with prices if `reprice`.
+
+    The sources in `without` cannot be read: their sessions stay as they are.
+    """
     if reprice:
         database.execute("delete from price")
-    derivable = "select id from session where is_frozen = 0"
+    marks = ", ".join("?" for _ in without) or "''"
+    is_derivable = f"is_frozen = 0 and source not in ({marks})"
+    derivable = f"select id from session where {is_derivable}"
     for table in DERIVED:
-        database.execute(f"delete from {table} where session_id in ({derivable})")
-    database.execute(f"delete from skill_charge where root_id in ({derivable})")
+        database.execute(f"delete from {table} where session_id in ({derivable})", without)
+    database.execute(f"delete from skill_charge where root_id in ({derivable})", without)
     # uses with facts keep their ids, and are derived again under the facts
     database.execute(
-        f"delete from skill_invocations where is_told = 0 and root_id in ({derivable})"
+        f"delete from skill_invocations where is_told = 0 and root_id in ({derivable})", without
     )
-    database.execute("delete from session where is_frozen = 0")
+    database.execute(f"delete from session where {is_derivable}", without)

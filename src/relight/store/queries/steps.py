@@ -26,9 +26,10 @@ BRANCH = """
 """
 TIMED = "where session_id = :session and at >= :moment"
 UNTIMED = "where session_id = :session and at is null"
+# a call of this session may belong to a turn that another session owns: it is listed once
 COPIED = (
     "join shared_turn on shared_turn.turn_id = {table}.{key}"
-    " where shared_turn.session_id = :session"
+    " where shared_turn.session_id = :session and {table}.session_id <> :session"
 )
 BEFORE = f"""
     select case when count(*) = 0 then 0 else sum(cost_nanos) end, count(*) - count(cost_nanos)

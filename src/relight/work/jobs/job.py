@@ -177,7 +177,7 @@ def _check_work(job: JobDefinition) -> None:
         _need(len(job.command) == 1 or not job.use_shell, "command", job.command, "one line")
     else:
         _need(not job.command, "command", job.command, "for jobs with the runner command only")
-        _need(job.prompt.strip(), "prompt", job.prompt, "the agent's task")
+        _need(job.prompt.strip(), "prompt", job.prompt, "say what the agent has to do")
     if job.script is not None:
         is_inside = job.script.strip() and not job.script.startswith(("/", "~", "\\"))
         is_inside = is_inside and ".." not in re.split(r"[/\\]", job.script)

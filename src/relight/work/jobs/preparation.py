@@ -251,7 +251,7 @@ def find_unused(job: JobDefinition, route: Route) -> list[str]:
     names = [name for name, is_unused in given.items() if is_unused]
     if not names:
         return []
-    return [f"the command does not receive the job's {' and '.join(names)}"]
+    return [f"the command does not receive the job's {' and '.join(names)}, and uses its own"]
 
 
 def check_drift(job: JobDefinition, route: Route) -> None:
