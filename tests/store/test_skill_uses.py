@@ -402,7 +402,7 @@ def test_one_skill_added_up_by_sql_is_charged_like_one_of_several(
     ((root_id, *times),) = store.query("select id, started_at, ended_at from session")
     span = charges.Span(*times)
     with store.transaction() as database:
-        entries = charges.read_entries(database, root_id)
+        entries = charges.read_skill_entries(database, root_id)
         (bill,) = charges.read_bills(database, root_id, entries, (), span)
         turns = list(charges._read_turns(database, charges.TURNS, root_id))
         (slow,) = charges._charge_several(database, root_id, entries, (), turns, span)

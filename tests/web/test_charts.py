@@ -12,8 +12,8 @@ from markupsafe import Markup
 from relight.stats.rates import Estimate
 from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.charts.chart import Chart, colour_of
+from relight.web.charts.curves import Series, draw_lines
 from relight.web.charts.intervals import IntervalRow, draw_intervals
-from relight.web.charts.lines import Series, draw_lines
 from relight.web.charts.sparks import RunBlock, draw_share, draw_span, draw_sparkline, draw_strip
 from relight.web.charts.svg import find_ticks
 

@@ -12,7 +12,7 @@ from relight.model import Mark
 from relight.sources import find_source, is_source
 from relight.store import Store
 from relight.store.derive.pricing import Pricing
-from relight.store.keep.index import clear_index, drop_costs, keep_costs, read_taped_sources
+from relight.store.keep.derived import clear_index, drop_costs, keep_costs, read_taped_sources
 from relight.store.write.record import Recorder
 from relight.store.write.seal import Sealed, seal_parsed
 from relight.store.write.tape import TapePart, count_parts, read_tape, redact_tapes

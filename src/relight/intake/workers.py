@@ -33,8 +33,8 @@ class Workers:
         module, function = target.split(":")
         # values are frozen and never refer to one another in a circle: nothing to collect
         code = (
-            "import gc; gc.disable(); from relight.intake.workers import serve;"
-            f" from {module} import {function} as f; serve(f)"
+            "import gc; gc.disable(); from relight.intake.workers import serve_messages;"
+            f" from {module} import {function} as f; serve_messages(f)"
         )
         # with paths as they are here, even when Relight is not installed but only on sys.path
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
@@ -115,7 +115,7 @@ class Workers:
                 child.stdout.close()
 
 
-def serve(function: Callable[[bytes], bytes]) -> None:
+def serve_messages(function: Callable[[bytes], bytes]) -> None:
     """Handle messages from standard input on standard output, until the input ends."""
     source, target = sys.stdin.buffer, sys.stdout.buffer
     with suppress(BrokenPipeError, KeyboardInterrupt):

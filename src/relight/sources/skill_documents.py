@@ -36,14 +36,14 @@ def _sources_with_skills() -> list[Source]:
     return sorted(found, key=lambda source: source.skills_rank)
 
 
-def read_version(document: str) -> str | None:
+def read_skill_version(document: str) -> str | None:
     """The version a skill declares, else a hash of its text: another text is another version.
 
     The hash is of what stands below the front matter, which some clients leave out.
 
-    >>> read_version("---\\nname: tidy\\nversion: 1.2.0\\n---\\nTidy up.")
+    >>> read_skill_version("---\\nname: tidy\\nversion: 1.2.0\\n---\\nTidy up.")
     '1.2.0'
-    >>> read_version("Tidy up.\\n")
+    >>> read_skill_version("Tidy up.\\n")
     'sha256:b246a1d1e6bd'
     """
     text = document.strip()

@@ -59,7 +59,7 @@ class View(Struct, frozen=True, kw_only=True):
         return tuple(list_sources())
 
 
-def find_number(view: View, name: str) -> int | None:
+def find_view_number(view: View, name: str) -> int | None:
     """Return a parameter that counts from 1; None if it is absent or not such a number."""
     text = view.query.get(name, "")
     return int(text) or None if text.isdecimal() and len(text) < 9 else None

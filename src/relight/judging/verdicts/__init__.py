@@ -14,7 +14,8 @@ from relight.judging.shell import split_stages
 from relight.judging.verdicts.answers import is_test_run
 from relight.judging.verdicts.commands import judge_output
 from relight.judging.verdicts.outputs import Output, find_tests, make_output
-from relight.judging.verdicts.results import (
+from relight.judging.verdicts.rules import OK, make_error, make_negative, read_rules
+from relight.judging.verdicts.tool_results import (
     ReadResult,
     decode,
     judge_fields,
@@ -22,7 +23,6 @@ from relight.judging.verdicts.results import (
     read_number,
     read_result,
 )
-from relight.judging.verdicts.rules import OK, make_error, make_negative, read_rules
 from relight.model import Verdict
 from relight.text import to_text
 

@@ -14,8 +14,8 @@ import msgspec
 from relight.judging.shell import split_stages
 from relight.judging.verdicts.commands import judge_output, judge_zero
 from relight.judging.verdicts.outputs import Output, find_missing_command, make_output
-from relight.judging.verdicts.results import ReadResult, judge_fields, read_result
 from relight.judging.verdicts.rules import OK, OK_TEXT, make_error
+from relight.judging.verdicts.tool_results import ReadResult, judge_fields, read_result
 from relight.model import Verdict
 
 _HEAD = re.compile(

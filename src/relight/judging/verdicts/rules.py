@@ -147,22 +147,22 @@ class Rules:
         wrapping, tools, programs = table.wrapping, table.tools, table.programs
         self.fields, self.tools, self.programs = table.fields, tools, programs
         self.codes_of = table.codes_of
-        self.exit_before = re.compile(join(wrapping.exit_before))
-        self.exit_after = re.compile(join(wrapping.exit_after))
-        self.exit_last = re.compile(join(wrapping.exit_last))
+        self.exit_before = re.compile(join_patterns(wrapping.exit_before))
+        self.exit_after = re.compile(join_patterns(wrapping.exit_after))
+        self.exit_last = re.compile(join_patterns(wrapping.exit_last))
         self.tag = re.compile(rf"<({'|'.join(wrapping.tags)})(?: [^>\n]*)?>\n?")
-        self.no_output = re.compile(join(wrapping.no_output), re.IGNORECASE)
-        self.prefix = re.compile(join(wrapping.prefixes))
+        self.no_output = re.compile(join_patterns(wrapping.no_output), re.IGNORECASE)
+        self.prefix = re.compile(join_patterns(wrapping.prefixes))
         self.timeout = at_lines(wrapping.timeouts)
-        self.nothing_found = re.compile(join(tools.nothing_found))
-        self.refusal = re.compile(join(tools.refusals))
-        self.first_line = re.compile(join(tools.first_lines))
-        self.first_words = re.compile(join(tools.first_words))
+        self.nothing_found = re.compile(join_patterns(tools.nothing_found))
+        self.refusal = re.compile(join_patterns(tools.refusals))
+        self.first_line = re.compile(join_patterns(tools.first_lines))
+        self.first_words = re.compile(join_patterns(tools.first_words))
         self.check = re.compile(programs.checks)
         self.shell_message = at_lines([programs.shell_messages])
         self.missing_command = at_lines([programs.missing_commands])
         self.missing_module = at_lines([programs.missing_modules])
-        self.harmless = re.compile(join(programs.harmless))
+        self.harmless = re.compile(join_patterns(programs.harmless))
         self.complaint = re.compile(programs.complaints)
         self.passed_tests = at_lines(programs.passed_tests)
         self.failed_tests = at_lines(programs.failed_tests)
@@ -175,7 +175,10 @@ class Rules:
         self.scripts = {row: re.compile(row.scripts) for row in table.linter if row.scripts}
         self.patterns = {row: re.compile(row.pattern, re.MULTILINE) for row in table.answer}
         self.lines = [
-            (row, re.compile(join(row.patterns)) if row.is_first else at_lines(row.patterns))
+            (
+                row,
+                re.compile(join_patterns(row.patterns)) if row.is_first else at_lines(row.patterns),
+            )
             for row in table.line
         ]
         self.zeroes = frozenset(name for row in table.line if row.is_zero for name in row.programs)
@@ -233,14 +236,19 @@ class Rules:
         return self.is_reader(stage) and self.find_row(self.answers, stage) is None
 
 
-def join(patterns: Iterable[str]) -> str:
+def _compile_line(row: LineRow) -> re.Pattern[str]:
+    """The pattern of a row for the first line of an output, or for any of its lines."""
+    return re.compile(join_patterns(row.patterns)) if row.is_first else at_lines(row.patterns)
+
+
+def join_patterns(patterns: Iterable[str]) -> str:
     """Return one pattern that matches what any of several does."""
     return "|".join(f"(?:{pattern})" for pattern in patterns)
 
 
 def at_lines(patterns: Iterable[str]) -> re.Pattern[str]:
     """Return a pattern for a text that begins with a newline, tried at the start of each line."""
-    return re.compile(rf"\n(?:{join(patterns)})", re.MULTILINE)
+    return re.compile(rf"\n(?:{join_patterns(patterns)})", re.MULTILINE)
 
 
 def by_program(rows: Iterable[AnswerRow]) -> dict[str, AnswerRow]:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.model import SkillEntry, SkillWay
-from relight.sources.skill_documents import read_version
+from relight.sources.skill_documents import read_skill_version
 
 REMEMBERED = 8
 NAME = re.compile(r"<command-name>/([^<\s]+)</command-name>")
@@ -162,4 +162,4 @@ def read_body(text: str, has_arguments: bool) -> str | None:
     body = BEHIND.sub("", text)
     if has_arguments and body == text:
         return None
-    return read_version(FOLDER.sub("", body))
+    return read_skill_version(FOLDER.sub("", body))

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from relight.model import Count, SkillEntry, ToolCall
 from relight.sources.reading import find_texts, write_value
-from relight.sources.skill_documents import read_version
+from relight.sources.skill_documents import read_skill_version
 from relight.text import decode_mended
 
 CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
@@ -134,7 +134,7 @@ def find_written(session: str, texts: list[str], at: int | None) -> Iterator[Ski
                 name=name,
                 entry="slash",
                 at=at,
-                version=read_version(found[2]),
+                version=read_skill_version(found[2]),
             )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from relight.model import SkillEntry, SkillWay, ToolCall
-from relight.sources.skill_documents import read_version
+from relight.sources.skill_documents import read_skill_version
 
 OPENING = "[IMPORTANT: The "
 LOADED = re.compile(
@@ -58,7 +58,7 @@ def find_written(session: str, text: str, at: int | None) -> Iterator[SkillEntry
                 for place, name in enumerate(listed)
             ]
         for name, document in documents:
-            version = read_version(BEHIND.split(document, maxsplit=1)[0])
+            version = read_skill_version(BEHIND.split(document, maxsplit=1)[0])
             yield SkillEntry(
                 key=f"{session}:{way}:{name}:{at}",
                 session=session,
@@ -87,7 +87,7 @@ def find_viewed(call: ToolCall | None, result: str | None) -> SkillEntry | None:
         name=name,
         entry="tool",
         at=call.at,
-        version=read_version(document) if isinstance(document, str) else None,
+        version=read_skill_version(document) if isinstance(document, str) else None,
     )
 
 
@@ -96,7 +96,7 @@ def find_preloaded(text: str) -> list[tuple[str, str | None]]:
     if "skill preloaded." not in text:
         return []
     return [
-        (found["name"], read_version(BEHIND.split(found["document"], maxsplit=1)[0]))
+        (found["name"], read_skill_version(BEHIND.split(found["document"], maxsplit=1)[0]))
         for found in PRELOADED.finditer(text)
     ]
 

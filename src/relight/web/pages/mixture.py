@@ -7,7 +7,7 @@ from relight.chat.messages import read_calls, read_text
 from relight.errors import MissingError, RelightError
 from relight.text import cut_visible, seconds
 from relight.web.charts.sparks import draw_span
-from relight.web.page import Context, View, find_number
+from relight.web.page import Context, View, find_view_number
 from relight.work.moa.traces import (
     DISAGREEING,
     all_calls,
@@ -27,7 +27,7 @@ def show(view: View) -> Context:
     except RelightError as error:
         raise MissingError(error.message, error.hint) from error
     turns = trace.turns
-    number = min(find_number(view, "turn") or len(turns), max(len(turns), 1))
+    number = min(find_view_number(view, "turn") or len(turns), max(len(turns), 1))
     agreements = [compare_advice(turn) for turn in turns]
     cost, unpriced = sum_call_costs(call for turn in turns for call in all_calls(turn))
     turn = turns[number - 1] if turns else None

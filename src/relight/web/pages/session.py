@@ -20,7 +20,7 @@ from relight.store.write.tape import count_bytes
 from relight.text import cut_visible, dollars, seconds
 from relight.times import read_time
 from relight.web.charts.chart import Chart
-from relight.web.charts.lines import Series, draw_lines
+from relight.web.charts.curves import Series, draw_lines
 from relight.web.charts.sparks import draw_span
 from relight.web.page import Context, View
 

@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 from relight.model import OUTCOMES
 from relight.reports.listing import list_sessions
 from relight.store.queries.listing import SORTS, Listing
-from relight.web.page import Context, View, find_number
+from relight.web.page import Context, View, find_view_number
 
 SHOWN = 50
 WITHIN = (
@@ -23,7 +23,7 @@ def show(view: View) -> Context:
     is_ascending = view.query.get("order") == "asc"
     within: dict[str, Any] = {name: view.query.get(name) or None for name in WITHIN}
     if within["version"]:
-        within["version"] = find_number(view, "version")
+        within["version"] = find_view_number(view, "version")
     wanted = Listing(
         search=view.filters.search or None,
         sort=sort,

@@ -10,8 +10,8 @@ from relight.stats.rates import Estimate
 from relight.store.queries.skills import read_daily
 from relight.text import dollars, share
 from relight.web.charts.chart import Chart, colour_of
+from relight.web.charts.curves import Series, draw_lines
 from relight.web.charts.intervals import IntervalRow, draw_intervals
-from relight.web.charts.lines import Series, draw_lines
 from relight.web.page import Context, View
 from relight.web.periods import find_days, last_of
 from relight.web.rendering import day

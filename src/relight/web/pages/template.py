@@ -12,7 +12,7 @@ from relight.warm.library import find_template, read_versions
 from relight.warm.results import read_stats
 from relight.web.charts.intervals import IntervalRow, draw_intervals
 from relight.web.measuring import ARM_COLOURS
-from relight.web.page import Context, View, find_number
+from relight.web.page import Context, View, find_view_number
 from relight.web.pages.templates import COUNTED
 
 
@@ -20,7 +20,7 @@ def show(view: View) -> Context:
     """Return the template in the address, in its newest version or the one given."""
     store, name = view.store, view.path["name"]
     try:
-        found = find_template(store, name, version=find_number(view, "version"))
+        found = find_template(store, name, version=find_view_number(view, "version"))
     except RelightError as error:
         raise MissingError(error.message, error.hint) from error
     arms = []

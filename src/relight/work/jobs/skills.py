@@ -11,7 +11,11 @@ from msgspec import Struct
 
 from relight.errors import RelightError
 from relight.model import row_id
-from relight.sources.skill_documents import find_project_skills, find_skill_folders, read_version
+from relight.sources.skill_documents import (
+    find_project_skills,
+    find_skill_folders,
+    read_skill_version,
+)
 from relight.store import Store
 from relight.store.misses import record_safely
 from relight.store.runs import find_recorded_session
@@ -96,7 +100,7 @@ def _read_skill(name: str, path: Path) -> SkillDocument:
     text = data.decode("utf-8", "replace").removeprefix("\ufeff").strip()
     if not text:
         raise RelightError(f"the skill {name!r} is empty", f"write {path}")
-    return SkillDocument(name, text, str(path.parent), read_version(text))
+    return SkillDocument(name, text, str(path.parent), read_skill_version(text))
 
 
 def record_skills(store: Store, note: "RunNote", result: JobResult) -> None:

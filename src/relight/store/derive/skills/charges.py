@@ -103,7 +103,7 @@ class Bill(Struct, frozen=True):
     charged: list[ChargedTurn]
 
 
-def read_entries(database: sqlite3.Connection, root_id: int) -> list[RecordedEntry]:
+def read_skill_entries(database: sqlite3.Connection, root_id: int) -> list[RecordedEntry]:
     """Return the recorded entries of skills into a session and its sub-agents."""
     return read(database, RecordedEntry, ENTRIES, (root_id,))
 

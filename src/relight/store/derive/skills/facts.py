@@ -91,7 +91,7 @@ def read_of_tree(database: sqlite3.Connection, root_id: int) -> list[SkillFact]:
     return _read(database, OF_TREE, (root_id,))
 
 
-def join(database: sqlite3.Connection) -> None:
+def join_named_sessions(database: sqlite3.Connection) -> None:
     """Give the facts about sessions in `touched`, recorded under bare keys, their full names."""
     for fact_id, name in database.execute(UNJOINED).fetchall():
         (fact,) = _read(database, "id = ?", (fact_id,))

@@ -23,7 +23,7 @@ from relight.store.derive.skills.charges import (
     Span,
     list_uses,
     read_bills,
-    read_entries,
+    read_skill_entries,
 )
 from relight.store.derive.skills.facts import (
     SkillFact,
@@ -158,7 +158,7 @@ def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> None:
     if not has_any:
         return
     write_touched(database, touched)
-    facts.join(database)
+    facts.join_named_sessions(database)
     used = {root_id for (root_id,) in database.execute(USED)}
     # a session that lost its skills to a fork, or became a sub-agent, has no uses any more
     names = database.execute(
@@ -184,7 +184,7 @@ def record(
         _write_unrecorded(database, fact.session_id, begun_at=begun_at)
     else:
         _write_recorded(database, root_id)
-        seen = list_uses(read_entries(database, root_id))
+        seen = list_uses(read_skill_entries(database, root_id))
     skill, entry = find_use(fact, seen)
     (found,) = database.execute(
         "select id from skill_invocations where skill_name = ? and coalesce(entry, '') = ?"
@@ -217,7 +217,7 @@ def _blank(skill: str, entry: str | None, **changes: Any) -> InvocationRow:
 
 def _write_recorded(database: sqlite3.Connection, root_id: int) -> None:
     given = facts.read_of_tree(database, root_id)
-    entries = read_entries(database, root_id)
+    entries = read_skill_entries(database, root_id)
     seen = list_uses(entries)
     unseen = list_unseen(database, root_id, given, seen) if given else []
     (session,) = read(database, UsedSession, SESSION, (root_id,))
