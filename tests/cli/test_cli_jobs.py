@@ -112,7 +112,7 @@ def test_all_fields_of_a_job_are_kept_and_shown(cli: Cli) -> None:
         (
             "--schedule hourly --model m",
             "the job's --prompt cannot be ''",
-            "the agent's task",
+            "say what the agent has to do",
         ),
         ("--schedule hourly --prompt P", "names no model", "--model"),
         ("--schedule hourly --prompt P --model moa:x", "moa", None),
