@@ -154,7 +154,7 @@ def test_tables_fit_eighty_columns(filled: Cli, words: list[str]) -> None:
         (
             ["ema", "--alpha", "0.3", "--half-life", "5"],
             1,
-            "error: --alpha and --half-life say the",
+            "error: --alpha and --half-life exclude each other",
         ),
         (["ema", "--half-life", "-1"], 1, "error: --half-life must be a number above 0, not -1"),
         (["ema", "--window-days", "0"], 1, "error: --window-days must be"),
