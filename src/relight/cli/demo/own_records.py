@@ -13,6 +13,7 @@ from relight.cli.demo.story import HOLD_OUT, read_demo_table
 from relight.errors import RelightError
 from relight.intake.recorder import SessionTracker, record
 from relight.store import Store
+from relight.store.queries.sessions import list_titled
 from relight.times import write_time
 from relight.warm.capture import capture_template
 from relight.warm.choice import choose_template
@@ -43,11 +44,6 @@ references = [
 ]
 aggregator = {{ model = "claude-opus-4-6", provider = "anthropic" }}
 """
-SESSIONS = """
-    select source || ':' || key, title, project, started_at, ended_at, outcome from session
-    where id = root_id and project is not null and title is not null
-    order by started_at
-"""
 
 
 def write_settings(home: Path) -> None:
@@ -71,7 +67,7 @@ def start_warm(store: Store) -> None:
     """
     made: list[str] = []
     improved: str | None = None
-    for session, task, project, began_at, ended_at, outcome in store.query(SESSIONS):
+    for session, task, project, began_at, ended_at, outcome in list_titled(store):
         if made:
             provision_session(store, task, session_id=session, project=project, now=began_at - 1000)
         choice = None if improved or outcome != "success" else choose_template(store, task)

@@ -181,3 +181,13 @@ def find_span(store: Store) -> tuple[str | None, str | None]:
     """Return the first session's start and the last one's end."""
     ((first, last),) = store.query("select min(started_at), max(ended_at) from session")
     return write_time(first), write_time(last)
+
+
+def list_titled(store: Store) -> list[tuple[str, str, str, int, int, str | None]]:
+    """Return name, title, project, start, end and outcome of sessions in projects, by start."""
+    statement = (
+        f"select {NAME}, title, project, started_at, ended_at, outcome from session"
+        " where id = root_id and project is not null and title is not null"
+        " order by started_at nulls first"
+    )
+    return [(*row,) for row in store.query(statement)]
