@@ -19,6 +19,9 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 S = TypeVar("S", bound=Struct)
+# queries whose columns are known to be the fields of their Struct
+_checked: set[tuple[type[Struct], str]] = set()
+MOST_CHECKED = 500
 # an open transaction, which other rooms pass on without using it
 Connection = sqlite3.Connection
 
@@ -69,13 +72,22 @@ def read(
     `formats` are functions that turn the value of a column into that of its field.
     """
     cursor = database.execute(statement, values)
+    if (shape, statement) not in _checked:
+        _check_columns(shape, statement, cursor)
+    if not formats:
+        return [shape(*row) for row in cursor]
+    change = [formats.get(name, _keep) for name in shape.__struct_fields__]
+    return [shape(*[to(value) for to, value in zip(change, row, strict=True)]) for row in cursor]
+
+
+def _check_columns(shape: type[Struct], statement: str, cursor: sqlite3.Cursor) -> None:
+    """Raise unless the query has the Struct's fields; the recorder asks the same ones each turn."""
     names = tuple(column[0] for column in cursor.description)
     if names != shape.__struct_fields__:
         raise TypeError(f"{shape.__name__} has {shape.__struct_fields__}, the query {names}")
-    if not formats:
-        return [shape(*row) for row in cursor]
-    change = [formats.get(name, _keep) for name in names]
-    return [shape(*[to(value) for to, value in zip(change, row, strict=True)]) for row in cursor]
+    if len(_checked) >= MOST_CHECKED:
+        _checked.clear()
+    _checked.add((shape, statement))
 
 
 def _keep(value: Any) -> Any:
