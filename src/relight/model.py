@@ -117,6 +117,8 @@ class Failure(Struct, frozen=True):
     max_retries: int
     backoff_seconds: float
     code: str | int | None = None
+    # the wait that the other side asked for
+    asked_seconds: float | None = None
 
 
 class Session(Struct, frozen=True, kw_only=True):

@@ -88,6 +88,19 @@ def write_time(at: int | None) -> str | None:
     return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
+def format_moment(at: int, timezone: str) -> str:
+    """A moment as local time in a time zone.
+
+    >>> format_moment(1794712320000, "Europe/Berlin")
+    'Sun 2026-11-15 04:12 CET'
+    """
+    from zoneinfo import ZoneInfo
+
+    moment = datetime.fromtimestamp(at / 1000, UTC).astimezone(ZoneInfo(timezone))
+    seconds = ":%S" if moment.second else ""
+    return moment.strftime(f"%a %Y-%m-%d %H:%M{seconds} %Z")
+
+
 @lru_cache(maxsize=8)
 def day_reader(timezone: str) -> Callable[[int | None], str | None]:
     """Return a function that gives the calendar day of a moment in `timezone`.

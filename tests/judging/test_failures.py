@@ -560,3 +560,34 @@ def test_classifying_needs_no_client_library() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+NOON = 1794744000.0  # 2026-11-15T12:00:00Z
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("try again at 2026-11-15 18:24 UTC", 6.4 * 3600),
+        ("Please try again at 2026-11-15T13:00:00+01:00.", 0),
+        ("You've hit your limit · resets 3pm (Europe/Berlin)", 2 * 3600),
+        ("Your limit resets at 11:30am (UTC)", 23.5 * 3600),
+        (
+            "You've hit your usage limit. Try again at Nov 20th, 2026 3:05 PM (UTC).",
+            123.0833 * 3600,
+        ),
+        ("Claude AI usage limit reached|1794747600", 3600),
+        ("it resets 31pm", None),
+        ("resets Feb 31 3pm (UTC)", None),
+        ("it resets 3pm (Nowhere/Land)", None),
+    ],
+)
+def test_a_time_to_try_again_is_read_from_text(text: str, seconds: float | None) -> None:
+    found = find_retry_after(text, now=NOON)
+    assert found == (None if seconds is None else pytest.approx(seconds, abs=1))
+
+
+def test_a_used_up_plan_is_permanent_until_the_time_it_names() -> None:
+    failure = classify_error("You've hit your usage limit. Try again in 2 hours 5 minutes.")
+    assert (failure.kind, failure.should_retry) == ("usage_limit", False)
+    assert failure.asked_seconds == 7500

@@ -11,12 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from relight.errors import RelightError
+from relight.times import format_moment
 from relight.work.jobs.schedules import (
     count_missed_slots,
     find_grace_ms,
     find_last,
     find_next,
-    format_moment,
     read_schedule,
     read_span,
 )

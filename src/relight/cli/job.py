@@ -68,6 +68,7 @@ def show(name: str, as_json: bool) -> None:
     """Show one job: its settings, its next times and its last runs."""
     import msgspec
 
+    from relight.reports.retries import judge_run_retry
     from relight.reports.runs import find_foreign
     from relight.store.queries.runs import read_runs
     from relight.work.jobs.registry import describe_job
@@ -78,12 +79,17 @@ def show(name: str, as_json: bool) -> None:
             find_foreign(store, name) or describe_job(store, name, now=_now())
         )
         runs = read_runs(store, job["job"], limit=SHOWN_WITH_JOB)
+        last = next((run for run in runs if run.status != "skipped"), None)
+        due = job["next_run_at"]
+        retry = last and judge_run_retry(last, next_run_at=due, timezone=store.timezone)
     if as_json:
-        print_json(job | {"runs": runs})
+        print_json(job | {"runs": runs, "retry": retry})
     else:
         from relight.cli.job_tables import print_job
 
         print_job(job, runs, store.timezone)
+        if retry:
+            click.echo(f"the last run failed: {retry.words}")
 
 
 @relight_command("history", example="relight job history inbox --json")
@@ -178,8 +184,8 @@ def pause(name: str, as_json: bool) -> None:
 @json_option
 def resume(name: str, as_json: bool) -> None:
     """Resume a paused job from its next time on."""
+    from relight.times import format_moment
     from relight.work.jobs.registry import find_job, resume_job
-    from relight.work.jobs.schedules import format_moment
 
     with current_store() as store:
         due = resume_job(store, name, now=_now())

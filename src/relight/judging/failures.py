@@ -7,19 +7,16 @@ and others are recognised by the names of their classes and by their attributes.
 
 import builtins
 import re
-import time
 import tomllib
 from collections.abc import Mapping, Sequence
-from datetime import UTC
 from functools import cache, lru_cache
-from typing import Any, Literal, NamedTuple, SupportsIndex
+from typing import Literal, NamedTuple, SupportsIndex
 
 import msgspec
 
 from relight.data import read_data
 from relight.judging.error_text import (
     TEXT_LIMIT,
-    decode_text,
     find_code,
     find_errno,
     find_exit_code,
@@ -32,6 +29,7 @@ from relight.judging.error_text import (
     list_types,
     read_integer,
 )
+from relight.judging.waits import read_wait_headers, read_wait_text
 from relight.model import Failure
 
 _LONGEST_ASKED_SECONDS = 365 * 86400.0  # a later date is not meant
@@ -56,11 +54,13 @@ class FailureKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     patterns: tuple[str, ...] = ()
     is_tool: bool = False
     is_answer: bool = False
+    remedy: str | None = None
 
 
 class FailureTexts(msgspec.Struct, frozen=True):
     status: tuple[str, ...]
     wait: tuple[str, ...]
+    clock: tuple[str, ...]
     failed_answers: tuple[str, ...]
 
 
@@ -81,6 +81,7 @@ class FailureRules:
         self.texts = [(row, _join(row)) for row in table.kind if row.codes or row.patterns]
         self.status_texts = [re.compile(text) for text in table.texts.status]
         self.wait_texts = [re.compile(text, re.IGNORECASE) for text in table.texts.wait]
+        self.clock_texts = [re.compile(text, re.IGNORECASE) for text in table.texts.clock]
         self.failed_answers = re.compile(
             "|".join(table.texts.failed_answers), re.IGNORECASE | re.MULTILINE
         )
@@ -131,18 +132,29 @@ def classify_error(
         judged = next(filter(None, map(_judge_chain, chains)), None)
         name, found = judged or ("unknown", _find_first_code(links))
         code = code if found is None else found
-    kind = _rules().kinds[name]
-    can_retry = kind.max_retries > 0
-    asked = find_retry_after(error, now=now) if can_retry else None
     line = _join_texts(links).strip().partition("\n")[0]
+    return make_failure(name, line[:200], code=code, asked_seconds=find_retry_after(error, now=now))
+
+
+def make_failure(
+    kind: str,
+    text: str = "",
+    *,
+    code: str | int | None = None,
+    asked_seconds: float | None = None,
+) -> Failure:
+    """Return a failure of a known kind, with the text that describes this one."""
+    row = _rules().kinds[kind]
+    can_retry = row.max_retries > 0
     return Failure(
-        kind=name,
-        category=kind.category,
-        reason=f"{kind.reason}: {line[:200]}" if line else kind.reason,
+        kind=kind,
+        category=row.category,
+        reason=f"{row.reason}: {text}" if text else row.reason,
         should_retry=can_retry,
-        max_retries=kind.max_retries,
-        backoff_seconds=max(kind.backoff_seconds, asked or 0.0),
+        max_retries=row.max_retries,
+        backoff_seconds=max(row.backoff_seconds, (asked_seconds or 0.0) if can_retry else 0.0),
         code=code,
+        asked_seconds=asked_seconds,
     )
 
 
@@ -175,50 +187,13 @@ def find_failure_phrase(text: str) -> str | None:
 def find_retry_after(error: object, *, now: float | None = None) -> float | None:
     """Return the seconds that the server asked to wait, from its headers or its text."""
     errors = [each for chain in list_chains(error) for each in chain]
-    asked = [_read_headers(find_headers(each) or {}, now) for each in errors]
-    asked += [_read_wait(gather_text(each)) for each in errors]
+    spans, clocks = _rules().wait_texts, _rules().clock_texts
+    asked = [read_wait_headers(find_headers(each) or {}, now) for each in errors]
+    asked += [
+        read_wait_text(gather_text(each), spans=spans, clocks=clocks, now=now) for each in errors
+    ]
     seconds = next((each for each in asked if each is not None), None)
     return None if seconds is None else min(seconds, _LONGEST_ASKED_SECONDS)
-
-
-def _read_headers(headers: Mapping[Any, Any], now: float | None) -> float | None:
-    lowered = {
-        decode_text(name).lower(): decode_text(value).strip() for name, value in headers.items()
-    }
-    if (seconds := _read_seconds(lowered.get("retry-after-ms"))) is not None:
-        return seconds / 1000
-    after = lowered.get("retry-after")
-    if (seconds := _read_seconds(after)) is not None:
-        return seconds
-    if after and (at := _read_date(after)) is not None:
-        return max(0.0, at - (time.time() if now is None else now))
-    return None
-
-
-def _read_wait(text: str) -> float | None:
-    for pattern in _rules().wait_texts:
-        if found := pattern.search(text):
-            units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-            parts = [float(text) * units[unit] for unit, text in found.groupdict().items() if text]
-            if parts:
-                return sum(parts)
-    return None
-
-
-def _read_seconds(text: str | None) -> float | None:
-    if text and re.fullmatch(r"\d+(?:\.\d*)?", text):
-        return float(text)
-    return None
-
-
-def _read_date(text: str) -> float | None:
-    from email.utils import parsedate_to_datetime
-
-    try:
-        at = parsedate_to_datetime(text)
-        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def _judge_chain(links: Sequence[_Link]) -> tuple[str, str | int | None] | None:

@@ -53,6 +53,8 @@ class RunEndRow(Struct, frozen=True, kw_only=True):
     answer_file: str | None
     delivery: str | None
     warnings: str | None
+    failure_kind: str | None
+    retry_at: int | None
 
 
 class BegunRun(Struct, frozen=True):

@@ -49,6 +49,9 @@ class RunReport(Struct, frozen=True):
     duration_seconds: float | None
     answer_file: str | None
     delivery: RunDelivery | None
+    # a kind of `data/failures.toml`, and the earliest time that the other side allows
+    failure_kind: str | None
+    retry_at: str | None
 
 
 class LabelledRun(RunReport, frozen=True):
@@ -84,8 +87,8 @@ class RunEnding(Struct, frozen=True):
 
 
 # known only of our own runs
-NUMBERS = ("attempts", "cost_nanos", *TOKENS)
-OWN = (*NUMBERS, "note", "answer_file", "delivery", "warnings")
+NUMBERS = ("attempts", "cost_nanos", *TOKENS, "retry_at")
+OWN = (*NUMBERS, "note", "answer_file", "delivery", "warnings", "failure_kind")
 # a person's label overrides the outcome of one of our runs
 RECORDED = f"""
     select run.key as run_id, run.source, job.full_name as job, job.name, run.scheduled_for,
@@ -155,7 +158,7 @@ USED = f"""
             when cost_nanos is not null then cost_nanos
             when unpriced_turns = 0 or session_nanos <> 0 then session_nanos end as cost_usd,
         unpriced_turns, finished_at - used.started_at as duration_seconds, answer_file, delivery,
-        case when used.source = 'relight' then label end as label, why
+        failure_kind, retry_at, case when used.source = 'relight' then label end as label, why
     from (select shown.*, {SUMS} from ({{runs}}) as shown) as used
     left join session on session.id = used.session_id
 """
@@ -263,6 +266,7 @@ def _read(store: Store, runs: str, values: object) -> list[RunReport]:
             "scheduled_for": write_time,
             "started_at": write_time,
             "finished_at": write_time,
+            "retry_at": write_time,
             "evidence": read_list,
             "warnings": read_list,
             "cost_usd": read_usd,

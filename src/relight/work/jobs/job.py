@@ -114,6 +114,10 @@ class JobResult(Struct, frozen=True, kw_only=True):
     delivery: Delivery | None = None
     # such as a budget that is nearly spent
     warnings: list[str] = field(default_factory=list)
+    # a kind of `data/failures.toml`; None if the run did not fail, or for a reason without a kind
+    failure_kind: str | None = None
+    # the other side asked for no attempt before this
+    retry_at: int | None = None
 
 
 def run_variables(home: Path, key: str) -> dict[str, str]:

@@ -18,9 +18,9 @@ from relight.store.jobs import (
     replace_job,
     set_job_state,
 )
-from relight.times import write_time
+from relight.times import format_moment, write_time
 from relight.work.jobs.job import JobDefinition, JobFields, check_job
-from relight.work.jobs.schedules import Schedule, find_next, format_moment, read_schedule
+from relight.work.jobs.schedules import Schedule, find_next, read_schedule
 
 SOURCE = "relight"
 TIMES = 3

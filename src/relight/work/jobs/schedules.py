@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 
 from relight.errors import RelightError
+from relight.times import format_moment
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 UNIT_NAMES = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week"}
@@ -224,14 +225,3 @@ def format_span(seconds: int) -> str:
     unit = next(key for key in ("w", "d", "h", "m", "s") if seconds % UNITS[key] == 0)
     number = seconds // UNITS[unit]
     return UNIT_NAMES[unit] if number == 1 else f"{number} {UNIT_NAMES[unit]}s"
-
-
-def format_moment(at: int, timezone: str) -> str:
-    """A moment as local time in a time zone.
-
-    >>> format_moment(1794712320000, "Europe/Berlin")
-    'Sun 2026-11-15 04:12 CET'
-    """
-    moment = datetime.fromtimestamp(at / 1000, UTC).astimezone(ZoneInfo(timezone))
-    seconds = ":%S" if moment.second else ""
-    return moment.strftime(f"%a %Y-%m-%d %H:%M{seconds} %Z")

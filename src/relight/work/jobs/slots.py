@@ -33,6 +33,7 @@ from relight.store.runs import (
     set_running,
     write_run_end,
 )
+from relight.times import format_moment
 from relight.work.jobs.job import JobDefinition, JobResult, JobRun
 from relight.work.jobs.leases import LEASE_MS
 from relight.work.jobs.registry import JobState, decode_job, job_id, schedule_of
@@ -42,7 +43,6 @@ from relight.work.jobs.schedules import (
     find_grace_ms,
     find_last,
     find_next,
-    format_moment,
     format_span,
 )
 
@@ -225,6 +225,8 @@ def finish(store: Store, run_id: int, result: JobResult, *, holder: str) -> bool
         answer_file=result.answer_file,
         delivery=_encode(result.delivery),
         warnings=_encode(result.warnings),
+        failure_kind=result.failure_kind,
+        retry_at=result.retry_at,
     )
     return write_run_end(
         store,

@@ -1,0 +1,84 @@
+"""Whether another run can help after a failed one, and when it happens."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from relight.judging.failures import classify_error, read_kinds
+from relight.store.queries.runs import RunReport
+from relight.times import format_moment, read_time
+
+
+class RetryAdvice(Struct, frozen=True, kw_only=True):
+    """Whether a retry can help, when it happens, and both in words; None is unknown."""
+
+    kind: str | None
+    category: Literal["temporary", "permanent", "unknown"]
+    can_retry: bool | None
+    # no attempt before this: the other side asked for it
+    retry_at: str | None
+    next_run_at: str | None
+    words: str
+
+
+def judge_run_retry(
+    run: RunReport, *, next_run_at: str | None, timezone: str
+) -> RetryAdvice | None:
+    """Return the advice for a run that failed; None for any other.
+
+    `next_run_at` is the next time of its job.
+    """
+    if run.outcome != "failure":
+        return None
+    return judge_retry(
+        find_failure_kind(run), retry_at=run.retry_at, next_run_at=next_run_at, timezone=timezone
+    )
+
+
+def find_failure_kind(run: RunReport) -> str | None:
+    """Return the kind of a run's failure; other schedulers report only words."""
+    is_own = ":" not in run.run_id
+    if run.failure_kind or is_own or not run.evidence:
+        return run.failure_kind
+    kind = classify_error(run.evidence[0]).kind
+    return None if kind == "unknown" else kind
+
+
+def judge_retry(
+    kind: str | None, *, retry_at: str | None, next_run_at: str | None, timezone: str
+) -> RetryAdvice:
+    """Return the advice after a failure of this kind; times are ISO-8601, shown in `timezone`."""
+    row = read_kinds().get(kind or "")
+    category: Literal["temporary", "permanent", "unknown"] = "unknown"
+    if retry_at is not None or (row and row.category == "retryable"):
+        category = "temporary"
+    elif row and row.category == "permanent":
+        category = "permanent"
+    next_at, allowed_at = read_time(next_run_at), read_time(retry_at)
+    at = None if next_at is None else format_moment(next_at, timezone)
+    if category == "permanent":
+        remedy = (row and row.remedy) or "its cause is mended"
+        who = f"the next run at {at}" if at else "another run"
+        words = f"permanent: {who} will fail too until {remedy}"
+    elif at is None:
+        words = {"temporary": "temporary: another run can help"}.get(
+            category, "it is not known whether another run can help"
+        )
+        words += ", and none is scheduled"
+    elif category == "temporary":
+        words = f"temporary: tried again at {at}"
+    else:
+        words = f"it is not known whether another run can help; the next is at {at}"
+    if allowed_at is not None and (next_at is None or allowed_at > next_at):
+        until = format_moment(allowed_at, timezone)
+        words = f"temporary: tried again at the first of its times after {until}"
+        if next_at is None:
+            words = f"temporary: another run can help after {until}, and none is scheduled"
+    return RetryAdvice(
+        kind=kind,
+        category=category,
+        can_retry={"temporary": True, "permanent": False}.get(category),
+        retry_at=retry_at,
+        next_run_at=next_run_at,
+        words=words,
+    )
