@@ -1,12 +1,15 @@
 import shutil
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from relight.cli.job_options import job_options, read_fields
 from relight.cli.options import current_store, json_option, print_json, relight_command
 from relight.store import Store
+
+if TYPE_CHECKING:
+    from relight.work.jobs.job import JobDefinition
 
 
 @relight_command(
@@ -33,7 +36,7 @@ def add(name: str, as_json: bool, **given: Any) -> None:
     with current_store() as store:
         job = read_job({**fields, "name": name})
         add_job(store, settle_job(store, job), now=_now())
-        _show(store, name, "added", as_json=as_json)
+        _show(store, job, "added", as_json=as_json)
 
 
 @relight_command("edit", example="relight job edit inbox --model gpt-5.1-mini")
@@ -63,13 +66,19 @@ def edit(name: str, as_json: bool, **given: Any) -> None:
         changed = msgspec.to_builtins(before) | fields
         job = read_job({key: value for key, value in changed.items() if value is not None})
         add_job(store, settle_job(store, job), now=_now(), replace=True)
-        _show(store, name, "changed", as_json=as_json)
+        _show(store, job, "changed", as_json=as_json)
 
 
-def _show(store: Store, name: str, done: str, *, as_json: bool) -> None:
+def _show(store: Store, definition: "JobDefinition", done: str, *, as_json: bool) -> None:
     from relight.work.jobs.leases import find_alive
+    from relight.work.jobs.preparation import choose_route, find_unpriced
     from relight.work.jobs.registry import describe_job
 
+    if definition.runner == "command":
+        route = choose_route(definition, config=store.config)
+        for warning in find_unpriced(definition, route=route, config=store.config):
+            click.echo(warning, err=True)
+    name = definition.name
     job = describe_job(store, name, now=_now())
     if as_json:
         print_json(job)

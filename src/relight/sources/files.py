@@ -142,6 +142,15 @@ def read_piece(
     return piece, has_more
 
 
+def read_pieces(origin: Origin, mark: Mark | None) -> Iterator[Piece]:
+    """All whole lines after the mark, in pieces."""
+    has_more = True
+    while has_more:
+        piece, has_more = read_piece("", origin, mark)
+        mark = piece.after
+        yield piece
+
+
 def is_whole_object(line: bytes) -> bool:
     """True if a last line without a newline is a complete record.
 

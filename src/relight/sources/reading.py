@@ -36,7 +36,7 @@ from relight.sources.events import (
     Said,
     Transcript,
 )
-from relight.sources.files import find_files
+from relight.sources.files import find_files, read_pieces
 
 # what a malformed record may raise: it costs that record and no other
 BAD_LINE = (
@@ -90,6 +90,11 @@ class Reader(ABC):
     def fetch(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
         """The new records of an origin since these marks, as pieces of one record a line."""
         return iter(())
+
+    @classmethod
+    def fetch_new(cls, origin: Origin, marks: Mapping[str, Mark], *, since: int) -> Iterator[Piece]:
+        """The records since these marks; sessions that began before `since` may be left out."""
+        return cls.fetch(origin, marks) if cls.has_fetch else read_pieces(origin, marks.get(""))
 
     @abstractmethod
     def read_line(self, line: bytes) -> Iterable[Event]:

@@ -20,6 +20,9 @@ from typing import IO
 from msgspec import Struct
 
 LINGER_SECONDS = 0.3
+# how often a watched program is looked at: more rarely if a look takes long
+LOOK_SECONDS = (1.0, 2.0)
+LOOK_SHARE = 0.05
 ENDING_SECONDS = 2.0
 OUTPUT_BYTES = 4 << 20
 # the variables that name the run and the home of a process
@@ -37,6 +40,8 @@ class ProcessEnd(Struct, frozen=True, kw_only=True):
     # the output was too long, and its middle is left out
     is_cut: bool
     seconds: float
+    # its watch ended it
+    is_stopped: bool = False
 
 
 def run_process(
@@ -50,17 +55,20 @@ def run_process(
     joins_errors: bool = False,
     ending_seconds: float = ENDING_SECONDS,
     ending_by: Callable[[Callable[[], None]], AbstractContextManager[object]] = nullcontext,
+    watch: Callable[[Callable[[], str]], bool] | None = None,
 ) -> ProcessEnd:
     """Run a program to its end; end it at its time limit or if this thread is interrupted.
 
     With `joins_errors` its errors are part of its output. Processes that it leaves in the
     background do not delay the result, and are ended too. `ending_by` gets a function that another
-    thread may call to end the program. A missing program raises OSError.
+    thread may call to end the program. `watch` is called every second or two with a function that
+    returns the output so far; if it returns True, the program is ended as at its time limit. A
+    missing program raises OSError.
     """
     started = time.monotonic()
     child: subprocess.Popen[bytes] | None = None
     streams: list[_Stream] = []
-    exit_code, timed_out = 0, False
+    exit_code, timed_out, is_stopped = 0, False, False
     try:
         with _undisturbed():
             child = subprocess.Popen(
@@ -76,7 +84,7 @@ def run_process(
         if child.stdin is not None:
             threading.Thread(target=_feed, args=(child.stdin, standard_input), daemon=True).start()
         with ending_by(partial(_kill_family, child.pid)):
-            child.wait(max(seconds, 0))
+            is_stopped = _wait(child, max(seconds, 0), watch and partial(watch, streams[0].text))
         streams[0].linger()
     except subprocess.TimeoutExpired:
         timed_out = True
@@ -92,7 +100,25 @@ def run_process(
         timed_out=timed_out,
         is_cut=any(one.is_cut for one in streams),
         seconds=time.monotonic() - started,
+        is_stopped=is_stopped,
     )
+
+
+def _wait(
+    child: "subprocess.Popen[bytes]", seconds: float, is_over: Callable[[], bool] | None
+) -> bool:
+    """Wait until the program has ended; True if it must be ended, as `is_over` says."""
+    end, pause = time.monotonic() + seconds, LOOK_SECONDS[0]
+    while is_over is not None and end - time.monotonic() > pause:
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(pause)
+            return False
+        began = time.monotonic()
+        if is_over():
+            return True
+        pause = min(max((time.monotonic() - began) / LOOK_SHARE, LOOK_SECONDS[0]), LOOK_SECONDS[1])
+    child.wait(max(end - time.monotonic(), 0))
+    return False
 
 
 @contextmanager

@@ -29,20 +29,23 @@ from relight.text import decode_mended
 from relight.times import read_time
 
 NAME = "hermes"
+DATABASE = "state.db"
 SCRIPT_ERROR = re.compile(r"^## Script Error\n[^`]*(?:```\w*\n)?([^`]*)", re.MULTILINE)
 # the bulk of the request, repeated in every session; nothing is derived from it
 LEFT_OUT = {"system_prompt", "origin_json", "codex_reasoning_items", "codex_message_items"}
 
 
-def _fetch_database(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
-    """New rows, session by session.
+def _fetch_database(
+    origin: Origin, marks: Mapping[str, Mark], *, since: int | None = None
+) -> Iterator[Piece]:
+    """New rows, session by session; with `since` only of sessions that began after it.
 
     A session is read when its row, its usage or its number of messages has changed. Rows already
     on tape come again only with the flags that changed.
     """
     try:
         with closing(open_database(origin.path)) as database:
-            yield from _fetch_sessions(database, origin, marks)
+            yield from _fetch_sessions(database, origin, marks, since=since)
     except sqlite3.DatabaseError as error:
         raise RelightError(
             f"cannot read {origin.path}: {error}",
@@ -51,18 +54,27 @@ def _fetch_database(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece
 
 
 def _fetch_sessions(
-    database: sqlite3.Connection, origin: Origin, marks: Mapping[str, Mark]
+    database: sqlite3.Connection,
+    origin: Origin,
+    marks: Mapping[str, Mark],
+    *,
+    since: int | None,
 ) -> Iterator[Piece]:
     database.execute("begin")
+    began = "" if since is None else f"where started_at >= {since / 1000}"
+    own = "" if since is None else f"where session_id in (select id from sessions {began})"
     usage: dict[str, list[dict[str, Any]]] = {}
     if _columns(database, "session_model_usage"):
-        for row in database.execute("select * from session_model_usage"):
+        for row in database.execute(f"select * from session_model_usage {own}"):
             usage.setdefault(row["session_id"], []).append(dict(row))
     newest = dict(
-        database.execute("select session_id, max(id) from messages group by session_id").fetchall()
+        database.execute(
+            f"select session_id, max(id) from messages {own} group by session_id"
+        ).fetchall()
     )
     flags = [name for name in ("active", "compacted") if name in _columns(database, "messages")]
-    for row in database.execute("select * from sessions order by started_at, id").fetchall():
+    sessions = database.execute(f"select * from sessions {began} order by started_at, id")
+    for row in sessions.fetchall():
         session = {name: row[name] for name in row.keys() if name not in LEFT_OUT}  # noqa: SIM118
         key = session["id"]
         lines = [{"table": "sessions", **session}]
@@ -137,7 +149,7 @@ class HermesReader(Reader):
             yield from filter(None, [look_at_database(folder)])
             return
         for home in (folder, *sorted(folder.glob("profiles/*"))):
-            yield from filter(None, [look_at_database(home / "state.db")])
+            yield from filter(None, [look_at_database(home / DATABASE)])
             yield from find_cron(home)
             yield from find_logs(home)
             yield from find_moa(home)
@@ -154,6 +166,12 @@ class HermesReader(Reader):
             yield from fetch_moa(NAME, origin, marks)
         else:
             yield from _fetch_database(origin, marks)
+
+    @classmethod
+    def fetch_new(cls, origin: Origin, marks: Mapping[str, Mark], *, since: int) -> Iterator[Piece]:
+        """The rows of new sessions; only the database has all of their usage."""
+        if Path(origin.path).name == DATABASE:
+            yield from _fetch_database(origin, marks, since=since)
 
     @staticmethod
     def arrange(lines: Iterable[bytes]) -> Iterator[bytes]:

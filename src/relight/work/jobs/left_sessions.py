@@ -1,7 +1,7 @@
 """The session that a program left: imported, and found among all others."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -12,7 +12,11 @@ from relight.redact import redact_text
 from relight.reports.transcript import read_transcript
 from relight.store import Store
 from relight.store.misses import record_safely
-from relight.store.runs import find_recorded_session, find_unclaimed_sessions
+from relight.store.runs import (
+    RecordedSession,
+    find_recorded_session,
+    find_unclaimed_sessions,
+)
 from relight.warm.automatic import import_and_propose
 
 # clocks of two programs, and the times of files, differ by up to this
@@ -55,32 +59,51 @@ def find_left_session(
     if imported is None:
         return LeftSession(None, "the session it left could not be imported")
     begin, end = started_at - SLACK_MS, ended_at + SLACK_MS
-    if source and key:
-        found = find_recorded_session(store, row_id("session", source, key))
-        if found and found.started_at is not None and found.started_at < begin:
-            # its earlier cost is not this run's
-            return LeftSession(None, f"it continued {source}:{key}, which began before")
-        if found:
-            return LeftSession(found.name)
-    candidates = find_unclaimed_sessions(store, source=source, begin=begin, end=end)
-    given = [one.name for one in candidates if _has_prompt(store, one.id, prompt)]
+    wanted = redact_text(prompt, key=store.redaction_key)
+    left = choose_left(
+        find_recorded_session(store, row_id("session", source, key)) if source and key else None,
+        lambda: find_unclaimed_sessions(store, source=source, begin=begin, end=end),
+        begin=begin,
+        has_prompt=lambda one: contains_prompt(_read_first_message(store, one.id), wanted),
+    )
+    if left.name or left.note or source is None:
+        return left
+    return LeftSession(None, "it left no session")
+
+
+def choose_left(
+    named: RecordedSession | None,
+    find_candidates: Callable[[], Iterable[RecordedSession]],
+    *,
+    begin: int,
+    has_prompt: Callable[[RecordedSession], bool],
+) -> LeftSession:
+    """Return a program's session: the one that it named, else the only one with its prompt."""
+    if named and named.started_at is not None and named.started_at < begin:
+        # its earlier cost is not this run's
+        return LeftSession(None, f"it continued {named.name}, which began before")
+    if named:
+        return LeftSession(named.name)
+    given = [one.name for one in find_candidates() if has_prompt(one)]
     if len(given) > 1:
         note = f"{len(given)} sessions were given the same prompt at the same time"
         return LeftSession(None, note)
-    if not given:
-        return LeftSession(None, "it left no session" if source else None)
-    return LeftSession(given[0])
+    return LeftSession(given[0] if given else None)
 
 
-def _has_prompt(store: Store, session_id: int, prompt: str) -> bool:
-    """True if the first message of a session contains this prompt, redacted as in the record."""
+def _read_first_message(store: Store, session_id: int) -> Any:
+    """The first message of a person in a session; None if there is none to be read."""
     try:
         messages = read_transcript(store, session_id).messages
     except RelightError:
-        return False
-    first = next((one for one in messages if one["role"] == "user"), None)
-    wanted = _plain(redact_text(prompt, key=store.redaction_key))
-    return first is not None and bool(wanted) and wanted in _plain(first["content"])
+        return None
+    return next((one["content"] for one in messages if one["role"] == "user"), None)
+
+
+def contains_prompt(message: Any, prompt: str) -> bool:
+    """True if a session's first message contains this prompt, however its lines are broken."""
+    wanted = _plain(prompt)
+    return message is not None and bool(wanted) and wanted in _plain(message)
 
 
 def _plain(text: Any) -> str:

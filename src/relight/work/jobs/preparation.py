@@ -229,7 +229,8 @@ def check_run(job: JobDefinition, *, route: Route, config: Config, spent: DaySpe
     left, warnings = count_left(job, config=config, spent=spent)
     check_context(job, route=route, config=config)
     if job.runner == "command":
-        return Allowance(tools=[], cost_usd=left, warnings=[*warnings, *find_unused(job, route)])
+        warnings += [*find_unused(job, route), *find_unpriced(job, route=route, config=config)]
+        return Allowance(tools=[], cost_usd=left, warnings=warnings)
     tools, dropped = choose_job_tools(job, route)
     if dropped:
         warnings.append(
@@ -252,6 +253,21 @@ def find_unused(job: JobDefinition, route: Route) -> list[str]:
     if not names:
         return []
     return [f"the command does not receive the job's {' and '.join(names)}, and uses its own"]
+
+
+def find_unpriced(job: JobDefinition, *, route: Route, config: Config) -> list[str]:
+    """A warning if no budget can end a run of the job's command, since its price is unknown."""
+    limits = (job.budget_usd, job.budget_usd_per_day, config.jobs.budget_usd_per_day)
+    if route.model is None or not any(limits):
+        return []
+    from relight.prices import find_price
+
+    if find_price(route.model, route.provider, config_prices=config.prices):
+        return []
+    return [
+        f"the price of {route.model} is not known: no budget can end a run;"
+        f' [prices."{route.model}"] in {config.home / "config.toml"} sets one'
+    ]
 
 
 def check_drift(job: JobDefinition, route: Route) -> None:

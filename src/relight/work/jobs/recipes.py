@@ -50,6 +50,8 @@ class CommandPlan(Struct, frozen=True, kw_only=True):
     recipe: Recipe | None
     # the words set the session's id
     names_session: bool
+    # the program ends itself at the budget
+    limits_cost: bool
 
 
 @cache
@@ -106,6 +108,7 @@ def plan_command(
         standard_input=standard_input,
         recipe=found[0] if found else None,
         names_session="session_id" in places,
+        limits_cost=bool(found and budget_usd is not None and _takes_budget(command, *found)),
     )
 
 
@@ -113,6 +116,12 @@ def can_choose_model(command: Sequence[str], *, use_shell: bool = False) -> bool
     """True if the job's model reaches the command's program."""
     found = None if use_shell else find_recipe(command)
     return "model" in _find_places(command) or bool(found and found[0].model)
+
+
+def _takes_budget(words: Sequence[str], recipe: Recipe, place: int) -> bool:
+    """True if the budget is added to the words: the program takes one, and has none of its own."""
+    given = {word.partition("=")[0] for word in words[place + 1 :]}
+    return bool(recipe.budget) and not given & set(recipe.budget)
 
 
 def _complete(
@@ -129,7 +138,7 @@ def _complete(
     has_model = given & set(recipe.model) or "model" in _find_places(words)
     if model and recipe.model and not has_model:
         added += [recipe.model[0], "{model}"]
-    if budget_usd is not None and recipe.budget and not given & set(recipe.budget):
+    if budget_usd is not None and _takes_budget(words, recipe, place):
         added += [recipe.budget[0], f"{budget_usd:f}"]
     for option in recipe.options:
         is_chosen = "{session_id}" in option and given & set(recipe.session)

@@ -295,6 +295,7 @@ def _sum_up(task: RunTask, end: WorkEnd) -> JobResult:
         cost_nanos=spent.cost_nanos if end.has_begun else 0,
         usage=spent.usage,
         answer=redact_text(end.last.answer, key=key) if end.last.answer else None,
+        failure_kind=end.last.failure_kind if end.status == "failed" else None,
     )
 
 

@@ -8,7 +8,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.errors import RelightError
-from relight.judging.failures import classify_error, find_failure_phrase, read_kinds
+from relight.judging.failures import (
+    classify_error,
+    find_failure_phrase,
+    make_failure,
+    read_kinds,
+)
 from relight.judging.outcomes import SCRIPT_FAILED
 from relight.model import Failure, Usage, row_id
 from relight.prices import reported_cost
@@ -26,6 +31,7 @@ from relight.store import Store
 from relight.store.runs import find_last_failure, find_recorded_session
 from relight.work.jobs.notes import PROMPT, ProgramNote, choose_places, write_program_note
 from relight.work.jobs.recipes import CommandPlan, plan_command
+from relight.work.jobs.spending import add_figures
 from relight.work.processes import ProcessEnd, run_process
 from relight.work.run_spec import RunSpec
 
@@ -53,6 +59,11 @@ class AttemptResult(Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
     cost_nanos: int | None = None
     evidence: list[str] = []
+
+    @property
+    def failure_kind(self) -> str | None:
+        """The kind of the failure, a row of `data/failures.toml`, if it has one."""
+        return "time_limit" if self.timed_out else self.failure.kind if self.failure else None
 
 
 def find_failures(result: AttemptResult) -> list[str]:
@@ -160,22 +171,42 @@ def run_command(
             places=choose_places(environment),
         )
         write_program_note(scratch, program)
+        usage_file = Path(values["usage_file"])
+        watch = None
+        if budget_usd is not None and not plan.limits_cost:
+            # loaded late: reading other agents' files needs much code
+            from relight.work.jobs.watch import BudgetWatch
+
+            watch = BudgetWatch(
+                store, program, prompt=prompt, budget_usd=budget_usd, environment=environment
+            )
+
+        def is_over(read_output: Callable[[], str]) -> bool:
+            return watch is not None and watch.is_over(
+                lambda: _read_output(plan, read_output(), usage_file).session
+            )
+
         ended = run_process(
             plan.words,
             folder=place,
             seconds=seconds,
             environment=environment,
             standard_input=plan.standard_input,
+            watch=is_over if watch else None,
         )
     except RelightError as error:
         return AttemptResult(ended_by=_format_error(error))
     except OSError as error:
         return AttemptResult(ended_by=f"{command[0]} cannot be run: {error.strerror or error}")
-    printed = _read_output(plan, ended, Path(values["usage_file"]))
+    printed = _read_output(plan, ended.output, usage_file)
     session, note = _find_session(store, program, ended, printed, prompt, environment)
     with suppress(OSError):  # at worst it is searched for once more
         write_program_note(scratch, replace(program, is_over=True, session=session))
     ended_by, failure = _judge_end(ended, printed, seconds)
+    notes = [note, watch.find_gap() if watch else None]
+    if watch and ended.is_stopped:
+        cost = add_figures(store, [session]).known_nanos if session else 0
+        ended_by, failure = watch.describe_end(cost), make_failure("budget")
     return AttemptResult(
         answer=printed.answer,
         ended_by=ended_by,
@@ -186,7 +217,7 @@ def run_command(
         provider=printed.provider,
         usage=printed.usage,
         cost_nanos=None if printed.cost_usd is None else reported_cost(printed.cost_usd).nanos,
-        evidence=[*printed.evidence, *([note] if note else [])],
+        evidence=[*printed.evidence, *filter(None, notes)],
     )
 
 
@@ -205,9 +236,8 @@ def _list_values(prompt: str, model: str | None, *, folder: Path, scratch: Path)
     }
 
 
-def _read_output(plan: CommandPlan, ended: ProcessEnd, usage_file: Path) -> Printout:
-    reader = READERS[plan.recipe.reads if plan.recipe else "plain"]
-    return reader(ended.output, usage_file)
+def _read_output(plan: CommandPlan, output: str, usage_file: Path) -> Printout:
+    return READERS[plan.recipe.reads if plan.recipe else "plain"](output, usage_file)
 
 
 def _find_session(
