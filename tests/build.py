@@ -17,8 +17,8 @@ START = 1_794_700_800_000  # 2026-11-15T00:00:00Z
 CLAUDE_SESSION = "11111111-aaaa-4aaa-8aaa-111111111111"
 CODEX_SESSION = "01a1dd31-17d7-7420-9fbf-d960215b41b5"
 INDEX = {
-    "session": "source, key, root_id, parent_id, parent_kind, project, title, model, version,"
-    " started_at, ended_at, outcome, task_type, category, score",
+    "session": "source, key, root_id, parent_id, parent_kind, forked_at, project, title, model,"
+    " version, started_at, ended_at, outcome, task_type, category, score",
     "turn": "*",
     "tool_call": "*",
     "control_total": "*",

@@ -1,9 +1,12 @@
 """Real agents for tests, each in a separate environment under `.tools`, made once and kept."""
 
+import json
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,3 +83,42 @@ def run_installer(command: list[str], requirement: str) -> None:
         pytest.skip(f"{requirement} could not be installed in {INSTALL_SECONDS} s")
     if done.returncode:
         pytest.skip(f"{requirement} could not be installed: {done.stderr.strip()[-300:]}")
+
+
+class Claude:
+    """The real program with a separate home, talking to a scripted model."""
+
+    def __init__(self, home: Path, url: str) -> None:
+        self.program = find_claude()
+        self.home = home
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "RELIGHT_HOME": str(home / "relight"),
+            "ANTHROPIC_BASE_URL": url,
+            "ANTHROPIC_API_KEY": "sk-ant-scripted",
+            "DISABLE_TELEMETRY": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        }
+
+    def run(self, *words: str) -> str:
+        done = subprocess.run(
+            words,
+            env=self.environment,
+            cwd=self.home,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+        return done.stdout
+
+    def ask(self, prompt: str, *words: str) -> Any:
+        told = ("-p", prompt, "--output-format", "json", "--allowedTools", "Bash", *words)
+        return json.loads(self.run(str(self.program), *told))
+
+    def relight(self, *words: str) -> str:
+        return self.run(sys.executable, "-m", "relight", *words)

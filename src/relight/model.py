@@ -127,6 +127,8 @@ class Session(Struct, frozen=True, kw_only=True):
     key: str
     parent: str | None = None
     parent_kind: Literal["subagent", "fork", "compaction"] | None = None
+    # the moment that a fork began: what it holds from before that, it copied
+    forked_at: Moment | None = None
     project: str | None = None
     title: str | None = None
     model: str | None = None

@@ -1,16 +1,13 @@
 """Claude Code itself with Relight's hook: the seed reaches the model, once, and is in no count."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import build
 import build_warm
-from clients import find_claude
+from clients import Claude
 from relight.chat.injected import TAG
 from relight.model import row_id
 from relight.reports.transcript import read_transcript
@@ -26,45 +23,6 @@ def answer(request: dict[str, Any]) -> Reply:
         arguments = {"command": "echo looked", "description": "Look"}
         return Reply("Let me look.", [call("Bash", f"toolu_{uuid4().hex}", **arguments)])
     return Reply("The rounding is right now.")
-
-
-class Claude:
-    """The real program with a separate home, talking to a scripted model."""
-
-    def __init__(self, home: Path, url: str) -> None:
-        self.program = find_claude()
-        self.home = home
-        self.environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(home),
-            "RELIGHT_HOME": str(home / "relight"),
-            "ANTHROPIC_BASE_URL": url,
-            "ANTHROPIC_API_KEY": "sk-ant-scripted",
-            "DISABLE_TELEMETRY": "1",
-            "DISABLE_AUTOUPDATER": "1",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        }
-
-    def run(self, *words: str) -> str:
-        done = subprocess.run(
-            words,
-            env=self.environment,
-            cwd=self.home,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-        return done.stdout
-
-    def ask(self, prompt: str, *words: str) -> Any:
-        told = ("-p", prompt, "--output-format", "json", "--allowedTools", "Bash", *words)
-        return json.loads(self.run(str(self.program), *told))
-
-    def relight(self, *words: str) -> str:
-        return self.run(sys.executable, "-m", "relight", *words)
 
 
 def find_seeds(server: AgentServer) -> list[int]:

@@ -44,45 +44,6 @@ def test_cache_writes_are_told_apart_by_their_hour(tmp_path: Path) -> None:
     assert found.cache_write_1h_tokens == 300
 
 
-def test_a_fork_that_copies_history_adds_only_what_is_its_own(tmp_path: Path) -> None:
-    fork = "00000000-bbbb-4bbb-8bbb-222222222222"
-    copied = [line | {"sessionId": fork} for line in build.claude_session()]
-    build.write_claude(tmp_path, build.claude_session())
-    build.write_claude(tmp_path, [*copied, claude_answer("msg_9", sessionId=fork, at=9)], name=fork)
-    with build.open_home(tmp_path) as store:
-        build.import_home(store, tmp_path)
-        rows = report(store, ("session",)).rows
-        by_session = {
-            (row.key("session") or "")[12:20]: (row.turns, row.tool_calls) for row in rows
-        }
-        # the smaller id owns what both hold, whichever was read first
-        assert by_session == {"00000000": (4, 2)} or by_session == {
-            "00000000": (4, 2),
-            "11111111": (0, 0),
-        }
-        assert store.query("select count(*) from shared_turn") == [(3,)]
-
-
-def test_forks_read_in_any_order_leave_the_same_store(tmp_path: Path) -> None:
-    fork = "00000000-bbbb-4bbb-8bbb-222222222222"
-    copied = [line | {"sessionId": fork} for line in build.claude_session()]
-    dumps = []
-    for order in ("fork first", "fork last"):
-        home = tmp_path / order
-        with build.open_home(home) as store:
-            if order == "fork first":
-                build.write_claude(home, copied, name=fork)
-                build.import_home(store, home)
-                build.write_claude(home, build.claude_session())
-            else:
-                build.write_claude(home, build.claude_session())
-                build.import_home(store, home)
-                build.write_claude(home, copied, name=fork)
-            build.import_home(store, home)
-            dumps.append(build.dump(store))
-    assert dumps[0] == dumps[1]
-
-
 def test_a_sub_agent_in_its_own_file_counts_in_its_parents_session(tmp_path: Path) -> None:
     main = build.write_claude(tmp_path, build.claude_session())
     agent = main.parent / build.CLAUDE_SESSION / "subagents" / "agent-a1.jsonl"

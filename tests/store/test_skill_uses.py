@@ -319,9 +319,9 @@ def test_a_fork_does_not_use_a_skill_again(tmp_path: Path, store: Store) -> None
     build.write_claude(tmp_path, claude_with_two_skills())
     before = uses(store, tmp_path, "session_id", "skill_name", "cost_nanos")
     copied = [line | {"sessionId": fork} for line in claude_with_two_skills()]
-    build.write_claude(tmp_path, copied, name=fork)
-    after = uses(store, tmp_path, "session_id", "skill_name", "cost_nanos")
-    assert after == [(f"claude-code:{fork}", skill, cost) for _, skill, cost in before]
+    own = build.claude_answer("msg_own", at=90, sessionId=fork)
+    build.write_claude(tmp_path, [*copied, own], name=fork)
+    assert uses(store, tmp_path, "session_id", "skill_name", "cost_nanos") == before
 
 
 # Codex

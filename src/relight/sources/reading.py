@@ -313,6 +313,7 @@ def merge_sessions(known: Session, more: Session) -> Session:
         key=known.key,
         parent=known.parent or more.parent,
         parent_kind=known.parent_kind or more.parent_kind,
+        forked_at=latest(known.forked_at, more.forked_at),
         project=known.project or more.project,
         title=known.title or more.title,
         model=more.model or known.model,

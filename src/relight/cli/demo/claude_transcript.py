@@ -234,7 +234,9 @@ class ClaudeTranscript:
         twin = copy(self)
         twin.session = self.dice.uuid()
         spoken = [record for record in self.records if "uuid" in record]
-        twin.records = [{**record, "sessionId": twin.session} for record in spoken]
+        place = {"sessionId": twin.session}
+        begun = {"type": "queue-operation", "operation": "enqueue", "timestamp": self.clock.text}
+        twin.records = [begun | place, *({**record, **place} for record in spoken)]
         twin.agents = []
         twin.totals = dict(self.totals)
         twin.calls = []

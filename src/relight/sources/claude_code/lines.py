@@ -69,6 +69,15 @@ class ModelUsage(Struct):
     cacheCreationEphemeral1hInputTokens: Count | None = None
 
 
+class ForkedFrom(Struct):
+    sessionId: str = ""
+
+
+class FileSnapshot(Struct):
+    messageId: str | None = None
+    timestamp: str | None = None
+
+
 class TranscriptLine(Struct):
     type: str = ""
     sessionId: str | None = None
@@ -88,6 +97,8 @@ class TranscriptLine(Struct):
     attributionSkill: str | None = None
     sourceToolUseID: str | None = None
     modelUsage: dict[str, ModelUsage] | None = None
+    forkedFrom: ForkedFrom | None = None
+    snapshot: FileSnapshot | None = None
 
 
 _decode = msgspec.json.Decoder(TranscriptLine).decode

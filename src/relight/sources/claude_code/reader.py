@@ -1,7 +1,8 @@
 """Claude Code: `projects/<folder>/<session>.jsonl`, sub-agents in separate files.
 
 One response is written as one line for each of its blocks, all with the same message id; a
-fork copies earlier lines with their ids. `input_tokens` counts only what was not cached.
+fork copies earlier lines with their ids and times. `/branch` marks each copy; of other forks the
+head of the file has the time of the first own line. `input_tokens` counts only what was not cached.
 """
 
 from collections.abc import Iterator
@@ -37,6 +38,10 @@ class TranscriptState(Struct):
     """The facts that a transcript's later lines depend on."""
 
     session: str | None = None
+    # the time of the lines above the first message, and the message that they were written for
+    head_at: int | None = None
+    head_message: str | None = None
+    has_begun: bool = False
     model: str | None = None
     last_at: int | None = None
     last_answer: str | None = None
@@ -70,8 +75,11 @@ class ClaudeCodeReader(Reader):
         if line.modelUsage is not None and line.sessionId:
             yield from self._read_totals(line.sessionId, line.modelUsage)
         message = line.message
+        if message is None and line.uuid is None and not self.state.has_begun:
+            self._read_head(line)
         if message is None or not line.sessionId:
             return
+        self.state.has_begun = True
         at = read_time(line.timestamp)
         self.state.last_at = at or self.state.last_at
         seen = self._read_session(line, message, at)
@@ -95,28 +103,55 @@ class ClaudeCodeReader(Reader):
                     is_typed=not line.isMeta and line.sourceToolUseID is None,
                 )
 
+    def _read_head(self, line: TranscriptLine) -> None:
+        """Note when the file was begun: a fork's head is written before its copies."""
+        shown = line.snapshot
+        at = read_time(line.timestamp or (shown.timestamp if shown else None))
+        if at is not None and at >= (self.state.head_at or 0):
+            self.state.head_at = at
+            self.state.head_message = shown.messageId if shown else None
+
+    def _is_copy(self, line: TranscriptLine, at: int | None) -> bool:
+        """True if a fork copied this line from its parent."""
+        begun_at = self.state.head_at
+        if line.forkedFrom is not None or begun_at is None or at is None:
+            return line.forkedFrom is not None
+        # a snapshot is written some milliseconds after the prompt that it is for
+        return at < begun_at and line.uuid != self.state.head_message
+
     def _read_session(self, line: TranscriptLine, message: Message, at: int | None) -> Session:
         """The session of a line; a sub-agent's lines have its parent's id."""
         parent = line.sessionId or ""
         key = read_session_key(line, self.state.sidechains)
         if self.owner is None:
             self.owner = key
-        is_child = key != parent
-        ending = find_ending(line)
+        is_child, is_copy = key != parent, self._is_copy(line, at)
+        # a copied line says nothing about the fork's own time and end
+        seen_at = self.state.head_at if is_copy else at
+        ending = None if is_copy else find_ending(line)
+        forked_at = self._find_fork(at) if is_copy and line.type == "assistant" else None
         return Session(
             key=key,
             parent=parent if is_child else None,
-            parent_kind="subagent" if is_child else None,
+            parent_kind="subagent" if is_child else "fork" if forked_at is not None else None,
+            forked_at=forked_at,
             project=line.cwd,
             title=find_title(line),
             model=message.model if message.model != "<synthetic>" else None,
             version=line.version,
-            started_at=at,
-            ended_at=at,
+            started_at=seen_at,
+            ended_at=seen_at,
             ending=ending,
             prompted_at=at if ending == "prompt" else None,
-            answer=find_answer(line),
+            answer=None if is_copy else find_answer(line),
         )
+
+    def _find_fork(self, at: int | None) -> int | None:
+        """The moment that a fork began: after this copy, if the head of the file has none."""
+        begun_at = self.state.head_at
+        if at is None or (begun_at is not None and begun_at > at):
+            return begun_at
+        return at + 1
 
     def _read_response(
         self, line: TranscriptLine, message: Message, session: str, at: int | None

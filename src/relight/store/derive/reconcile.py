@@ -1,7 +1,7 @@
 """Control totals: what a client's running totals show beyond the known turns.
 
 The difference becomes one residual turn for each model. Nothing is added twice: a fork inherits
-its parent's total, so of sessions that share turns only the largest difference counts.
+its parent's total, so of a fork only the difference beyond its parent's counts.
 """
 
 import sqlite3
@@ -32,6 +32,12 @@ PEERS = """
     )
     select session_id from shared_turn where turn_id in (select turn_id from held)
     union select session_id from turn where id in (select turn_id from held)
+"""
+# the sessions that a fork copied turns from, the last one first
+ANCESTORS = """
+    select turn.session_id from shared_turn join turn on turn.id = turn_id
+    where shared_turn.session_id = ?
+    group by turn.session_id order by max(turn.at) desc nulls last, turn.session_id
 """
 # the weight of a turn's tokens when a cost is shared out: output costs several times as much
 WEIGHT = f"{add_up(WHOLE_TOKENS)} + 3 * coalesce(output_tokens, 0)"
@@ -89,15 +95,15 @@ def _find_peers(database: sqlite3.Connection, session_id: int) -> list[int]:
     return [found for (found,) in rows if found != session_id]
 
 
+def _find_ancestors(database: sqlite3.Connection, session_id: int) -> list[int]:
+    """Return the sessions that this one copied turns from, its parent first."""
+    return [found for (found,) in database.execute(ANCESTORS, (session_id,)).fetchall()]
+
+
 def _write_residuals(database: sqlite3.Connection, session_id: int, pricing: Pricing) -> set[int]:
     """Write what a session's totals show beyond its turns; return the sub-agents it settles."""
     settled: set[int] = set()
-    (key,) = database.execute("select key from session where id = ?", (session_id,)).fetchone()
-    peers = [
-        peer
-        for peer in _find_peers(database, session_id)
-        if database.execute("select key < ? from session where id = ?", (key, peer)).fetchone()[0]
-    ]
+    ancestors = _find_ancestors(database, session_id)
     totals = read(
         database,
         TotalRow,
@@ -105,7 +111,7 @@ def _write_residuals(database: sqlite3.Connection, session_id: int, pricing: Pri
         (session_id,),
     )
     for total in totals:
-        _write_residual(database, total, peers, pricing)
+        _write_residual(database, total, ancestors, pricing)
         if total.with_children:
             values = {"root": session_id, "model": total.model}
             rows = database.execute(SETTLE_PARTIAL, values).fetchall()
@@ -114,7 +120,7 @@ def _write_residuals(database: sqlite3.Connection, session_id: int, pricing: Pri
 
 
 def _write_residual(
-    database: sqlite3.Connection, total: TotalRow, peers: list[int], pricing: Pricing
+    database: sqlite3.Connection, total: TotalRow, ancestors: list[int], pricing: Pricing
 ) -> None:
     """Write the residual turn of one total, or remove it if nothing is left."""
     session_id, model = total.session_id, total.model
@@ -131,8 +137,8 @@ def _write_residual(
         known_calls, known_usage = 0, Usage()
     advice = _read_advice(database, session_id) if is_mixture else None
     left = _subtract(usage_of(total), known_usage)
-    for peer in peers:
-        left = _subtract(left, _read_difference(database, peer, model))
+    if ancestors:
+        left = _subtract(left, _read_difference(database, ancestors[0], model))
     turn_id = row_id("residual", str(total.id))
     own_cost = Cost(total.cost_nanos, total.cost_status, total.cost_source)
     # the source's figure is for the whole: it holds where no turn is known
@@ -244,15 +250,15 @@ def _read_known(
 ) -> KnownUsage:
     """Return calls and tokens of the single turns that a session's total includes.
 
-    Those copied from another session are among them, and so are that one's sub-agents: a fork
-    takes the whole total over. A mixture's total includes its advisers' tokens, whatever their
-    models, but does not count their calls.
+    Those copied from other sessions are among them, and so are the sub-agents that these had
+    before: a fork takes the whole total over. A mixture's total includes its advisers' tokens,
+    whatever their models, but does not count their calls.
     """
-    scope = "select :id"
+    scope, inherited = "select :id", "select null"
     if with_children:
         scope = "select id from session where root_id = :id"
-        if peers := ", ".join(map(str, _find_peers(database, session_id))):
-            scope += f" or root_id in ({peers}) and id not in ({peers})"
+        if above := ", ".join(map(str, _find_ancestors(database, session_id))):
+            inherited = f"select id from session where root_id in ({above}) and id <> root_id"
     calls, test = "calls", same("model", ":model")
     if with_advisers:
         calls = "case when role = 'reference' then 0 else calls end"
@@ -262,10 +268,18 @@ def _read_known(
         KnownUsage,
         f"select {SUMS}, coalesce(sum({calls}), 0) as calls from turn"
         f" where {test} and total_id is null and (session_id in ({scope})"
-        " or id in (select turn_id from shared_turn where session_id = :id))",
-        {"id": session_id, "model": model},
+        " or id in (select turn_id from shared_turn where session_id = :id)"
+        f" or session_id in ({inherited}) and at < coalesce(:forked_at, at + 1))",
+        {"id": session_id, "model": model, "forked_at": _read_fork(database, session_id)},
     )
     return known
+
+
+def _read_fork(database: sqlite3.Connection, session_id: int) -> int | None:
+    """Return the moment that a fork began; None if that is unknown."""
+    statement = "select forked_at from session where id = ?"
+    found: int | None = database.execute(statement, (session_id,)).fetchone()[0]
+    return found
 
 
 def _read_difference(database: sqlite3.Connection, session_id: int, model: str | None) -> Usage:

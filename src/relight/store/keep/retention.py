@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from relight.errors import RelightError
 from relight.store import Store
-from relight.store.derive import rollup
 from relight.store.derive.skills import facts, uses
+from relight.store.write.record import Recorder
 
 DAY_MS = 86_400_000
 # runs, each with the file of its answer below the home folder
@@ -67,7 +67,7 @@ def prune(
             database.executemany(
                 "update session set is_frozen = 1 where id = ?", [(found,) for found in old_tapes]
             )
-            _delete_index(database, gone)
+            _delete_index(store, database, gone)
     if not dry_run and size:
         store.run("vacuum")
     return pruned
@@ -99,7 +99,7 @@ def forget(store: Store, session_id: int) -> int:
             facts.remove_facts(database, found)
             _forget_run(store.config.home, database, found)
             _delete_templates(database, found)
-        _delete_index(database, {found for (found,) in rows})
+        _delete_index(store, database, {found for (found,) in rows})
         # the search index keeps deleted words until its parts are merged
         database.execute("insert into listing_words (listing_words) values ('optimize')")
     store.run("pragma wal_checkpoint(truncate)")
@@ -203,38 +203,47 @@ def _count_tapes(database: sqlite3.Connection, sessions: set[int]) -> tuple[int,
     return count, size
 
 
-def _delete_index(database: sqlite3.Connection, sessions: set[int]) -> None:
-    """Delete these sessions' rows, and sum again the sessions that they belong to or share with."""
+def _delete_index(store: Store, database: sqlite3.Connection, sessions: set[int]) -> None:
+    """Delete these sessions' rows; derive the sessions again that they belong to or share with."""
     near = {near for found in sessions for near in _delete_session(database, found)} - sessions
     if near:
-        rollup.refresh(database, near)
-        uses.refresh(database, near)
+        Recorder(store).derive(database, near)
 
 
 def _delete_session(database: sqlite3.Connection, session_id: int) -> set[int]:
-    """Delete a session; return its root and the sessions that inherit the turns they share."""
+    """Delete a session; return its root, its forks, and the sessions that share turns with it."""
     (root_id,) = database.execute(
         "select root_id from session where id = ?", (session_id,)
     ).fetchone()
+    # any of them owns the turn for now: `forks.settle` decides
     heirs = database.execute(
-        "select distinct turn_id, (select session.id from shared_turn join session"
-        "   on session.id = shared_turn.session_id where shared_turn.turn_id = shared.turn_id"
-        "   order by session.key limit 1)"
-        " from shared_turn as shared join turn on turn.id = turn_id"
-        " where turn.session_id = ?",
+        "select turn_id, min(shared_turn.session_id) from shared_turn join turn"
+        " on turn.id = turn_id where turn.session_id = ? group by turn_id",
         (session_id,),
     ).fetchall()
     for turn_id, heir in heirs:
-        database.execute("update turn set session_id = ? where id = ?", (heir, turn_id))
-        database.execute("update tool_call set session_id = ? where turn_id = ?", (heir, turn_id))
-        database.execute("update skill_entry set session_id = ? where turn_id = ?", (heir, turn_id))
+        for table, column in (("turn", "id"), ("tool_call", "turn_id"), ("skill_entry", "turn_id")):
+            database.execute(
+                f"update {table} set session_id = ? where {column} = ?", (heir, turn_id)
+            )
         database.execute(
             "delete from shared_turn where turn_id = ? and session_id = ?", (turn_id, heir)
         )
+    sharing = database.execute(
+        "select distinct turn.session_id from shared_turn join turn on turn.id = turn_id"
+        " where shared_turn.session_id = ?",
+        (session_id,),
+    ).fetchall()
+    forks = database.execute(
+        "update session set parent_id = null,"
+        " parent_kind = case when forked_at is null then null else parent_kind end"
+        " where parent_id = ? and parent_kind = 'fork' returning id",
+        (session_id,),
+    ).fetchall()
     for table in OWN:
         database.execute(f"delete from {table} where session_id = ?", (session_id,))
     # facts about its skills stay when its figures go
     uses.detach(database, session_id)
     database.execute("update run set session_id = null where session_id = ?", (session_id,))
     database.execute("delete from session where id = ?", (session_id,))
-    return {root_id, *(heir for _, heir in heirs)}
+    return {root_id, *(heir for _, heir in heirs), *(found for (found,) in [*sharing, *forks])}

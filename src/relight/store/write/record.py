@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from relight.model import AMOUNTS, TOKENS, row_id
 from relight.store import Store
-from relight.store.derive import outcomes, rollup, scores
+from relight.store.derive import forks, outcomes, rollup, scores
 from relight.store.derive.pricing import Pricing
 from relight.store.sql import read, same
 from relight.store.write import rows
@@ -95,13 +95,18 @@ class Recorder:
         rows.write_shared(database, shared)
         touched |= {session for sessions in shared.values() for session in sessions}
         touched |= _write_side_records(database, pieces)
+        self.derive(database, touched)
+        return new
+
+    def derive(self, database: sqlite3.Connection, touched: set[int]) -> None:
+        """Write everything that is derived from the rows of these sessions."""
+        touched |= forks.settle(database, touched)
         touched |= self._reconcile(database, touched)
         _refresh_durations(database, touched)
         rollup.refresh(database, touched)
         scores.refresh(database, touched)
         _refresh_skills(database, outcomes.refresh(database, touched))
         self.pricing.write_found(database)
-        return new
 
     def _reconcile(self, database: sqlite3.Connection, touched: set[int]) -> set[int]:
         if not _has_rows(database, "control_total"):
@@ -148,7 +153,12 @@ def _is_forgotten(database: sqlite3.Connection, piece: Sealed) -> bool:
 
     Checked for each piece: a session may be forgotten while it goes on.
     """
-    parents = {one.parent for _, one in piece.sessions if one.parent is not None}
+    # a fork of a forgotten session is a session of its own
+    parents = {
+        one.parent
+        for _, one in piece.sessions
+        if one.parent is not None and one.parent_kind == "subagent"
+    }
     ids = [piece.owner_id, *(row_id("session", piece.source, parent) for parent in parents)]
     marks = ", ".join("?" * len(ids))
     statement = f"select 1 from forgotten where session_id in ({marks})"

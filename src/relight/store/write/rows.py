@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from relight.model import (
     BUCKETS,
@@ -33,6 +33,7 @@ class SessionRow(Struct, frozen=True):
     key: str
     parent_id: int | None
     parent_kind: str | None
+    forked_at: int | None
     root_id: int
     project: str | None
     title: str | None
@@ -124,18 +125,21 @@ MERGE_SESSION = f"""
         {_choose_new("session", f"{IS_LATER} and excluded.answer is not null", ["answer"])},
         prompted_at = {greatest("session.prompted_at", "excluded.prompted_at")},
         started_at = {least("session.started_at", "excluded.started_at")},
-        ended_at = {greatest("session.ended_at", "excluded.ended_at")}
+        ended_at = {greatest("session.ended_at", "excluded.ended_at")},
+        forked_at = {greatest("session.forked_at", "excluded.forked_at")}
 """
 
 
-def _has_smaller_key(table: str) -> str:
-    """True if the new row's session has the smaller key, and so owns a turn or call they share.
+def _is_made_there(table: str) -> str:
+    """True if the new row's session made what the old one copied, or has the smaller key.
 
-    No file says which of the sessions was first.
+    For calls and entries of skills without a turn: those of a turn follow it (`derive/forks`).
     """
+    rank = "case when excluded.at < {0}.forked_at then 1 else 0 end, {0}.key"
     return (
-        "(select key from session where id = excluded.session_id)"
-        f" < (select key from session where id = {table}.session_id)"
+        "exists (select 1 from session as made, session as known"
+        f" where made.id = excluded.session_id and known.id = {table}.session_id"
+        f" and ({rank.format('made')}) < ({rank.format('known')}))"
     )
 
 
@@ -144,7 +148,6 @@ HAS_MORE_OUTPUT = "coalesce(excluded.output_tokens, -1) > coalesce(turn.output_t
 FIGURES = (*TOKENS, "cost_nanos", "cost_status", "cost_source")
 MERGE_TURN = f"""
     on conflict (id) do update set
-        {_choose_new("turn", _has_smaller_key("turn"), ["session_id"])},
         {_choose_new("turn", "excluded.at < turn.at", ["day"])},
         at = {least("turn.at", "excluded.at")},
         {_choose_new("turn", HAS_MORE_OUTPUT, FIGURES)},
@@ -154,7 +157,7 @@ VERDICT = ("label", "kind", "reason", "evidence", "tests")
 KEPT_OF_CALL = ("turn_id", "result_bytes", "exit_code", "duration_ms", "finished_at")
 MERGE_CALL = f"""
     on conflict (id) do update set
-        {_choose_new("tool_call", _has_smaller_key("tool_call"), ["session_id"])},
+        {_choose_new("tool_call", _is_made_there("tool_call"), ["session_id"])},
         {_choose_new("tool_call", "tool_call.finished_at is null", VERDICT)},
         {_keep_first("tool_call", *KEPT_OF_CALL)}
 """
@@ -168,7 +171,7 @@ MERGE_TOTAL = f"""
 # a fork copies the entry of a skill along with the turns, and one of the sessions owns it
 MERGE_SKILL_ENTRY = f"""
     on conflict (id) do update set
-        {_choose_new("skill_entry", _has_smaller_key("skill_entry"), ["session_id"])},
+        {_choose_new("skill_entry", _is_made_there("skill_entry"), ["session_id"])},
         at = {least("skill_entry.at", "excluded.at")},
         {_keep_first("skill_entry", "skill_version", "turn_id")}
 """
@@ -214,28 +217,34 @@ def write_sessions(database: sqlite3.Connection, piece: Sealed) -> set[int]:
     """Write sessions and place each below its root; return those whose root changed."""
     rows, children = [], []
     for session_id, session in piece.sessions:
-        parent_id = None
         if session.parent is not None:
             parent_id = row_id("session", piece.source, session.parent)
-            # a parent that has not been read yet has a row all the same
-            stub = Session(key=session.parent)
-            rows.append(_session_row(parent_id, piece.source, stub, None))
             if session.parent_kind == "subagent":
                 children.append(session_id)
-        rows.append(_session_row(session_id, piece.source, session, parent_id))
+            elif _is_forgotten(database, parent_id):
+                session = replace(session, parent=None, parent_kind=None)
+            if session.parent is not None:
+                # a parent that has not been read yet has a row all the same
+                rows.append(_session_row(parent_id, piece.source, Session(key=session.parent)))
+        rows.append(_session_row(session_id, piece.source, session))
     insert(database, "session", rows, on_conflict=MERGE_SESSION)
     return {moved for child in children for moved in _place_below_root(database, child)}
 
 
-def _session_row(
-    session_id: int, source: str, session: Session, parent_id: int | None
-) -> SessionRow:
+def _is_forgotten(database: sqlite3.Connection, session_id: int) -> bool:
+    statement = "select 1 from forgotten where session_id = ?"
+    return database.execute(statement, (session_id,)).fetchone() is not None
+
+
+def _session_row(session_id: int, source: str, session: Session) -> SessionRow:
+    parent = session.parent
     return SessionRow(
         id=session_id,
         source=source,
         key=session.key,
-        parent_id=parent_id,
+        parent_id=None if parent is None else row_id("session", source, parent),
         parent_kind=session.parent_kind,
+        forked_at=session.forked_at,
         root_id=session_id,
         project=session.project,
         title=session.title,
