@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import build
 from relight.chat.streams import Gathering, Splitter, name_calls
-from relight.chat.tokens import read_openai_usage
+from relight.chat.usage import read_usage
 from relight.errors import RelightError
 from relight.model import Cost, Failure, Usage
 from relight.models import background
@@ -453,7 +453,7 @@ def test_answers_of_any_shape_are_understood_or_refused(told: dict[str, Any]) ->
         return
     name_calls(whole.message())
     assert whole.created is None or isinstance(whole.created, int)
-    usage = read_openai_usage(whole.usage or {})
+    usage = read_usage(whole.usage or {}).usage
     assert all(count is None or count >= 0 for count in msgspec.structs.astuple(usage))
 
 

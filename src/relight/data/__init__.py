@@ -1,4 +1,4 @@
-"""Tables that people edit: prices, failure kinds, verdict rules, secrets, weights, recipes."""
+"""Tables that people edit: prices, usage, failure kinds, verdict rules, secrets, weights, recipes."""
 
 from pathlib import Path
 

@@ -1,26 +1,30 @@
-"""Validates the recorder's arguments: raises for bad numbers, accepts any payload.
+"""Validates the recorder's arguments: raises for bad values, accepts any payload.
 
-A wrong number would spoil every sum, so the error names its parameter at once. The content of
-messages, arguments and results is only stored, and may be anything.
+A wrong number would spoil every sum. The error names its parameter; the recorder logs it, counts a
+miss and records the event without the value. The content of messages, arguments and results is only
+stored, and may be anything.
 """
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
 from decimal import Decimal
 from hashlib import blake2b
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from relight.chat.tokens import read_openai_usage
-from relight.checks import check_count, describe
+from relight.chat.answers import read_answer
+from relight.chat.usage import FoundUsage, read_count, read_usage
+from relight.checks import check_choice, check_count, describe
 from relight.errors import RelightError
 from relight.judging.failures import classify_error
-from relight.model import MOST_TOKENS, Cost, Failure, Usage
-from relight.prices import MOST_USD, NANOS, reported_cost
+from relight.model import MOST_TOKENS, OUTCOMES, Cost, Failure, OutcomeName, Usage
+from relight.prices import MOST_USD, reported_cost
 
+T = TypeVar("T", Cost, Failure)
 # a longer call is a clock that jumped
 LONGEST_MS = 30 * 86_400_000
 LARGEST_CODE = 2**63 - 1
@@ -28,24 +32,19 @@ LARGEST_CODE = 2**63 - 1
 INTERRUPTIONS = ("KeyboardInterrupt", "CancelledError", "GeneratorExit", "SystemExit")
 
 
-def take_usage(usage: object, tokens: Mapping[str, object]) -> Usage:
-    """Return tokens in disjoint buckets, from an OpenAI response's figures or single numbers."""
-    if usage is None:
-        return Usage(**{name: _take_tokens(f"{name}_tokens", n) for name, n in tokens.items()})
-    if isinstance(usage, Usage):
-        fields = msgspec.structs.asdict(usage)
-        return Usage(**{name: _take_tokens(f"usage.{name}", n) for name, n in fields.items()})
-    figures = _as_mapping(usage)
-    if figures is None:
-        raise RelightError(
-            f"usage must be the figures of a response, not {describe(usage)}",
-            'as {"prompt_tokens": 1200, "completion_tokens": 80}',
-        )
-    return read_openai_usage(figures)
-
-
-def _take_tokens(name: str, value: object) -> int | None:
-    return None if value is None else check_count(name, _as_int(value), most=MOST_TOKENS)
+def take_usage(usage: object, tokens: Mapping[str, object]) -> FoundUsage:
+    """Return tokens in disjoint buckets, from the figures of a response or from single numbers."""
+    if usage is not None:
+        return read_usage(usage)
+    counts, problems = {}, []
+    for name, value in tokens.items():
+        counts[name] = None if value is None else read_count(value)
+        if value is not None and counts[name] is None:
+            problems.append(
+                f"{name}_tokens must be a whole number from 0 to {MOST_TOKENS:,},"
+                f" not {describe(value)}"
+            )
+    return FoundUsage(Usage(**counts), tuple(problems))
 
 
 def take_cost(cost_usd: object, cost: object) -> Cost | None:
@@ -61,11 +60,7 @@ def take_cost(cost_usd: object, cost: object) -> Cost | None:
         return reported
     if cost is None:
         return None
-    if not isinstance(cost, Cost):
-        raise RelightError(f"cost must be a Cost, not {describe(cost)}", "or give cost_usd")
-    if cost.nanos is not None:
-        check_count("cost.nanos", cost.nanos, most=MOST_USD * NANOS)
-    return cost
+    return _check_struct("cost", cost, Cost)
 
 
 def take_duration(name: str, value: object) -> int | None:
@@ -86,6 +81,21 @@ def take_code(value: object) -> int | None:
     return check_count("exit_code", _as_int(value), least=-LARGEST_CODE, most=LARGEST_CODE)
 
 
+def take_place(value: object) -> int | None:
+    return None if value is None else check_count("place", _as_int(value))
+
+
+def take_flag(value: object) -> bool | None:
+    return None if value is None else bool(value)
+
+
+def take_outcome(value: object) -> OutcomeName | None:
+    if value is None:
+        return None
+    check_choice("outcome", value, OUTCOMES)
+    return next(one for one in OUTCOMES if one == value)
+
+
 def _as_int(value: Any) -> object:
     """Return integers of other libraries as Python's."""
     is_foreign = not isinstance(value, int) and hasattr(value, "__index__")
@@ -93,24 +103,24 @@ def _as_int(value: Any) -> object:
 
 
 def take_text(name: str, value: object) -> str | None:
-    """Return a name or a path as text that the database can hold."""
+    """Return a name or a path as text that the database can hold; None for an empty one."""
     if value is None:
         return None
     if not isinstance(value, str | PurePath):
         raise RelightError(f"{name} must be text, not {describe(value)}")
-    return mend(str(value))
+    return mend(str(value)) or None
 
 
-def take_id(value: object) -> str:
-    """Return a session's id; if surrogates must be replaced, a hash keeps ids distinct.
+def take_id(value: object) -> str | None:
+    """Return a session's id, None for none; a hash keeps ids with surrogates distinct.
 
     >>> take_id("mine"), take_id("\\ud800")
     ('mine', '?~4208783e927d0d68')
     """
-    text = str(value)
+    text = "" if value is None else str(value)
     plain = mend(text)
     if plain == text:
-        return text
+        return text or None
     raw = text.encode("utf-8", "surrogatepass")
     return f"{plain}~{blake2b(raw, digest_size=8).hexdigest()}"
 
@@ -121,10 +131,24 @@ def mend(text: str) -> str:
 
 
 def take_failure(failure: object) -> Failure | None:
-    if failure is None or isinstance(failure, Failure):
-        return failure
-    known = vars(failure).get("failure") if isinstance(failure, BaseException) else None
-    return known if isinstance(known, Failure) else classify_error(failure)
+    if failure is None:
+        return None
+    known = vars(failure).get("failure") if isinstance(failure, BaseException) else failure
+    return (
+        _check_struct("failure", known, Failure)
+        if isinstance(known, Failure)
+        else classify_error(failure)
+    )
+
+
+def _check_struct(name: str, value: object, kind: type[T]) -> T:
+    """Return one of Relight's values whose fields, which nobody has checked, are sound."""
+    if not isinstance(value, kind):
+        raise RelightError(f"{name} must be a {kind.__name__}, not {describe(value)}")
+    try:
+        return msgspec.convert(msgspec.structs.asdict(value), kind)
+    except msgspec.ValidationError as error:
+        raise RelightError(f"{name} is not valid: {error}") from error
 
 
 def was_refused(failure: Failure) -> bool:
@@ -146,18 +170,19 @@ def format_error(error: BaseException) -> str:
     return mend(f"{type(error).__name__}: {words}")
 
 
-def take_message(name: str, message: object) -> dict[str, Any] | None:
-    """Return a message as plain data, from a mapping or an SDK object."""
+def take_message(message: object) -> dict[str, Any] | None:
+    """Return a model's answer as a chat message, from text, plain data or an SDK's objects."""
     if message is None:
         return None
-    fields = _as_mapping(message)
-    if fields is None:
+    is_data = isinstance(message, str | Mapping | list | tuple)
+    fields = message if is_data else _read_fields(message)
+    answer = None if fields is None else read_answer(make_plain(fields, _dump_fields))
+    if answer is None:
         raise RelightError(
-            f"{name} must be a message, not {describe(message)}",
+            f"message has no text or calls that Relight knows: {describe(message)}",
             'as {"role": "assistant", "content": "…"}',
         )
-    plain = make_plain(fields)
-    return plain if isinstance(plain, dict) else {"content": plain}
+    return answer
 
 
 def write_payload(value: object) -> str | None:
@@ -175,10 +200,10 @@ def write_payload(value: object) -> str | None:
         return json.dumps(plain, ensure_ascii=False)
 
 
-def make_plain(value: object) -> Any:
+def make_plain(value: object, dump: Callable[[Any], Any] | None = None) -> Any:
     """Return a value as plain data, or its `repr` if JSON cannot carry it."""
     try:
-        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_dump)
+        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=dump or _dump)
         msgspec.json.encode(plain)
     except UnicodeEncodeError:
         return plain  # surrogates are replaced when it is written
@@ -188,7 +213,14 @@ def make_plain(value: object) -> Any:
 
 
 def _dump(value: Any) -> Any:
+    """Return the fields of a mapping or an SDK object; the `repr` of anything else."""
     fields = _as_mapping(value)
+    return format_payload(value) if fields is None else fields
+
+
+def _dump_fields(value: Any) -> Any:
+    """Return the fields of any object; the `repr` of one without fields."""
+    fields = _read_fields(value)
     return format_payload(value) if fields is None else fields
 
 
@@ -203,6 +235,19 @@ def _as_mapping(value: Any) -> dict[Any, Any] | None:
     except Exception:  # noqa: BLE001 - as above: then it is not such an object
         return None
     return None
+
+
+def _read_fields(value: Any) -> dict[Any, Any] | None:
+    """Return the fields of a mapping or object of any kind; None for one without fields."""
+    if (fields := _as_mapping(value)) is not None:
+        return fields
+    try:
+        if is_dataclass(value) or isinstance(value, msgspec.Struct):
+            plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_dump_fields)
+            return plain if isinstance(plain, dict) else None
+        return dict(vars(value)) or None
+    except Exception:  # noqa: BLE001 - as above
+        return None
 
 
 def format_payload(value: object) -> str:

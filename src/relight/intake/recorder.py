@@ -1,33 +1,38 @@
 """The live recorder: a program records its agent's events as they happen.
 
 An event is in the database before the call returns or, while another process blocks the database,
-in a file beside it: a killed program loses no recorded event. The recorder never breaks the
-program; it raises only for impossible figures.
+in a file beside it: a killed program loses no recorded event. The recorder never raises into the
+program: a value that it cannot take is logged and counted as a miss, and the event is recorded
+without it.
 """
 
+import logging
 import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 from msgspec.structs import asdict
 
 from relight import __version__
-from relight.checks import check_choice
-from relight.errors import StoreError
+from relight.errors import RelightError
 from relight.intake.checks import (
     format_error,
     format_payload,
+    make_plain,
     mend,
     take_code,
     take_cost,
     take_duration,
     take_failure,
+    take_flag,
     take_id,
     take_message,
+    take_outcome,
+    take_place,
     take_text,
     take_usage,
     was_interrupted,
@@ -35,15 +40,20 @@ from relight.intake.checks import (
     write_payload,
 )
 from relight.intake.live import LiveTape, take_backlogs
+from relight.judging.failures import classify_error
 from relight.locks import renew_in_forks
-from relight.model import OUTCOMES, Cost, Failure, OutcomeName, Usage, row_id
+from relight.model import Cost, Failure, OutcomeName, Usage, row_id
 from relight.reports.sessions import sum_family
 from relight.reports.totals import ReportFigures
 from relight.sources import relight as events
 from relight.store import Store
+from relight.store.misses import count_miss
 from relight.times import take_time
 
 How: TypeAlias = Literal["told", "left", "interrupted"]
+R = TypeVar("R")
+
+logger = logging.getLogger("relight")
 
 
 def record(
@@ -60,7 +70,7 @@ def record(
     """Return a recorder for a session, new or continued; `parent` makes it a sub-agent's."""
     return SessionTracker(
         store,
-        session_id or make_session_name(clock()),
+        session_id,
         model=model,
         provider=provider,
         project=project,
@@ -81,7 +91,7 @@ class SessionTracker:
     def __init__(
         self,
         store: Store,
-        session_id: str,
+        session_id: str | None = None,
         *,
         model: str | None = None,
         provider: str | None = None,
@@ -91,25 +101,29 @@ class SessionTracker:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.store = store
-        self.session_id = take_id(session_id)
-        self.model, self.provider = take_text("model", model), take_text("provider", provider)
         self._clock = clock
+        self._last_at = self._count = 0
         self.renew()
+        named = self._take(take_id, session_id)
+        self.session_id = named or make_session_name(self._now() / 1000)
+        self.model = self._take(take_text, "model", model)
+        self.provider = self._take(take_text, "provider", provider)
         renew_in_forks(self)
         take_backlogs(store)
         self._tape = LiveTape.begin(store, self.session_id)
-        self._last_at = self._count = 0
         self._last_turn: str | None = None
         self._requested: dict[str, list[str]] = {}
         self._is_finished = False
-        parent = None if parent is None else take_id(parent.removeprefix("relight:"))
+        above = self._take(take_id, parent)
+        above = above.removeprefix("relight:") if above else None
+        folder = self._take(take_text, "project", project)
         opened = events.OpenedEvent(
             session=self.session_id,
             at=self._now(),
             model=self.model,
-            parent=parent if parent != self.session_id else None,
-            project=_current_folder() if project is None else take_text("project", project),
-            title=take_text("title", title),
+            parent=above if above != self.session_id else None,
+            project=_current_folder() if project is None else folder,
+            title=self._take(take_text, "title", title),
             version=__version__,
         )
         self._tape.write(self._tape.line_up(opened))
@@ -130,8 +144,8 @@ class SessionTracker:
 
     def message(self, role: str, content: Any) -> None:
         """Record a message of a person, a system or a program; a model's belongs to its turn."""
-        message = take_message("message", {"role": take_text("role", role), "content": content})
-        assert message is not None
+        speaker = self._take(take_text, "role", role)
+        message = {"role": speaker, "content": make_plain(content)}
         with self._lock:
             event = events.MessageEvent(session=self.session_id, at=self._now(), message=message)
             number = self._tape.line_up(event)
@@ -142,7 +156,7 @@ class SessionTracker:
         *,
         model: str | None = None,
         provider: str | None = None,
-        usage: Usage | Mapping[str, Any] | None = None,
+        usage: object = None,
         input_tokens: int | None = None,
         output_tokens: int | None = None,
         cache_read_tokens: int | None = None,
@@ -150,7 +164,7 @@ class SessionTracker:
         reasoning_tokens: int | None = None,
         cost_usd: float | str | None = None,
         cost: Cost | None = None,
-        message: Mapping[str, Any] | None = None,
+        message: object = None,
         role: str | None = None,
         duration_ms: float | None = None,
         first_token_ms: float | None = None,
@@ -159,9 +173,9 @@ class SessionTracker:
     ) -> str:
         """Record one model call; return its id, for the tool calls that it requests.
 
-        `input_tokens` are those neither read from nor written to a cache; `usage` takes the figures
-        of an OpenAI response instead. `message` is the model's answer. A failed call has a
-        `failure`, and does not count as a turn.
+        `input_tokens` are those neither read from nor written to a cache; `usage` takes the usage
+        of any SDK instead. `message` is the model's answer: text, a message or a response. A failed
+        call has a `failure`, and does not count as a turn.
         """
         tokens = {
             "input": input_tokens,
@@ -170,33 +184,38 @@ class SessionTracker:
             "output": output_tokens,
             "reasoning": reasoning_tokens,
         }
-        used = take_usage(usage, tokens)
-        wrong = take_failure(failure)
+        found = take_usage(usage, tokens)
+        for problem in found.problems:
+            self._miss(problem)
+        used = found.usage
+        wrong = self._take(take_failure, failure)
+        if failure is not None and wrong is None:
+            wrong = classify_error("an error that cannot be read")
         if wrong and used == Usage() and was_refused(wrong):
             used = Usage(0, 0, 0, 0)
-        answer = take_message("message", message)
+        answer = self._take(take_message, message)
+        speaker = self._take(take_text, "role", role)
         with self._lock:
-            self._count += 1
-            turn_id = f"{self.session_id}#{self._tape.name}.{self._count}"
+            turn_id = self._make_key()
             event = events.TurnEvent(
                 key=turn_id,
                 session=self.session_id,
                 at=self._now(at),
-                model=take_text("model", model) or self.model,
-                provider=take_text("provider", provider) or self.provider,
-                role=take_text("role", role),
+                model=self._take(take_text, "model", model) or self.model,
+                provider=self._take(take_text, "provider", provider) or self.provider,
+                role=speaker,
                 calls=0 if wrong else 1,
                 usage=used,
-                usage_status="partial" if used.output is None and not wrong else "final",
-                cost=take_cost(cost_usd, cost),
-                duration_ms=take_duration("duration_ms", duration_ms),
-                first_token_ms=take_duration("first_token_ms", first_token_ms),
+                usage_status="final" if wrong else found.status,
+                cost=self._take(take_cost, cost_usd, cost),
+                duration_ms=self._take(take_duration, "duration_ms", duration_ms),
+                first_token_ms=self._take(take_duration, "first_token_ms", first_token_ms),
                 failure=wrong.kind if wrong else None,
                 failure_text=wrong.reason[:500] if wrong else None,
                 message=answer,
             )
             number = self._tape.line_up(event)
-            if not wrong and role != "reference":
+            if not wrong and speaker != "reference":
                 self._last_turn = turn_id
                 for place, call in events.read_asked(answer):
                     self._requested.setdefault(str(call.get("id")), []).append(f"{turn_id}:{place}")
@@ -223,22 +242,23 @@ class SessionTracker:
         `call_id` is the model's id of the call, which joins it to its turn; without one it belongs
         to the last recorded turn. `place` is its place among the calls of `turn`.
         """
-        call_id = None if call_id is None else str(call_id)
+        own_id = None if call_id is None else self._take(str, call_id)
+        among = self._take(take_place, place)
         with self._lock:
-            turn = turn or self._last_turn
+            caller = self._take(take_text, "turn", turn) or self._last_turn
             event = events.CallEvent(
-                key=f"{turn}:{place}" if place is not None else self._name_call(call_id),
+                key=f"{caller}:{among}" if among is not None else self._name_call(own_id),
                 session=self.session_id,
                 at=self._now(at),
-                turn=turn,
-                tool=take_text("tool", tool) or "",
-                call_id=call_id,
+                turn=caller,
+                tool=self._take(take_text, "tool", tool) or "",
+                call_id=own_id,
                 arguments=write_payload(arguments),
                 result=write_payload(result),
-                is_error=None if is_error is None else bool(is_error),
-                exit_code=take_code(exit_code),
-                timed_out=None if timed_out is None else bool(timed_out),
-                duration_ms=take_duration("duration_ms", duration_ms),
+                is_error=self._take(take_flag, is_error),
+                exit_code=self._take(take_code, exit_code),
+                timed_out=self._take(take_flag, timed_out),
+                duration_ms=self._take(take_duration, "duration_ms", duration_ms),
             )
             number = self._tape.line_up(event)
         self._tape.write(number)
@@ -256,16 +276,15 @@ class SessionTracker:
         try:
             sums = sum_family(self.store, found, unwritten=self._tape.sum_waiting())
             figures = asdict(sums)
-        except StoreError:  # the next event reports it
+        except Exception:  # noqa: BLE001 - the next event reports it
             figures = dict.fromkeys(ReportFigures.__struct_fields__)
         return {"session_id": self.name, **figures, "unwritten": self._tape.count_waiting()}
 
     def finish(self, outcome: OutcomeName | None = None, *, why: str | None = None) -> None:
         """End the session, with its outcome if the program knows it."""
-        if outcome is not None:
-            check_choice("outcome", outcome, OUTCOMES)
+        known: OutcomeName | None = self._take(take_outcome, outcome)
         said = None if why is None else mend(format_payload(why))
-        self._end(how="left" if outcome is None else "told", outcome=outcome, why=said)
+        self._end(how="left" if known is None else "told", outcome=known, why=said)
 
     def __enter__(self) -> Self:
         return self
@@ -294,10 +313,28 @@ class SessionTracker:
 
     def _now(self, at: object = None) -> int:
         """Return the time of an event, never before the previous event's."""
-        given = round(self._clock() * 1000) if at is None else take_time("at", at)
+        given = None if at is None else self._take(take_time, "at", at)
+        if given is None:
+            given = self._take(lambda: take_time("clock", self._clock()))
+        if given is None:
+            given = round(time.time() * 1000)
         with self._lock:
             self._last_at = max(self._last_at, given)
             return self._last_at
+
+    def _take(self, read: Callable[..., R | None], *values: object) -> R | None:
+        """Return a value as `read` takes it; None, with a miss, if it raises."""
+        try:
+            return read(*values)
+        except RelightError as error:
+            self._miss(error.message)
+        except Exception as error:  # noqa: BLE001 - a recorder must never break what it records
+            self._miss(format_error(error))
+        return None
+
+    def _miss(self, reason: str) -> None:
+        logger.warning("a value was not recorded: %s", reason)
+        count_miss(self.store, self.store.config.home, reason)
 
     def _name_call(self, call_id: str | None) -> str:
         if call_id is not None and (requested := self._requested.get(call_id)):
@@ -305,6 +342,9 @@ class SessionTracker:
             if not requested:
                 del self._requested[call_id]
             return key
+        return self._make_key()
+
+    def _make_key(self) -> str:
         self._count += 1
         return f"{self.session_id}#{self._tape.name}.{self._count}"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec.structs import replace
 
 from relight.chat.streams import DONE, Gathering, Splitter
-from relight.chat.tokens import read_openai_usage
+from relight.chat.usage import read_usage
 from relight.errors import RelightError
 from relight.judging.failures import classify_error
 from relight.model import Cost, Failure, Usage
@@ -173,7 +173,7 @@ async def _make_response(
     """Return the response with its usage and, if the endpoint names a price, its cost."""
     duration_ms = (time.monotonic() - started) * 1000
     raw = gathered.usage
-    usage = read_openai_usage(raw) if raw else Usage()
+    usage = read_usage(raw).usage if raw else Usage()
     return ModelResponse(
         message=gathered.message(),
         finish_reason=gathered.finish_reason,

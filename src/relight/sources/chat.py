@@ -1,8 +1,8 @@
 """Chat files: one session a line, as OpenAI chat messages.
 
 A line is a list of messages, or an object with `messages` and, optionally, `id`, `model`,
-`provider`, `started_at`, `project`, `usage`, `calls` and `outcome`. `prompt_tokens` includes what
-was cached. A session without an id is named by its content, so reading it twice adds nothing.
+`provider`, `started_at`, `project`, `usage`, `calls` and `outcome`. A session without an id is
+named by its content, so reading it twice adds nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,9 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from relight.chat.injected import find_injected, skip_injected, strip_block
-from relight.chat.tokens import exclusive_usage
+from relight.chat.usage import FoundUsage, read_usage
 from relight.model import (
-    Count,
     Ending,
     Mark,
     Origin,
@@ -24,7 +23,6 @@ from relight.model import (
     Session,
     ToolCall,
     Turn,
-    Usage,
 )
 from relight.sources.events import Called, Event, Returned, Said, Transcript
 from relight.sources.files import BOM, read_piece
@@ -50,23 +48,6 @@ OUTCOMES: dict[str | bool, OutcomeName] = {
 }
 
 
-class PromptDetails(Struct):
-    cached_tokens: Count | None = None
-
-
-class CompletionDetails(Struct):
-    reasoning_tokens: Count | None = None
-
-
-class ChatUsage(Struct):
-    prompt_tokens: Count | None = None
-    completion_tokens: Count | None = None
-    input_tokens: Count | None = None
-    output_tokens: Count | None = None
-    prompt_tokens_details: PromptDetails | None = None
-    completion_tokens_details: CompletionDetails | None = None
-
-
 class CallFunction(Struct):
     name: str = ""
     arguments: Any = None
@@ -84,7 +65,7 @@ class ChatMessage(Struct):
     tool_call_id: str | None = None
     name: str | None = None
     model: str | None = None
-    usage: ChatUsage | None = None
+    usage: dict[str, Any] | None = None
     timestamp: Any = None
 
 
@@ -104,7 +85,7 @@ class ChatSession(Struct):
     provider: str | None = None
     started_at: Any = None
     project: str | None = None
-    usage: ChatUsage | None = None
+    usage: dict[str, Any] | None = None
     calls: list[CallFacts] | None = None
     outcome: Any = None
 
@@ -197,7 +178,7 @@ class ChatReader(Reader):
                 model=session.model,
                 provider=session.provider,
                 calls=max(answers, 1),
-                usage=read_usage(session.usage),
+                usage=read_usage(session.usage).usage,
                 usage_status="reconciled",
             )
         outcome = session.outcome
@@ -247,14 +228,15 @@ def _read_answer(
     turn: str, key: str, session: ChatSession, message: ChatMessage, at: int | None
 ) -> Iterator[Event]:
     if session.usage is None:
+        found = read_usage(message.usage) if message.usage else FoundUsage()
         yield Turn(
             key=turn,
             session=key,
             at=at,
             model=message.model or session.model,
             provider=session.provider,
-            usage=read_usage(message.usage) if message.usage else Usage(),
-            usage_status="final" if message.usage else "partial",
+            usage=found.usage,
+            usage_status=found.status,
         )
     for call in message.tool_calls or ():
         asked = ToolCall(
@@ -286,14 +268,4 @@ def _read_result(
         exit_code=facts.exit_code,
         timed_out=facts.timed_out,
         id=called,
-    )
-
-
-def read_usage(usage: ChatUsage) -> Usage:
-    prompt = usage.prompt_tokens if usage.prompt_tokens is not None else usage.input_tokens
-    output = usage.completion_tokens if usage.completion_tokens is not None else usage.output_tokens
-    cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None
-    details = usage.completion_tokens_details
-    return exclusive_usage(
-        prompt, cached, output, reasoning=details.reasoning_tokens if details else None
     )

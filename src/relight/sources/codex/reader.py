@@ -12,7 +12,7 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
-from relight.chat.tokens import exclusive_usage
+from relight.chat.usage import FoundUsage, exclusive_usage
 from relight.model import Ending, Origin, Session, ToolCall, Turn, Usage
 from relight.sources.codex.lines import (
     CALLS,
@@ -185,19 +185,21 @@ class CodexReader(Reader):
         key = response_id or f"{state.session}#{state.responses}"
         if state.leads is None:
             state.leads = response_id is None and state.began_at is None
+        usage = exclusive_usage(
+            used.input_tokens,
+            used.cached_input_tokens,
+            used.output_tokens,
+            cache_write=used.cache_write_input_tokens,
+            reasoning=used.reasoning_output_tokens,
+        )
         yield Turn(
             key=key,
             session=state.session or "",
             at=at if state.leads else earliest(state.began_at, at),
             model=state.model,
             provider=state.provider,
-            usage=exclusive_usage(
-                used.input_tokens,
-                used.cached_input_tokens,
-                used.output_tokens,
-                cache_write=used.cache_write_input_tokens,
-                reasoning=used.reasoning_output_tokens,
-            ),
+            usage=usage,
+            usage_status=FoundUsage(usage).status,
         )
         if state.asked:
             yield Attributed(state.asked, key)
