@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -164,6 +166,30 @@ def test_answers_of_the_sdk_are_told_as_they_are(tmp_path: Path) -> None:
         rec.tool_call("ls", {}, "a", call_id="c1")
         found = read_session(store, find_session(store, "mine"))
     assert (found.turns[0].input_tokens, found.turns[0].output_tokens) == (12, 3)
+    assert len(found.tool_calls) == 1
+
+
+def test_a_dataclass_of_usage_and_a_list_of_items_are_recorded(tmp_path: Path) -> None:
+    @dataclass
+    class AgentUsage:
+        requests: int
+        input_tokens: int
+        output_tokens: int
+        input_tokens_details: Any
+
+    usage = AgentUsage(1, 1200, 80, SimpleNamespace(cached_tokens=1000))
+    text = SimpleNamespace(type="output_text", text="I look.")
+    items = [
+        SimpleNamespace(type="message", content=[text]),
+        SimpleNamespace(type="function_call", call_id="c1", name="ls", arguments="{}"),
+    ]
+    with build.open_home(tmp_path) as store:
+        rec = record(store, "mine", model="m")
+        rec.turn(usage=usage, message=items)
+        rec.tool_call("ls", {}, "a", call_id="c1")
+        found = read_session(store, find_session(store, "mine"))
+        assert count_missed(store) == 0
+    assert (found.turns[0].input_tokens, found.turns[0].cache_read_tokens) == (200, 1000)
     assert len(found.tool_calls) == 1
 
 

@@ -120,6 +120,6 @@ def _advise(
     if missed:
         advice.append(
             f"{missed} records could not be saved: the database was locked, full or read-only, or"
-            " the record was invalid"
+            " a value was not valid (the log of the program names it)"
         )
     return advice
