@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from relight.judging.verdicts import judge_call as judge_call
     from relight.models.retrying import execute_with_retry as execute_with_retry
     from relight.models.retrying import execute_with_retry_async as execute_with_retry_async
+    from relight.reports.comparison.models import compare_models as compare_models
     from relight.reports.skills.averages import SkillEma as SkillEma
     from relight.reports.skills.averages import query_skill_ema as query_skill_ema
-    from relight.reports.skills.comparison import compare_models as compare_models
     from relight.reports.skills.uses import record_skill_invocation as record_skill_invocation
     from relight.store import open_store as open_store
     from relight.store.misses import record_safely as record_safely
@@ -45,7 +45,7 @@ NAMES = {
     "choose_template": "warm.choice",
     "classify_error": "judging.failures",
     "classify_session": "judging.kinds",
-    "compare_models": "reports.skills.comparison",
+    "compare_models": "reports.comparison.models",
     "execute_with_retry": "models.retrying",
     "execute_with_retry_async": "models.retrying",
     "extract_seed": "warm.seeds",

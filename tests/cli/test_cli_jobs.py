@@ -498,3 +498,22 @@ def test_a_bad_setting_for_jobs_is_told(cli: Cli, text: str) -> None:
 def test_settings_for_jobs_have_defaults(tmp_path: Path) -> None:
     config = Config(home=tmp_path)
     assert (config.jobs.max_parallel, config.jobs.model, config.jobs.warn_at) == (4, None, 0.8)
+
+
+def test_the_models_that_ran_a_job_are_compared(cli: Cli) -> None:
+    cli.add("look", "echo all is well, says {model}", model="big")
+    cli.run("job", "run", "look")
+    assert "only big has runs of look with a known outcome" in cli.run("job", "compare", "look")
+    cli.run("job", "edit", "look", "--model", "small")
+    cli.run("job", "run", "look")
+    found = cli.json("job", "compare", "look", "--margin", "10")
+    assert {arm["model"]: arm["successes"] for arm in found["models"]} == {"big": 1, "small": 1}
+    assert (found["job"], found["pairs"][0]["verdict"]) == ("look", "cannot tell yet")
+    (listed,) = cli.json("job", "compare", "--all")["jobs"]
+    assert listed["job"] == "look"
+    words = cli.run("job", "compare", "--all").splitlines()[-1].split()
+    assert words[0] == "look"
+    assert words[-3:] == ["cannot", "tell", "yet"]
+    assert "there is no job 'nothing'" in cli.fail("job", "compare", "nothing")
+    assert cli.do("job", "compare").returncode == 2
+    assert cli.do("job", "compare", "look", "--all").returncode == 2

@@ -125,12 +125,31 @@ def test_averages_have_the_shape_scripts_rely_on(filled: Cli) -> None:
 
 def test_a_comparison_ends_in_one_sentence(filled: Cli) -> None:
     found = filled.json("skills", "compare", "triage", "--models", "haiku,opus", "--margin", "0.1")
-    assert found["verdict"].startswith("Not enough data")
+    assert found["verdict"].startswith("haiku cannot be judged at triage: the outcome of 1 of 3")
     assert [arm["model"] for arm in found["models"]] == ["opus", "haiku"]
     assert found["margin"] == 0.1
+    assert filled.json("skills", "compare", "triage", "--margin", "10")["margin"] == 0.1
     done = filled.run("skills", "compare", "triage")
-    assert "Not enough data" in done.stdout
+    assert "haiku cannot be judged" in done.stdout
     assert "1 run of unknown outcome is left out" in done.stdout
+
+
+def test_a_comparison_shows_each_job(cli: Cli) -> None:
+    for job, model, outcome in (
+        ("easy", "opus", "--success"),
+        ("easy", "haiku", "--success"),
+        ("hard", "haiku", "--failure"),
+        ("easy", "haiku", "--success"),
+    ):
+        cost = "0.9" if model == "opus" else "0.05"
+        words = ["--job", job, "--model", model, "--cost-usd", cost, outcome]
+        assert cli.run("skills", "record", "triage", *words).returncode == 0
+    shown = cli.run("skills", "compare", "triage").stdout
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    assert "easy haiku 2 of 2 opus 1 of 1 cannot tell yet" in lines
+    assert "hard haiku 0 of 1 opus 0 of 0 not shared" in lines
+    alone = cli.json("skills", "compare", "triage", "--job", "easy")
+    assert (alone["job"], len(alone["pairs"][0]["jobs"])) == ("easy", 1)
 
 
 @pytest.mark.parametrize("words", [["stats"], ["ema"], ["compare", "triage"]])
@@ -161,6 +180,7 @@ def test_tables_fit_eighty_columns(filled: Cli, words: list[str]) -> None:
         (["record", "x", "--entry", "magic"], 1, "error: --entry cannot be 'magic'"),
         (["record", "x", "--invoked-at", "soon"], 1, "error: --invoked-at must be a time"),
         (["stats", "--since", "soon"], 1, "is not a day"),
+        (["compare", "x", "--margin", "some"], 2, "give points, as 5, or a share, as 0.05"),
         (["compare", "x", "--models", ","], 2, "name two models or more"),
         (["compare", "x", "--models", ""], 2, "name two models or more"),
         (["compare", "x", "--models", "a,a"], 2, "name two models or more"),

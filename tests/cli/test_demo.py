@@ -17,9 +17,9 @@ import pytest
 from relight.cli.demo import PLANTED_SECRET, write_demo
 from relight.cli.demo.own_records import record_facts, write_settings
 from relight.intake.importing import Imported
+from relight.reports.comparison.models import compare_models
 from relight.reports.failures import read_spirals
 from relight.reports.runs import read_jobs
-from relight.reports.skills.comparison import compare_models
 from relight.store import Store, open_store
 from relight.store.queries.filters import Filter
 from relight.store.queries.runs import read_runs
@@ -258,10 +258,14 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield store
 
 
-def test_a_cheaper_model_is_found_good_enough(told: Store) -> None:
-    found = compare_models(told, "ticket-triage")
+def test_a_cheaper_model_does_well_and_a_few_more_runs_would_show_it(told: Store) -> None:
+    found = compare_models(told, "ticket-triage", now=NOW)
     assert len(found.models) == 3
-    assert found.verdict.startswith("gpt-5.1-codex-mini is good enough for ticket-triage")
+    assert found.verdict.startswith(
+        "Cannot tell yet whether gpt-5.1-codex-mini is good enough for ticket-triage: 43 of 43"
+    )
+    assert found.pairs[0].more_days is not None
+    assert found.pairs[0].more_days < 90
 
 
 def test_templates_were_made_used_held_out_and_retired(told: Store) -> None:

@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from relight.errors import RelightError
-from relight.reports.skills.averages import SkillCurve, SkillEma, query_skill_ema, read_curves
+from relight.reports.skills.averages import (
+    SkillCurve,
+    SkillEma,
+    query_skill_ema,
+    read_curves,
+    show_band,
+)
 from relight.reports.skills.uses import record_skill_invocation
 from relight.store import Store, open_store
 
@@ -36,6 +42,27 @@ def test_two_runs_thirteen_days_apart_weigh_99_and_1_percent(store: Store) -> No
     assert row.ema_success_rate == pytest.approx(0.990, abs=5e-4)
     assert row.ema_success_rate == pytest.approx(1 / (1 + 0.7**13))
     assert (row.sample_count, row.days_with_data) == (2, 2)
+
+
+def test_a_recent_rate_is_shown_as_a_band_not_as_a_number(store: Store) -> None:
+    """Three fresh successes after an old failure are a rate of 99.8 %, and prove little."""
+    use(store, days_ago=13, success=False)
+    use(store, success=True, count=3)
+    row = average(store)
+    assert row.ema_success_rate == pytest.approx(0.997, abs=1e-3)
+    assert (row.success_count, row.failure_count) == (3, 1)
+    assert row.ema_success_low == pytest.approx(0.43, abs=0.02)
+    assert show_band(row) == "44–100%"
+
+
+def test_no_rate_is_shown_if_most_outcomes_are_unknown(store: Store) -> None:
+    use(store, success=True)
+    use(store, success=None, count=2)
+    row = average(store)
+    assert row.ema_success_rate == 1
+    assert show_band(row) == "–"
+    use(store, success=True)
+    assert show_band(average(store)) == "34–100%"
 
 
 def test_each_run_weighs_by_itself_and_not_each_day(store: Store) -> None:

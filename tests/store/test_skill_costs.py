@@ -7,8 +7,8 @@ import pytest
 import build
 import build_skills
 from build_skills import check_report, read
+from relight.reports.comparison.models import compare_models
 from relight.reports.skills.averages import query_skill_ema
-from relight.reports.skills.comparison import compare_models
 from relight.store import Store
 from relight.store.queries.skills import read_daily
 

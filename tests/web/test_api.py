@@ -21,6 +21,8 @@ SAME = [
     ("/api/failures?since=all", ["failures", "--since", "all"]),
     ("/api/skills/stats?since=all", ["skills", "stats", "--since", "all"]),
     ("/api/skills/ema?half_life_days=5", ["skills", "ema", "--half-life", "5"]),
+    ("/api/skills/compare?skill=price-watch", ["skills", "compare", "price-watch"]),
+    ("/api/jobs/price-watch/compare?margin=0.1", ["job", "compare", "price-watch", "--margin=10"]),
     ("/api/jobs", ["job", "list"]),
     ("/api/jobs/history?limit=500", ["job", "history"]),
     ("/api/templates/stats", ["template", "stats"]),

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections import Counter, deque
 from html import unescape
 from pathlib import Path
@@ -141,6 +142,39 @@ def test_the_days_of_skills_end_where_the_address_says(client: TestClient) -> No
     text = client.get(f"/skills?since=all&until={until}").text
     count = sum(row["invocation_count"] for row in early if row["model"] == "qwen3.6-27b")
     assert f">{count}</a>" in text
+
+
+def test_skills_are_shown_with_counts_and_verdicts_by_job(tmp_path: Path) -> None:
+    now = time.time()
+    with open_store(tmp_path) as store:
+        for job, model, successes, failures in (
+            ("easy", "big", 18, 2),
+            ("easy", "small", 4, 0),
+            ("hard", "big", 2, 2),
+            ("hard", "small", 12, 8),
+        ):
+            for number in range(successes + failures):
+                record_skill_invocation(
+                    store,
+                    skill_name="lint",
+                    invoked_at=now,
+                    model=model,
+                    job_id=job,
+                    success=number < successes,
+                    cost_usd=0.5 if model == "big" else 0.1,
+                )
+    with serving.make_client(tmp_path) as client:
+        listed = client.get("/skills").text
+        assert ">16 of 24<" in listed
+        assert ">47–82%<" in listed
+        assert ">cannot tell yet</a>" in listed
+        text = client.get("/skills/lint").text
+        assert "Cannot tell yet whether small is good enough for lint: 4 of 4 in easy" in text
+        jobs = text.partition("Job by job:")[2].partition("</section>")[0]
+        assert re.findall(r">(\w+)</bdi></th>.*?>(\d+ of \d+)<.*?>(\d+ of \d+)<", jobs) == [
+            ("easy", "4 of 4", "18 of 20"),
+            ("hard", "12 of 20", "2 of 4"),
+        ]
 
 
 def test_a_page_that_days_do_not_narrow_says_so(client: TestClient) -> None:

@@ -6,6 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from relight.cli.comparison import (
+    comparison_options,
+    print_comparison,
+    print_job_comparisons,
+)
 from relight.cli.job_add import add, edit
 from relight.cli.options import (
     confirm,
@@ -116,6 +121,42 @@ def history(name: str | None, limit: int | None, as_json: bool) -> None:
             click.echo(f"there are more: --limit {shown * 10}", err=True)
     else:
         click.echo("there are no runs")
+
+
+@relight_command("compare", example="relight job compare inbox --models opus,haiku")
+@click.argument("name", required=False)
+@click.option("--all", "is_all", is_flag=True, help="Every job that ran on two models or more.")
+@comparison_options
+@json_option
+def compare(
+    name: str | None, is_all: bool, models: list[str] | None, margin: float, as_json: bool
+) -> None:
+    """Show whether a cheaper model is good enough for a job.
+
+    Compares the models that ran it, whatever skills they used; jobs of other schedulers too.
+    """
+    from relight.reports.comparison.models import compare_job, compare_jobs
+
+    if is_all is (name is not None):
+        raise click.UsageError("name one job, or give --all")
+    if is_all and models:
+        raise click.UsageError("--models goes with one job")
+    with current_store() as store:
+        _settle_dead(store)
+        if name is None:
+            every = compare_jobs(store, margin=margin)
+            if as_json:
+                print_json(every)
+            elif every.jobs:
+                print_job_comparisons(every)
+            else:
+                click.echo("no job ran on two models with known outcomes")
+            return
+        found = compare_job(store, name, models=models, margin=margin)
+    if as_json:
+        print_json(found)
+    else:
+        print_comparison(found)
 
 
 @relight_command("run", example="relight job run inbox")
@@ -282,5 +323,18 @@ def _now() -> int:
     return int(time.time() * 1000)
 
 
-for each in (add, edit, list_jobs, show, run, pause, resume, remove, history, export, import_jobs):
+for each in (
+    add,
+    edit,
+    list_jobs,
+    show,
+    run,
+    pause,
+    resume,
+    remove,
+    history,
+    compare,
+    export,
+    import_jobs,
+):
     command.add_command(each)

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 
 from relight.cli import screen
-from relight.reports.skills.averages import SkillEma
-from relight.reports.skills.comparison import Comparison
+from relight.reports.skills.averages import SkillEma, show_band
 from relight.store.queries.skills import SkillTotal, SkillUseDay
 
 WIDE = 100
@@ -40,54 +39,27 @@ def print_stats(totals: Sequence[SkillTotal], daily: Daily) -> None:
 
 
 def print_ema(rows: Sequence[SkillEma], daily: Daily) -> None:
-    """Print the averages with the plain success rate of each day."""
+    """Print counts, the averages, and the plain success rate of each day."""
     columns = [screen.Column(name, is_number=False) for name in ("skill", "model")]
-    columns += [screen.Column(name) for name in ("success", "n_eff", "a call", "time", "runs")]
+    columns += [screen.Column(name) for name in ("succeeded", "lately", "a call", "time")]
     columns += [screen.Column("unkn."), screen.Column("trend", is_spare=True)]
     days, used = _list_days(daily), _group_days(daily)
     cells = []
     for row in rows:
         own = used.get((row.skill_name, row.model), {})
-        rate = row.ema_success_rate
         cells.append(
             [
                 row.skill_name,
                 row.model or "unknown",
-                "–" if rate is None else f"{rate:.0%}",
-                f"{row.n_eff:.1f}",
+                f"{row.success_count:,} of {row.success_count + row.failure_count:,}",
+                show_band(row),
                 screen.dollars(row.ema_cost_per_call),
                 screen.seconds(row.ema_duration_s),
-                screen.count(row.sample_count),
                 screen.count(row.unknown_count),
                 screen.trend([_success_rate(own.get(day, [])) for day in days], highest=1),
             ]
         )
     screen.print_table(columns, cells)
-
-
-def print_comparison(found: Comparison) -> None:
-    """Print the models of a skill and the verdict on them."""
-    columns = [screen.Column("model", is_number=False)]
-    headings = ("runs", "ok", "failed", "unkn.", "rate", "95 %", "a call", "a success")
-    columns += [screen.Column(name) for name in headings]
-    rows = [
-        [
-            arm.model or "unknown",
-            screen.count(arm.runs),
-            screen.count(arm.successes),
-            screen.count(arm.failures),
-            screen.count(arm.unknown),
-            "–" if arm.success_rate is None else f"{arm.success_rate:.0%}",
-            f"{arm.low * 100:.0f}–{arm.high:.0%}",
-            screen.dollars(arm.cost_per_call),
-            screen.dollars(arm.cost_per_success) if arm.successes else "–",
-        ]
-        for arm in found.models
-    ]
-    screen.print_table(columns, rows)
-    screen.print_text(found.verdict, style="bold")
-    for note in found.notes:
-        screen.print_text(note, style="dim")
 
 
 def _group_days(daily: Daily) -> dict[tuple[str, str | None], dict[str, Daily]]:

@@ -1,5 +1,6 @@
 import click
 
+from relight.cli.comparison import comparison_options, print_comparison
 from relight.cli.options import (
     current_store,
     json_option,
@@ -60,8 +61,9 @@ def stats(since: str, until: str | None, skill: str | None, as_json: bool) -> No
 def ema(window_days: int, alpha: float | None, half_life: float | None, as_json: bool) -> None:
     """Show moving averages of each skill; the newest days count most.
 
-    Each use is weighted by its age in days: with alpha 0.3 it counts half after 1.94 days. n_eff is
-    the number of equally weighted uses that the known outcomes are worth.
+    Each use is weighted by its age in days: with alpha 0.3 it counts half after 1.94 days.
+    "succeeded" counts the known outcomes of the window. "lately" is the 95 % interval of the
+    weighted success rate; it is left out if under half of the outcomes are known.
     """
     from relight.reports.skills.averages import (
         SkillAverages,
@@ -88,35 +90,25 @@ def ema(window_days: int, alpha: float | None, half_life: float | None, as_json:
 
 @relight_command("compare", example="relight skills compare triage --models opus,haiku")
 @click.argument("skill")
-@click.option("--models", metavar="A,B", help="Only these, by name or a part of it (default: all).")
-@click.option(
-    "--margin",
-    type=float,
-    default=0.05,
-    metavar="X",
-    help="The acceptable loss of success (default: 0.05).",
-)
+@click.option("--job", metavar="NAME", help="Only the runs in this job.")
+@comparison_options
 @json_option
-def compare(skill: str, models: str | None, margin: float, as_json: bool) -> None:
+def compare(
+    skill: str, job: str | None, models: list[str] | None, margin: float, as_json: bool
+) -> None:
     """Show whether a cheaper model is good enough for a skill.
 
-    Compares success and cost per success with the most expensive model, and shows how certain the
-    result is, or how many more runs would settle it.
+    Compares each model with the most expensive one, job by job: the models may have run different
+    jobs. The verdict is "good enough", "worse" or "cannot tell yet"; looking often does not make
+    it less reliable.
     """
-    from relight.reports.skills.comparison import compare_models
+    from relight.reports.comparison.models import compare_models
 
-    names = None
-    if models is not None:
-        names = [name.strip() for name in models.split(",") if name.strip()]
-        if len(set(names)) < 2:
-            raise click.BadParameter("name two models or more, as in A,B", param_hint="--models")
     with current_store() as store:
-        found = compare_models(store, skill, models=names, margin=margin)
+        found = compare_models(store, skill, models=models, margin=margin, job=job)
     if as_json:
         print_json(found)
     else:
-        from relight.cli.skill_tables import print_comparison
-
         print_comparison(found)
 
 

@@ -4,10 +4,8 @@ Own code because scipy is 170 MB. Probabilities are exact to about 1e-9; people 
 """
 
 import math
-from bisect import bisect_left
 
-from relight.errors import RelightError
-from relight.stats.rates import Counts, check_counts, check_positive, check_share, normal_quantile
+from relight.stats.rates import Counts, check_counts, check_positive, check_share
 
 _INTERVALS = 200  # an even number
 _REACH = 5.0  # ten standard deviations of the angle
@@ -78,26 +76,22 @@ def student_quantile(p: float, df: float) -> float:
     return high if p > 0.5 else 0.0
 
 
-def probability_at_least(a: Counts, b: Counts, *, margin: float = 0.0) -> float:
-    """Posterior probability that the success rate of `b` is at least that of `a` less `margin`.
+def probability_at_least(a: Counts, b: Counts) -> float:
+    """Posterior probability that the success rate of `b` is at least that of `a`.
 
     Both rates have a Beta(1, 1) prior, so an arm without runs may be anywhere. Computed by
     quadrature, not by drawing: the same counts always give the same figure.
 
     >>> round(probability_at_least((9, 1), (8, 2)), 3)
     0.293
-    >>> round(probability_at_least((9, 1), (8, 2), margin=0.05), 3)
-    0.416
     """
     a1, a2 = (1 + count for count in check_counts("a", a))
     b1, b2 = (1 + count for count in check_counts("b", b))
-    if not -1 <= margin <= 1:
-        raise RelightError(f"margin must be between -1 and 1, not {margin}")
-    # P = ∫ density of a at x · P(b > x − margin) dx, cut to where both factors still move, and
+    # P = ∫ density of a at x · P(b > x) dx, cut to where both factors still move, and
     # taken over the angle whose sine squared is x: there no density is steep at either end.
     low_a, high_a = _find_range(a1, a2)
     low_b, high_b = _find_range(b1, b2)
-    low, high = max(low_a, low_b + margin), min(high_a, high_b + margin)
+    low, high = max(low_a, low_b), min(high_a, high_b)
     below = beta_cdf(low, a1, a2)
     if low >= high:
         return below
@@ -110,7 +104,7 @@ def probability_at_least(a: Counts, b: Counts, *, margin: float = 0.0) -> float:
         if x and rest:
             log_density = (a1 - 0.5) * math.log(x) + (a2 - 0.5) * math.log(rest) - log_scale
             weight = 1 if place in (0, _INTERVALS) else 2 + 2 * (place % 2)
-            total += weight * math.exp(log_density) * beta_cdf(rest + margin, b2, b1)
+            total += weight * math.exp(log_density) * beta_cdf(rest, b2, b1)
     return min(1.0, below + total * 2 * width / 3)
 
 
@@ -121,59 +115,3 @@ def _find_range(a: float, b: float) -> tuple[float, float]:
         math.sin(max(angle - reach, 0.0)) ** 2,
         math.sin(min(angle + reach, math.pi / 2)) ** 2,
     )
-
-
-def runs_to_settle(
-    a: Counts, b: Counts, *, margin: float = 0.0, certainty: float = 0.95, limit: int = 10_000
-) -> int | None:
-    """Return how many more runs of each arm would settle whether `b` is within `margin` of `a`.
-
-    Settled means a `probability_at_least` of `certainty` or more, or of its complement or less.
-    The result is 0 if that holds already. Further runs are assumed to succeed at the rates so
-    far. None if `limit` runs are not enough, or if an arm has no runs and so no rate.
-
-    >>> runs_to_settle((9, 1), (8, 2), margin=0.05)
-    268
-    >>> runs_to_settle((9, 1), (9, 1)) is None
-    True
-    """
-    check_share(certainty=certainty)
-    runs_a, runs_b = sum(check_counts("a", a)), sum(check_counts("b", b))
-    if not runs_a or not runs_b:
-        return None
-
-    def is_settled(more: int) -> bool:
-        probability = probability_at_least(
-            (a[0] + more * a[0] / runs_a, a[1] + more * a[1] / runs_a),
-            (b[0] + more * b[0] / runs_b, b[1] + more * b[1] / runs_b),
-            margin=margin,
-        )
-        return not 1 - certainty < probability < certainty
-
-    if is_settled(0):
-        return 0
-    low, high = 0, _guess_runs(a, b, margin=margin, certainty=certainty, limit=limit)
-    step = max(high // 64, 1)
-    if is_settled(high):
-        while high - step > 0 and is_settled(high - step):
-            high, step = high - step, 2 * step
-        low = max(high - step, 0)
-    else:
-        while not is_settled(high):
-            if high >= limit:
-                return None
-            low, high, step = high, min(high + step, limit), 2 * step
-    nearer = range(low + 1, high)
-    return nearer.start + bisect_left(nearer, True, key=is_settled)
-
-
-def _guess_runs(a: Counts, b: Counts, *, margin: float, certainty: float, limit: int) -> int:
-    """A first guess from 1 to `limit`, with both rates as normal distributions."""
-    runs_a, runs_b = sum(a), sum(b)
-    rate_a, rate_b = (1 + a[0]) / (2 + runs_a), (1 + b[0]) / (2 + runs_b)
-    apart = abs(rate_b - rate_a + margin)
-    spread = rate_a * (1 - rate_a) + rate_b * (1 - rate_b)
-    if not apart:
-        return limit
-    wanted = (normal_quantile(certainty) / apart) ** 2 * spread - min(runs_a, runs_b)
-    return round(min(max(wanted, 1), limit))

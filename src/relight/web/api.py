@@ -11,11 +11,11 @@ from msgspec.structs import asdict, replace
 
 from relight.errors import MissingError, RelightError
 from relight.reports import doctor, failures, runs, sessions, steps
+from relight.reports.comparison.models import Comparison, compare_job, compare_models
 from relight.reports.failures import NamedSpiral
 from relight.reports.listing import SessionPage
 from relight.reports.listing import list_sessions as list_page
 from relight.reports.skills.averages import SkillAverages, query_skill_ema, read_half_life
-from relight.reports.skills.comparison import Comparison, compare_models
 from relight.reports.skills.uses import SkillUseDays
 from relight.reports.totals import KEYS, ReportFigures, ReportRow, UsageReport, report
 from relight.store import Store
@@ -144,10 +144,24 @@ def read_skill_averages(
 
 
 def compare_skill(store: Store, asked: given.SkillComparisonParameters, _: Path) -> Comparison:
-    """Whether a cheaper model is good enough for a skill."""
+    """Whether a cheaper model is good enough for a skill, job by job."""
     _check_skill(asked.skill)
-    names = [name.strip() for name in (asked.models or "").split(",") if name.strip()]
-    return compare_models(store, asked.skill, models=names or None, margin=asked.margin)
+    return compare_models(
+        store,
+        asked.skill,
+        models=_list_models(asked),
+        margin=asked.margin,
+        job=asked.job or None,
+    )
+
+
+def compare_job_models(store: Store, asked: given.ComparisonParameters, path: Path) -> Comparison:
+    """Whether a cheaper model is good enough for a job."""
+    return compare_job(store, path["job"], models=_list_models(asked), margin=asked.margin)
+
+
+def _list_models(asked: given.ComparisonParameters) -> list[str] | None:
+    return [name.strip() for name in (asked.models or "").split(",") if name.strip()] or None
 
 
 def list_jobs(store: Store, _: given.NoParameters, __: Path) -> runs.JobList:
@@ -253,6 +267,7 @@ QUERIES = (
     Query("/api/skills/compare", given.SkillComparisonParameters, compare_skill, may_miss=True),
     Query("/api/jobs", given.NoParameters, list_jobs),
     Query("/api/jobs/history", given.RunListParameters, list_runs, may_miss=True),
+    Query("/api/jobs/{job:path}/compare", given.ComparisonParameters, compare_job_models),
     Query("/api/jobs/{job:path}", given.NoParameters, read_job),
     Query("/api/templates", given.TemplateListParameters, list_templates),
     Query("/api/templates/stats", given.NoParameters, read_template_stats),

@@ -156,8 +156,7 @@ class SkillAverageParameters(Struct, frozen=True, kw_only=True):
     ) = UNSET
 
 
-class SkillComparisonParameters(Struct, frozen=True, kw_only=True):
-    skill: Name
+class ComparisonParameters(Struct, frozen=True, kw_only=True):
     models: (
         Annotated[
             str,
@@ -173,6 +172,11 @@ class SkillComparisonParameters(Struct, frozen=True, kw_only=True):
         | UnsetType
     ) = UNSET
     margin: Annotated[float, Meta(gt=0, lt=1), described("The loss that is acceptable.")] = 0.05
+
+
+class SkillComparisonParameters(ComparisonParameters, frozen=True, kw_only=True):
+    skill: Name
+    job: Annotated[Text, described("Only runs in this job.")] | UnsetType = UNSET
 
 
 class RunListParameters(Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from relight.times import day_reader, take_time, write_time
 
 ALPHA = 0.3
 MOST_DAYS = 400  # of a curve: more points would not be visible
+LEAST_COVERAGE = 0.5  # of known outcomes, below which no rate is shown
 CURVE_FIGURES = ("uses", "known", "successes", "priced", "nanos")
 
 
@@ -23,7 +24,8 @@ class SkillEma(Struct, frozen=True, kw_only=True):
     """The moving averages of a skill on one model; a use's weight falls with its age in days.
 
     `n_eff` is the effective number of uses with a known outcome, `coverage` the weighted share of
-    known outcomes. A mean without known values is None; a partly known cost is unknown.
+    known outcomes. The low and high success rates are Wilson's 95 % interval at that number. A mean
+    without known values is None; a partly known cost is unknown.
     """
 
     skill_name: str
@@ -37,6 +39,8 @@ class SkillEma(Struct, frozen=True, kw_only=True):
     n_eff: float
     coverage: float
     ema_success_rate: float | None
+    ema_success_low: float | None
+    ema_success_high: float | None
     ema_cost_per_call: float | None
     ema_duration_s: float | None
     days_with_data: int
@@ -91,6 +95,17 @@ def query_skill_ema(
     return [row for _, row in found]
 
 
+def show_band(row: SkillEma) -> str:
+    """Return the interval of the recent success rate; a dash if most outcomes are unknown.
+
+    The rate alone would be misread: three successes after a failure are a recent 99 %.
+    """
+    low, high = row.ema_success_low, row.ema_success_high
+    if low is None or high is None or row.coverage < LEAST_COVERAGE:
+        return "–"
+    return f"{low * 100:.0f}–{high:.0%}"
+
+
 def find_window(store: Store, *, window_days: int, now: object = None) -> tuple[str, date]:
     """Return the first and the last day of a window that ends now, in the store's time zone."""
     check_count("window_days", window_days, least=1)
@@ -136,6 +151,7 @@ def _average(
     rate, n_eff = average([day.known for day in days], [day.successes for day in days])
     cost, _ = average([day.priced for day in days], [day.nanos for day in days])
     duration, _ = average([day.timed for day in days], [day.seconds for day in days])
+    interval = None if rate is None else wilson(min(rate * n_eff, n_eff), n_eff)
     last_at, provider = max((day.last_at, day.provider or "") for day in days)
     return SkillEma(
         skill_name=skill,
@@ -149,6 +165,8 @@ def _average(
         n_eff=n_eff,
         coverage=coverage or 0.0,
         ema_success_rate=rate,
+        ema_success_low=None if interval is None else interval.low,
+        ema_success_high=None if interval is None else interval.high,
         ema_cost_per_call=None if cost is None else cost / 1e9,
         ema_duration_s=duration,
         days_with_data=len(set(ages)),

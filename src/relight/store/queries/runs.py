@@ -95,7 +95,10 @@ RECORDED = f"""
         run.started_at, run.finished_at, run.status,
         coalesce(label.outcome, run.outcome) as outcome, run.outcome_evidence as evidence,
         run.session_id, label.outcome as label, label.why,
-        coalesce(run.model, job.model) as model, coalesce(run.provider, job.provider) as provider,
+        -- the job may have another model by now
+        coalesce(run.model, (select model from session where id = run.session_id), job.model)
+            as model,
+        coalesce(run.provider, job.provider) as provider,
         {", ".join(f"run.{name}" for name in OWN)}
     from run
     left join job on job.id = run.job_id

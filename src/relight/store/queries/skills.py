@@ -63,17 +63,6 @@ class SkillTotal(Struct, frozen=True):
     mean_seconds: float | None
 
 
-class ModelRuns(Struct, frozen=True):
-    """A skill's runs on one model; a partly known cost does not count as known."""
-
-    model: str | None
-    runs: int
-    known: int
-    successes: int
-    priced: int
-    nanos: int
-
-
 def read_days(store: Store, since: str, until: str) -> list[SkillDay]:
     """Return the uses of all skills between two days, added up by day, model and provider."""
     return store.read(
@@ -132,20 +121,6 @@ def sum_uses(
     )
 
 
-def count_by_model(store: Store, skill: str) -> list[ModelRuns]:
-    """Return the runs of a skill on each model."""
-    return store.read(
-        ModelRuns,
-        f"""
-        select model, count(*) as runs, count(success) as known,
-            coalesce(sum(success), 0) as successes, count({KNOWN_NANOS}) as priced,
-            coalesce(sum({KNOWN_NANOS}), 0) as nanos
-        from skill_invocations where skill_name = ? group by model order by model nulls first
-        """,
-        (skill,),
-    )
-
-
 def read_versions_used(store: Store, skill: str) -> dict[str | None, list[str]]:
     """Return the known versions of a skill on each model, the most used first."""
     versions: dict[str | None, list[str]] = {}
@@ -162,6 +137,15 @@ def read_versions_used(store: Store, skill: str) -> dict[str | None, list[str]]:
 def list_skills(store: Store) -> list[str]:
     """Return the names of all skills with a recorded use."""
     rows = store.query("select distinct skill_name from skill_invocations")
+    return [name for (name,) in rows]
+
+
+def list_skills_of_job(store: Store, job: str) -> list[str]:
+    """Return the names of the skills that the runs of a job used."""
+    rows = store.query(
+        "select distinct skill_name from skill_invocations where job_id = ? order by skill_name",
+        (job,),
+    )
     return [name for (name,) in rows]
 
 

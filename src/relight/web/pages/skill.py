@@ -3,9 +3,9 @@
 from datetime import timedelta
 
 from relight.errors import MissingError, RelightError
+from relight.reports.comparison.models import Comparison, compare_models
 from relight.reports.filters import quote_name
 from relight.reports.skills.averages import read_curves
-from relight.reports.skills.comparison import Comparison, compare_models
 from relight.stats.rates import Estimate
 from relight.store.queries.skills import read_daily
 from relight.text import dollars, share

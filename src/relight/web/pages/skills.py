@@ -4,8 +4,15 @@ from datetime import datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from relight.reports.comparison.models import judge_skills
 from relight.reports.filters import is_named
-from relight.reports.skills.averages import SkillCurve, query_skill_ema, read_curves
+from relight.reports.skills.averages import (
+    LEAST_COVERAGE,
+    SkillCurve,
+    query_skill_ema,
+    read_curves,
+    show_band,
+)
 from relight.stats.rates import Estimate
 from relight.text import dollars, share
 from relight.web.charts.sparks import draw_sparkline
@@ -29,10 +36,18 @@ def show(view: View) -> Context:
     skills: dict[str, list[dict[str, Any]]] = {}
     for row in shown.values():
         curve = curves.get((row.skill_name, row.model))
-        shown_row = {"row": row, "trend": draw_trend(curve), "cost_trend": draw_cost_trend(curve)}
+        shown_row = {
+            "row": row,
+            "known": row.success_count + row.failure_count,
+            "band": show_band(row),
+            "is_covered": row.coverage >= LEAST_COVERAGE,
+            "trend": draw_trend(curve),
+            "cost_trend": draw_cost_trend(curve),
+        }
         skills.setdefault(row.skill_name, []).append(shown_row)
     return {
         "skills": skills,
+        "verdicts": judge_skills(view.store),
         "more": max(len(rows) - SHOWN, 0),
         # links to lists must not cover more days than are shown here
         "span": {} if view.chosen.since == first else {"since": first},

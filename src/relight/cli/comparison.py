@@ -1,0 +1,108 @@
+"""Comparisons of models: the options of `skills compare` and `job compare`, and their tables."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from relight.cli.options import split_words
+
+if TYPE_CHECKING:
+    from relight.reports.comparison.models import Comparison, JobComparisons
+    from relight.reports.comparison.pairing import JobPair, Pairing
+
+
+def comparison_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --models and --margin to a command."""
+    models = click.option(
+        "--models",
+        metavar="A,B",
+        callback=_read_models,
+        help="Only these, by name or a part of it (default: all).",
+    )
+    margin = click.option(
+        "--margin",
+        callback=_read_margin,
+        default="5",
+        metavar="X",
+        help="The acceptable loss of success in points, or as a share (default: 5 or 0.05).",
+    )
+    return models(margin(function))
+
+
+def _read_models(_: click.Context, __: click.Parameter, text: str | None) -> list[str] | None:
+    if text is None:
+        return None
+    names = split_words(text)
+    if len(set(names)) < 2:
+        raise click.BadParameter("name two models or more, as in A,B")
+    return names
+
+
+def _read_margin(_: click.Context, __: click.Parameter, text: str) -> float:
+    """Return a share from points, as 5, or from a share, as 0.05."""
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        raise click.BadParameter("give points, as 5, or a share, as 0.05") from None
+    return number / 100 if number >= 1 else number
+
+
+def print_comparison(found: "Comparison") -> None:
+    """Print the models, the pairs job by job, and the verdict."""
+    from relight.cli import screen
+
+    columns = [screen.Column("model", is_number=False)]
+    headings = ("runs", "ok", "failed", "unkn.", "95 %", "a run", "a success")
+    columns += [screen.Column(name) for name in headings]
+    rows = [
+        [
+            arm.model or "unknown",
+            screen.count(arm.runs),
+            screen.count(arm.successes),
+            screen.count(arm.failures),
+            screen.count(arm.unknown),
+            "–" if arm.success_rate is None else f"{arm.low * 100:.0f}–{arm.high:.0%}",
+            screen.dollars(arm.cost_per_call),
+            screen.dollars(arm.cost_per_success) if arm.successes else "–",
+        ]
+        for arm in found.models
+    ]
+    screen.print_table(columns, rows)
+    several = [pair for pair in found.pairs if len(pair.jobs) > 1]
+    _print_pairs([(job.name, pair, job) for pair in several for job in pair.jobs])
+    screen.print_text(found.verdict, style="bold")
+    for pair in found.pairs:
+        if pair.sentence != found.verdict:
+            screen.print_text(pair.sentence)
+    for note in found.notes:
+        screen.print_text(note, style="dim")
+
+
+def print_job_comparisons(found: "JobComparisons") -> None:
+    """Print a line for each job and each pair of its models."""
+    _print_pairs([(one.job or "", pair, pair) for one in found.jobs for pair in one.pairs])
+
+
+def _print_pairs(pairs: "Sequence[tuple[str, Pairing, Pairing | JobPair]]") -> None:
+    """Print the counts of pairs of models by job."""
+    from relight.cli import screen
+    from relight.reports.comparison.sentences import count_of
+
+    if not pairs:
+        return
+    columns = [screen.Column(name, is_number=False) for name in ("job", "model")]
+    columns += [screen.Column("succeeded"), screen.Column("against", is_number=False)]
+    columns += [screen.Column("succeeded"), screen.Column("verdict", is_number=False)]
+    rows = [
+        [
+            name,
+            pair.model or "unknown",
+            count_of(counts.successes, counts.failures),
+            pair.against or "unknown",
+            count_of(counts.against_successes, counts.against_failures),
+            counts.verdict or "not shared",
+        ]
+        for name, pair, counts in pairs
+    ]
+    screen.print_table(columns, rows)

@@ -1,0 +1,1 @@
+"""Is a cheaper model good enough? Models compared on the work that both of them did."""

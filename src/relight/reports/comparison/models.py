@@ -1,0 +1,252 @@
+"""Comparisons of the models that ran a skill or a job, with one verdict."""
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from relight.checks import check_number, check_text, refuse
+from relight.errors import MissingError, RelightError
+from relight.reports.comparison.arms import (
+    ModelArm,
+    choose_arms,
+    find_notes,
+    make_arms,
+    note_places,
+    note_versions,
+)
+from relight.reports.comparison.pairing import (
+    RECENT_DAYS,
+    Pairing,
+    Place,
+    estimate_pair,
+    judge_pair,
+)
+from relight.reports.comparison.sentences import describe_pair, is_long, name_model
+from relight.stats.odds import MARGIN
+from relight.store import Store
+from relight.store.queries import comparison as queries
+from relight.store.queries.comparison import RunCell
+from relight.store.queries.runs import find_job_names
+from relight.store.queries.skills import list_skills, list_skills_of_job, read_versions_used
+from relight.times import take_time
+
+
+class Comparison(Struct, frozen=True, kw_only=True):
+    """The models of a skill or job, the costliest first, and whether a cheaper one will do.
+
+    Each pair is a model and a dearer one. `verdict` has the sentences of the pair that matters
+    most: the cheapest model that is good enough, else one that may be.
+    """
+
+    skill_name: str | None
+    job: str | None
+    margin: float
+    models: list[ModelArm]
+    pairs: list[Pairing]
+    verdict: str
+    notes: list[str]
+
+
+class JobComparisons(Struct, frozen=True):
+    """Every job that ran on two models or more."""
+
+    jobs: list[Comparison]
+
+
+class SkillVerdict(Struct, frozen=True):
+    """The verdict on the models of a skill in a few words."""
+
+    model: str | None
+    against: str | None
+    verdict: str
+
+
+Judge = Callable[[dict[Place, RunCell], dict[Place, RunCell]], Pairing]
+
+
+def compare_models(
+    store: Store,
+    skill: str,
+    *,
+    models: Sequence[str] | None = None,
+    margin: float = MARGIN,
+    job: str | None = None,
+    now: object = None,
+) -> Comparison:
+    """Compare a skill's models, each with the costliest, on the jobs that both ran.
+
+    Good enough is a success rate within `margin` of the costlier model's. The verdict may be
+    looked at after every run: a wrong one stays rare. `models` are names, or parts that only one
+    has. Outside of jobs, the runs of a project are compared with each other.
+    """
+    check_text("skill", skill)
+    at = _find_moment(store, now)
+    cells = queries.read_skill_cells(store, skill, since=_since(at))
+    if not cells:
+        raise _refuse_skill(store, skill)
+    if job is not None:
+        cells = _choose_job(cells, skill, check_text("job", job))
+    what = skill if job is None else f"{skill} in {job}"
+    found = _compare(cells, what, models=models, margin=margin, now=at)
+    versions = read_versions_used(store, skill)
+    arms = [replace(arm, versions=versions.get(arm.model, [])) for arm in found.models]
+    notes = [*note_versions(arms), *note_places(cells), *found.notes]
+    return replace(found, skill_name=skill, job=job, models=arms, notes=notes)
+
+
+def compare_job(
+    store: Store,
+    name: str,
+    *,
+    models: Sequence[str] | None = None,
+    margin: float = MARGIN,
+    now: object = None,
+) -> Comparison:
+    """Compare the models that ran a job, also one of another scheduler, whatever its skills."""
+    names = find_job_names(store, check_text("job", name))
+    if not names:
+        raise MissingError(f"there is no job {name!r}", "`relight job list` shows them")
+    if len(names) > 1:
+        raise RelightError(f"several jobs are named {name!r}", f"name one of {', '.join(names)}")
+    at = _find_moment(store, now)
+    cells = queries.read_job_cells(store, names[0], since=_since(at))
+    if not cells:
+        raise MissingError(f"the job {name!r} has not run yet", "`relight job run` runs it now")
+    found = _compare(cells, name, models=models, margin=margin, now=at)
+    notes = found.notes
+    if any(map(is_long, found.pairs)):
+        notes = [
+            *notes,
+            *(
+                f"`relight skills compare {skill}` judges all jobs of {skill} together"
+                for skill in list_skills_of_job(store, names[0])
+            ),
+        ]
+    return replace(found, job=names[0], notes=notes)
+
+
+def compare_jobs(store: Store, *, margin: float = MARGIN, now: object = None) -> JobComparisons:
+    """Compare the models of every job that ran on two or more."""
+    at = _find_moment(store, now)
+    jobs: dict[str, list[RunCell]] = {}
+    for cell in queries.read_job_cells(store, None, since=_since(at)):
+        jobs.setdefault(cell.job or "", []).append(cell)
+    found = [
+        replace(_compare(cells, cells[0].name or job, models=None, margin=margin, now=at), job=job)
+        for job, cells in jobs.items()
+    ]
+    return JobComparisons([one for one in found if one.pairs])
+
+
+def judge_skills(store: Store) -> dict[str, SkillVerdict]:
+    """Return the verdict on every skill that ran on two models or more, without estimates."""
+    skills: dict[str, list[RunCell]] = {}
+    for cell in queries.read_skill_cells(store, None, since=0):
+        skills.setdefault(cell.skill or "", []).append(cell)
+    verdicts = {}
+    for skill, cells in skills.items():
+        pairs = _pair(cells, make_arms(cells), lambda a, b: judge_pair(a, b, margin=MARGIN))
+        if pair := _choose_pair(pairs):
+            verdicts[skill] = SkillVerdict(pair.model, pair.against, pair.verdict)
+    return verdicts
+
+
+def _find_moment(store: Store, now: object) -> datetime:
+    at = int(time.time() * 1000) if now is None else take_time("now", now)
+    return datetime.fromtimestamp(at / 1000, UTC).astimezone(ZoneInfo(store.timezone))
+
+
+def _since(at: datetime) -> int:
+    return int((at - timedelta(days=RECENT_DAYS)).timestamp() * 1000)
+
+
+def _refuse_skill(store: Store, skill: str) -> MissingError:
+    # people often type a part of the name
+    known = sorted(list_skills(store), key=lambda name: (skill not in name, name))
+    more = f" and {len(known) - 8} more" if len(known) > 8 else ""
+    hint = f"there are {', '.join(known[:8])}{more}" if known else "run `relight import` first"
+    return MissingError(f"no use of a skill {skill!r} is recorded", hint)
+
+
+def _choose_job(cells: Sequence[RunCell], skill: str, job: str) -> list[RunCell]:
+    found = [cell for cell in cells if cell.job is not None and job in (cell.job, cell.name)]
+    if not found:
+        names = sorted({cell.name or cell.job for cell in cells if cell.job is not None})
+        hint = f"it ran in {', '.join(names[:8])}" if names else "it ran in no job"
+        raise MissingError(f"{skill} never ran in a job {job!r}", hint)
+    return found
+
+
+def _compare(
+    cells: Sequence[RunCell],
+    what: str,
+    *,
+    models: Sequence[str] | None,
+    margin: float,
+    now: datetime,
+) -> Comparison:
+    check_number("margin", margin, least=0, below=1)
+    if margin == 0:
+        raise refuse("margin", "must be above 0: no number of runs shows that two are equal")
+    arms = make_arms(cells)
+    if models is not None:
+        arms = choose_arms(arms, models, what)
+
+    def judge(a: dict[Place, RunCell], b: dict[Place, RunCell]) -> Pairing:
+        pair = estimate_pair(a, b, margin=margin, now=now)
+        return replace(pair, sentence=describe_pair(pair, what, margin=margin))
+
+    pairs = _pair(cells, arms, judge)
+    return Comparison(
+        skill_name=None,
+        job=None,
+        margin=margin,
+        models=arms,
+        pairs=pairs,
+        verdict=_find_verdict(what, arms, pairs),
+        notes=find_notes(arms),
+    )
+
+
+def _pair(cells: Sequence[RunCell], arms: Sequence[ModelArm], judge: Judge) -> list[Pairing]:
+    """Pair the costliest model that has known outcomes with each of the cheaper ones."""
+    named = [arm for arm in arms if arm.model is not None]
+    first = next((n for n, arm in enumerate(named) if arm.success_rate is not None), len(named))
+    work: dict[str | None, dict[Place, RunCell]] = {}
+    for cell in cells:
+        work.setdefault(cell.model, {})[cell.job, cell.project] = cell
+    pairs = []
+    for arm in named[first + 1 :]:
+        dear, cheap = work[named[first].model], work[arm.model]
+        pair = judge(dear, cheap)
+        if pair.is_cheaper is False and (turned := judge(cheap, dear)).is_cheaper:
+            pair = turned  # on the work both did, the costs are the other way round
+        pairs.append(pair)
+    return pairs
+
+
+def _find_verdict(what: str, arms: Sequence[ModelArm], pairs: Sequence[Pairing]) -> str:
+    known = [arm for arm in arms if arm.success_rate is not None and arm.model is not None]
+    if len(known) < 2:
+        which = f"only {known[0].model} has" if known else "no model has"
+        return f"Cannot tell yet: {which} runs of {what} with a known outcome."
+    pair = _choose_pair(pairs)
+    if pair is None:
+        against = name_model(pairs[0].against)
+        return f"No model is cheaper than {against}: a run costs the same on each."
+    return pair.sentence
+
+
+def _choose_pair(pairs: Sequence[Pairing]) -> Pairing | None:
+    """Return the cheapest good model, else one that may be good, else the cheapest worse one."""
+    asked = [pair for pair in pairs if pair.is_cheaper is not False]
+    good = [pair for pair in asked if pair.verdict == "good enough"]
+    if good:
+        return next((pair for pair in reversed(good) if pair.is_cheaper), good[-1])
+    if unsettled := [pair for pair in asked if not pair.is_settled]:
+        return min(unsettled, key=lambda one: (one.reason != "few runs", one.more_runs or 1e9))
+    return asked[-1] if asked else None

@@ -1,0 +1,93 @@
+"""Runs counted by model and by the work they did, so that models are compared on the same work."""
+
+from msgspec import Struct
+
+from relight.store import Store
+from relight.store.derive.skills.uses import KNOWN_NANOS
+from relight.store.jobs import IS_NAMED_AFTER
+
+
+class RunCell(Struct, frozen=True):
+    """The runs of one model in one job or, outside of jobs, in one project.
+
+    `known` have a known outcome, `priced` a wholly known cost. `recent` began since the moment
+    asked for, the first of them at `recent_at`. `name` is the one that people gave the job.
+    """
+
+    skill: str | None
+    job: str | None
+    name: str | None
+    project: str | None
+    model: str | None
+    runs: int
+    known: int
+    successes: int
+    priced: int
+    nanos: int
+    recent: int
+    recent_at: int | None
+
+
+_COUNTS = """
+    count(*) as runs, count(success) as known, coalesce(sum(success), 0) as successes,
+    count(nanos) as priced, coalesce(sum(nanos), 0) as nanos, count(recent_at) as recent,
+    min(recent_at) as recent_at
+"""
+# a session that used a skill in two ways is one run, with one outcome
+_USES = f"""
+    select used.skill_name as skill, used.job_id as job, used.model,
+        case when used.job_id is null then session.project end as project,
+        min(used.success) as success,
+        case when count(*) = count({KNOWN_NANOS}) then sum({KNOWN_NANOS}) end as nanos,
+        max(case when used.invoked_at >= :since then used.invoked_at end) as recent_at
+    from skill_invocations as used left join session on session.id = used.root_id
+    {{where}}
+    group by used.skill_name, used.job_id, used.model,
+        case when used.job_id is null then session.project end,
+        coalesce('session ' || used.root_id, used.session_id, 'use ' || used.id)
+"""
+# The model is the one that ran, not the one the job has now. A run that never began says nothing.
+_RUNS = f"""
+    select job.full_name as job, coalesce(run.model, session.model) as model,
+        coalesce(label.outcome, run.outcome) as outcome, run.session_id, run.cost_nanos,
+        coalesce(run.started_at, run.scheduled_for) as at
+    from run join job on job.id = run.job_id
+    left join session on session.id = run.session_id
+    left join label on label.session_id = run.session_id
+    where run.status not in ('claimed', 'running', 'skipped', 'refused') {{test}}
+    union all
+    select job.full_name as job, session.model, session.outcome, session.id as session_id,
+        cast(null as integer) as cost_nanos, session.started_at as at
+    from session join job on {IS_NAMED_AFTER}
+    where not exists (select 1 from run where run.session_id = session.id) {{test}}
+"""
+_SUM = "select sum({0}) from session_day where root_id = ended.session_id"
+_ENDED = f"""
+    select cast(null as text) as skill, job, model, cast(null as text) as project,
+        case outcome when 'success' then 1 when 'failure' then 0 end as success,
+        case when cost_nanos is not null then cost_nanos
+            when ({_SUM.format("unpriced_turns")}) = 0 then ({_SUM.format("cost_nanos")})
+        end as nanos,
+        case when at >= :since then at end as recent_at
+    from ({_RUNS}) as ended
+"""
+_CELLS = f"""
+    select skill, job, (select min(job.name) from job where job.full_name = one.job) as name,
+        project, model, {_COUNTS}
+    from ({{ones}}) as one group by skill, job, project, model
+    order by skill nulls first, job nulls last, project nulls last, model nulls first
+"""
+
+
+def read_skill_cells(store: Store, skill: str | None, *, since: int) -> list[RunCell]:
+    """Return the runs of a skill, or of every skill, by job or project and by model."""
+    where = "" if skill is None else "where used.skill_name = :skill"
+    ones = _USES.format(where=where)
+    return store.read(RunCell, _CELLS.format(ones=ones), {"skill": skill, "since": since})
+
+
+def read_job_cells(store: Store, job: str | None, *, since: int) -> list[RunCell]:
+    """Return the runs of a job, or of every job, by model; `job` is a full name."""
+    test = "" if job is None else "and job.full_name = :job"
+    ones = _ENDED.format(test=test)
+    return store.read(RunCell, _CELLS.format(ones=ones), {"job": job, "since": since})
