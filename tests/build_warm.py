@@ -8,6 +8,7 @@ import build_messages as say
 from relight.store import Store, open_store
 from relight.warm.capture import capture_template
 from relight.warm.library import Template
+from relight.warm.plans import begin_first_plan
 
 TOOLS = ("pytest", "ruff", "mypy", "invoice")
 
@@ -61,6 +62,8 @@ def add_session(store: Store, key: str, outcome: str | None, *, labels: Sequence
 def add_provision(
     store: Store, key: str, arm: str, template: Template | None, *, at: int = 1
 ) -> None:
+    if template is not None:
+        begin_first_plan(store, now=at)
     with store.transaction() as database:
         database.execute(
             "insert into provision (id, session_key, arm, template_id, version, reason, created_at)"

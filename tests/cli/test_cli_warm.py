@@ -63,7 +63,8 @@ def test_from_a_session_to_a_template_to_a_warm_start_to_a_report(cli: Cli) -> N
         assert messages[0]["role"] == "user"
         assert messages[-1]["role"] == "assistant"
     report = cli.json("experiment", "report")
-    assert report["verdict"].startswith("not enough data")
+    assert report["verdict"] == "cannot tell yet"
+    assert report["plan"]["number"] == 1
     assert report["provisions"] == {"warm": 4, "cold": 0, "abstained": 0}
     (stats,) = cli.json("template", "stats")["templates"]
     assert (stats["template"], stats["warm"], stats["unknown"]) == ("rounding", 4, 4)
@@ -194,7 +195,7 @@ def test_values_that_cannot_be_meant_are_told(cli: Cli) -> None:
     for words in (
         ("warm", LIKE, "--budget", "-1"),
         ("warm", LIKE, "--category", "mischief"),
-        ("experiment", "report", "--effect", "5"),
+        ("experiment", "report", "--plan", "0"),
         ("template", "auto", "--limit", "0"),
         ("template", "show", "x", "--version", "0"),
     ):
@@ -202,6 +203,31 @@ def test_values_that_cannot_be_meant_are_told(cli: Cli) -> None:
     told = cli.run("experiment", "report", "--template", "none", code=1)
     assert "there is no template 'none'" in told
     assert "nothing has started warm yet" in cli.run("experiment", "report")
+
+
+def test_a_plan_is_shown_and_changed_for_later_sessions_and_no_report_takes_an_effect(
+    cli: Cli,
+) -> None:
+    assert "the first one begins with this plan" in cli.run("experiment", "plan")
+    cli.run("template", "create", "chat:good", "--name", "rounding")
+    cli.json("warm", LIKE, "--session", "next")
+    told = cli.run("experiment", "report", "--effect", "0.15", code=1)
+    assert "the planned effect is fixed before the sessions are seen" in told
+    assert "`relight experiment plan --effect X`" in told
+    assert "not confirmed" in cli.run("experiment", "plan", "--effect", "0.15", code=1)
+    changed = cli.json("experiment", "plan", "--effect", "0.15", "--measure", "success", "--yes")
+    assert [(one["number"], one["measure"], one["effect"]) for one in changed["plans"]] == [
+        (2, "success", 0.15),
+        (1, "both", 0.1),
+    ]
+    assert changed["plans"][1]["ended_at"] == changed["plans"][0]["begun_at"]
+    assert cli.json("experiment", "report")["provisions"]["warm"] == 0
+    assert cli.json("experiment", "report", "--plan", "1")["provisions"]["warm"] == 1
+    assert "no plan 7" in cli.run("experiment", "report", "--plan", "7", code=1)
+    assert "effect must be above 0" in cli.run(
+        "experiment", "plan", "--effect", "5", "--yes", code=1
+    )
+    assert "+15 points" in cli.run("experiment", "plan")
 
 
 def test_an_empty_home_says_what_to_do(tmp_path: Path) -> None:

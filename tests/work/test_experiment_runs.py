@@ -20,6 +20,7 @@ import build_warm
 from relight.chat.injected import TAG
 from relight.errors import RelightError
 from relight.model import row_id
+from relight.stats.rates import Estimate
 from relight.store import Store
 from relight.store.experiments import read_trial_runs
 from relight.store.keep.retention import forget
@@ -104,7 +105,9 @@ def test_every_task_is_run_in_both_arms_and_the_verdict_is_true(tmp_path: Path) 
     assert found.pairs == {"planned": 6, "done": 6, "skipped": 0}
     assert found.outcomes["warm"] == {"success": 6, "failure": 0, "unknown": 0}
     assert found.outcomes["cold"] == {"success": 0, "failure": 6, "unknown": 0}
-    assert found.verdict.startswith("warm is better than cold: task success +100.0%")
+    assert found.verdict.startswith(
+        "warm is better than cold: 6 of 6 runs succeeded against 0 of 6, +100.0 points"
+    )
     assert Counter((one.task, one.arm) for one in runs) == Counter(
         (f"t{n}", arm) for n in range(6) for arm in ("cold", "warm")
     )
@@ -136,7 +139,9 @@ def test_two_models_are_compared_by_name(tmp_path: Path) -> None:
     with open_store(tmp_path) as store, Server(answer) as server:
         found = run(store, make_plan(tmp_path, server.base_url, 7, arms=["m", "better"]))
         assert store.query("select count(*) from provision") == [(0,)]
-    assert found.verdict.startswith("better is better than m: task success +100.0%")
+    assert found.verdict.startswith(
+        "better is better than m: 7 of 7 runs succeeded against 0 of 7, +100.0 points"
+    )
     assert found.measures["success_rate"].p_value == 2 / 2**7
     assert {one.body["model"] for one in server.chats} == {"m", "better"}
 
@@ -175,6 +180,8 @@ def test_without_a_check_only_failures_are_known(tmp_path: Path) -> None:
         found = run(store, plan)
     assert found.outcomes["warm"] == {"success": 0, "failure": 0, "unknown": 2}
     assert found.primary == "first_30_failure_rate"
+    assert plan.judged_by == "early_failures"
+    assert msgspec.structs.replace(plan, measure="success").judged_by == "success"
 
 
 def test_a_budget_is_never_exceeded_and_a_larger_one_goes_on(tmp_path: Path) -> None:
@@ -187,6 +194,9 @@ def test_a_budget_is_never_exceeded_and_a_larger_one_goes_on(tmp_path: Path) -> 
         assert spent <= budget
         assert "is left of the budget" in str(found.note)
         assert found.verdict == "not finished: 2 of 6 pairs have been run in both arms"
+        early = found.measures["success_rate"]
+        assert early.difference == Estimate(1.0, None, None)
+        assert early.p_value is None  # the test is made once, at the planned end
         change_limits(store, "e", budget_usd=100.0, budget_tokens=None)
         again = read_paired_report(store, conduct(store, "e"))
     assert (again.status, again.pairs["done"]) == ("done", 6)
@@ -207,7 +217,9 @@ def test_runs_of_one_task_count_as_one_witness(tmp_path: Path) -> None:
         found = run(store, make_plan(tmp_path, server.base_url, 2, rounds=4))
     assert found.pairs["done"] == 8
     assert found.measures["success_rate"].p_value == 0.5  # two tasks, two signs each
-    assert found.verdict.startswith("not enough data: task success +100.0% in 8 pairs")
+    assert found.verdict.startswith(
+        "not enough data: 8 of 8 runs succeeded against 0 of 8, +100.0 points"
+    )
 
 
 def test_which_arm_comes_first_is_dealt() -> None:
@@ -352,7 +364,7 @@ def test_an_experiment_goes_on_only_as_it_began(tmp_path: Path) -> None:
         cli.run("start", "e", *words)
         assert "there is an experiment 'e' already" in cli.run("start", "e", *words, code=1)
         assert "--model needs --tasks" in cli.run("start", "e", "--model", "x", code=2)
-        assert "verdict: not enough data" in cli.run("report", "e")
+        assert "Not enough data" in cli.run("report", "e")
     assert "there is no experiment 'x'" in cli.run("report", "x", code=1)
     assert "there is no experiment 'x'" in cli.run("stop", "x", code=1)
 

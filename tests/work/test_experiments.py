@@ -6,10 +6,16 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import build_warm
+from relight.errors import RelightError
+from relight.store import Store
+from relight.warm.plans import WarmPlan, change_plan, find_plan, read_plans
+from relight.warm.provision import provision_session
 from relight.work.experiments.holdout import compare_arms, read_holdout
 from relight.work.experiments.metrics import ArmSession, read_arm_sessions
+from relight.work.experiments.warm_verdict import EARLY, SUCCESS
 
 
 def make(
@@ -30,47 +36,95 @@ def make(
     )
 
 
-def test_few_sessions_are_not_enough() -> None:
-    report = compare_arms([make("cold", False), make("warm", True)])
-    assert report.verdict.startswith("not enough data")
-    assert compare_arms([]).verdict.startswith("not enough data")
-    assert compare_arms([make("warm", None)]).verdict.startswith("not enough data")
+def test_few_sessions_are_not_enough_and_their_counts_are_said() -> None:
+    for sessions in ([make("cold", False), make("warm", True)], [], [make("warm", None)]):
+        assert compare_arms(sessions, WarmPlan()).verdict == "cannot tell yet"
+    found = compare_arms([make("cold", False), make("warm", True)], WarmPlan())
+    assert found.sentences == [
+        "Cannot tell yet: 1 of 1 warm session succeeded against 0 of 1 cold session;"
+        " a comparison begins with 10 sessions in each arm.",
+        "0% of the first 30 calls failed in 1 warm session against 0% in 1 cold session;"
+        " a comparison begins with 10 sessions in each arm.",
+    ]
+    assert compare_arms([], WarmPlan()).sentences == [
+        "Cannot tell yet: no outcome is known.",
+        "No call of a session is judged.",
+    ]
 
 
-def test_where_nothing_failed_cold_no_gain_can_be_planned_and_that_is_said() -> None:
-    sessions = [make(arm, None) for arm in ("cold", "warm") for _ in range(20)]
-    assert compare_arms(sessions).verdict.endswith(
-        "no number of sessions can be planned to see such an effect"
-    )
+def test_counts_come_first_and_the_interval_is_in_points() -> None:
+    sessions = [make("cold", n < 31) for n in range(40)]
+    sessions += [make("warm", n < 36) for n in range(40)]
+    found = compare_arms(sessions, WarmPlan(measure="success"))
+    assert found.sentences == [
+        "Cannot tell yet: 36 of 40 warm sessions succeeded against 31 of 40 cold sessions"
+        " (between 16 points fewer and 41 more)."
+    ]
 
 
 def test_a_large_difference_in_success_is_seen() -> None:
     sessions = [make("cold", n % 2 == 0) for n in range(500)]
     sessions += [make("warm", n % 10 < 8) for n in range(500)]
-    report = compare_arms(sessions, samples=500)
-    assert report.primary == "success_rate"
-    assert report.verdict.startswith("warm is better")
+    report = compare_arms(sessions, WarmPlan(), samples=500)
+    assert report.verdict == "warm is better"
+    assert report.sentences[0] == (
+        "Warm is better: 400 of 500 warm sessions succeeded against 250 of 500 cold sessions"
+        " (between 21 and 39 points more)."
+    )
     difference = report.measures["success_rate"].difference
     assert difference is not None
-    assert difference.value is not None
-    assert abs(difference.value - 0.3) < 1e-9
-    assert report.probability_warm_better is not None
-    assert report.probability_warm_better > 0.99
-    assert report.live_view is not None
-    assert report.live_view.low > 0
+    assert difference.value == pytest.approx(0.3)
+    assert report.e_value > 1000
+    worse = [replace(one, outcome=not one.outcome) for one in sessions]
+    assert compare_arms(worse, WarmPlan(), samples=500).verdict == "warm is worse"
 
 
-def test_without_outcomes_the_failures_of_the_first_calls_decide() -> None:
+def stumble(outcome: bool | None = None) -> list[ArmSession]:
     dice = Random(1)
-    sessions = [make("cold", None, dice.choice((0, 1, 2, 3))) for _ in range(300)]
-    sessions += [make("warm", None, dice.choice((0, 0, 0, 1))) for _ in range(300)]
-    report = compare_arms(sessions, samples=500)
-    assert report.primary == "first_30_failure_rate"
-    assert report.verdict.startswith("warm is better")
+    sessions = [make("cold", outcome, dice.choice((3, 5, 7))) for _ in range(100)]
+    return [*sessions, *(make("warm", outcome, dice.choice((2, 3, 4))) for _ in range(100))]
+
+
+def test_a_verdict_by_early_failures_alone_says_that_success_is_not_known() -> None:
+    report = compare_arms(stumble(), WarmPlan(), samples=500)
+    assert report.verdict == "warm stumbles less"
+    assert report.sentences[0].startswith(
+        "Warm sessions stumble less: 30.7% of the first 30 calls failed in 100 warm sessions"
+        " against 51.0% in 100 cold sessions (between "
+    )
+    assert report.sentences[0].endswith(" points less).")
+    assert report.sentences[1] == "Whether more of them succeed is not known: no outcome is known."
+    alone = compare_arms(stumble(), WarmPlan(measure="early_failures"), samples=500)
+    assert alone.sentences[1] == "Whether more of them succeed is not part of this plan."
+    only = compare_arms(stumble(outcome=True), WarmPlan(measure="success"), samples=500)
+    assert only.verdict == "cannot tell yet"
+
+
+def test_two_figures_need_twice_the_evidence_in_one_of_them() -> None:
+    """The mean of both e-values decides: the one without an effect counts about as nothing."""
+    known = [make("cold", n < 52, n % 3) for n in range(100)]
+    known += [make("warm", n < 75, n % 3) for n in range(100)]
+    alone = compare_arms(known, WarmPlan(measure="success"), samples=100)
+    both = compare_arms(known, WarmPlan(), samples=100)
+    success, early = (both.measures[name].e_value for name in (SUCCESS, EARLY))
+    assert success is not None
+    assert early is not None
+    assert alone.e_value == success
+    assert both.e_value == pytest.approx((success + early) / 2)
+    assert (alone.verdict, both.verdict) == ("warm is better", "cannot tell yet")
+
+
+def test_early_failures_are_the_mean_over_sessions_and_agree_with_the_sentence() -> None:
+    sessions = [make("cold", None, 1, 1), make("cold", None, 0, 30), make("warm", None, 0, 30)]
+    found = compare_arms(sessions, WarmPlan())
+    cold = found.measures[EARLY].cold
+    assert cold is not None
+    assert cold.value == 0.5  # not 1 of 31
+    assert "50% in 2 cold sessions" in found.sentences[1]
 
 
 def test_arms_dealt_at_random_hardly_ever_differ() -> None:
-    """The nominal 5 %, with sessions that fail as a whole and arms of 4 to 1."""
+    """Sessions that fail as a whole and arms of 4 to 1."""
     dice = Random(7)
     pool = [(dice.random() < 0.2, dice.randint(3, 30)) for _ in range(300)]
     alarms = 0
@@ -84,9 +138,8 @@ def test_arms_dealt_at_random_hardly_ever_differ() -> None:
             )
             for is_bad, calls in pool
         ]
-        p_value = compare_arms(dealt, samples=200).measures["first_30_failure_rate"].p_value
-        alarms += p_value is not None and p_value < 0.05
-    assert alarms <= 12  # of 100 at 5 %, all but once in a thousand times
+        alarms += compare_arms(dealt, WarmPlan(), samples=20).verdict != "cannot tell yet"
+    assert alarms <= 5
 
 
 def deal_alike(dice: Random, cold: int, warm: int) -> list[ArmSession]:
@@ -113,7 +166,7 @@ def test_arms_that_are_alike_warn_in_vain_no_more_often_than_is_said(cold: int, 
     trials, warned = 150, 0
     parted: Counter[str] = Counter()
     for _ in range(trials):
-        report = compare_arms(deal_alike(dice, cold, warm), samples=199)
+        report = compare_arms(deal_alike(dice, cold, warm), WarmPlan(), samples=199)
         warned += bool(report.warnings)
         for name, one in (report.measures | report.guards).items():
             bounds = one.difference
@@ -127,8 +180,10 @@ def test_an_interval_leaves_zero_out_where_the_p_value_says_so() -> None:
     dice = Random(5)
     for number in range(40):
         cold, warm = dice.choice(((8, 32), (15, 15), (30, 10)))
-        report = compare_arms(deal_alike(dice, cold, warm), samples=99 if number % 2 else 400)
-        for one in (*report.guards.values(), report.measures["first_30_failure_rate"]):
+        report = compare_arms(
+            deal_alike(dice, cold, warm), WarmPlan(), samples=99 if number % 2 else 400
+        )
+        for one in (*report.guards.values(), report.measures["failures_per_session"]):
             bounds = one.difference
             assert bounds is not None
             is_parted = (bounds.low or 0.0) > 0 or (bounds.high or 0.0) < 0
@@ -149,7 +204,7 @@ def test_what_gets_worse_meanwhile_is_said() -> None:
             "missing_tools": n % 3,
         }
         sessions.append(make("warm", n % 2 == 0, **dearer, **facts))
-    report = compare_arms(sessions, samples=300)
+    report = compare_arms(sessions, WarmPlan(), samples=300)
     tokens = report.guards["tokens_per_session"]
     assert tokens.difference is not None
     assert tokens.difference.value is not None
@@ -213,4 +268,95 @@ def test_a_report_joins_provisions_with_the_sessions_that_followed(tmp_path: Pat
     rate = report.measures["first_30_failure_rate"]
     assert rate.warm is not None
     assert rate.warm.value == 1 / 3
-    assert report.verdict.startswith("not enough data")
+    assert report.verdict == "cannot tell yet"
+
+
+DAY = 86_400_000
+
+
+def add_dealt(store: Store, made: Any, arm: str, outcomes: str, *, at: int) -> None:
+    """One recorded session for each letter: s for success, f for failure."""
+    for number, letter in enumerate(outcomes):
+        key = f"{arm}-{at}-{number}"
+        build_warm.add_session(store, key, {"s": "success", "f": "failure"}[letter])
+        build_warm.add_provision(store, key, arm, made, at=at)
+
+
+def test_a_changed_plan_counts_only_later_sessions_and_the_earlier_stays_readable(
+    tmp_path: Path,
+) -> None:
+    with build_warm.open_warm(tmp_path) as store:
+        made = build_warm.capture(store, "Fix the rounding in invoices")
+        assert find_plan(store).number is None
+        add_dealt(store, made, "warm", "s" * 90, at=1000)
+        add_dealt(store, made, "cold", "f" * 40 + "s" * 40, at=1000)
+        before = read_holdout(store, may_retire=False, now=DAY)
+        assert (before.plan.number, before.verdict) == (1, "warm is better")
+        changed = change_plan(store, effect=0.15, now=2000)
+        assert (changed.number, changed.effect, changed.measure) == (2, 0.15, "both")
+        after = read_holdout(store, may_retire=False, now=DAY)
+        assert (after.sessions, after.verdict) == ({"cold": 0, "warm": 0}, "cannot tell yet")
+        add_dealt(store, made, "warm", "sf", at=2000)
+        later = read_holdout(store, may_retire=False, now=DAY)
+        assert later.sessions == {"cold": 0, "warm": 2}
+        earlier = read_holdout(store, plan=1, may_retire=False, now=DAY)
+        assert (earlier.verdict, earlier.measures) == (before.verdict, before.measures)
+        assert earlier.sentences[-1].startswith("This comparison ended on 1970-01-01")
+        assert change_plan(store, effect=0.15, now=3000).number == 2  # nothing changed
+        assert [one.number for one in read_plans(store)] == [2, 1]
+        with pytest.raises(RelightError, match="there is no plan 3"):
+            read_holdout(store, plan=3)
+        with pytest.raises(RelightError, match="effect must be above 0 and below 1"):
+            change_plan(store, effect=1.5)
+        with pytest.raises(RelightError, match="early_effect must be above 0"):
+            change_plan(store, early_effect=0.0)
+        with pytest.raises(RelightError, match="error must be above 0 and at most"):
+            change_plan(store, error=0.3)
+
+
+def test_the_first_session_that_is_dealt_begins_the_plan(tmp_path: Path) -> None:
+    with build_warm.open_warm(tmp_path) as store:
+        provision_session(store, "Fix the rounding in invoices", session_id="none", now=4000)
+        assert find_plan(store).number is None  # nothing is like the task: no arm begins
+        build_warm.capture(store, "Fix the rounding in invoices")
+        provision_session(store, "Fix the rounding in invoices", session_id="a", now=5000)
+        provision_session(store, "Fix the rounding in invoices", session_id="b", now=6000)
+        assert (find_plan(store).number, find_plan(store).begun_at) == (
+            1,
+            "1970-01-01T00:00:05.000Z",
+        )
+        ((share,),) = store.query(
+            "select distinct hold_out from provision where arm is not null"
+            " and template_id is not null"
+        )
+        assert share == 0.2
+
+
+def test_what_is_still_needed_has_two_dates_at_the_recent_rate(tmp_path: Path) -> None:
+    with build_warm.open_warm(tmp_path) as store:
+        made = build_warm.capture(store, "Fix the rounding in invoices")
+        change_plan(store, measure="success", now=0)
+        for day in range(10):
+            add_dealt(store, made, "warm", "ssfs", at=day * DAY + 1)
+            add_dealt(store, made, "cold", "s" if day % 2 else "f", at=day * DAY + 1)
+        found = read_holdout(store, may_retire=False, now=10 * DAY)
+    needed = found.needed
+    assert needed is not None
+    assert needed.sessions_per_day == pytest.approx(5.0, rel=0.01)
+    assert needed.sessions is not None
+    assert needed.half_sessions is not None
+    assert 1.4 < needed.sessions / needed.half_sessions < 1.7
+    assert found.sentences[1].startswith(
+        f"If warm gains the planned 10 points, about {needed.sessions:,} more sessions show it,"
+        f" until {needed.until} at 5 a day"
+    )
+    assert found.sentences[2].startswith(
+        f"With one half held out (`hold_out = 0.5`): about {needed.half_sessions}, until 1970-"
+    )
+
+
+def test_without_a_hold_out_the_report_says_that_nothing_can_be_compared(tmp_path: Path) -> None:
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        made = build_warm.capture(store, "Fix the rounding in invoices")
+        add_dealt(store, made, "warm", "ssss", at=1)
+        assert "Nothing is held out" in read_holdout(store, now=DAY).sentences[-1]

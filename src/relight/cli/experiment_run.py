@@ -58,6 +58,11 @@ LIMITS = ("budget_usd", "budget_tokens")
 @click.option("--budget-usd", type=float, metavar="X", help="Limit of cost of all runs.")
 @click.option("--budget-tokens", type=int, metavar="N", help="Limit of tokens of all runs.")
 @click.option("--in-place", is_flag=True, help="Work in the tasks' folders, not in copies.")
+@click.option(
+    "--measure",
+    type=click.Choice(["success", "early_failures"]),
+    help="What the verdict is about (default: success if a task has a check).",
+)
 @json_option
 def start(name: str, file: Path | None, as_json: bool, **given: Any) -> None:
     """Run a list of tasks in both arms, or continue where it stopped.
@@ -127,7 +132,7 @@ def _read_plan(file: Path, given: Mapping[str, Any]) -> "ExperimentPlan":
         "run_seconds": read_span(given["run_seconds"]) if given["run_seconds"] else None,
         "tools": split_words(given["tools"]) if given["tools"] else None,
     }
-    names = ("base_url", "key_variable", "template", "rounds", "max_attempts", *LIMITS)
+    names = ("base_url", "key_variable", "template", "rounds", "max_attempts", "measure", *LIMITS)
     fields |= {key: given[key] for key in (*names, "use_shell", "in_place")}
     known = {key: value for key, value in fields.items() if value is not None}
     return ExperimentPlan(tasks=read_tasks(file), arms=arms, command=words, **known)

@@ -7,7 +7,7 @@ import click
 
 if TYPE_CHECKING:
     from relight.stats.rates import Estimate
-    from relight.stats.trials import LiveView
+    from relight.warm.plans import WarmPlan
     from relight.work.experiments.budget import ExperimentSummary
     from relight.work.experiments.holdout import HoldoutReport
     from relight.work.experiments.metrics import ArmMetric
@@ -17,38 +17,61 @@ WIDE = 120
 
 
 def print_holdout(found: "HoldoutReport", template: str | None = None) -> None:
+    from relight.cli.screen import clean
+
     given = found.provisions
-    click.echo(
-        f"{given['warm']} provisions warm, {given['cold']} held out cold,"
-        f" {given['abstained']} without a similar template"
-    )
-    if not any(given.values()):
+    if not any(given.values()) and found.plan.number in (None, 1):
         todo = "`relight template auto` makes templates, `relight warm --install` adds them"
-        what = "nothing" if template is None else f"no session with {template}"
+        what = "nothing" if template is None else f"no session with {clean(template)}"
         click.echo(f"{what} has started warm yet: {todo} to your agent")
         return
+    for sentence in found.sentences:
+        click.echo(sentence)
+    click.echo(
+        f"dealt: {given['warm']:,} warm, {given['cold']:,} held out cold;"
+        f" {given['abstained']:,} had no similar template"
+    )
     if found.injected_tokens is not None:
         click.echo(f"warm starts have {found.injected_tokens:,.0f} tokens on average")
-    counted = ["sessions that followed", *(f"{found.sessions[arm]:,}" for arm in ("cold", "warm"))]
+    counted = ["recorded sessions", *(f"{found.sessions[arm]:,}" for arm in ("cold", "warm")), ""]
     measures = {**found.measures, **found.guards}
     rows = [
-        _measure_row(name, (one.cold, one.warm), one.difference, one.p_value)
+        _measure_row(
+            name, (one.cold, one.warm), (one.cold_sessions, one.warm_sessions), one.difference
+        )
         for name, one in measures.items()
         if one.cold or one.warm
     ]
-    _print_table(("cold", "warm"), "warm − cold", [[*counted, "", ""], *rows])
-    _print_live(found.live_view, found.primary)
-    if found.probability_warm_better is not None:
-        click.echo(
-            f"probability that warm succeeds more often: {found.probability_warm_better:.2f}"
-        )
-    from relight.cli.screen import clean
-
+    _print_table(("cold", "warm"), "warm − cold", [counted, *rows])
     for name in found.retired:
         click.echo(f"retired because it did harm: {clean(name)}")
     for warning in found.warnings:
         click.echo(f"warning: {warning}")
-    click.echo(f"verdict: {found.verdict}")
+
+
+def print_plans(plans: "Sequence[WarmPlan]") -> None:
+    from relight.cli import screen
+
+    if plans[0].number is None:
+        click.echo("no session was dealt to an arm yet; the first one begins with this plan:")
+    columns = [screen.Column("plan"), screen.Column("compares", is_number=False)]
+    columns += [screen.Column(name) for name in ("success", "early failures", "error")]
+    columns += [screen.Column(name, is_number=False) for name in ("from", "to")]
+    screen.print_table(
+        columns,
+        [
+            [
+                "–" if plan.number is None else str(plan.number),
+                {"early_failures": "early failures"}.get(plan.measure, plan.measure),
+                f"+{plan.effect * 100:g} points" if plan.has_success else "",
+                f"−{plan.early_effect * 100:g} points" if plan.has_early_failures else "",
+                screen.share(plan.error),
+                (plan.begun_at or "")[:16].replace("T", " "),
+                (plan.ended_at or "")[:16].replace("T", " "),
+            ]
+            for plan in plans
+        ],
+    )
 
 
 def print_paired(found: "PairedReport") -> None:
@@ -56,22 +79,27 @@ def print_paired(found: "PairedReport") -> None:
 
     first, second = (clean(arm) for arm in found.arms)
     counts = found.pairs
+    click.echo(f"{clean(found.verdict[:1].upper() + found.verdict[1:])}.")
     text = f"{clean(found.name)}: {second} against {first}, {counts['done']} of"
     text += f" {counts['planned']} pairs done"
     click.echo(text + (f", {counts['skipped']} skipped" if counts["skipped"] else ""))
     if found.status != "done":
         click.echo(f"{found.status}" + (f": {clean(found.note)}" if found.note else ""))
     rows = [
-        _measure_row(name, [one.arms[arm] for arm in found.arms], one.difference, one.p_value)
+        _measure_row(
+            name,
+            [one.arms[arm] for arm in found.arms],
+            (one.pairs, one.pairs),
+            one.difference,
+            one.p_value,
+        )
         for name, one in found.measures.items()
         if one.pairs
     ]
     if rows:
         _print_table((first, second), "difference", rows)
-    _print_live(found.live_view, found.primary)
     spent = ", ".join(f"{clean(arm)} {dollars(cost)}" for arm, cost in found.cost_usd.items())
     click.echo(f"cost: {spent}")
-    click.echo(f"verdict: {clean(found.verdict)}")
 
 
 def print_experiments(rows: "Sequence[ExperimentSummary]") -> None:
@@ -104,7 +132,7 @@ def _print_table(arms: Sequence[str], difference: str, rows: Sequence[Sequence[s
     from relight.cli import screen
 
     columns = [screen.Column("", is_name=True), *(screen.Column(arm) for arm in arms)]
-    columns += [screen.Column(difference), screen.Column("p")]
+    columns += [screen.Column(difference)]
     if screen.console().width < WIDE:
         rows = [[row[0], *(cell.partition(" [")[0] for cell in row[1:3]), *row[3:]] for row in rows]
     screen.print_table(columns, rows)
@@ -113,34 +141,28 @@ def _print_table(arms: Sequence[str], difference: str, rows: Sequence[Sequence[s
 def _measure_row(
     name: str,
     arms: "Sequence[Estimate | None]",
+    counts: Sequence[int],
     difference: "Estimate | None",
-    p_value: float | None,
+    p_value: float | None = None,
 ) -> list[str]:
     from relight.work.experiments.metrics import METRICS
 
     metric = METRICS[name]
-    p_text = "" if p_value is None else f"{p_value:.3f}"
-    cells = [*(_format(metric, arm) for arm in arms), _format(metric, difference, is_signed=True)]
-    return [metric.title.lower(), *cells, p_text]
+    p_text = "" if p_value is None else f", p = {p_value:.3f}"
+    return [
+        metric.title.lower(),
+        *(_format(metric, arm, count) for arm, count in zip(arms, counts, strict=True)),
+        "–" if difference is None else metric.format_difference(difference) + p_text,
+    ]
 
 
-def _format(metric: "ArmMetric", estimate: "Estimate | None", *, is_signed: bool = False) -> str:
-    """Return an estimate with its interval."""
+def _format(metric: "ArmMetric", estimate: "Estimate | None", count: int) -> str:
+    """Return an estimate with its interval; the count of successes comes first."""
     if estimate is None or estimate.value is None:
         return "–"
-    write = metric.format_signed if is_signed else metric.format
-    value, low, high = (
-        "?" if figure is None else write(figure)
-        for figure in (estimate.value, estimate.low, estimate.high)
-    )
-    return f"{value} [{low}, {high}]"
-
-
-def _print_live(view: "LiveView | None", primary: str) -> None:
-    from relight.work.experiments.metrics import METRICS
-
-    if view is not None:
-        click.echo(
-            f"live view, valid at any time: {view.difference:+.3f}"
-            f" [{view.low:+.3f}, {view.high:+.3f}] in {METRICS[primary].title.lower()}"
-        )
+    text = metric.format(estimate.value)
+    if metric.name == "success_rate":
+        text = f"{estimate.value * count:.0f} of {count:,}"
+    if estimate.low is None or estimate.high is None:
+        return text
+    return f"{text} [{metric.format(estimate.low)}, {metric.format(estimate.high)}]"

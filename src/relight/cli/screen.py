@@ -17,6 +17,7 @@ from relight.text import clean_lines as clean_lines
 from relight.text import count as count
 from relight.text import dollars as dollars
 from relight.text import seconds as seconds
+from relight.text import share as share
 from relight.text import size as size
 
 READABLE = 14  # characters that distinguish most names

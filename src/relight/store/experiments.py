@@ -63,6 +63,17 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     duration_ms: int | None = None
 
 
+class DealtFilter(Struct, frozen=True, kw_only=True):
+    """A choice of provisions: of one template, in a span of time."""
+
+    template: str | None = None
+    since: int = 0
+    until: int | None = None
+
+
+ALL_DEALT = DealtFilter()
+
+
 class DealtSession(Struct, frozen=True):
     """A session of an arm, with the sums of its turns and its sub-agents' turns."""
 
@@ -78,6 +89,8 @@ class DealtSession(Struct, frozen=True):
     output_tokens: int | None
     model_ms: int | None
     timed_calls: int
+    # the share held out when it was dealt; None if it is unknown
+    hold_out: float | None
 
 
 class DealtCall(Struct, frozen=True):
@@ -115,8 +128,12 @@ _SESSION_COLUMNS = """
     (select sum(duration_ms) from turn where session_id = session.id) as model_ms,
     (select count(duration_ms) from turn where session_id = session.id) as timed_calls
 """
-_OF_TEMPLATE = """
-    (:template is null or template_id = (select id from template where name = :template))
+# as chance deals them: experiments deal by their tasks
+_DEALT = """
+    provision.experiment_id is null and provision.created_at >= :since
+    and (cast(:until as integer) is null or provision.created_at < :until)
+    and (cast(:template as text) is null
+        or template_id = (select id from template where name = :template))
 """
 
 
@@ -267,14 +284,13 @@ def finish_run(store: Store, key: RunKey, record: RunRecord) -> None:
         )
 
 
-def read_dealt_sessions(store: Store, template: str | None = None) -> list[DealtSession]:
+def read_dealt_sessions(store: Store, among: DealtFilter) -> list[DealtSession]:
     """Return the sessions that followed provisions with a template, in the order of those."""
     return store.read(
         DealtSession,
-        f"select provision.arm as arm, {_SESSION_COLUMNS}"
-        f" {JOINED} and provision.experiment_id is null"
-        f" and {_OF_TEMPLATE} order by provision.created_at, session.id",
-        {"template": template},
+        f"select provision.arm as arm, {_SESSION_COLUMNS}, provision.hold_out as hold_out"
+        f" {JOINED} and {_DEALT} order by provision.created_at, session.id",
+        asdict(among),
     )
 
 
@@ -282,7 +298,8 @@ def find_dealt_session(store: Store, session_id: int, arm: str) -> DealtSession 
     """Return one session as part of an arm, if it is in the store."""
     rows = store.read(
         DealtSession,
-        f"select cast(? as text) as arm, {_SESSION_COLUMNS} from session where session.id = ?",
+        f"select cast(? as text) as arm, {_SESSION_COLUMNS}, null as hold_out"
+        " from session where session.id = ?",
         (arm, session_id),
     )
     return rows[0] if rows else None
@@ -305,12 +322,12 @@ def read_dealt_calls(store: Store, sessions: Sequence[int]) -> dict[int, list[De
     return found
 
 
-def count_provisions(store: Store, template: str | None = None) -> list[ProvisionCount]:
-    """Return how many sessions started how, experiments left out."""
+def count_provisions(store: Store, among: DealtFilter) -> list[ProvisionCount]:
+    """Return how many sessions were dealt to each arm, experiments left out."""
     return store.read(
         ProvisionCount,
         "select case when template_id is null then 'abstained' else arm end as arm,"
         " count(*) as provisions, avg(tokens) as mean_tokens"
-        f" from provision where experiment_id is null and {_OF_TEMPLATE} group by 1",
-        {"template": template},
+        f" from provision where {_DEALT} group by 1",
+        asdict(among),
     )

@@ -32,6 +32,8 @@ class Decision(Struct, frozen=True, kw_only=True):
     tokens: int | None
     created_at: int
     experiment_id: int | None = None
+    # the share of sessions held out when this one was dealt
+    hold_out: float | None = None
 
 
 class StartedSession(Struct, frozen=True):

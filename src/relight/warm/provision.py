@@ -19,6 +19,7 @@ from relight.store.provisions import Decision
 from relight.warm.choice import Choice, check_task, explain_absence, find_choice, make_wanted
 from relight.warm.injection import count_text_tokens, fit_seed, render_template, wrap_messages
 from relight.warm.library import Template
+from relight.warm.plans import begin_first_plan
 from relight.warm.units import Message
 
 Arm = Literal["warm", "cold"]
@@ -76,6 +77,9 @@ def provision_session(
         if choice
         else (None, "cold", explain_absence(store, task, wanted))
     )
+    at = int(time.time() * 1000) if now is None else now
+    if template is not None:
+        begin_first_plan(store, now=at)
     decision = Decision(
         id=own_id,
         session_key=key,
@@ -88,7 +92,8 @@ def provision_session(
         project=project,
         category=category or (template.category if template else None),
         tokens=count_text_tokens(template) if template and arm == "warm" else None,
-        created_at=int(time.time() * 1000) if now is None else now,
+        created_at=at,
+        hold_out=float(store.config.templates.hold_out) if template else None,
     )
     provisions.insert_decision(store, decision)
     recorded = provisions.find_decision(store, key) or decision

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from relight.stats.beta import probability_at_least
+from relight.stats.evalues import weigh_posteriors
 from relight.stats.rates import decay
-from relight.stats.trials import always_valid_rates
 from relight.store import Store, provisions
 from relight.store.provisions import count_arm_outcomes
 from relight.store.templates import read_version_names
@@ -17,6 +17,8 @@ from relight.warm.library import Template, retire_template
 HALF_LIFE_DAYS = 30.0
 PRIOR_WEIGHT = 5.0
 HARM = 0.95
+# the difference that harm is expected to make
+HARM_SIZE = 0.3
 _DAY_MS = 86_400_000
 
 
@@ -96,8 +98,8 @@ def find_harm(store: Store, template: Template) -> str | None:
     cold = count_arm_outcomes(store, "cold", template_id=template.id)
     if not sum(warm) or not sum(cold):
         return None
-    view = always_valid_rates(cold, warm, confidence=2 * HARM - 1)  # a one-sided test
-    if view.high >= 0:
+    found = weigh_posteriors(cold, warm, tau=HARM_SIZE, error=2 * (1 - HARM))  # a one-sided test
+    if found.high >= 0:
         return None
     worse = 1 - probability_at_least(cold, warm)
     return (

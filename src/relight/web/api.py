@@ -24,7 +24,7 @@ from relight.store.queries.filters import Filter
 from relight.store.queries.listing import Listing
 from relight.store.queries.runs import find_job_names, read_runs
 from relight.store.queries.skills import read_daily
-from relight.warm import library
+from relight.warm import library, plans
 from relight.warm.results import TemplateStats, read_stats
 from relight.web import parameters as given
 from relight.web.filters import Filters, choose
@@ -209,8 +209,13 @@ def read_template(
 
 def read_experiment(store: Store, asked: given.HoldoutParameters, _: Path) -> holdout.HoldoutReport:
     """Warm starts compared with those held out cold, with a verdict."""
-    template = asked.template or None
-    return holdout.read_holdout(store, template=template, effect=asked.effect, may_retire=False)
+    template, plan = asked.template or None, asked.plan or None
+    return holdout.read_holdout(store, template=template, plan=plan, may_retire=False)
+
+
+def list_plans(store: Store, _: given.NoParameters, __: Path) -> plans.WarmPlanList:
+    """How warm starts are compared: the present plan, then the earlier ones."""
+    return plans.WarmPlanList(plans.read_plans(store))
 
 
 def list_experiments(store: Store, _: given.NoParameters, __: Path) -> budget.ExperimentList:
@@ -274,6 +279,7 @@ QUERIES = (
     Query("/api/templates/{template:path}", given.TemplateParameters, read_template),
     Query("/api/experiments", given.HoldoutParameters, read_experiment, may_miss=True),
     Query("/api/experiments/list", given.NoParameters, list_experiments),
+    Query("/api/experiments/plans", given.NoParameters, list_plans),
     Query("/api/experiments/{experiment:path}", given.NoParameters, read_pairs),
     Query("/api/moa/traces", given.NoParameters, list_traces),
     Query("/api/moa/traces/{session:path}", given.TraceParameters, read_trace),

@@ -65,7 +65,4 @@ def format_difference(
     kind = ""
     if is_sure and metric.more_is_better is not None:
         kind = "good" if (found.value > 0) is metric.more_is_better else "bad"
-    text = metric.format_signed(found.value)
-    if found.low is not None and found.high is not None:
-        text += f" ({metric.format_signed(found.low)} to {metric.format_signed(found.high)})"
-    return Difference(text, kind, p_value)
+    return Difference(metric.format_difference(found), kind, p_value)

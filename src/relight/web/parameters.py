@@ -196,9 +196,7 @@ class HoldoutParameters(Struct, frozen=True, kw_only=True):
     template: (
         Annotated[Text, described("Only sessions for which this template was chosen.")] | UnsetType
     ) = UNSET
-    effect: Annotated[
-        float, Meta(ge=0.01, le=0.99), described("The gain that the experiment should detect.")
-    ] = 0.1
+    plan: Annotated[Version, described("The number of an earlier plan.")] | UnsetType = UNSET
 
 
 class TraceParameters(Struct, frozen=True, kw_only=True):

@@ -1,12 +1,13 @@
 """The experiments page: the effect of warm starts, and the results of planned experiments."""
 
 from relight.warm.library import read_templates
+from relight.warm.plans import read_plans
 from relight.web.charts.intervals import IntervalRow
 from relight.web.measuring import ARM_COLOURS, draw_metric
 from relight.web.page import Context, View
 from relight.work.experiments.budget import summarise_experiments
-from relight.work.experiments.holdout import HoldoutReport, Measure, read_holdout
-from relight.work.experiments.metrics import METRICS
+from relight.work.experiments.holdout import read_holdout
+from relight.work.experiments.warm_verdict import Measure, describe_plan, list_figures
 
 
 def show(view: View) -> Context:
@@ -14,17 +15,27 @@ def show(view: View) -> Context:
     names = [one.name for one in read_templates(view.store)]
     asked = view.query.get("template")
     template = asked if asked in names else None
-    found = read_holdout(view.store, template=template, may_retire=False)
+    plans = read_plans(view.store)
+    number = view.query.get("plan", "")
+    known = [str(one.number) for one in plans]
+    found = read_holdout(
+        view.store,
+        template=template,
+        plan=int(number) if number.isdigit() and number in known else None,
+        may_retire=False,
+        now=int(view.now.timestamp() * 1000),
+    )
     return {
         "found": found,
         "chosen_template": template,
         "names": names,
-        "primary": METRICS[found.primary].title,
-        "progress": _find_progress(found),
+        "plan": describe_plan(found.plan),
+        "earlier": [one for one in plans if one.number != found.plan.number],
+        "deciding": list_figures(found.plan),
         "measures": [
             drawn
             for name, one in {**found.measures, **found.guards}.items()
-            if (drawn := draw_metric(name, _draw_arms(one), one.difference, one.p_value))
+            if (drawn := draw_metric(name, _draw_arms(one), one.difference, None))
         ],
         "run": summarise_experiments(view.store, now=int(view.now.timestamp() * 1000)),
     }
@@ -41,9 +52,3 @@ def _draw_arms(measure: Measure) -> list[IntervalRow]:
         )
         for name, estimate, sessions in arms
     ]
-
-
-def _find_progress(found: HoldoutReport) -> float | None:
-    if not found.planned_sessions:
-        return None
-    return min(found.counted_sessions / found.planned_sessions, 1.0)

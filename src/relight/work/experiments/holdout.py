@@ -4,23 +4,25 @@ Sessions are dealt to the arms by chance before their first model call, and comp
 Calls of one session fail together, so no single call counts as evidence.
 """
 
+import time
 from collections.abc import Sequence
 from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from relight.errors import MissingError, RelightError
-from relight.stats.beta import probability_at_least
+from relight.errors import MissingError
 from relight.stats.permutation import cluster_bootstrap, part_arms
-from relight.stats.rates import Counts, Estimate, wilson
+from relight.stats.rates import Estimate, wilson
 from relight.stats.survival import restricted_mean, restricted_mean_difference
-from relight.stats.trials import LiveView, always_valid_interval, newcombe, sample_size
 from relight.store import Store
-from relight.store.experiments import count_provisions
+from relight.store.experiments import DealtFilter, count_provisions
 from relight.store.templates import has_name
+from relight.times import day_reader, read_time
 from relight.warm import results
 from relight.warm.library import read_templates
+from relight.warm.plans import WarmPlan, find_plan
+from relight.work.experiments import warm_verdict
 from relight.work.experiments.metrics import (
     METRICS,
     ArmMetric,
@@ -28,116 +30,144 @@ from relight.work.experiments.metrics import (
     Ratio,
     read_arm_sessions,
 )
+from relight.work.experiments.warm_verdict import (
+    RECENT_DAYS,
+    SUCCESS,
+    Measure,
+    NeededSessions,
+    Pace,
+    WarmVerdict,
+)
 
-ALPHA = 0.05
 SEED = 20261115
-# the effect that an experiment is planned for
-EFFECT = 0.10
-FAILURE_EFFECT = 0.633  # of the cold failure rate: the aim (9.0 to 5.7 %)
-ICC = 0.05
 HORIZON_SECONDS = 1800.0
+_DAY_MS = 86_400_000
 
 Clusters = list[Ratio]
 Arms = Sequence[Sequence[ArmSession]]
 
 
-class Measure(Struct, frozen=True, kw_only=True):
-    """One metric in both arms, and the difference: warm less cold."""
-
-    cold: Estimate | None
-    warm: Estimate | None
-    difference: Estimate | None
-    p_value: float | None = None
-    cold_sessions: int = 0
-    warm_sessions: int = 0
-
-
 class HoldoutReport(Struct, frozen=True, kw_only=True):
-    """The metrics of both arms, with a verdict."""
+    """The metrics of both arms under one plan, with a verdict that holds at every look."""
 
-    verdict: str
-    primary: str
-    planned_sessions: int | None
-    counted_sessions: float
+    verdict: WarmVerdict
+    # the verdict with its counts and intervals, then what is still needed
+    sentences: list[str]
+    plan: WarmPlan
+    # a verdict needs 1 / the plan's error; shown up to a million
+    e_value: float
+    needed: NeededSessions | None
     sessions: dict[str, int]
     calls: dict[str, int]
     measures: dict[str, Measure]
     # metrics that must not get worse, and warnings for those that did
     guards: dict[str, Measure]
     warnings: list[str]
-    probability_warm_better: float | None
-    live_view: LiveView | None
     cost_usd: dict[str, float | None]
-    # sessions that started warm, were held out, or had no similar template; mean tokens of a start
+    # sessions dealt to each arm, recorded or not, and those without a similar template
     provisions: dict[str, int]
     injected_tokens: float | None
     retired: list[str]
 
 
 def read_holdout(
-    store: Store, *, template: str | None = None, effect: float = EFFECT, may_retire: bool = True
+    store: Store,
+    *,
+    template: str | None = None,
+    plan: int | None = None,
+    may_retire: bool = True,
+    now: int | None = None,
 ) -> HoldoutReport:
-    """Return the comparison so far; templates that do harm are retired, if `may_retire`."""
+    """Return the comparison of a plan so far; templates that do harm are retired, if `may_retire`.
+
+    Each template alone is a comparison of its own, with an error of its own.
+    """
     if template is not None and not has_name(store, template):
         raise MissingError(
             f"there is no template {template!r}", "`relight template list` shows them"
         )
-    report = _compare_cached(tuple(read_arm_sessions(store, template)), effect=effect)
+    at = int(time.time() * 1000) if now is None else now
+    chosen = find_plan(store, plan)
+    among = DealtFilter(
+        template=template, since=read_time(chosen.begun_at) or 0, until=read_time(chosen.ended_at)
+    )
+    sessions = tuple(read_arm_sessions(store, among))
+    report = _compare_cached(sessions, chosen)
+    given = {one.arm: one for one in count_provisions(store, among)}
+    dealt = {"warm": 0, "cold": 0, "abstained": 0}
+    dealt |= {arm: one.provisions for arm, one in given.items()}
+    day_of = day_reader(store.timezone)
+    needed = warm_verdict.find_needed(
+        chosen,
+        report.verdict,
+        sessions,
+        Pace(
+            float(store.config.templates.hold_out),
+            _find_pace(store, template, now=at),
+            dealt["warm"] + dealt["cold"],
+        ),
+        lambda days: day_of(round(at + days * _DAY_MS)),
+    )
     retired = [
         one.name
         for one in (read_templates(store, with_retired=False) if may_retire else ())
         if results.retire_if_harmful(store, one)
     ]
-    given = {one.arm: one for one in count_provisions(store, template)}
     return replace(
         report,
-        provisions={"warm": 0, "cold": 0, "abstained": 0}
-        | {arm: one.provisions for arm, one in given.items()},
+        sentences=warm_verdict.describe(chosen, report.verdict, report.measures, needed),
+        needed=needed,
+        provisions=dealt,
         injected_tokens=given["warm"].mean_tokens if "warm" in given else None,
         retired=retired,
     )
 
 
+def _find_pace(store: Store, template: str | None, *, now: int) -> float:
+    """Return how many sessions a day were dealt lately; since the first one, if that is later."""
+    first = read_time(find_plan(store, 1).begun_at) if store.has_rows("warm_plan") else None
+    since = max(now - RECENT_DAYS * _DAY_MS, first or 0)
+    counts = count_provisions(store, DealtFilter(template=template, since=since))
+    dealt = sum(one.provisions for one in counts if one.arm != "abstained")
+    return dealt / max((now - since) / _DAY_MS, 1.0)
+
+
 @lru_cache(maxsize=16)
-def _compare_cached(sessions: tuple[ArmSession, ...], *, effect: float) -> HoldoutReport:
+def _compare_cached(sessions: tuple[ArmSession, ...], plan: WarmPlan) -> HoldoutReport:
     """Return the comparison, which takes up to a second, from a cache for the same sessions."""
-    return compare_arms(sessions, effect=effect)
+    return compare_arms(sessions, plan)
 
 
 def compare_arms(
-    sessions: Sequence[ArmSession], *, effect: float = EFFECT, samples: int | None = None
+    sessions: Sequence[ArmSession], plan: WarmPlan, *, samples: int | None = None
 ) -> HoldoutReport:
     """Return the comparison of two arms of sessions."""
-    if not 0 < effect < 1:
-        raise RelightError(f"effect must be between 0 and 1, got {effect}", "give a share, as 0.1")
     # the more sessions, the less do further samples add, and the longer each takes
     samples = samples or min(2000, max(500, 1_000_000 // max(len(sessions), 1)))
     arms = [[one for one in sessions if one.arm == name] for name in ("cold", "warm")]
     cold, warm = arms
     compared = {
-        name: OWN_COMPARISONS.get(name, _compare_ratio)(metric, arms, samples)
-        for name, metric in METRICS.items()
-        if metric.read_session or name in OWN_COMPARISONS
+        name: _compare_planned(sessions, name, plan, samples)
+        for name in (SUCCESS, warm_verdict.EARLY)
     }
+    compared["seconds_to_first_success"] = _compare_times(arms)
+    for name, metric in METRICS.items():
+        if metric.read_session:
+            compared[name] = _compare_ratio(metric, arms, samples)
     measures = {name: one for name, one in compared.items() if not METRICS[name].warning}
     guards = {name: one for name, one in compared.items() if METRICS[name].warning}
-    counts = [_count(arm) for arm in arms]
-    primary = "success_rate" if all(map(sum, counts)) else "first_30_failure_rate"
-    main = measures[primary]
-    planned = _plan(primary, counts[0], measures["first_30_failure_rate"], cold, effect=effect)
-    counted = _count_equal(main.cold_sessions, main.warm_sessions)
+    verdict = warm_verdict.judge(plan, measures)
     return HoldoutReport(
-        verdict=_judge(primary, main, planned, counted),
-        primary=primary,
-        planned_sessions=planned,
-        counted_sessions=counted,
+        verdict=verdict,
+        sentences=warm_verdict.describe(plan, verdict, measures, None),
+        plan=plan,
+        e_value=warm_verdict.find_e_value(plan, measures),
+        needed=None,
         sessions={"cold": len(cold), "warm": len(warm)},
         calls={"cold": sum(one.calls for one in cold), "warm": sum(one.calls for one in warm)},
         measures=measures,
         guards=guards,
         warnings=[text for name in guards if (text := _warn(METRICS[name], guards[name]))],
-        probability_warm_better=probability_at_least(*counts) if all(map(sum, counts)) else None,
-        live_view=_view(primary, cold, warm),
         cost_usd={
             "cold": _value(guards["cost_usd_per_session"].cold),
             "warm": _value(guards["cost_usd_per_session"].warm),
@@ -162,32 +192,37 @@ def _warn(metric: ArmMetric, guard: Measure) -> str | None:
     return f"{metric.warning}: " + (f"{(found.value or 0.0) / cold:+.0%}" if cold else "cold, none")
 
 
-def _judge(primary: str, measure: Measure, planned: int | None, counted: float) -> str:
-    if measure.p_value is None:
-        return "not enough data: both arms need sessions with a known outcome"
-    if planned is None:
-        return "not enough data: no number of sessions can be planned to see such an effect"
-    if counted < planned:
-        return f"not enough data: {counted:.0f} sessions an arm, {planned} are planned"
-    if measure.p_value >= ALPHA or measure.difference is None:
-        return f"no difference found (p = {measure.p_value:.2f})"
-    gain = measure.difference.value or 0.0
-    is_better = gain > 0 if primary == "success_rate" else gain < 0
-    return f"warm is {'better' if is_better else 'worse'} (p = {measure.p_value:.3f})"
-
-
-def _compare_success(_: ArmMetric, arms: Arms, samples: int) -> Measure:
-    known = [[(float(one.outcome), 1.0) for one in arm if one.outcome is not None] for arm in arms]
-    counts = [_count(arm) for arm in arms]
-    parting = part_arms(*known, seed=SEED, samples=samples)
-    return Measure(
-        cold=rate(counts[0]),
-        warm=rate(counts[1]),
-        difference=newcombe(*counts) if all(map(sum, counts)) else None,
-        p_value=parting.p_value if parting else None,
-        cold_sessions=len(known[0]),
-        warm_sessions=len(known[1]),
+def _compare_planned(
+    sessions: Sequence[ArmSession], name: str, plan: WarmPlan, samples: int
+) -> Measure:
+    """Compare a figure that a plan can name; its difference holds at every look."""
+    deals = warm_verdict.group_deals(sessions, name)
+    found = warm_verdict.weigh_figure(deals, name, plan)
+    cold, warm = (
+        [
+            value
+            for one in sessions
+            if one.arm == arm and (value := warm_verdict.READERS[name](one)) is not None
+        ]
+        for arm in ("cold", "warm")
     )
+    return Measure(
+        cold=_estimate(cold, name, samples),
+        warm=_estimate(warm, name, samples),
+        difference=None if found is None else Estimate(found.difference, found.low, found.high),
+        e_value=None if found is None else found.e_value,
+        cold_sessions=len(cold),
+        warm_sessions=len(warm),
+    )
+
+
+def _estimate(values: Sequence[float], name: str, samples: int) -> Estimate | None:
+    if name != SUCCESS:
+        return cluster_bootstrap([(value, 1.0) for value in values], seed=SEED, samples=samples)
+    if not values:
+        return None
+    interval = wilson(sum(values), len(values))
+    return Estimate(sum(values) / len(values), interval.low, interval.high)
 
 
 def _compare_ratio(metric: ArmMetric, arms: Arms, samples: int) -> Measure:
@@ -203,7 +238,7 @@ def _compare_ratio(metric: ArmMetric, arms: Arms, samples: int) -> Measure:
     )
 
 
-def _compare_times(_: ArmMetric, dealt: Arms, samples: int) -> Measure:
+def _compare_times(dealt: Arms) -> Measure:
     """Compare Kaplan–Meier means up to a horizon that both arms reach."""
     arms = [
         [(one.seconds, one.has_success) for one in arm if one.seconds is not None] for arm in dealt
@@ -220,59 +255,6 @@ def _compare_times(_: ArmMetric, dealt: Arms, samples: int) -> Measure:
         cold_sessions=len(arms[0]),
         warm_sessions=len(arms[1]),
     )
-
-
-# the metrics that are not a ratio of sums over sessions
-OWN_COMPARISONS = {
-    "success_rate": _compare_success,
-    "seconds_to_first_success": _compare_times,
-}
-
-
-def _plan(
-    primary: str, cold: Counts, first: Measure, arm: Sequence[ArmSession], *, effect: float
-) -> int | None:
-    """Return the sessions that each of two equal arms needs to show the effect."""
-    if primary == "success_rate":
-        base = min(max((cold[0] + 1) / (sum(cold) + 2), 0.05), 0.95)
-        aim = base + effect if base + effect < 0.99 else base - effect
-        return sample_size(base, aim) if 0.01 < aim < 0.99 else None
-    failed = _value(first.cold)
-    if not failed:
-        return None
-    calls = sum(one.judged_first for one in arm) / len(arm)
-    failed = min(failed, 0.95)
-    return sample_size(failed, failed * FAILURE_EFFECT, icc=ICC, calls_per_session=max(calls, 1.0))
-
-
-def _count_equal(cold: int, warm: int) -> float:
-    """Return the size of two equal arms that would be as informative as these."""
-    return 2 / (1 / cold + 1 / warm) if cold and warm else 0.0
-
-
-def _view(primary: str, cold: Sequence[ArmSession], warm: Sequence[ArmSession]) -> LiveView | None:
-    arms = []
-    for arm in (cold, warm):
-        if primary == "success_rate":
-            arms.append([float(one.outcome) for one in arm if one.outcome is not None])
-        else:
-            arms.append(
-                [failed / calls for failed, calls in _gather(arm, METRICS["first_30_failure_rate"])]
-            )
-    return always_valid_interval(arms[0], arms[1], tau=0.1 if primary == "success_rate" else 0.03)
-
-
-def _count(arm: Sequence[ArmSession]) -> Counts:
-    known = [one.outcome for one in arm if one.outcome is not None]
-    return float(sum(known)), float(len(known) - sum(known))
-
-
-def rate(counts: Counts) -> Estimate | None:
-    """Return a success rate with Wilson's interval; None if no outcome is known."""
-    if not sum(counts):
-        return None
-    interval = wilson(counts[0], sum(counts))
-    return Estimate(counts[0] / sum(counts), interval.low, interval.high)
 
 
 def _value(estimate: Estimate | None) -> float | None:

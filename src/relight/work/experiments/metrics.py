@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
+from relight.stats.rates import Estimate
 from relight.store import Store
 from relight.store.experiments import (
+    ALL_DEALT,
     DealtCall,
+    DealtFilter,
     DealtSession,
     TrialRun,
     find_dealt_session,
@@ -43,6 +46,8 @@ class ArmSession(Struct, frozen=True, kw_only=True):
     timed_calls: int = 0
     # calls of tools that do not exist
     missing_tools: int = 0
+    # the share held out when it was dealt; None if it is unknown
+    hold_out: float | None = None
 
 
 class RunSide(Struct, frozen=True):
@@ -73,19 +78,29 @@ class ArmMetric(Struct, frozen=True, kw_only=True):
     read_run: Callable[[RunSide], float | None] | None = None
     warning: str | None = None
 
-    def format_signed(self, value: float) -> str:
-        """Return a difference with its sign."""
-        return ("−" if value < 0 else "+") + self.format(abs(value))
+    def format_difference(self, found: Estimate) -> str:
+        """Return a difference with its sign and interval; that of shares is in points."""
+        if found.value is None:
+            return "–"
+        unit = " points" if self.format is share else ""
+        text = self._format_signed(found.value) + unit
+        if found.low is None or found.high is None:
+            return text
+        return f"{text} ({self._format_signed(found.low)} to {self._format_signed(found.high)})"
+
+    def _format_signed(self, value: float) -> str:
+        text = f"{abs(value) * 100:.1f}" if self.format is share else self.format(abs(value))
+        return ("−" if value < 0 else "+") + text
 
 
-def read_first_calls(one: ArmSession) -> Ratio | None:
-    """Return the failures among a session's first judged calls, and the number of those."""
-    return (one.failed_first, one.judged_first) if one.judged_first else None
+def read_success(one: ArmSession) -> float | None:
+    """Return 1 for a success and 0 for a failure; None if the outcome is unknown."""
+    return None if one.outcome is None else float(one.outcome)
 
 
-def _read_first_failures(side: RunSide) -> float | None:
-    found = read_first_calls(side.session) if side.session else None
-    return found[0] / found[1] if found else None
+def read_early_failures(one: ArmSession) -> float | None:
+    """Return the failed share of a session's first judged calls; None if it has none."""
+    return one.failed_first / one.judged_first if one.judged_first else None
 
 
 def _per_session(value: float | None, *, is_known: object = True) -> Ratio | None:
@@ -114,8 +129,7 @@ METRICS = {
             name="first_30_failure_rate",
             title="Failures in the first 30 calls",
             format=share,
-            read_session=read_first_calls,
-            read_run=_read_first_failures,
+            read_run=lambda side: read_early_failures(side.session) if side.session else None,
         ),
         ArmMetric(
             name="seconds_to_first_success",
@@ -198,9 +212,9 @@ METRICS = {
 }
 
 
-def read_arm_sessions(store: Store, template: str | None = None) -> Iterator[ArmSession]:
+def read_arm_sessions(store: Store, among: DealtFilter = ALL_DEALT) -> Iterator[ArmSession]:
     """Yield the sessions that followed provisions with a template."""
-    dealt = read_dealt_sessions(store, template)
+    dealt = read_dealt_sessions(store, among)
     calls = read_dealt_calls(store, [one.id for one in dealt])
     for one in dealt:
         yield _measure(one, calls.get(one.id, []))
@@ -242,4 +256,5 @@ def _measure(session: DealtSession, calls: Sequence[DealtCall]) -> ArmSession:
         model_seconds=(session.model_ms or 0) / 1000,
         timed_calls=session.timed_calls,
         missing_tools=sum(one.kind == "tool_not_available" for one in calls),
+        hold_out=session.hold_out,
     )

@@ -1,4 +1,8 @@
-"""The result of an experiment: the same tasks in both arms, compared pair by pair."""
+"""The result of an experiment: the same tasks in both arms, compared pair by pair.
+
+The tasks are planned before the first run, so the test is made once, when all of them are done.
+Until then there is neither a verdict nor a p-value, however often the result is looked at.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -7,13 +11,15 @@ from msgspec import Struct
 from relight.model import row_id
 from relight.stats.permutation import cluster_bootstrap, part_pairs
 from relight.stats.rates import Estimate
-from relight.stats.trials import LiveView, always_valid_pairs
 from relight.store import Store
 from relight.store.experiments import TrialRun, read_trial_runs
-from relight.work.experiments.holdout import ALPHA, SEED
+from relight.text import share
 from relight.work.experiments.metrics import METRICS, RunSide, find_arm_session
 from relight.work.experiments.register import Experiment
+from relight.work.experiments.warm_verdict import EARLY, SUCCESS
 
+ALPHA = 0.05
+SEED = 20261115
 SAMPLES = 2000
 # with fewer tasks even a clean sweep may be chance: with five, one in sixteen
 LEAST_TASKS = 6
@@ -59,7 +65,6 @@ class PairedReport(Struct, frozen=True, kw_only=True):
     pairs: dict[str, int]
     outcomes: dict[str, dict[str, int]]
     measures: dict[str, PairedMeasure]
-    live_view: LiveView | None
     cost_usd: dict[str, float | None]
     tokens: dict[str, int | None]
     runs: list[TrialSummary]
@@ -83,14 +88,18 @@ def read_paired_report(store: Store, experiment: Experiment) -> PairedReport:
         if arm == arms[0] and (task, number, arms[1]) in done
     ]
     skipped = {key[:2] for key, side in sides.items() if side.run.status == "skipped"}
-    readers = {name: one.read_run for name, one in METRICS.items() if one.read_run}
-    measures = {name: _compare(arms, pairs, read) for name, read in readers.items()}
-    primary = "success_rate" if measures["success_rate"].pairs else "first_30_failure_rate"
     counts = {
         "planned": experiment.plan.planned_pairs,
         "done": len(pairs),
         "skipped": len(skipped),
     }
+    is_done = counts["done"] >= counts["planned"] - counts["skipped"]
+    measures = {
+        name: _compare(arms, pairs, one.read_run, is_done=is_done)
+        for name, one in METRICS.items()
+        if one.read_run
+    }
+    primary = SUCCESS if experiment.plan.judged_by == "success" else EARLY
     return PairedReport(
         name=experiment.name,
         arms=arms,
@@ -101,10 +110,6 @@ def read_paired_report(store: Store, experiment: Experiment) -> PairedReport:
         pairs=counts,
         outcomes={arm: _count_outcomes(done.values(), arm) for arm in arms},
         measures=measures,
-        live_view=always_valid_pairs(
-            [(two - one) / count for one, two, count in _add_rounds(pairs, readers[primary])],
-            tau=0.1 if primary == "success_rate" else 0.03,
-        ),
         cost_usd={arm: _add_cost(done.values(), arm) for arm in arms},
         tokens={arm: _add_tokens(done.values(), arm) for arm in arms},
         runs=[_summarise(side) for side in sides.values()],
@@ -121,11 +126,16 @@ def _read_side(store: Store, run: TrialRun) -> RunSide:
     return RunSide(run, outcome, session)
 
 
-def _compare(arms: Sequence[str], pairs: Sequence[Pair], read: Read) -> PairedMeasure:
+def _compare(
+    arms: Sequence[str], pairs: Sequence[Pair], read: Read, *, is_done: bool
+) -> PairedMeasure:
     """Compare the arms in one metric; runs of one task are alike, so tasks are resampled."""
     tasks = _add_rounds(pairs, read)
-    parting = part_pairs([(two - one, count) for one, two, count in tasks], seed=SEED)
-    alike = Estimate(0.0, None, None) if tasks else None
+    parting = None
+    if is_done:
+        parting = part_pairs([(two - one, count) for one, two, count in tasks], seed=SEED)
+    count = sum(one[2] for one in tasks)
+    plain = Estimate(sum(one[1] - one[0] for one in tasks) / count, None, None) if count else None
     return PairedMeasure(
         arms={
             arm: cluster_bootstrap(
@@ -133,9 +143,9 @@ def _compare(arms: Sequence[str], pairs: Sequence[Pair], read: Read) -> PairedMe
             )
             for place, arm in enumerate(arms)
         },
-        difference=parting.difference if parting else alike,
+        difference=parting.difference if parting else plain,
         p_value=parting.p_value if parting else None,
-        pairs=round(sum(one[2] for one in tasks)),
+        pairs=round(count),
         tasks=len(tasks),
     )
 
@@ -161,13 +171,10 @@ def _judge(
     if counts["done"] < wanted:
         return f"not finished: {counts['done']} of {wanted} pairs have been run in both arms"
     found = measure.difference
-    if not measure.pairs or found is None or found.value is None:
-        return "not enough data: no pair has a known outcome in both arms; give the tasks a check"
-    what, worth = ("task success", 1) if primary == "success_rate" else ("failed calls", -1)
-    text = f"{what} {found.value:+.1%}"
-    if found.low is not None and found.high is not None:
-        text += f" [{found.low:+.1%}, {found.high:+.1%}]"
-    text += f" in {measure.pairs} pairs"
+    if found is None or found.value is None:
+        missing = "a known outcome" if primary == SUCCESS else "judged calls"
+        return f"not enough data: no pair has {missing} in both arms; give the tasks a check"
+    text = _describe(arms, measure, found, primary)
     if measure.tasks < LEAST_TASKS:
         return (
             f"not enough data: {text}, and fewer than {LEAST_TASKS} tasks cannot show a difference"
@@ -176,10 +183,25 @@ def _judge(
         return f"no difference: both arms did the same in all {measure.pairs} pairs"
     if measure.p_value >= ALPHA:
         return f"no difference found between {arms[1]} and {arms[0]}: {text}" + (
-            f" (p = {measure.p_value:.2f}); it may be anywhere in that interval"
+            f", p = {measure.p_value:.2f}; it may be anywhere in that interval"
         )
-    word = "better" if found.value * worth > 0 else "worse"
-    return f"{arms[1]} is {word} than {arms[0]}: {text} (p = {measure.p_value:.3f})"
+    is_better = (found.value > 0) is METRICS[primary].more_is_better
+    word = "better" if is_better else "worse"
+    return f"{arms[1]} is {word} than {arms[0]}: {text}, p = {measure.p_value:.3f}"
+
+
+def _describe(arms: Sequence[str], measure: PairedMeasure, found: Estimate, primary: str) -> str:
+    """Return the counts of the second arm against the first, then the difference."""
+    first, second = ((one and one.value) or 0.0 for one in (measure.arms[arm] for arm in arms))
+    if primary == SUCCESS:
+        own, other = (
+            f"{value * measure.pairs:.0f} of {measure.pairs}" for value in (second, first)
+        )
+        text = f"{own} runs succeeded against {other}"
+    else:
+        text = f"{share(second)} of the first calls failed against {share(first)}"
+        text += f" in {measure.pairs} pairs"
+    return f"{text}, {METRICS[primary].format_difference(found)}"
 
 
 def _count_outcomes(sides: Iterable[RunSide], arm: str) -> dict[str, int]:

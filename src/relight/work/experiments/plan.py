@@ -17,6 +17,8 @@ WARM, COLD = "warm", "cold"
 FILE_LIMIT_BYTES = 50_000_000
 ID_CHARACTERS = 100
 
+TrialMeasure = Literal["success", "early_failures"]
+
 
 class TrialTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One task: its prompt, the folder to work in, and the check that decides on success.
@@ -57,10 +59,18 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     budget_tokens: int | None = None
     # work in the tasks' folders instead of fresh copies
     in_place: bool = False
+    # what the verdict is about; None if the tasks decide
+    measure: TrialMeasure | None = None
 
     @property
     def is_warm_start(self) -> bool:
         return set(self.arms) == {WARM, COLD}
+
+    @property
+    def judged_by(self) -> TrialMeasure:
+        """What the verdict is about, known before any run: success if a check decides on it."""
+        has_check = any(task.check is not None for task in self.tasks)
+        return self.measure or ("success" if has_check else "early_failures")
 
     @property
     def planned_pairs(self) -> int:
