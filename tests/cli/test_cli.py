@@ -210,10 +210,25 @@ def test_show_says_that_shared_turns_count_in_another_session(filled: Cli) -> No
 
 def test_failures_are_shown_and_told_as_json(filled: Cli) -> None:
     found = filled.json("failures", "--since", "all")
-    assert set(found) == {"since", "failures", "spirals"}
+    assert set(found) == {"since", "failed", "failures", "spirals"}
     assert found["failures"][0]["kind"] == "file_not_found"
     assert "file_not_found" in filled.run("failures", "--since", "all").stdout
     assert "no failures" in filled.run("failures", "--since", "2099-01-01").stdout
+
+
+def test_a_failed_session_is_named_first_and_leads_to_show(filled: Cli) -> None:
+    session = filled.json("report", "--by", "session", "--since", "all")["rows"][0]["session"]
+    filled.run("label", session, "failure", "--why", "the totals are wrong")
+    shown = filled.run("failures", "--since", "all").stdout
+    assert shown.startswith("1 session failed and cost $")
+    assert "labelled" in shown
+    (line,) = [one for one in shown.splitlines() if "for `relight show" in one]
+    name = shown.partition(line)[2].splitlines()[3].split()[-1]
+    assert filled.json("show", name)["session"] == session
+    (work,) = filled.json("failures", "--since", "all")["failed"]["newest"]
+    assert (work["session"], work["kind"]) == (session, "labelled")
+    other = filled.json("failures", "--since", "all", "--source", "codex")
+    assert other["failed"]["newest"] == []
 
 
 def test_a_label_is_shown_as_the_outcome(filled: Cli) -> None:

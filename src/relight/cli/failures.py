@@ -6,34 +6,132 @@ from relight.cli.options import current_store, json_option, print_json, relight_
 from relight.reports.filters import DEFAULT_SINCE, read_filter
 
 if TYPE_CHECKING:
+    from relight.reports.failed_work import FailedReport, FailedWork
     from relight.reports.failures import FailureReport, SessionSpiral
 
 TEXT_ROWS = 20
+NEWEST_ROWS = 10
 
 
 @relight_command("failures", example="relight failures --since 7d")
 @click.option("--since", default=DEFAULT_SINCE, metavar="D", help="2026-05-01, 7d or all.")
+@click.option("--until", metavar="D", help="The last day, as 2026-05-31 or 7d.")
+@click.option("--source", metavar="S", help="Only this source.")
+@click.option("--model", metavar="M", help="Only models with this in their name.")
+@click.option("--project", metavar="P", help="Only projects with this in their folder.")
+@click.option("--job", metavar="NAME", help="Only runs of this job, and their sessions.")
 @json_option
-def command(since: str, as_json: bool) -> None:
-    """Show failures by kind and tool, and spirals.
+def command(
+    since: str,
+    until: str | None,
+    source: str | None,
+    model: str | None,
+    project: str | None,
+    job: str | None,
+    as_json: bool,
+) -> None:
+    """Show failed runs and sessions by cause, failed calls by kind and tool, and spirals.
 
-    A failure is a tool call that could not do what it was asked, or a model call without a
+    A failed call is a tool call that could not do what it was asked, or a model call without a
     response. A spiral is the same failing call three times or more, or one tool failing five times
-    in a row. Its tokens and cost are those of the turns that made the calls.
+    in a row. Its tokens and cost are those of the turns that made the calls. A failed run and its
+    sessions count once.
     """
+    from msgspec.structs import asdict
+
     from relight.reports.failures import FailuresSince, read_failures
 
     with current_store() as store:
-        found = read_failures(store, read_filter(store, since=since))
+        chosen = read_filter(
+            store, since=since, until=until, source=source, model=model, project=project, job=job
+        )
+        found = read_failures(store, chosen)
     if as_json:
-        print_json(FailuresSince(since, failures=found.failures, spirals=found.spirals))
-    elif not found.failures:
-        click.echo("no failures; `--since all` looks further back")
+        print_json(FailuresSince(since, **asdict(found)))
+    elif found.is_empty:
+        limits = {"--until": until, "--source": source, "--model": model, "--project": project}
+        given = [name for name, value in (limits | {"--job": job}).items() if value]
+        rest = f", or leave out {', '.join(given)}" if given else ""
+        click.echo(f"no failures; `--since all` looks further back{rest}")
     else:
         _print(found)
 
 
 def _print(found: "FailureReport") -> None:
+    from relight.cli import screen
+
+    if found.failed.causes:
+        _print_failed(found.failed)
+    if found.failures:
+        screen.print_text("\nfailed calls", style="bold")
+        _print_calls(found)
+    for spiral in found.spirals[:TEXT_ROWS]:
+        screen.print_text(f"spiral: {spiral.session} {describe_spiral(spiral)}")
+
+
+def _print_failed(found: "FailedReport") -> None:
+    """Print failed runs and sessions: a sentence, their causes, and the newest of them."""
+    from relight.cli import screen
+    from relight.cli.report import shorten
+    from relight.reports.failed_work import describe_failed
+
+    screen.print_text(describe_failed(found.total) or "", style="bold")
+    if left := found.total.unrecorded_runs:
+        runs = "1 run" if left == 1 else f"{left:,} runs"
+        screen.print_text(f"{runs} left no session: their cost is not recorded", style="dim")
+    columns = [
+        screen.Column("kind", is_number=False),
+        screen.Column("cause", is_number=False),
+        screen.Column("runs"),
+        screen.Column("sess."),
+        screen.Column("cost"),
+        screen.Column("jobs", is_number=False, is_spare=True),
+    ]
+    rows = [
+        [
+            one.kind,
+            one.cause,
+            screen.count(one.runs),
+            screen.count(one.sessions),
+            screen.dollars(one.cost_usd, unpriced=one.unpriced_turns),
+            ", ".join(one.jobs),
+        ]
+        for one in found.causes[:TEXT_ROWS]
+    ]
+    screen.print_table(columns, rows)
+    if len(found.causes) > TEXT_ROWS:
+        screen.print_text(f"… and {len(found.causes) - TEXT_ROWS} more causes", style="dim")
+    newest = found.newest[:NEWEST_ROWS]
+    short = shorten([one.session for one in found.newest if one.session])
+    screen.print_text("\nnewest, for `relight show SESSION`", style="bold")
+    columns = [
+        screen.Column("at", is_number=False, is_name=True),
+        screen.Column("what", is_number=False),
+        screen.Column("cause", is_number=False),
+        screen.Column("cost"),
+        screen.Column("session", is_number=False, is_name=True),
+    ]
+    screen.print_table(columns, [_newest_cells(one, short) for one in newest])
+    total = found.total.runs + found.total.sessions
+    if total > len(newest):
+        screen.print_text(
+            f"… and {total - len(newest):,} more: --json shows {len(found.newest)}", style="dim"
+        )
+
+
+def _newest_cells(one: "FailedWork", short: dict[str, str]) -> list[str]:
+    from relight.cli import screen
+
+    return [
+        (one.at or "unknown")[5:16].replace("T", " "),
+        f"{one.job_name}" if one.what == "run" else one.title or "(no title)",
+        one.cause,
+        screen.dollars(one.cost_usd, unpriced=one.unpriced_turns),
+        short.get(one.session or "", "no session"),
+    ]
+
+
+def _print_calls(found: "FailureReport") -> None:
     from relight.cli import screen
 
     columns = [
@@ -56,8 +154,6 @@ def _print(found: "FailureReport") -> None:
     screen.print_table(columns, rows)
     if len(found.failures) > TEXT_ROWS:
         screen.print_text(f"… and {len(found.failures) - TEXT_ROWS} more kinds", style="dim")
-    for spiral in found.spirals[:TEXT_ROWS]:
-        screen.print_text(f"spiral: {spiral.session} {describe_spiral(spiral)}")
 
 
 def describe_spiral(spiral: "SessionSpiral") -> str:

@@ -7,6 +7,7 @@ import click
 from relight.cli import screen
 from relight.cli.report import print_report
 from relight.reports import filters, totals
+from relight.reports.failed_work import describe_failed, read_failed_totals
 from relight.reports.metrics import COST
 from relight.store import Store, open_store
 from relight.store.queries import sessions
@@ -52,6 +53,9 @@ def _first_run(store: Store) -> bool:
 
 
 def _show(store: Store) -> None:
+    chosen = filters.read_filter(store)
+    if failed := describe_failed(read_failed_totals(store, chosen)):
+        screen.print_text(f"{failed}: relight failures", style="bold red")
     counts = sessions.count_by_source(store)
     by_source = ", ".join(f"{number:,} of {name}" for name, number in counts.items())
     total, parts = sum(counts.values()), sessions.count_subagents(store)
@@ -59,7 +63,6 @@ def _show(store: Store) -> None:
     within = f", {parts:,} of sub-agents within them" if parts else ""
     days = " to ".join((moment or "")[:10] for moment in sessions.find_span(store))
     screen.print_text(f"Recorded: {recorded}{within}, {days}", style="bold")
-    chosen = filters.read_filter(store)
     by_day = totals.report(store, ("day",), chosen)
     if by_day.rows:
         print_report(by_day)

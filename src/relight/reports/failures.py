@@ -1,4 +1,4 @@
-"""Failures by kind and tool, and spirals with their costs."""
+"""Failed runs and sessions, failed calls by kind and tool, and spirals with their costs."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from relight.judging.spirals import JudgedCall, Spiral, find_spirals
+from relight.reports.failed_work import FailedReport, read_failed_work
 from relight.store import Store
 from relight.store.derive.scores import HARMLESS
 from relight.store.queries import failures as queries
@@ -39,10 +40,16 @@ class NamedSpiral(SessionSpiral, frozen=True):
 
 
 class FailureReport(Struct, frozen=True, kw_only=True):
-    """Failures by kind and tool, the most frequent first, and spirals, the costliest first."""
+    """Failed runs and sessions; failed calls, the most frequent first; spirals, the costliest."""
 
+    failed: FailedReport
     failures: list[FailureGroup]
     spirals: list[NamedSpiral]
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing failed."""
+        return not self.failures and not self.failed.causes
 
 
 class FailuresSince(FailureReport, frozen=True):
@@ -54,7 +61,9 @@ class FailuresSince(FailureReport, frozen=True):
 def read_failures(store: Store, chosen: Filter) -> FailureReport:
     """Return the failures and spirals of a part of the record."""
     return FailureReport(
-        failures=queries.read_failure_groups(store, chosen), spirals=read_spirals(store, chosen)
+        failed=read_failed_work(store, chosen),
+        failures=queries.read_failure_groups(store, chosen),
+        spirals=read_spirals(store, chosen),
     )
 
 

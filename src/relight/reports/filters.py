@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, date, datetime, timedelta
 
-from relight.errors import RelightError
+from relight.errors import MissingError, RelightError
 from relight.store import Store
 from relight.store.queries.filters import Filter, is_whole
 
@@ -18,9 +18,10 @@ def read_filter(
     source: str | None = None,
     model: str | None = None,
     project: str | None = None,
+    job: str | None = None,
     now: datetime | None = None,
 ) -> Filter:
-    """Return the filter that a person typed: `7d`, `all` or a date, and parts of names."""
+    """Return the filter that a person typed: `7d`, `all` or a date, parts of names, a job."""
     from zoneinfo import ZoneInfo
 
     if source is not None:
@@ -32,7 +33,18 @@ def read_filter(
         source=source,
         model=model,
         project=project,
+        jobs=find_jobs(store, job) if job else (),
     )
+
+
+def find_jobs(store: Store, name: str) -> tuple[str, ...]:
+    """Return the full names of the jobs with this name or id; raise if there are none."""
+    from relight.store.queries.runs import find_job_names
+
+    names = find_job_names(store, name)
+    if not names:
+        raise MissingError(f"there is no job {name!r}", "`relight job list` shows them")
+    return tuple(names)
 
 
 def _check_source(name: str) -> None:

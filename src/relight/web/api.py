@@ -12,7 +12,9 @@ from msgspec.structs import asdict, replace
 from relight.errors import MissingError, RelightError
 from relight.reports import doctor, failures, runs, sessions, steps
 from relight.reports.comparison.models import Comparison, compare_job, compare_models
+from relight.reports.failed_work import FailedTotals
 from relight.reports.failures import NamedSpiral
+from relight.reports.filters import find_jobs
 from relight.reports.listing import SessionPage
 from relight.reports.listing import list_sessions as list_page
 from relight.reports.skills.averages import SkillAverages, query_skill_ema, read_half_life
@@ -54,6 +56,7 @@ class OverviewReport(Struct, frozen=True, kw_only=True):
     days: list[ReportRow]
     models: list[ReportRow]
     projects: list[ReportRow]
+    failed: FailedTotals
     failures: list[FailureGroup]
     spirals: list[NamedSpiral]
     jobs: list[runs.JobReport]
@@ -69,6 +72,7 @@ def read_overview(store: Store, asked: given.FilterParameters, _: Path) -> Overv
         days=days.rows,
         models=report(store, ("model",), chosen).rows,
         projects=report(store, ("project",), chosen).rows,
+        failed=found.failed.total,
         failures=found.failures,
         spirals=found.spirals,
         jobs=runs.read_jobs(store),
@@ -119,10 +123,13 @@ def list_steps(store: Store, asked: given.StepListParameters, path: Path) -> ste
     return steps.read_steps(store, found, after=asked.after or None, limit=asked.limit)
 
 
-def read_failures(store: Store, asked: given.FilterParameters, _: Path) -> failures.FailuresSince:
-    """Failures by kind and tool, and spirals."""
-    found = failures.read_failures(store, _choose(store, asked))
-    return failures.FailuresSince(asked.since, failures=found.failures, spirals=found.spirals)
+def read_failures(store: Store, asked: given.FailureParameters, _: Path) -> failures.FailuresSince:
+    """Failed runs and sessions by cause, failed calls by kind and tool, and spirals."""
+    chosen = _choose(store, asked)
+    if asked.job:
+        chosen = replace(chosen, jobs=find_jobs(store, asked.job))
+    found = failures.read_failures(store, chosen)
+    return failures.FailuresSince(asked.since, **asdict(found))
 
 
 def read_skill_stats(store: Store, asked: given.SkillDayParameters, _: Path) -> SkillUseDays:
@@ -266,7 +273,7 @@ QUERIES = (
     Query("/api/sessions", given.SessionListParameters, list_sessions),
     Query("/api/sessions/{session:path}/steps", given.StepListParameters, list_steps),
     Query("/api/sessions/{session:path}", given.NoParameters, read_session),
-    Query("/api/failures", given.FilterParameters, read_failures),
+    Query("/api/failures", given.FailureParameters, read_failures, may_miss=True),
     Query("/api/skills/stats", given.SkillDayParameters, read_skill_stats, may_miss=True),
     Query("/api/skills/ema", given.SkillAverageParameters, read_skill_averages),
     Query("/api/skills/compare", given.SkillComparisonParameters, compare_skill, may_miss=True),

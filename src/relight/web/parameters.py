@@ -63,6 +63,10 @@ class FilterParameters(Struct, frozen=True, kw_only=True):
     ] = ""
 
 
+class FailureParameters(FilterParameters, frozen=True, kw_only=True):
+    job: Annotated[Text, described("Only runs of this job, and their sessions.")] = ""
+
+
 class ReportParameters(FilterParameters, frozen=True, kw_only=True):
     by: Annotated[
         str,

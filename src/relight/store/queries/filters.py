@@ -1,15 +1,31 @@
-"""The part of the record that a query is about: days, sources, models and projects."""
+"""The part of the record that a query is about: days, sources, models, projects and jobs."""
 
 import re
+from datetime import datetime, timedelta
 
 from msgspec import Struct
+
+from relight.checks import LATEST_MS
+from relight.store.jobs import IS_NAMED_AFTER
+
+# the sessions of jobs: of their runs, of earlier attempts, and those whose run a ledger has lost
+JOB_SESSIONS = f"""
+    select run.session_id from run join job on job.id = run.job_id
+    where job.full_name in ({{names}}) and run.session_id is not null
+    union
+    select run_attempt.session_id from run_attempt join run on run.id = run_attempt.run_id
+    join job on job.id = run.job_id where job.full_name in ({{names}})
+    union
+    select session.id from job join session on {IS_NAMED_AFTER}
+    where job.full_name in ({{names}})
+"""
 
 
 class Filter(Struct, frozen=True, kw_only=True):
     """The part of the record that a report covers; days are in the store's time zone.
 
     A model or project is a part of its name; in double quotes it is the whole name, and `""`
-    stands for records without one.
+    stands for records without one. Jobs are full names; none stands for all sessions.
     """
 
     since: str | None = None
@@ -17,6 +33,7 @@ class Filter(Struct, frozen=True, kw_only=True):
     source: str | None = None
     model: str | None = None
     project: str | None = None
+    jobs: tuple[str, ...] = ()
 
 
 def where(chosen: Filter) -> tuple[str, list[str]]:
@@ -32,6 +49,10 @@ def where(chosen: Filter) -> tuple[str, list[str]]:
         if value is not None:
             tests.append(test)
             values.append(value)
+    if chosen.jobs:
+        names = ", ".join("?" for _ in chosen.jobs)
+        tests.append(f"root_id in ({JOB_SESSIONS.format(names=names)})")
+        values += chosen.jobs * JOB_SESSIONS.count("{names}")
     return f"where {' and '.join(tests)}" if tests else "", values
 
 
@@ -51,3 +72,15 @@ def escape_like(text: str) -> str:
     """Return the pattern of `like … escape '\\'` that matches any text with this in it."""
     escaped = re.sub(r"([%_\\])", r"\\\1", text)
     return f"%{escaped}%"
+
+
+def find_day_start(day: str, timezone: str, *, later_days: int = 0) -> int:
+    """Return when a day, or one so many days later, begins, in Unix milliseconds."""
+    from zoneinfo import ZoneInfo
+
+    try:
+        begins = datetime.fromisoformat(day) + timedelta(days=later_days)
+        return round(begins.replace(tzinfo=ZoneInfo(timezone)).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        # outside of the years of a clock
+        return LATEST_MS if later_days else 0

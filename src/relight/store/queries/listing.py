@@ -6,13 +6,12 @@ what the first one does, and a session that arrives meanwhile moves no other.
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.store import Store
-from relight.store.queries.filters import Filter, escape_like, is_whole, where
+from relight.store.queries.filters import Filter, escape_like, find_day_start, is_whole, where
 from relight.store.queries.totals import KNOWN_COST
 from relight.store.sql import read_seconds, read_usd
 from relight.times import write_time
@@ -136,7 +135,7 @@ def select_sessions(store: Store, chosen: Filter, wanted: Listing) -> ListingTes
     is_open = chosen.until is None and chosen.model is None and chosen.project is None
     if chosen.since is not None and is_newest and is_open:
         quick = ["listing.began_at >= :since_at", *rest]
-        values["since_at"] = _find_start(chosen.since, store.timezone)
+        values["since_at"] = find_day_start(chosen.since, store.timezone)
         if chosen.source is not None:
             quick.append("listing.source = :source")
             values["source"] = chosen.source
@@ -229,17 +228,6 @@ def _name_values(prefix: str, chosen: Filter, values: dict[str, Value]) -> str:
         test = test.replace("?", f":{prefix}_{number}", 1)
         values[f"{prefix}_{number}"] = value
     return test
-
-
-def _find_start(day: str, timezone: str) -> int:
-    """Return when a day begins, in Unix milliseconds."""
-    from zoneinfo import ZoneInfo
-
-    try:
-        begins = datetime.fromisoformat(day).replace(tzinfo=ZoneInfo(timezone))
-        return round(begins.timestamp() * 1000)
-    except (ValueError, OverflowError):
-        return 0  # before the first year of a clock
 
 
 def _test_columns(wanted: Listing, values: dict[str, Value]) -> list[str]:

@@ -1,13 +1,15 @@
-"""Failures by kind and tool, and spirals."""
+"""Failed runs and sessions by cause, failed calls by kind and tool, and spirals."""
 
 from collections import Counter
 from typing import Any
 
 from markupsafe import Markup
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from relight.reports.failures import read_failures
+from relight.reports.filters import find_jobs
 from relight.store.queries.failures import FailureGroup, count_days, count_tools
+from relight.store.queries.filters import Filter
 from relight.text import count
 from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.charts.sparks import draw_share
@@ -16,6 +18,7 @@ from relight.web.periods import find_step, walk_days
 
 KINDS = 6
 TOP = 40
+NEWEST = 20
 
 
 class ShownFailure(FailureGroup, frozen=True):
@@ -26,8 +29,11 @@ class ShownFailure(FailureGroup, frozen=True):
 
 def show(view: View) -> Context:
     """Return the failures of the chosen days, the most frequent first."""
-    found = read_failures(view.store, view.chosen)
-    tools = count_tools(view.store, view.chosen)
+    chosen, job = view.chosen, view.query.get("job", "")
+    if job:
+        chosen = replace(chosen, jobs=find_jobs(view.store, job))
+    found = read_failures(view.store, chosen)
+    tools = count_tools(view.store, chosen)
     kinds: Counter[str] = Counter()
     for one in found.failures:
         kinds[one.kind] += one.count
@@ -35,6 +41,12 @@ def show(view: View) -> Context:
     spirals = found.spirals
     costs = [one.cost_usd for one in spirals if one.cost_usd is not None]
     return {
+        "is_empty": found.is_empty,
+        "job": job,
+        "total": found.failed.total,
+        "causes": found.failed.causes[:TOP],
+        "more_causes": max(len(found.failed.causes) - TOP, 0),
+        "newest": found.failed.newest[:NEWEST],
         "failures": [
             ShownFailure(**asdict(one), bar=draw_share(one.count, largest, kind="failure"))
             for one in found.failures[:TOP]
@@ -48,15 +60,17 @@ def show(view: View) -> Context:
         "calls": sum(one.calls for one in tools),
         "failed": sum(one.failed for one in tools),
         "tools": tools[:TOP],
-        "chart": draw_days(view, [kind for kind, _ in kinds.most_common()]) if kinds else None,
+        "chart": draw_days(view, chosen, [kind for kind, _ in kinds.most_common()])
+        if kinds
+        else None,
     }
 
 
-def draw_days(view: View, kinds: list[str]) -> Any:
+def draw_days(view: View, chosen: Filter, kinds: list[str]) -> Any:
     """Return a chart of failures by day and kind; kinds after the first few are merged."""
     step, days = walk_days(view)
     counts: Counter[tuple[int, str]] = Counter()
-    for one in count_days(view.store, view.chosen):
+    for one in count_days(view.store, chosen):
         if (place := find_step(days, one.day)) is not None:
             counts[place, one.kind] += one.failures
     shown, rest = kinds[:KINDS], kinds[KINDS:]
@@ -71,7 +85,7 @@ def draw_days(view: View, kinds: list[str]) -> Any:
     names += [f"{len(rest)} more"] if rest else []
     links = [view.filters.link("/sessions", failure=kind) for kind in shown]
     return draw_bars(
-        f"Failures by {step} and kind",
+        f"Failed calls by {step} and kind",
         columns,
         names=names,
         formatter=count,

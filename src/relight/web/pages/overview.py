@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from markupsafe import Markup
 
+from relight.reports.failed_work import describe_failed, read_failed_totals
 from relight.reports.failures import read_spirals
 from relight.reports.filters import quote_name
 from relight.reports.listing import list_sessions
@@ -32,8 +33,13 @@ def show(view: View) -> Context:
     """Return the figures of the chosen days by model and project, and the problems."""
     store, chosen = view.store, view.chosen
     days = report(store, ("day", "model"), chosen)
+    failed = describe_failed(read_failed_totals(store, chosen))
     if not days.rows:
-        return {"total": None, "latest": list_sessions(store, None, Listing(limit=1)).sessions}
+        return {
+            "total": None,
+            "failed": failed,
+            "latest": list_sessions(store, None, Listing(limit=1)).sessions,
+        }
     ranked = sorted(merge_rows(days.rows, "model"), key=costliest_first)
     projects = sorted(
         sum_costs(store, "project", chosen),
@@ -51,6 +57,7 @@ def show(view: View) -> Context:
         "projects": draw_rows(projects[:TOP]),
         "more_projects": max(len(projects) - TOP, 0),
         **draw_charts(view, [row.name for row in ranked], days.rows),
+        "failed": failed,
         "spirals": read_spirals(store, chosen),
         "jobs": [job for job in jobs if job.trouble],
         "has_jobs": bool(jobs),

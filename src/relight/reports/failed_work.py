@@ -1,0 +1,206 @@
+"""Failed runs and sessions: what failed, why, and what it cost."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from relight.judging.causes import Cause, find_cause
+from relight.store import Store
+from relight.store.queries.failed_work import (
+    FailedGroup,
+    FailedRow,
+    group_failed,
+    read_newest_failed,
+)
+from relight.store.queries.filters import Filter
+from relight.text import count, dollars, join_words
+
+NEWEST = 100
+SHOWN_JOBS = 3
+
+
+class FailedSums(Struct, frozen=True, kw_only=True):
+    """A number of failed runs and sessions, and what they cost.
+
+    `unpriced_turns` are in no cost. `unrecorded_runs` left no session, so that the record knows no
+    cost of theirs.
+    """
+
+    runs: int
+    sessions: int
+    cost_usd: float | None
+    unpriced_turns: int
+    unrecorded_runs: int
+
+
+class FailedJob(Struct, frozen=True):
+    """A job with failed runs."""
+
+    job: str | None
+    name: str
+    runs: int
+    last_at: str | None
+
+
+class FailedTotals(FailedSums, frozen=True, kw_only=True):
+    """All failed runs and sessions of a part of the record, with the jobs that failed most."""
+
+    jobs: list[FailedJob]
+
+
+class FailureCause(FailedSums, frozen=True, kw_only=True):
+    """Failed runs and sessions of one kind and cause, with the newest one as example."""
+
+    kind: str
+    cause: str
+    jobs: list[str]
+    last_at: str | None
+    session: str | None
+    example: list[str]
+
+
+class FailedWork(Struct, frozen=True, kw_only=True):
+    """A failed run of a job, or a failed session that belongs to no failed run."""
+
+    what: Literal["run", "session"]
+    kind: str
+    cause: str
+    evidence: list[str]
+    at: str | None
+    job: str | None
+    job_name: str | None
+    run_id: str | None
+    session: str | None
+    title: str | None
+    source: str
+    model: str | None
+    project: str | None
+    cost_usd: float | None
+    unpriced_turns: int
+
+
+class FailedReport(Struct, frozen=True, kw_only=True):
+    """Failed runs and sessions: their sums, their causes, and the newest of them."""
+
+    total: FailedTotals
+    causes: list[FailureCause]
+    newest: list[FailedWork]
+
+
+def read_failed_work(store: Store, chosen: Filter) -> FailedReport:
+    """Return failed runs and sessions; the causes of most failures come first."""
+    groups = group_failed(store, chosen)
+    alike: dict[Cause, list[FailedGroup]] = {}
+    for group in groups:
+        alike.setdefault(find_cause(_list_evidence(group)), []).append(group)
+    causes = [_show_cause(cause, own) for cause, own in alike.items()]
+    causes.sort(key=lambda one: -(one.runs + one.sessions))
+    newest = [_show_work(row) for row in read_newest_failed(store, chosen, limit=NEWEST)]
+    return FailedReport(total=_add_up(groups), causes=causes, newest=newest)
+
+
+def read_failed_totals(store: Store, chosen: Filter) -> FailedTotals:
+    """Return the number and cost of failed runs and sessions."""
+    return _add_up(group_failed(store, chosen))
+
+
+def describe_failed(total: FailedTotals) -> str | None:
+    """Return which jobs and how many runs and sessions failed, and their cost; None if none did.
+
+    >>> jobs = [FailedJob("hermes:4d", "backup", 23, None), FailedJob("triage", "triage", 1, None)]
+    >>> describe_failed(FailedTotals(
+    ...     runs=24, sessions=1, cost_usd=7.28, unpriced_turns=0, unrecorded_runs=0, jobs=jobs))
+    '2 jobs failed: backup (23 runs) and triage; 24 runs and 1 session cost $7.28'
+    """
+    if not total.runs + total.sessions:
+        return None
+    parts = [_count("run", total.runs)] if total.runs else []
+    parts += [_count("session", total.sessions)] if total.sessions else []
+    cost = "have no known cost"
+    if total.cost_usd is not None:
+        cost = f"cost {dollars(total.cost_usd, unpriced=total.unpriced_turns)}"
+    if not total.jobs:
+        return f"{join_words(parts)} failed and {cost}"
+    names = [
+        one.name if one.runs == 1 else f"{one.name} ({one.runs} runs)"
+        for one in total.jobs[:SHOWN_JOBS]
+    ]
+    more = len(total.jobs) - SHOWN_JOBS
+    names += [f"{more} more"] if more > 0 else []
+    return (
+        f"{_count('job', len(total.jobs))} failed: {join_words(names)}; {join_words(parts)} {cost}"
+    )
+
+
+def _count(noun: str, number: int) -> str:
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def _list_evidence(row: FailedRow | FailedGroup) -> list[str]:
+    """Return the evidence, with a person's label of one of our runs first."""
+    if not row.label:
+        return row.evidence
+    return [f"a person said {row.label}{f': {row.why}' if row.why else ''}", *row.evidence]
+
+
+def _show_work(row: FailedRow) -> FailedWork:
+    evidence = _list_evidence(row)
+    found = find_cause(evidence)
+    return FailedWork(
+        what=row.what,
+        kind=found.kind,
+        cause=found.cause,
+        evidence=evidence,
+        at=row.at,
+        job=row.job,
+        job_name=row.job_name,
+        run_id=row.run_id,
+        session=row.session,
+        title=row.title,
+        source=row.source,
+        model=row.model,
+        project=row.project,
+        cost_usd=row.cost_usd,
+        unpriced_turns=row.unpriced_turns,
+    )
+
+
+def _add_up(groups: Sequence[FailedGroup]) -> FailedTotals:
+    jobs: dict[str | None, list[FailedGroup]] = {}
+    for group in groups:
+        if group.what == "run":
+            jobs.setdefault(group.job, []).append(group)
+    # in the order of the groups: the newest failure comes first
+    failed = [
+        FailedJob(
+            job, own[0].job_name or job or "", sum(one.failures for one in own), own[0].last_at
+        )
+        for job, own in jobs.items()
+    ]
+    return FailedTotals(**asdict(_sum(groups)), jobs=failed)
+
+
+def _show_cause(found: Cause, own: Sequence[FailedGroup]) -> FailureCause:
+    names = dict.fromkeys(one.job_name for one in own if one.job_name)
+    return FailureCause(
+        **asdict(_sum(own)),
+        kind=found.kind,
+        cause=found.cause,
+        jobs=list(names),
+        last_at=own[0].last_at,
+        session=next((one.session for one in own if one.session), None),
+        example=_list_evidence(own[0]),
+    )
+
+
+def _sum(groups: Sequence[FailedGroup]) -> FailedSums:
+    costs = [one.cost_usd for one in groups if one.cost_usd is not None]
+    return FailedSums(
+        runs=sum(one.failures for one in groups if one.what == "run"),
+        sessions=sum(one.failures for one in groups if one.what == "session"),
+        cost_usd=sum(costs) if costs else None,
+        unpriced_turns=sum(one.unpriced_turns for one in groups),
+        unrecorded_runs=sum(one.unrecorded for one in groups),
+    )

@@ -1,0 +1,190 @@
+"""Failed runs of jobs and failed sessions, with their evidence and what they cost.
+
+A session of a failed run is counted with the run. A failed session is one of its own if no failed
+run has it: also the failed first attempt of a run that succeeded in the end.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from relight.store import Store
+from relight.store.jobs import IS_NAMED_AFTER
+from relight.store.queries.filters import Filter, find_day_start, where
+from relight.store.queries.totals import KNOWN_COST
+from relight.store.sql import read_list, read_usd
+from relight.times import write_time
+
+# a person's label overrides a run's outcome; both ways to a failed run have an index
+FAILED_RUNS = """
+    select run.id, run.source, run.key, run.job_id, run.session_id, run.outcome_evidence,
+        run.started_at, run.scheduled_for, run.finished_at, run.model, run.cost_nanos,
+        label.outcome as label, label.why
+    from (
+        select id from run where outcome = 'failure'
+        union
+        select run.id from label join run on run.session_id = label.session_id
+        where label.outcome = 'failure'
+    ) as found
+    join run on run.id = found.id
+    left join label on label.session_id = run.session_id
+    where coalesce(label.outcome, run.outcome) = 'failure'
+"""
+SESSION_COST = KNOWN_COST.format("listing.turns", "listing.unpriced_turns", "listing.cost_nanos")
+# the scheduler's ledger may have lost the run of a session that is named after its job
+FAILED = f"""
+    with failed_run as ({FAILED_RUNS}),
+    earlier as (
+        select run_attempt.run_id, sum({SESSION_COST}) as cost_nanos,
+            sum(listing.unpriced_turns) as unpriced_turns
+        from run_attempt join listing on listing.root_id = run_attempt.session_id
+        group by run_attempt.run_id
+    ),
+    covered as (
+        select session_id from failed_run where session_id is not null
+        union
+        select run_attempt.session_id from run_attempt
+        join failed_run on failed_run.id = run_attempt.run_id
+    )
+    select 'run' as what, case when run.source = 'relight' then '' else run.source || ':' end
+            || run.key as run_id,
+        job.full_name as job, coalesce(nullif(job.name, ''), job.full_name, '(a deleted job)')
+            as job_name,
+        run.source, coalesce(run.model, job.model, session.model) as model, session.project,
+        coalesce(run.finished_at, run.started_at, run.scheduled_for) as at,
+        session.source || ':' || session.key as session, session.title,
+        run.outcome_evidence as evidence, run.label, run.why,
+        case when run.cost_nanos is not null then run.cost_nanos
+            when {SESSION_COST} is not null or earlier.cost_nanos is not null
+                then coalesce({SESSION_COST}, 0) + coalesce(earlier.cost_nanos, 0)
+            end as cost_usd,
+        case when run.cost_nanos is not null then 0
+            else coalesce(listing.unpriced_turns, 0) + coalesce(earlier.unpriced_turns, 0)
+            end as unpriced_turns
+    from failed_run as run
+    left join job on job.id = run.job_id
+    left join session on session.id = run.session_id
+    left join listing on listing.root_id = run.session_id
+    left join earlier on earlier.run_id = run.id
+    union all
+    select case when lost.id is not null then 'run' else 'session' end,
+        case when lost.id is not null then session.source || ':' || session.key end,
+        coalesce(lost.full_name, tried.full_name),
+        coalesce(nullif(lost.name, ''), lost.full_name, nullif(tried.name, ''), tried.full_name),
+        session.source, session.model, session.project,
+        coalesce(session.ended_at, session.started_at),
+        session.source || ':' || session.key, session.title, session.outcome_evidence,
+        cast(null as text), cast(null as text), {SESSION_COST}, listing.unpriced_turns
+    from session
+    join listing on listing.root_id = session.id
+    left join run_attempt on run_attempt.session_id = session.id
+    left join run as tried_run on tried_run.id = run_attempt.run_id
+    left join job as tried on tried.id = tried_run.job_id
+    left join job as lost on session.key >= 'cron_' and session.key < 'cron`'
+        and {IS_NAMED_AFTER.replace("job.", "lost.")}
+        and not exists (select 1 from run where run.session_id = session.id)
+    where session.outcome = 'failure' and session.id not in (select session_id from covered)
+"""
+
+
+# alike failures together, with the session of the newest
+GROUPS = """
+    select what, job, job_name, evidence, label, why, count(*) as failures,
+        sum(cost_usd) as cost_usd, sum(unpriced_turns) as unpriced_turns,
+        sum(case when session is null then 1 else 0 end) as unrecorded, max(at) as last_at,
+        max(case when place = 1 then session end) as session
+    from (
+        select failed.*, row_number() over (
+            partition by what, job, evidence, label, why order by at desc nulls last, session
+        ) as place
+        from ({failed}) as failed {test}
+    ) as placed
+    group by what, job, job_name, evidence, label, why
+    order by last_at desc nulls last, job nulls last, evidence
+"""
+
+
+class FailedRow(Struct, frozen=True):
+    """A failed run of a job, or a failed session outside of failed runs.
+
+    The cost of a run is that of all its attempts. It is None if no turn has a price, and if the
+    run left no session.
+    """
+
+    what: Literal["run", "session"]
+    run_id: str | None
+    job: str | None
+    job_name: str | None
+    source: str
+    model: str | None
+    project: str | None
+    at: str | None
+    session: str | None
+    title: str | None
+    evidence: list[str]
+    label: str | None
+    why: str | None
+    cost_usd: float | None
+    unpriced_turns: int
+
+
+class FailedGroup(Struct, frozen=True):
+    """Failed runs of one job, or failed sessions, with the same evidence.
+
+    `unrecorded` of them left no session. `session` is that of the newest.
+    """
+
+    what: Literal["run", "session"]
+    job: str | None
+    job_name: str | None
+    evidence: list[str]
+    label: str | None
+    why: str | None
+    failures: int
+    cost_usd: float | None
+    unpriced_turns: int
+    unrecorded: int
+    last_at: str | None
+    session: str | None
+
+
+def read_newest_failed(store: Store, chosen: Filter, *, limit: int) -> list[FailedRow]:
+    """Return the newest failed runs and sessions, the newest first."""
+    test, values = _where(store, chosen)
+    return store.read(
+        FailedRow,
+        f"select * from ({FAILED}) as failed {test}"
+        f" order by at desc nulls last, session, run_id limit {limit}",
+        values,
+        {"at": write_time, "evidence": read_list, "cost_usd": read_usd},
+    )
+
+
+def group_failed(store: Store, chosen: Filter) -> list[FailedGroup]:
+    """Return failed runs and sessions by job and evidence, the newest group first."""
+    test, values = _where(store, chosen)
+    return store.read(
+        FailedGroup,
+        GROUPS.format(failed=FAILED, test=test),
+        values,
+        {"last_at": write_time, "evidence": read_list, "cost_usd": read_usd},
+    )
+
+
+def _where(store: Store, chosen: Filter) -> tuple[str, list[str | int]]:
+    """Return the `where` clause of a filter over the columns of `FAILED`, and its values."""
+    test, named = where(replace(chosen, since=None, until=None, jobs=()))
+    tests = [test.removeprefix("where ")] if test else []
+    values: list[str | int] = [*named]
+    # as in the roll-ups, what has no time is after every first day and on no last one
+    if chosen.since is not None:
+        tests.append("(at is null or at >= ?)")
+        values.append(find_day_start(chosen.since, store.timezone))
+    if chosen.until is not None:
+        tests.append("at < ?")
+        values.append(find_day_start(chosen.until, store.timezone, later_days=1))
+    if chosen.jobs:
+        tests.append(f"job in ({', '.join('?' for _ in chosen.jobs)})")
+        values += chosen.jobs
+    return f"where {' and '.join(tests)}" if tests else "", values

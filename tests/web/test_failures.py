@@ -1,0 +1,43 @@
+"""Failed runs and sessions on the pages and in the API of a demo home."""
+
+from html import unescape
+
+from starlette.testclient import TestClient
+
+
+def test_failed_runs_are_on_the_page_of_failures_with_their_sessions(client: TestClient) -> None:
+    found = client.get("/api/failures?since=all").json()["failed"]
+    assert found["total"]["runs"] > 20
+    text = unescape(client.get("/failures?since=all").text)
+    assert "Nothing failed" not in text
+    for cause in found["causes"]:
+        assert cause["cause"] in text
+    for one in found["newest"][:5]:
+        assert f'href="/sessions/{one["session"]}?since=all"' in text
+
+
+def test_failed_runs_agree_with_the_list_of_jobs(client: TestClient) -> None:
+    jobs = client.get("/api/jobs").json()["jobs"]
+    failed = client.get("/api/failures?since=all").json()["failed"]["total"]
+    assert failed["runs"] == sum(job["failures"] for job in jobs)
+    by_job = {one["job"]: one["runs"] for one in failed["jobs"]}
+    assert by_job == {job["job"]: job["failures"] for job in jobs if job["failures"]}
+
+
+def test_the_overview_begins_with_the_jobs_that_failed(client: TestClient) -> None:
+    text = unescape(client.get("/?since=all").text)
+    total = client.get("/api/overview?since=all").json()["failed"]
+    sentence = f"{len(total['jobs'])} jobs failed: "
+    assert sentence in text
+    assert text.index(sentence) < text.index('class="tiles"')
+
+
+def test_failures_of_one_job(client: TestClient) -> None:
+    found = client.get("/api/failures?since=all&job=price-watch").json()
+    assert {one["job_name"] for one in found["failed"]["newest"]} == {"price-watch"}
+    assert found["failed"]["total"]["runs"] == len(found["failed"]["newest"])
+    everything = client.get("/api/failures?since=all").json()
+    assert len(found["failures"]) < len(everything["failures"])
+    assert "job price-watch" in client.get("/failures?since=all&job=price-watch").text
+    assert client.get("/api/failures?job=nobody").status_code == 404
+    assert client.get("/failures?job=nobody").status_code == 404
