@@ -1,6 +1,7 @@
 """Models compared on the work both did: verdicts, the runs still needed, and the sentences."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +97,8 @@ def test_what_is_still_needed_assumes_an_equal_model_and_names_the_day(store: St
     assert compare(store).sentence == (
         "Cannot tell yet whether small is good enough for triage: 31 of 32 succeeded (big: 118 of"
         " 120). The difference lies between −20 and +6 points. If small is as good as big, about"
-        " 123 more runs show it within 5 points, 26 days at this pace (until 2026-12-11); 28 runs"
-        " show it within 10."
+        " 123 more runs show it within 5 points, 26 days at this pace (until 2026-12-11); within"
+        " 10 points 28 runs show it."
     )
 
 
@@ -116,8 +117,15 @@ def test_runs_that_take_too_long_are_named_with_a_wider_margin(store: Store) -> 
     sentence = compare(store).sentence
     assert "Models 5 points apart are hard to tell here: at 60% success it takes about" in sentence
     assert "years at this pace" in sentence
-    assert sentence.endswith("show it: `--margin 10`.")
+    assert re.search(r" Within 10 points \d+ runs show it: `--margin 10`.$", sentence)
     assert "--margin" not in compare(store, margin=0.1).sentence
+
+
+def test_what_a_wider_margin_shows_already_is_said(store: Store) -> None:
+    use(store, "big", 41, 1, cost_usd=0.5)
+    use(store, "small", 44, 0, cost_usd=0.1)
+    assert compare(store).sentence.endswith("; within 10 points it is shown already.")
+    assert compare(store, margin=0.1).verdict == "good enough"
 
 
 def test_runs_of_one_model_alone_are_said_not_to_help(store: Store) -> None:
@@ -431,7 +439,10 @@ def test_of_several_models_the_cheapest_that_will_do_is_named(store: Store) -> N
 def test_the_list_of_skills_has_the_same_verdicts(store: Store) -> None:
     use_two_jobs(store)
     record_skill_invocation(store, skill_name="alone", invoked_at=NOW, model="big", success=True)
-    assert judge_skills(store) == {"triage": SkillVerdict("small", "big", "cannot tell yet")}
+    assert judge_skills(store, {"triage", "alone"}) == {
+        "triage": SkillVerdict("small", "big", "cannot tell yet")
+    }
+    assert judge_skills(store, {"alone"}) == {}
 
 
 def test_of_many_skills_those_with_the_part_asked_for_are_named_first(store: Store) -> None:

@@ -81,7 +81,7 @@ def print_comparison(found: "Comparison") -> None:
 
 def print_job_comparisons(found: "JobComparisons") -> None:
     """Print a line for each job and each pair of its models."""
-    _print_pairs([(one.job or "", pair, pair) for one in found.jobs for pair in one.pairs])
+    _print_pairs([(pair.jobs[0].name, pair, pair) for one in found.jobs for pair in one.pairs])
 
 
 def _print_pairs(pairs: "Sequence[tuple[str, Pairing, Pairing | JobPair]]") -> None:
@@ -93,7 +93,7 @@ def _print_pairs(pairs: "Sequence[tuple[str, Pairing, Pairing | JobPair]]") -> N
         return
     columns = [screen.Column(name, is_number=False) for name in ("job", "model")]
     columns += [screen.Column("succeeded"), screen.Column("against", is_number=False)]
-    columns += [screen.Column("succeeded"), screen.Column("verdict", is_number=False)]
+    columns += [screen.Column("succeeded"), screen.Column("verdict")]
     rows = [
         [
             name,

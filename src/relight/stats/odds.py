@@ -8,7 +8,7 @@ difference, because pooled counts mix the difficulty of the jobs into the differ
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from msgspec import Struct
@@ -49,6 +49,7 @@ class Odds(Struct, frozen=True):
     worse: float
 
 
+@lru_cache(maxsize=4096)  # lists of skills ask for the same counts again and again
 def weigh_job(a: Tally, b: Tally, *, margin: float = MARGIN) -> Odds:
     """Return the odds of one job."""
     same = _log_likelihood(a, b, 0.0)
@@ -120,7 +121,7 @@ def find_interval(jobs: Sequence[tuple[Tally, Tally]]) -> tuple[float, float]:
 def count_more_runs(
     a: Tally, b: Tally, *, margin: float = MARGIN, share: float = 0.2
 ) -> int | None:
-    """Return how many more runs of B show "good enough" if B is as good as A.
+    """Return how many more runs of B show "good enough" if B is as good as A; 0 if they do now.
 
     A runs beside it: B has `share` of all runs. The rate is the one of all runs so far, never the
     observed difference. None if 20,000 runs would not be enough.
@@ -168,6 +169,8 @@ def _add(tally: Tally, runs: float, rate: float) -> Tally:
 def _first(is_enough: Callable[[int], bool], most: int) -> int | None:
     """Return the smallest number that is enough, by bisection; None if `most` is not."""
     low, high = 0, most
+    if is_enough(low):
+        return low
     if not is_enough(high):
         return None
     while high - low > 1:

@@ -1,7 +1,7 @@
 """Comparisons of the models that ran a skill or a job, with one verdict."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -142,11 +142,12 @@ def compare_jobs(store: Store, *, margin: float = MARGIN, now: object = None) ->
     return JobComparisons([one for one in found if one.pairs])
 
 
-def judge_skills(store: Store) -> dict[str, SkillVerdict]:
-    """Return the verdict on every skill that ran on two models or more, without estimates."""
+def judge_skills(store: Store, only: Container[str]) -> dict[str, SkillVerdict]:
+    """Return the verdict on each of these skills that ran on two models, without estimates."""
     skills: dict[str, list[RunCell]] = {}
     for cell in queries.read_skill_cells(store, None, since=0):
-        skills.setdefault(cell.skill or "", []).append(cell)
+        if cell.skill is not None and cell.skill in only:
+            skills.setdefault(cell.skill, []).append(cell)
     verdicts = {}
     for skill, cells in skills.items():
         pairs = _pair(cells, make_arms(cells), lambda a, b: judge_pair(a, b, margin=MARGIN))

@@ -65,7 +65,7 @@ def _describe_need(pair: Pairing, margin: float) -> str:
             f" {points(margin)}{_describe_time(pair)}"
         )
         if wide is not None and wide < pair.more_runs:
-            text += f"; {wide:,} {'run shows' if wide == 1 else 'runs show'} it within 10"
+            text += f"; {_describe_wide(wide)}"
         return f"{text}."
     runs = "over 20,000" if pair.more_runs is None else f"about {pair.more_runs:,}"
     text = (
@@ -75,8 +75,14 @@ def _describe_need(pair: Pairing, margin: float) -> str:
     if pair.share == 1:
         text += f" Runs of {model} alone do not help: {other} has not run in the last 30 days."
     if wide is not None:
-        text += f" Within 10 points about {wide:,} show it: `--margin {WIDE_MARGIN * 100:.0f}`."
+        text += f" {_describe_wide(wide).capitalize()}: `--margin {WIDE_MARGIN * 100:.0f}`."
     return text
+
+
+def _describe_wide(runs: int) -> str:
+    if runs == 0:
+        return "within 10 points it is shown already"
+    return f"within 10 points {runs:,} {'run shows' if runs == 1 else 'runs show'} it"
 
 
 def is_long(pair: Pairing) -> bool:

@@ -47,7 +47,7 @@ def show(view: View) -> Context:
         skills.setdefault(row.skill_name, []).append(shown_row)
     return {
         "skills": skills,
-        "verdicts": judge_skills(view.store),
+        "verdicts": judge_skills(view.store, skills),
         "more": max(len(rows) - SHOWN, 0),
         # links to lists must not cover more days than are shown here
         "span": {} if view.chosen.since == first else {"since": first},
