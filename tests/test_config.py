@@ -83,3 +83,15 @@ def test_numbers_stay_as_they_are_written(tmp_path: Path) -> None:
 def test_without_a_file_every_setting_has_its_default(tmp_path: Path) -> None:
     assert read_config(tmp_path) == Config(home=tmp_path)
     assert Config(home=tmp_path).trace_folder == tmp_path / "moa-traces"
+
+
+def test_a_folder_may_name_a_variable_and_one_that_is_not_set_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = read_config(write(tmp_path, "[moa]\ntrace_dir = '${TRD}/x-$KIND'"))
+    monkeypatch.setenv("TRD", "~/traces")
+    monkeypatch.delenv("KIND", raising=False)
+    with pytest.raises(RelightError, match=r"moa\.trace_dir = .*: the variable KIND is not set"):
+        _ = config.trace_folder
+    monkeypatch.setenv("KIND", "all")
+    assert config.trace_folder == Path.home() / "traces" / "x-all"

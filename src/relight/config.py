@@ -109,7 +109,9 @@ class Config(Settings, kw_only=True):
 
     @property
     def trace_folder(self) -> Path:
-        return Path(self.moa.trace_dir or self.home / "moa-traces").expanduser()
+        if not self.moa.trace_dir:
+            return self.home / "moa-traces"
+        return expand_path("moa.trace_dir", self.moa.trace_dir)
 
 
 # The settings at each place, as msgspec names it.
@@ -134,8 +136,29 @@ _EXPECTED = {
     "jobs.max_parallel": "a whole number above 0",
     "prices": "dollars per million tokens, from 0 to 1,000,000",
 }
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.ASCII)
 _PROBLEM = re.compile(r"(.*?)(?: - at (?:`key` in )?`(\$[^`]*)`)?", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`|Invalid enum value '(.*)'", re.DOTALL)
+
+
+def expand_path(setting: str, text: str, *, environment: Mapping[str, str] | None = None) -> Path:
+    """Return a path with `~`, `$NAME` and `${NAME}` replaced; raise for a variable that is not set.
+
+    >>> expand_path("moa.trace_dir", "$DATA/x", environment={"DATA": "/data"}).as_posix()
+    '/data/x'
+    """
+    known = os.environ if environment is None else environment
+
+    def read_variable(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        if not known.get(name):
+            raise RelightError(
+                f"{setting} = {text!r}: the variable {name} is not set",
+                f"set {name}, or write the folder without it",
+            )
+        return known[name]
+
+    return Path(_VARIABLE.sub(read_variable, text)).expanduser()
 
 
 def find_home(

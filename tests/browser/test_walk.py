@@ -9,7 +9,7 @@ import serving
 from relight.store import open_store
 from relight.warm.library import read_templates
 from relight.web.pages import PAGES
-from relight.work.moa.traces import find_traces
+from relight.work.moa.trace_report import find_traces
 from visiting import Scheme, visiting
 
 

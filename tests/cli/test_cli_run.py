@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -189,6 +190,17 @@ def test_a_preset_answers_runs_and_shows_who_said_what(tmp_path: Path) -> None:
         "reference",
         "reference",
     ]
+
+
+def test_a_trace_of_hermes_is_shown_with_its_time_and_unknown_durations(tmp_path: Path) -> None:
+    reference = {"label": "a", "output": "x", "cost_usd": "0.1"}
+    line = {"ts": 1794712615.1930428, "session_id": "h", "preset": "p", "references": [reference]}
+    (tmp_path / "h.jsonl").write_text(json.dumps(line) + "\n")
+    shown = relight(tmp_path, "moa", "show", str(tmp_path / "h.jsonl")).stdout
+    assert "turn 1 · 2026-11-15T03:16:55.193Z · preset p" in shown
+    assert re.search(r"a +reference +1 +0 +0 +unknown +\$0\.10", shown)
+    told = json.loads(relight(tmp_path, "moa", "show", str(tmp_path / "h.jsonl"), "--json").stdout)
+    assert told["models"][0]["duration_ms"] is None
 
 
 def test_a_cost_of_which_some_is_unknown_is_told_as_a_least(tmp_path: Path) -> None:

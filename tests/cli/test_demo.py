@@ -29,7 +29,7 @@ from relight.warm.library import read_templates, read_versions
 from relight.work.experiments.metrics import read_arm_sessions
 from relight.work.experiments.pairs import read_paired_report
 from relight.work.experiments.register import find_experiment
-from relight.work.moa.traces import find_traces
+from relight.work.moa.trace_report import find_traces
 
 NOW = datetime(2026, 11, 18, 14, 3, 7, tzinfo=UTC)
 

@@ -21,7 +21,8 @@ from relight.errors import RelightError
 from relight.models.endpoints import UpstreamError
 from relight.store import Store
 from relight.work.moa.mixture import ADVISER, GUIDANCE, make_view
-from relight.work.moa.traces import find_trace, find_traces, read_trace, trace_path, write_trace
+from relight.work.moa.trace_report import find_trace, find_traces, read_trace, report_trace
+from relight.work.moa.traces import trace_path, write_trace
 from scripted import USAGE, Reply, Server, call
 
 ASKED = [{"role": "system", "content": "Be good."}, {"role": "user", "content": "What now?"}]
@@ -79,6 +80,44 @@ def test_the_same_view_again_is_answered_from_the_cache(tmp_path: Path) -> None:
     assert turns == 7
     assert again.moa["references"][0]["cached"] is True
     assert [one["references"][0]["cached"] for one in trace] == [False, True, False]
+
+
+def test_a_response_from_the_cache_counts_nowhere_again(tmp_path: Path) -> None:
+    def differing(body: dict[str, Any]) -> Reply:
+        words = {"adviser-0": "look at the log", "adviser-1": "never touch anything"}
+        return Reply(words.get(body["model"], "done"))
+
+    prices = {"prompt": "0.000001", "completion": "0.00001"}
+    models = [{"id": name, "pricing": prices} for name in ("adviser-0", "adviser-1", "actor")]
+    with Server(differing, models=models) as server, open_traced(tmp_path) as store:
+        with relight.MoA(preset(server.base_url), store=store, session_id="s") as client:
+            for question in ("a", "b", "a"):
+                client.chat.completions.create(messages=[{"role": "user", "content": question}])
+        trace = find_trace(store.config.trace_folder, "s")
+        ((cost,),) = store.query("select sum(cost_nanos) / 1e9 from turn")
+    report = report_trace(trace)
+    figures = [(row.role, row.calls, row.disagreed, row.untimed_calls) for row in report.models]
+    assert figures == [("reference", 2, 2, 0), ("reference", 2, 2, 0), ("aggregator", 3, 0, 0)]
+    calls = [call for turn in trace.turns for call in (*turn["references"], turn["aggregator"])]
+    # the lines of the file add up to the cost of the session
+    assert sum(call["cost_usd"] for call in calls) == pytest.approx(cost)
+    cached = [call for call in calls if call["cached"]]
+    assert [(one["usage"], one["cost_usd"], one["duration_ms"]) for one in cached] == [
+        ({}, 0.0, None)
+    ] * 2
+
+
+def test_a_trace_without_times_has_an_unknown_time(tmp_path: Path) -> None:
+    reference = {"label": "a", "model": "a", "output": "x", "usage": {"output_tokens": 1}}
+    timed = {**reference, "duration_ms": 1500}
+    line = {"ts": 1794712615.1930428, "session_id": "h", "preset": "p", "references": [reference]}
+    turns = [line, {**line, "references": [timed, {**timed, "label": "b"}]}]
+    path = tmp_path / "h.jsonl"
+    path.write_text("".join(json.dumps(turn) + "\n" for turn in turns))
+    first = report_trace(read_trace(path), 1).models
+    assert [(row.duration_ms, row.untimed_calls) for row in first] == [(None, 1)]
+    both = report_trace(read_trace(path)).models
+    assert [(row.duration_ms, row.untimed_calls) for row in both] == [(1500, 1), (1500, 0)]
 
 
 def test_a_failed_adviser_does_not_fail_the_turn_and_all_failed_is_said(tmp_path: Path) -> None:

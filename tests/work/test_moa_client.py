@@ -18,7 +18,7 @@ from relight.models import background
 from relight.reports.sessions import find_session, read_session
 from relight.reports.transcript import read_transcript
 from relight.store import Store
-from relight.work.moa.traces import find_trace
+from relight.work.moa.trace_report import find_trace
 from scripted import Reply, Server, call
 
 TOOLS = [{"type": "function", "function": {"name": "terminal"}}]

@@ -15,7 +15,7 @@ from relight.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from relight.work.moa.traces import TracedModel
+    from relight.work.moa.trace_report import TracedModel
 
 TEXT_CHARACTERS = 400
 
@@ -100,7 +100,7 @@ def run(preset: str, prompt: str, as_json: bool) -> None:
 def traces(as_json: bool) -> None:
     """List the traced sessions, newest first."""
     from relight.config import find_home, read_config
-    from relight.work.moa.traces import TraceList, list_traces
+    from relight.work.moa.trace_report import TraceList, list_traces
 
     rows = list_traces(read_config(find_home(current_home())).trace_folder)
     if as_json:
@@ -136,7 +136,7 @@ def show(session: str, number: int | None, as_json: bool) -> None:
     SESSION is a session's id, a unique prefix of it, or a trace file, also one of Hermes.
     """
     from relight.config import find_home, read_config
-    from relight.work.moa.traces import find_trace, read_trace, report_trace
+    from relight.work.moa.trace_report import find_trace, read_trace, report_trace
 
     config = read_config(find_home(current_home()))
     is_file = session.endswith(".jsonl") and Path(session).is_file()
@@ -153,16 +153,18 @@ def show(session: str, number: int | None, as_json: bool) -> None:
 
 def _print(turns: Sequence[Mapping[str, Any]], *, is_whole: bool) -> None:
     from relight.cli import screen
-    from relight.work.moa.traces import DISAGREEING, all_calls
+    from relight.times import read_time, write_time
+    from relight.work.moa.trace_report import DISAGREEING, all_calls, read_milliseconds
 
     for number, turn in enumerate(turns, start=1):
-        title = f"turn {number} · {turn.get('ts')} · preset {turn.get('preset')}"
+        at = write_time(read_time(turn.get("ts"))) or "at an unknown time"
+        title = f"turn {number} · {at} · preset {turn.get('preset')}"
         screen.print_text(title, style="bold")
         for call, agreed in zip_longest(all_calls(turn), turn["agreement"]):
             seen = len(call.get("input_messages") or ())
             facts = [str(call.get("label")), f"saw {seen} message{'' if seen == 1 else 's'}"]
-            if call.get("duration_ms") is not None:
-                facts.append(screen.seconds(call["duration_ms"] / 1000))
+            if (spent := read_milliseconds(call)) is not None:
+                facts.append(screen.seconds(spent / 1000))
             if call.get("cached"):
                 facts.append("from the cache")
             if agreed is not None and agreed < DISAGREEING:
@@ -192,12 +194,21 @@ def _print_models(rows: "Sequence[TracedModel]") -> None:
             screen.count(row.calls),
             screen.count(row.failures),
             screen.count(row.disagreed),
-            screen.seconds(row.duration_ms / 1000),
+            _format_time(row),
             screen.dollars(row.cost_usd, unpriced=row.unpriced_calls),
         ]
         for row in rows
     ]
     screen.print_table(columns, cells)
+
+
+def _format_time(row: "TracedModel") -> str:
+    from relight.cli import screen
+
+    if row.duration_ms is None:
+        return "unknown" if row.calls else screen.seconds(None)
+    least = "≥" if row.untimed_calls else ""
+    return f"{least}{screen.seconds(row.duration_ms / 1000)}"
 
 
 for _one in (presets, run, traces, show):

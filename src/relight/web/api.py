@@ -32,7 +32,7 @@ from relight.web import parameters as given
 from relight.web.filters import Filters, choose
 from relight.work.experiments import budget, holdout, pairs
 from relight.work.experiments.register import find_experiment
-from relight.work.moa import traces
+from relight.work.moa import trace_report
 
 Path = Mapping[str, str]
 
@@ -236,15 +236,15 @@ def read_pairs(store: Store, _: given.NoParameters, path: Path) -> pairs.PairedR
     return pairs.read_paired_report(store, experiment)
 
 
-def list_traces(store: Store, _: given.NoParameters, __: Path) -> traces.TraceList:
+def list_traces(store: Store, _: given.NoParameters, __: Path) -> trace_report.TraceList:
     """Traced sessions of mixtures, newest first."""
-    return traces.TraceList(traces.list_traces(store.config.trace_folder))
+    return trace_report.TraceList(trace_report.list_traces(store.config.trace_folder))
 
 
-def read_trace(store: Store, asked: given.TraceParameters, path: Path) -> traces.TraceReport:
+def read_trace(store: Store, asked: given.TraceParameters, path: Path) -> trace_report.TraceReport:
     """A mixture's trace: each model's input, output and cost."""
-    found = traces.find_trace(store.config.trace_folder, path["session"])
-    return traces.report_trace(found, asked.turn or None)
+    found = trace_report.find_trace(store.config.trace_folder, path["session"])
+    return trace_report.report_trace(found, asked.turn or None)
 
 
 def examine(store: Store, _: given.NoParameters, __: Path) -> doctor.HealthReport:

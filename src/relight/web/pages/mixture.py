@@ -8,12 +8,13 @@ from relight.errors import MissingError, RelightError
 from relight.text import cut_visible, seconds
 from relight.web.charts.sparks import draw_span
 from relight.web.page import Context, View, find_view_number
-from relight.work.moa.traces import (
+from relight.work.moa.trace_report import (
     DISAGREEING,
     all_calls,
     compare_advice,
     find_trace,
     read_cost,
+    read_milliseconds,
     sum_call_costs,
     sum_models,
     was_charged,
@@ -60,13 +61,15 @@ def find_task(turn: Mapping[str, Any]) -> str | None:
 def describe_calls(turn: Mapping[str, Any], agreement: Sequence[float | None]) -> list[Context]:
     """Return each call of a turn with its time span: advisers run at once, then one model acts."""
     calls = all_calls(turn)
-    took = [float(call.get("duration_ms") or 0) for call in calls]
-    advised = max([0.0, *took[:-1]])
-    whole = max(advised + took[-1], 1.0)
+    known = [read_milliseconds(call) for call in calls]
+    took = [spent or 0 for spent in known]
+    advised = max([0, *took[:-1]])
+    whole = max(advised + took[-1], 1)
     rows = []
     for at, call in enumerate(calls):
         is_acting = at == len(calls) - 1
-        begin = advised if is_acting else 0.0
+        begin = advised if is_acting else 0
+        spent = None if known[at] is None else took[at] / 1000
         failure = call.get("failure")
         usage = call.get("usage")
         agreed = None if is_acting else agreement[at]
@@ -76,7 +79,7 @@ def describe_calls(turn: Mapping[str, Any], agreement: Sequence[float | None]) -
                 "role": "acts" if is_acting else "advises",
                 "usage": usage if isinstance(usage, Mapping) else {},
                 "cost_usd": read_cost(call) if was_charged(call) else None,
-                "seconds": None if call.get("duration_ms") is None else took[at] / 1000,
+                "seconds": spent,
                 "is_cached": bool(call.get("cached")),
                 "failure": failure if isinstance(failure, Mapping) else None,
                 "agreed": agreed,
@@ -93,7 +96,7 @@ def describe_calls(turn: Mapping[str, Any], agreement: Sequence[float | None]) -
                     begin / whole,
                     (begin + took[at]) / whole,
                     kind="broken" if failure else "call" if is_acting else "turn",
-                    tip=f"{call.get('label')}: {seconds(took[at] / 1000)}",
+                    tip=f"{call.get('label')}: {seconds(spent)}",
                 ),
             }
         )

@@ -8,7 +8,12 @@ from relight.reports.filters import is_named
 from relight.times import day_reader, read_time
 from relight.web.page import Context, View
 from relight.web.pages.mixture import find_task
-from relight.work.moa.traces import TraceFile, all_calls, find_traces, sum_call_costs
+from relight.work.moa.trace_report import (
+    TraceFile,
+    all_calls,
+    find_traces,
+    sum_call_costs,
+)
 
 SHOWN = 50
 
