@@ -28,7 +28,7 @@ from relight.models.endpoints import (
     read_key_headers,
 )
 from relight.models.offers import WAIT_SECONDS, find_offer, request_offer
-from relight.models.retrying import OnAttempt, execute_with_retry_async
+from relight.models.retrying import OnAttempt, RetryPlan, Sleep, retry_by_plan
 from relight.prices import price_usage, reported_cost
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ ERROR_BYTES = 64 << 10
 REST_SECONDS = 0.2
 
 T = TypeVar("T")
-Sleep = Callable[[float], Awaitable[None] | None]
 
 
 async def complete(
@@ -65,7 +64,7 @@ async def _retry(
 ) -> T:
     """Return what `once` returns, retried while the request's time allows it."""
     latest: list[Exception] = []
-    is_cut_short = False
+    is_cut_short, budget = False, request.retries
 
     async def attempt() -> T:
         try:
@@ -77,20 +76,22 @@ async def _retry(
     def report(number: int, failure: Failure | None, wait_seconds: float | None) -> None:
         nonlocal is_cut_short
         is_cut_short = wait_seconds is not None and wait_seconds >= request.seconds_left()
+        if budget is not None and failure is not None and wait_seconds and not is_cut_short:
+            budget.notes.append(f"{failure.reason}; tried again after {wait_seconds:.1f} s")
         if on_attempt is not None:
             on_attempt(number, failure, None if is_cut_short else wait_seconds)
 
     async def pause(seconds: float) -> None:
         if is_cut_short:
             raise latest[0]
-        slept = (sleep or asyncio.sleep)(seconds)
+        slept = (sleep or (budget and budget.sleep) or asyncio.sleep)(seconds)
         if inspect.isawaitable(slept):
             await slept
 
     try:
-        return await execute_with_retry_async(
-            attempt, attempts=request.endpoint.attempts, on_attempt=report, sleep=pause
-        )
+        place = f"{request.url} {request.endpoint.model}"
+        plan = RetryPlan(request.endpoint.attempts, report, budget=budget, place=place)
+        return await retry_by_plan(attempt, plan, sleep=pause)
     except Exception as error:
         cause = latest[0] if latest else error
         failure = classify_error(cause)
@@ -99,7 +100,9 @@ async def _retry(
         raise UpstreamError(
             failure,
             partial=getattr(cause, "partial", None),
-            is_out_of_time=is_cut_short or not request.seconds_left(),
+            # a run that is tried again later does not lack time: it was asked to wait
+            is_out_of_time=(is_cut_short and not (budget and failure.asked_seconds))
+            or not request.seconds_left(),
         ) from error
 
 

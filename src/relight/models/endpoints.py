@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 from relight.chat.streams import Gathering
 from relight.errors import RelightError
 from relight.model import Cost, Failure, Usage
+from relight.models.retrying import RetryBudget
 from relight.text import decode_mended
 
 OPENAI = "https://api.openai.com/v1"
@@ -76,6 +77,8 @@ class ChatRequest(Struct, frozen=True, kw_only=True):
     options: Mapping[str, Any] = {}
     # when the response must be there, by the monotonic clock, including retries and waits
     deadline: float | None = None
+    # the attempts of the whole run; None: the kind of failure decides for each call
+    retries: RetryBudget | None = None
 
 
 class EncodedRequest(Struct, frozen=True, kw_only=True):
@@ -87,6 +90,7 @@ class EncodedRequest(Struct, frozen=True, kw_only=True):
     settings: dict[str, msgspec.Raw]
     is_stream: bool
     deadline: float | None = None
+    retries: RetryBudget | None = None
 
     @property
     def url(self) -> str:
@@ -130,6 +134,7 @@ def build_request(
         settings=settings,
         is_stream=stream,
         deadline=chat.deadline,
+        retries=chat.retries,
     )
 
 

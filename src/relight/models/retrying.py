@@ -13,11 +13,12 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from relight.checks import describe, refuse
 from relight.errors import RelightError
-from relight.judging.failures import classify_error, find_retry_after, read_kinds
+from relight.judging.failures import classify_error, read_kinds
 from relight.model import Failure
 
 T = TypeVar("T")
 OnAttempt: TypeAlias = Callable[[int, Failure | None, float | None], object]
+Sleep: TypeAlias = Callable[[float], Awaitable[None] | None]
 
 _LONGEST_BACKOFF_SECONDS = 60.0
 _LONGEST_WAIT_SECONDS = 120.0
@@ -44,7 +45,7 @@ def execute_with_retry(
         raise refuse(
             "on_attempt", "cannot be a coroutine function here", "use execute_with_retry_async"
         )
-    plan = _Plan(attempts, on_attempt)
+    plan = RetryPlan(attempts, on_attempt)
     while True:
         with plan:
             return func(*args, **kwargs)
@@ -56,14 +57,24 @@ async def execute_with_retry_async(
     *args: Any,
     attempts: int | None = None,
     on_attempt: OnAttempt | None = None,
-    sleep: Callable[[float], Awaitable[None] | None] | None = None,
+    sleep: Sleep | None = None,
     **kwargs: Any,
 ) -> T:
     """`execute_with_retry` for coroutine functions; `on_attempt` and `sleep` may be either kind."""
-    plan = _Plan(attempts, on_attempt)
+
+    async def attempt() -> T:
+        return await func(*args, **kwargs)
+
+    return await retry_by_plan(attempt, RetryPlan(attempts, on_attempt), sleep=sleep)
+
+
+async def retry_by_plan(
+    attempt: Callable[[], Awaitable[T]], plan: "RetryPlan", *, sleep: Sleep | None = None
+) -> T:
+    """Return what `attempt` returns, retried as the plan decides."""
     while True:
         async with plan:
-            return await func(*args, **kwargs)
+            return await attempt()
         slept = (sleep or asyncio.sleep)(plan.wait_seconds)
         if inspect.isawaitable(slept):
             await slept
@@ -74,16 +85,62 @@ def choose_wait_seconds(
     attempt: int,
     *,
     asked_seconds: float | None = None,
+    least_seconds: float = 0.0,
     jitter: Callable[[], float] = random.random,
 ) -> float:
     """Return the wait after an attempt: doubled each time, plus a random part of up to half.
 
-    The wait the other side asked for is a minimum. The random part keeps many callers that failed
-    together from coming back together.
+    The wait the other side asked for is a minimum; the first wait is at least `least_seconds`. The
+    random part keeps many callers that failed together from coming back together.
     """
-    first = read_kinds()[failure.kind].backoff_seconds
+    first = max(read_kinds()[failure.kind].backoff_seconds, least_seconds)
     wait = min(first * 2.0 ** (attempt - 1), _LONGEST_BACKOFF_SECONDS) * (1 + jitter() / 2)
     return max(wait, asked_seconds or 0.0)
+
+
+class RetryBudget:
+    """The attempts of one run, shared by all that retries in it: calls, and the run itself.
+
+    At most `max_attempts` attempts in a row fail at one place, such as an endpoint. Counts and
+    waits continue from one call to the next; a success begins them again. A wait that the other
+    side asks for may be of any length: the run's deadline decides whether there is time for it.
+    """
+
+    def __init__(
+        self, max_attempts: int, *, least_wait_seconds: float = 0.0, sleep: Sleep | None = None
+    ) -> None:
+        self.max_attempts, self.sleep = max_attempts, sleep
+        self.notes: list[str] = []
+        self._least_wait_seconds = least_wait_seconds
+        self._failed: dict[str, int] = {}
+
+    @property
+    def used(self) -> int:
+        """The attempts that failed in a row at the place where they are most."""
+        return max(self._failed.values(), default=0)
+
+    def fail(self, place: str) -> int:
+        """Count a failed attempt; return how many failed in a row."""
+        self._failed[place] = self._failed.get(place, 0) + 1
+        return self._failed[place]
+
+    def renew(self, place: str) -> None:
+        """Begin again after an attempt that succeeded."""
+        self._failed.pop(place, None)
+
+    def can_retry(self, failure: Failure, count: int) -> bool:
+        """True if another attempt may follow; an unknown failure is retried once."""
+        limit = failure.max_retries + 1 if failure.category == "unknown" else self.max_attempts
+        return failure.should_retry and count < min(limit, self.max_attempts)
+
+    def choose_wait_seconds(self, failure: Failure, count: int) -> float:
+        """Return the wait after so many failed attempts, at least as long as was asked for."""
+        return choose_wait_seconds(
+            failure,
+            count,
+            asked_seconds=failure.asked_seconds,
+            least_seconds=self._least_wait_seconds,
+        )
 
 
 class _Step(NamedTuple):
@@ -94,14 +151,22 @@ class _Step(NamedTuple):
     refusal: RelightError | None = None
 
 
-class _Plan:
+class RetryPlan:
     """Decides after each attempt whether another follows, and reports it.
 
     An attempt runs inside of it. A failure that is retried ends there, and `wait_seconds` is the
-    wait before the next attempt; any other failure is raised.
+    wait before the next attempt; any other failure is raised. With a `budget` the attempts of the
+    whole run at this `place` count.
     """
 
-    def __init__(self, attempts: int | None, on_attempt: OnAttempt | None) -> None:
+    def __init__(
+        self,
+        attempts: int | None,
+        on_attempt: OnAttempt | None,
+        *,
+        budget: RetryBudget | None = None,
+        place: str = "",
+    ) -> None:
         is_count = isinstance(attempts, int) and not isinstance(attempts, bool) and attempts > 0
         if attempts is not None and not is_count:
             raise refuse(
@@ -111,6 +176,7 @@ class _Plan:
             )
         self._attempts = attempts
         self._on_attempt = on_attempt
+        self._budget, self._place = budget, place
         self._number = 1
         self.wait_seconds = 0.0
 
@@ -135,16 +201,26 @@ class _Plan:
         return self._take(step, error)
 
     def _choose_step(self, error: BaseException | None) -> _Step:
+        budget = self._budget
         if error is None:
+            if budget is not None:
+                budget.renew(self._place)
             return _Step()
         failure = classify_error(error)
-        allowed = failure.max_retries + 1 if self._attempts is None else self._attempts
         # anything but an Exception is an interruption
-        is_last = not isinstance(error, Exception) or self._number >= allowed
-        if is_last or not failure.should_retry:
+        if not isinstance(error, Exception):
             return _Step(failure)
-        asked = find_retry_after(error)
-        wait = choose_wait_seconds(failure, self._number, asked_seconds=asked)
+        if budget is not None:
+            count = budget.fail(self._place)
+            is_last = self._attempts is not None and self._number >= self._attempts
+            if is_last or not budget.can_retry(failure, count):
+                return _Step(failure)
+            wait = budget.choose_wait_seconds(failure, count)
+            return _Step(failure, wait)
+        allowed = failure.max_retries + 1 if self._attempts is None else self._attempts
+        if self._number >= allowed or not failure.should_retry:
+            return _Step(failure)
+        wait = choose_wait_seconds(failure, self._number, asked_seconds=failure.asked_seconds)
         if wait <= _LONGEST_WAIT_SECONDS:
             return _Step(failure, wait)
         # rounded up to the minute, so that it is never too early

@@ -18,6 +18,12 @@ IS_NAMED_AFTER = """
     and session.key >= 'cron_' || job.key || '_' and session.key < 'cron_' || job.key || '`'
 """
 _SCHEDULED = "source = 'relight' and state = 'scheduled'"
+_DUE = """
+    id, key, definition, next_run_at, (
+        select retry_at from run where run.job_id = job.id and run.source = 'relight'
+            and run.started_at is not null order by run.started_at desc limit 1
+    ) as retry_at
+"""
 
 
 class JobRow(Struct, frozen=True, kw_only=True):
@@ -57,6 +63,8 @@ class DueJob(Struct, frozen=True):
     key: str
     definition: str
     next_run_at: int
+    # the last run ended with the time before which no other may be tried
+    retry_at: int | None
 
 
 def replace_job(database: sqlite3.Connection, row: JobRow) -> None:
@@ -107,7 +115,7 @@ def find_due_jobs(store: Store, *, now: int, limit: int) -> list[DueJob]:
     return store.read(
         DueJob,
         f"""
-            select {column_list(DueJob)} from job
+            select {_DUE} from job
             where {_SCHEDULED} and next_run_at <= ? and not exists (
                 select 1 from run where run.job_id = job.id
                     and run.source = 'relight' and run.status in ('claimed', 'running')
@@ -122,7 +130,7 @@ def find_waiting_jobs(store: Store, *, now: int) -> list[DueJob]:
     """The scheduled jobs whose slot is still to come."""
     return store.read(
         DueJob,
-        f"select {column_list(DueJob)} from job where {_SCHEDULED} and next_run_at > ?",
+        f"select {_DUE} from job where {_SCHEDULED} and next_run_at > ?",
         (now,),
     )
 

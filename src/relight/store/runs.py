@@ -109,13 +109,6 @@ class RecordedSession(Struct, frozen=True):
     started_at: int | None
 
 
-class ModelFailure(Struct, frozen=True):
-    """Kind and text of a failed model call."""
-
-    failure: str
-    failure_text: str | None
-
-
 def insert_run(database: sqlite3.Connection, row: ClaimRow) -> bool:
     """Write a new run; False if there is one for the same slot already."""
     statement = insert_into("run", ClaimRow, "on conflict do nothing")
@@ -369,15 +362,3 @@ def find_unclaimed_sessions(
         """,
         (begin, end, *([] if source is None else [source])),
     )
-
-
-def find_last_failure(store: Store, session_id: int) -> ModelFailure | None:
-    """The last failed model call of a session, without those of a mixture's references."""
-    rows = store.read(
-        ModelFailure,
-        "select failure, failure_text from turn"
-        " where session_id = ? and failure is not null and coalesce(role, '') <> 'reference'"
-        " order by at desc nulls last, place desc limit 1",
-        (session_id,),
-    )
-    return rows[0] if rows else None

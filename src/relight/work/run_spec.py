@@ -13,6 +13,7 @@ from msgspec import Struct
 from relight.chat.shorten import MAX_TOOL_CHARS
 
 if TYPE_CHECKING:
+    from relight.models.retrying import RetryBudget
     from relight.work.agent.limits import Budget
 
 
@@ -36,3 +37,5 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     allow_private_fetch: bool = False
     # None: a new name
     session_id: str | None = None
+    # the attempts of the run, if it shares them with others; None: each call has its own
+    retries: "RetryBudget | None" = None

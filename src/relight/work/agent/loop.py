@@ -14,9 +14,11 @@ from relight.chat.shorten import MAX_TOOL_CHARS, trim_text
 from relight.chat.streams import drop_thoughts
 from relight.errors import MissingError, StoreError
 from relight.intake.recorder import SessionTracker
+from relight.judging.failures import make_failure
 from relight.judging.verdicts import judge_call
 from relight.model import Failure, OutcomeName
 from relight.models.endpoints import ChatRequest, UpstreamError
+from relight.models.retrying import RetryBudget
 from relight.reports.sessions import find_session, read_head
 from relight.work.agent.context import ToolContext, ToolResult, make_context, make_error_result
 from relight.work.agent.limits import Budget, SpiralGuard, name_call
@@ -44,6 +46,7 @@ class RunEnd(Struct, frozen=True):
     answer: str | None = None
     by: str | None = None
     hint: str | None = None
+    failure: Failure | None = None
 
 
 class AgentResult(Struct, frozen=True, kw_only=True):
@@ -58,6 +61,8 @@ class AgentResult(Struct, frozen=True, kw_only=True):
     turns: int
     figures: dict[str, Any]
     hint: str | None = None
+    # what ended it, if that has a kind
+    failure: Failure | None = None
 
 
 def run_agent(
@@ -73,6 +78,7 @@ def run_agent(
     max_tool_chars: int = MAX_TOOL_CHARS,
     tool_seconds: float = 120.0,
     allow_private_fetch: bool = False,
+    retries: RetryBudget | None = None,
     on_event: OnEvent | None = None,
 ) -> AgentResult:
     """Let the model work on the prompt with the tools; everything is recorded as it happens.
@@ -90,7 +96,9 @@ def run_agent(
         deadline=deadline,
         allows_private=allow_private_fetch,
     )
-    run = _Run(model, rec, choose_tools(tools), context, max_tool_chars, on_event or _ignore)
+    run = _Run(
+        model, rec, choose_tools(tools), context, max_tool_chars, retries, on_event or _ignore
+    )
     opening = system or SYSTEM.format(folder=context.folder)
     run.say("system", opening)
     run.say("user", f"{seed}\n\n{prompt}" if seed else prompt)
@@ -111,10 +119,11 @@ class _Run:
         tools: dict[str, Tool],
         context: ToolContext,
         max_tool_chars: int,
+        retries: RetryBudget | None,
         on_event: OnEvent,
     ) -> None:
         self.model, self.rec, self.tools, self.context = model, rec, tools, context
-        self.max_tool_chars, self.on_event = max_tool_chars, on_event
+        self.max_tool_chars, self.retries, self.on_event = max_tool_chars, retries, on_event
         # as they are sent: only the record has long results in full
         self.messages: list[Mapping[str, Any]] = []
         self.described = [tool.describe() for tool in tools.values()]
@@ -132,14 +141,15 @@ class _Run:
             while True:
                 is_late = self.context.is_late()
                 if spent := budget.find_spent(self.rec, turns=self.turns, is_late=is_late):
-                    return RunEnd(by=spent)
+                    kind = "time_limit" if is_late else "budget"
+                    return RunEnd(by=spent, failure=make_failure(kind))
                 try:
                     recorded = self._respond()
                 except UpstreamError as error:
                     why = "the model call failed"
                     if error.is_out_of_time:
                         why = f"{budget.format_late()}, during a model call"
-                    return RunEnd(by=f"{why}: {error}", hint=error.hint)
+                    return RunEnd(by=f"{why}: {error}", hint=error.hint, failure=error.failure)
                 calls = list(read_calls(self.messages[-1]))
                 if not calls:
                     response = recorded.response
@@ -153,7 +163,9 @@ class _Run:
 
     def _respond(self) -> RecordedResponse:
         deadline = self.context.deadline
-        chat = ChatRequest(messages=self.messages, tools=self.described, deadline=deadline)
+        chat = ChatRequest(
+            messages=self.messages, tools=self.described, deadline=deadline, retries=self.retries
+        )
         recorded = self.model.respond(chat, self.rec, on_attempt=self._report_wait)
         self.turns += 1
         message = drop_thoughts(recorded.response.message)
@@ -244,6 +256,7 @@ def _make_result(rec: SessionTracker, run: _Run, ended: RunEnd) -> AgentResult:
         turns=run.turns,
         figures=figures,
         hint=ended.hint,
+        failure=ended.failure,
     )
 
 

@@ -60,6 +60,7 @@ def run_prompt(
         max_tool_chars=spec.max_tool_chars,
         tool_seconds=spec.tool_seconds,
         allow_private_fetch=spec.allow_private_fetch,
+        retries=spec.retries,
         on_event=on_event,
     )
     return result, start

@@ -17,6 +17,7 @@ from relight.errors import RelightError
 from relight.intake.recorder import make_session_name
 from relight.locks import hold
 from relight.model import Outcome, row_id
+from relight.models.retrying import RetryBudget
 from relight.reports.labels import label_session
 from relight.store import Store, experiments
 from relight.store.experiments import RunKey, RunRecord
@@ -93,7 +94,7 @@ def execute_trial(
                     budget=_find_budget(plan, spent, cost, min(seconds, plan.run_seconds)),
                     environment=environment,
                 ),
-                max_attempts=plan.max_attempts,
+                retries=RetryBudget(plan.max_attempts),
                 deadline=deadline,
             )
             outcome = _judge(store, task, tried.last, folder, environment)

@@ -12,6 +12,7 @@ From a slot to the model:
   in it ends the run at once: it kills the processes it started and lets the exception pass, unless
   the result is known already.
 - `preparation` checks budget, model, tools and skills; `retry` repeats attempts; `runners` runs
-  Relight's own agent or another agent's program; `delivery` writes and delivers the answer.
+  Relight's own agent or another agent's program, `watch` ends a program that used its budget up;
+  `delivery` writes and delivers the answer.
 - `notes` on disk describe a run in progress. `lost_runs` uses them if the run's process dies.
 """

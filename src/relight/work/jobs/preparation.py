@@ -41,7 +41,8 @@ class RunTask(Struct, frozen=True, kw_only=True):
     config: Config
     clock: Callable[[], float]
     environment: Mapping[str, str]
-    sleep: Callable[[float], None]
+    # for tests; None: waits take their time
+    sleep: Callable[[float], None] | None
 
 
 class Route(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from relight.model import Failure
+from relight.models.retrying import RetryBudget
 from relight.store import Store
 from relight.work.jobs.runners import AttemptResult
 from relight.work.jobs.spending import Figures, add_figures, total_figures
@@ -20,6 +20,8 @@ class Attempts(Struct, frozen=True, kw_only=True):
 
     results: list[AttemptResult]
     notes: list[str]
+    # the other side asked for no attempt before this
+    retry_at: int | None = None
 
     @property
     def last(self) -> AttemptResult:
@@ -35,13 +37,14 @@ def try_run(
     store: Store,
     attempt: Attempt,
     *,
-    max_attempts: int,
+    retries: RetryBudget,
     deadline: float,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Attempts:
     """Repeat an attempt until it succeeds, a retry cannot help, or the limits are reached.
 
-    `deadline` is a time of the monotonic clock.
+    `retries` is shared with the model calls inside the attempts: what they used up is not tried
+    once more. `deadline` is a time of the monotonic clock.
     """
     results: list[AttemptResult] = []
     notes: list[str] = []
@@ -49,26 +52,20 @@ def try_run(
         spent = count_spent(store, results).known_nanos / 1e9
         result = attempt(max(deadline - time.monotonic(), 0.0), spent)
         results.append(result)
-        count = len(results)
-        failure = result.failure
-        if failure is None or not can_retry(failure, count) or count >= max_attempts:
+        notes += retries.notes
+        retries.notes.clear()
+        count, failure = max(len(results), retries.used), result.failure
+        if failure is None or result.timed_out or not retries.can_retry(failure, count):
             break
-        from relight.models.retrying import choose_wait_seconds
-
-        wait = choose_wait_seconds(failure, count, asked_seconds=failure.backoff_seconds)
+        wait = retries.choose_wait_seconds(failure, count)
         if time.monotonic() + wait >= deadline:
             notes.append(f"no time is left to wait {wait:.1f} s and try again")
             break
-        notes.append(f"attempt {count} failed: {result.ended_by}; tried again after {wait:.1f} s")
+        notes.append(
+            f"attempt {len(results)} failed: {result.ended_by}; tried again after {wait:.1f} s"
+        )
         sleep(wait)
-    return Attempts(results=results, notes=notes)
-
-
-def can_retry(failure: Failure, count: int) -> bool:
-    """True if a retry may help after so many attempts; an unknown failure gets one more."""
-    if failure.category == "unknown":
-        return count <= failure.max_retries
-    return failure.should_retry
+    return Attempts(results=results, notes=notes, retry_at=results[-1].retry_at)
 
 
 def count_spent(store: Store, results: Sequence[AttemptResult]) -> Figures:

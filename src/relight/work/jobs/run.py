@@ -16,12 +16,15 @@ from msgspec.structs import asdict, replace
 
 from relight.config import Config
 from relight.errors import RefusedError, RelightError
+from relight.judging.failures import make_failure
 from relight.judging.outcomes import SILENT
 from relight.model import Outcome
+from relight.models.retrying import RetryBudget
 from relight.redact import redact_text
 from relight.store import Store
 from relight.store.misses import record_safely
-from relight.times import write_time
+from relight.text import dollars
+from relight.times import format_moment, write_time
 from relight.work.jobs.delivery import (
     RunFacts,
     deliver,
@@ -42,6 +45,8 @@ from relight.work.jobs.skills import record_skills
 from relight.work.run_spec import RunSpec
 
 logger = logging.getLogger("relight")
+# nobody waits for a job: a first wait of this length outlasts most outages with few requests
+LEAST_WAIT_SECONDS = 10.0
 
 
 class WorkEnd(Struct, frozen=True, kw_only=True):
@@ -75,7 +80,7 @@ def execute_run(
     config: Config,
     clock: Callable[[], float] = time.time,
     environment: Mapping[str, str] | None = None,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], None] | None = None,
 ) -> JobResult:
     """Do the work of one run; a failure is a result, never an exception."""
     given = os.environ if environment is None else environment
@@ -122,7 +127,11 @@ def _work(task: RunTask) -> WorkEnd:
         logger.exception("the run %s broke", task.run.key)
         return _give_up(task, prepared, RelightError(f"{type(error).__name__}: {error}"))
     judged = judge_run(attempts.last if attempts else None, script)
-    notes = attempts.notes if attempts else []
+    notes = list(attempts.notes) if attempts else []
+    if attempts and attempts.retry_at and judged.outcome == "failure":
+        # rounded up to the minute, so that it is never too early
+        at = format_moment(-(-attempts.retry_at // 60_000) * 60_000, task.store.timezone)
+        judged.evidence[0] += f"; try again at {at}"
     return WorkEnd(
         status="completed" if judged.outcome == "success" else "failed",
         judged=Outcome(judged.outcome, [*judged.evidence, *notes]),
@@ -174,12 +183,17 @@ def _attempt(
     )
     note = _make_note(task, prepared)
     record_safely(task.store, lambda store: write_run_note(store.config.home, note))
+    retries = RetryBudget(
+        task.job.max_attempts, least_wait_seconds=LEAST_WAIT_SECONDS, sleep=task.sleep
+    )
     return try_run(
         task.store,
-        lambda seconds, spent: _run_agent(task, prepared, prompt, seconds, spent),
-        max_attempts=task.job.max_attempts,
+        lambda seconds, spent: _run_agent(
+            task, prepared, prompt, retries, seconds=seconds, spent_usd=spent
+        ),
+        retries=retries,
         deadline=deadline,
-        sleep=task.sleep,
+        sleep=task.sleep or time.sleep,
     )
 
 
@@ -193,11 +207,20 @@ def _make_note(task: RunTask, prepared: Prepared) -> RunNote:
 
 
 def _run_agent(
-    task: RunTask, prepared: Prepared, prompt: str, seconds: float, spent_usd: float
+    task: RunTask,
+    prepared: Prepared,
+    prompt: str,
+    retries: RetryBudget,
+    *,
+    seconds: float,
+    spent_usd: float,
 ) -> AttemptResult:
     """Run the job's runner once, with the time and money that are left."""
     job, route, limit = task.job, prepared.route, prepared.allowance.cost_usd
-    left = None if limit is None else max(limit - spent_usd, 0.0)
+    left = None if limit is None else limit - spent_usd
+    if left is not None and left <= 0:
+        words = f"its budget of {dollars(limit)} was used up by the attempts before"
+        return AttemptResult(ended_by=words, failure=make_failure("budget"), model=route.model)
     if job.runner == "command":
         return run_command(
             task.store,
@@ -225,6 +248,7 @@ def _run_agent(
         budget=Budget(cost_usd=left, seconds=seconds),
         # the session of an interrupted run is found by this name
         session_id=f"{task.run.key}-{secrets.token_hex(2)}",
+        retries=retries,
     )
     return run_chat(task.store, prompt, spec)
 
@@ -296,6 +320,7 @@ def _sum_up(task: RunTask, end: WorkEnd) -> JobResult:
         usage=spent.usage,
         answer=redact_text(end.last.answer, key=key) if end.last.answer else None,
         failure_kind=end.last.failure_kind if end.status == "failed" else None,
+        retry_at=end.attempts.retry_at if end.attempts and end.status == "failed" else None,
     )
 
 
@@ -344,5 +369,5 @@ def _send(
         facts={**asdict(facts), "answer": answer},
         folder=end.prepared.folder if end.prepared else task.config.home,
         environment=task.environment,
-        sleep=task.sleep,
+        sleep=task.sleep or time.sleep,
     )

@@ -21,14 +21,13 @@ from relight.judging.failures import (
     classify_error,
     find_failure_phrase,
     make_failure,
-    read_kinds,
 )
 from relight.judging.outcomes import SCRIPT_FAILED
 from relight.model import Failure, Usage, row_id
 from relight.prices import reported_cost
 from relight.sources.printouts import READERS, Printout
 from relight.store import Store
-from relight.store.runs import find_last_failure, find_recorded_session
+from relight.store.runs import find_recorded_session
 from relight.work.jobs.notes import PROMPT, ProgramNote, choose_places, write_program_note
 from relight.work.jobs.recipes import CommandPlan, plan_command
 from relight.work.jobs.spending import add_figures
@@ -53,6 +52,8 @@ class AttemptResult(Struct, frozen=True, kw_only=True):
     ended_by: str | None = None
     failure: Failure | None = None
     timed_out: bool = False
+    # the other side asked for no attempt before this
+    retry_at: int | None = None
     session: str | None = None
     model: str | None = None
     provider: str | None = None
@@ -64,6 +65,13 @@ class AttemptResult(Struct, frozen=True, kw_only=True):
     def failure_kind(self) -> str | None:
         """The kind of the failure, a row of `data/failures.toml`, if it has one."""
         return "time_limit" if self.timed_out else self.failure.kind if self.failure else None
+
+
+def find_retry_at(failure: Failure | None) -> int | None:
+    """When the other side allows another attempt, if it said so just now."""
+    if failure is None or not failure.asked_seconds:
+        return None
+    return round((time.time() + failure.asked_seconds) * 1000)
 
 
 def find_failures(result: AttemptResult) -> list[str]:
@@ -108,27 +116,12 @@ def run_chat(
     return AttemptResult(
         answer=result.answer,
         ended_by=_format_limit(limit) if limit is not None and timed_out else result.ended_by,
-        failure=_find_failure(store, row) if result.ended_by and not timed_out else None,
+        failure=result.failure,
         timed_out=timed_out,
+        retry_at=find_retry_at(result.failure),
         session=session,
         model=spec.model,
         evidence=[] if result.ended_by else ["it ended with an answer"],
-    )
-
-
-def _find_failure(store: Store, session_id: int) -> Failure | None:
-    """The failure of a session's last model call, if it has a known kind."""
-    found = find_last_failure(store, session_id)
-    if found is None or found.failure not in read_kinds():
-        return None
-    kind = read_kinds()[found.failure]
-    return Failure(
-        kind=kind.name,
-        category=kind.category,
-        reason=found.failure_text or kind.reason,
-        should_retry=kind.max_retries > 0,
-        max_retries=kind.max_retries,
-        backoff_seconds=kind.backoff_seconds,
     )
 
 
@@ -212,6 +205,7 @@ def run_command(
         ended_by=ended_by,
         failure=failure,
         timed_out=ended.timed_out,
+        retry_at=find_retry_at(failure),
         session=session,
         model=printed.model or model,
         provider=printed.provider,

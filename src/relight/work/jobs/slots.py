@@ -12,6 +12,7 @@ from contextlib import suppress
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from relight.errors import RelightError
 from relight.model import Usage, row_id
@@ -128,6 +129,10 @@ def _judge_job(job: DueJob, *, now: int, timezone: str) -> tuple[Slot, JobState]
         # one unreadable job, such as one without its time zone, must not stop the others
         note = f"skipped, and the job paused: it cannot be read ({error})"
         return Slot(at=job.next_run_at, is_run=False, note=note, next_at=None), "paused"
+    if slot.is_run and job.retry_at is not None and now < job.retry_at:
+        until = format_moment(job.retry_at, timezone)
+        note = f"skipped: the last run ended with the request to try again at {until}"
+        slot = replace(slot, is_run=False, note=f"{note}; {slot.note}" if slot.note else note)
     return slot, "scheduled" if slot.next_at is not None else "done"
 
 

@@ -217,7 +217,9 @@ class Mixture:
     async def _advise(self, turn: MoaTurn, chat: ChatRequest) -> None:
         """Set the turn's advice; the same view of the conversation is answered from a cache."""
         deadline = self._limit_advice(chat.deadline)
-        question = ChatRequest(messages=make_view(chat.messages), deadline=deadline)
+        question = ChatRequest(
+            messages=make_view(chat.messages), deadline=deadline, retries=chat.retries
+        )
         view = encode_json("messages", question.messages)
         labels = "\0".join([self.preset.name, *(one.label for one in self.preset.references)])
         key = hashlib.sha256(labels.encode() + bytes(view)).digest()
