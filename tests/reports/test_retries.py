@@ -21,7 +21,7 @@ def test_a_permanent_failure_names_what_ends_it() -> None:
         " is mended"
     )
     alone = advise("bad_request", next_run_at=None)
-    assert alone.words == "permanent: another run will fail too until its cause is mended"
+    assert alone.words == "permanent: another run will fail too until the request is mended"
 
 
 def test_a_temporary_failure_says_when_it_is_tried_again() -> None:
@@ -44,7 +44,7 @@ def test_no_run_is_promised_before_the_time_that_was_asked_for(kind: str) -> Non
     assert earlier.words == "temporary: tried again at Mon 2026-11-16 07:00 CET"
 
 
-@pytest.mark.parametrize("kind", [None, "unknown", "time_limit"])
+@pytest.mark.parametrize("kind", [None, "unknown", "time_limit", "admitted", "command_failed"])
 def test_of_other_failures_nothing_is_promised(kind: str | None) -> None:
     found = advise(kind)
     assert (found.category, found.can_retry) == ("unknown", None)

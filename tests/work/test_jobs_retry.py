@@ -1,6 +1,9 @@
 """One budget of attempts for a run: what an endpoint is asked, and how long it is left alone."""
 
+import json
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -202,3 +205,36 @@ def test_a_budget_that_an_attempt_used_up_is_not_spent_again(tmp_path: Path) -> 
         result, _ = run_job(store, job, home=tmp_path)
         assert (result.attempts, result.failure_kind) == (2, "budget")
         assert result.evidence[0] == "its budget of $0.0010 was used up by the attempts before"
+
+
+def test_job_show_and_failures_say_whether_another_run_can_help(tmp_path: Path) -> None:
+    home = tmp_path / "relight"
+    build.open_home(tmp_path).close()
+    with Server(lambda _: fail(401), models=[MODEL]) as server, open_store(home) as store:
+        job = make_job(name="denied", model="m", base_url=server.base_url, schedule="daily 07:00")
+        run_job(store, job, home=tmp_path)
+    reply = fail(429, Retry_After="90000")
+    with Server(lambda _: reply, models=[MODEL]) as server, open_store(home) as store:
+        job = make_job(name="limited", model="m", base_url=server.base_url, schedule="every 1h")
+        run_job(store, job, home=tmp_path)
+
+    def ask(*words: str) -> Any:
+        command = [sys.executable, "-m", "relight", "--home", str(home), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    shown = json.loads(ask("job", "show", "denied", "--json"))
+    retry = shown["retry"]
+    assert (retry["category"], retry["can_retry"]) == ("permanent", False)
+    assert (retry["kind"], retry["next_run_at"]) == ("auth", shown["next_run_at"])
+    assert "will fail too until the key or login is mended" in ask("job", "show", "denied")
+    limited = json.loads(ask("job", "show", "limited", "--json"))["retry"]
+    assert limited["can_retry"]
+    assert limited["retry_at"] > limited["next_run_at"]
+
+    text = " ".join(ask("failures").split())
+    assert "denied: permanent: the next run at" in text
+    assert "limited: temporary: tried again at the first of its times after" in text
+    newest = {one["job"]: one for one in json.loads(ask("failures", "--json"))["failed"]["newest"]}
+    assert [newest[name]["kind"] for name in ("denied", "limited")] == ["auth", "rate_limit"]
+    assert [newest[name]["can_retry"] for name in ("denied", "limited")] == [False, True]
+    assert newest["limited"]["retry_at"] == limited["retry_at"]

@@ -101,6 +101,8 @@ def _print_failed(found: "FailedReport") -> None:
     screen.print_table(columns, rows)
     if len(found.causes) > TEXT_ROWS:
         screen.print_text(f"… and {len(found.causes) - TEXT_ROWS} more causes", style="dim")
+    for one in [one for one in found.newest if one.retry][:TEXT_ROWS]:
+        screen.print_text(f"{one.job_name}: {one.retry}")
     newest = found.newest[:NEWEST_ROWS]
     short = shorten([one.session for one in found.newest if one.session])
     screen.print_text("\nnewest, for `relight show SESSION`", style="bold")

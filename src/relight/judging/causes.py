@@ -95,6 +95,10 @@ def _read_last_call(found: re.Match[str]) -> Cause:
     return Cause("tool_error" if kind == "unknown" else kind, _shorten(f"{tool}: {reason}"))
 
 
+def _read_budget(found: re.Match[str]) -> Cause:
+    return Cause("budget", f"it was ended over {found[1]}")
+
+
 def _name(kind: str) -> Callable[[re.Match[str]], Cause]:
     return lambda found: Cause(kind, _shorten(found.string))
 
@@ -106,6 +110,8 @@ SENTENCES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Cause]], ...] 
         (r"the job's script failed: (.*)", _read_script),
         (r"the last model call failed: (\w+)(?: \((.*)\))?", _read_model_call),
         (r"the last call failed: ([^,]+), (.*)", _read_last_call),
+        (r"it was ended at .* (its budget of \S+?)(?:;|$)", _read_budget),
+        (r"it was ended after \S+ seconds, which was its limit", _name("time_limit")),
         (r"the last test run failed", _name("tests_failed")),
         (r"no answer after the last user message", _name("no_answer")),
         (r"the answer is empty", _name("empty_answer")),

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from relight.judging.causes import Cause, find_cause
+from relight.reports.retries import judge_retry
 from relight.store import Store
 from relight.store.queries.failed_work import (
     FailedGroup,
@@ -79,6 +80,11 @@ class FailedWork(Struct, frozen=True, kw_only=True):
     project: str | None
     cost_usd: float | None
     unpriced_turns: int
+    # whether another run can help, and when; for a job's last run also in words
+    can_retry: bool | None
+    retry_at: str | None
+    next_run_at: str | None
+    retry: str | None
 
 
 class FailedReport(Struct, frozen=True, kw_only=True):
@@ -94,10 +100,11 @@ def read_failed_work(store: Store, chosen: Filter) -> FailedReport:
     groups = group_failed(store, chosen)
     alike: dict[Cause, list[FailedGroup]] = {}
     for group in groups:
-        alike.setdefault(find_cause(_list_evidence(group)), []).append(group)
+        alike.setdefault(_find_cause(group), []).append(group)
     causes = [_show_cause(cause, own) for cause, own in alike.items()]
     causes.sort(key=lambda one: -(one.runs + one.sessions))
-    newest = [_show_work(row) for row in read_newest_failed(store, chosen, limit=NEWEST)]
+    rows = read_newest_failed(store, chosen, limit=NEWEST)
+    newest = [_show_work(row, store.timezone) for row in rows]
     return FailedReport(total=_add_up(groups), causes=causes, newest=newest)
 
 
@@ -145,14 +152,25 @@ def _list_evidence(row: FailedRow | FailedGroup) -> list[str]:
     return [f"a person said {row.label}{f': {row.why}' if row.why else ''}", *row.evidence]
 
 
-def _show_work(row: FailedRow) -> FailedWork:
-    evidence = _list_evidence(row)
-    found = find_cause(evidence)
+def _find_cause(row: FailedRow | FailedGroup) -> Cause:
+    """Return the cause by the evidence; our own runs know the kind, unless a person labelled it."""
+    found = find_cause(_list_evidence(row))
+    is_known = row.failure_kind is not None and not row.label
+    return replace(found, kind=row.failure_kind) if is_known else found
+
+
+def _show_work(row: FailedRow, timezone: str) -> FailedWork:
+    found = _find_cause(row)
+    advice = None
+    if row.what == "run":
+        advice = judge_retry(
+            found.kind, retry_at=row.retry_at, next_run_at=row.next_run_at, timezone=timezone
+        )
     return FailedWork(
         what=row.what,
         kind=found.kind,
         cause=found.cause,
-        evidence=evidence,
+        evidence=_list_evidence(row),
         at=row.at,
         job=row.job,
         job_name=row.job_name,
@@ -164,6 +182,10 @@ def _show_work(row: FailedRow) -> FailedWork:
         project=row.project,
         cost_usd=row.cost_usd,
         unpriced_turns=row.unpriced_turns,
+        can_retry=advice.can_retry if advice else None,
+        retry_at=row.retry_at,
+        next_run_at=row.next_run_at,
+        retry=advice.words if advice and row.is_last else None,
     )
 
 

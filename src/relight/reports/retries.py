@@ -4,7 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from relight.judging.failures import classify_error, read_kinds
+from relight.judging.causes import find_cause
+from relight.judging.failures import read_kinds
 from relight.store.queries.runs import RunReport
 from relight.times import format_moment, read_time
 
@@ -35,13 +36,9 @@ def judge_run_retry(
     )
 
 
-def find_failure_kind(run: RunReport) -> str | None:
-    """Return the kind of a run's failure; other schedulers report only words."""
-    is_own = ":" not in run.run_id
-    if run.failure_kind or is_own or not run.evidence:
-        return run.failure_kind
-    kind = classify_error(run.evidence[0]).kind
-    return None if kind == "unknown" else kind
+def find_failure_kind(run: RunReport) -> str:
+    """Return the kind of a run's failure, else the one that its evidence names."""
+    return run.failure_kind or find_cause(run.evidence).kind
 
 
 def judge_retry(
@@ -52,14 +49,13 @@ def judge_retry(
     category: Literal["temporary", "permanent", "unknown"] = "unknown"
     if retry_at is not None or (row and row.category == "retryable"):
         category = "temporary"
-    elif row and row.category == "permanent":
+    elif row and row.remedy:
         category = "permanent"
     next_at, allowed_at = read_time(next_run_at), read_time(retry_at)
     at = None if next_at is None else format_moment(next_at, timezone)
-    if category == "permanent":
-        remedy = (row and row.remedy) or "its cause is mended"
+    if row and category == "permanent":
         who = f"the next run at {at}" if at else "another run"
-        words = f"permanent: {who} will fail too until {remedy}"
+        words = f"permanent: {who} will fail too until {row.remedy}"
     elif at is None:
         words = {"temporary": "temporary: another run can help"}.get(
             category, "it is not known whether another run can help"

@@ -13,14 +13,14 @@ from relight.store import Store
 from relight.store.jobs import IS_NAMED_AFTER
 from relight.store.queries.filters import Filter, find_day_start, where
 from relight.store.queries.totals import KNOWN_COST
-from relight.store.sql import read_list, read_usd
+from relight.store.sql import flag, read_list, read_usd
 from relight.times import write_time
 
 # a person's label overrides a run's outcome; both ways to a failed run have an index
 FAILED_RUNS = """
     select run.id, run.source, run.key, run.job_id, run.session_id, run.outcome_evidence,
         run.started_at, run.scheduled_for, run.finished_at, run.model, run.cost_nanos,
-        label.outcome as label, label.why
+        run.failure_kind, run.retry_at, label.outcome as label, label.why
     from (
         select id from run where outcome = 'failure'
         union
@@ -32,6 +32,10 @@ FAILED_RUNS = """
     where coalesce(label.outcome, run.outcome) = 'failure'
 """
 SESSION_COST = KNOWN_COST.format("listing.turns", "listing.unpriced_turns", "listing.cost_nanos")
+IS_LAST = flag("""not exists (
+    select 1 from run as later where later.job_id = run.job_id
+        and later.started_at > run.started_at and later.status <> 'running'
+)""")
 # the scheduler's ledger may have lost the run of a session that is named after its job
 FAILED = f"""
     with failed_run as ({FAILED_RUNS}),
@@ -61,7 +65,8 @@ FAILED = f"""
             end as cost_usd,
         case when run.cost_nanos is not null then 0
             else coalesce(listing.unpriced_turns, 0) + coalesce(earlier.unpriced_turns, 0)
-            end as unpriced_turns
+            end as unpriced_turns,
+        run.failure_kind, run.retry_at, job.next_run_at, {IS_LAST} as is_last
     from failed_run as run
     left join job on job.id = run.job_id
     left join session on session.id = run.session_id
@@ -75,7 +80,8 @@ FAILED = f"""
         session.source, session.model, session.project,
         coalesce(session.ended_at, session.started_at),
         session.source || ':' || session.key, session.title, session.outcome_evidence,
-        cast(null as text), cast(null as text), {SESSION_COST}, listing.unpriced_turns
+        cast(null as text), cast(null as text), {SESSION_COST}, listing.unpriced_turns,
+        cast(null as text), cast(null as integer), lost.next_run_at, 0
     from session
     join listing on listing.root_id = session.id
     left join run_attempt on run_attempt.session_id = session.id
@@ -90,7 +96,8 @@ FAILED = f"""
 
 # alike failures together, with the session of the newest
 GROUPS = """
-    select what, job, job_name, evidence, label, why, count(*) as failures,
+    select what, job, job_name, evidence, label, why, max(failure_kind) as failure_kind,
+        count(*) as failures,
         sum(cost_usd) as cost_usd, sum(unpriced_turns) as unpriced_turns,
         sum(case when session is null then 1 else 0 end) as unrecorded, max(at) as last_at,
         max(case when place = 1 then session end) as session
@@ -127,6 +134,13 @@ class FailedRow(Struct, frozen=True):
     why: str | None
     cost_usd: float | None
     unpriced_turns: int
+    # known of our own runs
+    failure_kind: str | None
+    retry_at: str | None
+    # of its job
+    next_run_at: str | None
+    # no run of its job has ended since
+    is_last: bool
 
 
 class FailedGroup(Struct, frozen=True):
@@ -141,6 +155,7 @@ class FailedGroup(Struct, frozen=True):
     evidence: list[str]
     label: str | None
     why: str | None
+    failure_kind: str | None
     failures: int
     cost_usd: float | None
     unpriced_turns: int
@@ -157,7 +172,14 @@ def read_newest_failed(store: Store, chosen: Filter, *, limit: int) -> list[Fail
         f"select * from ({FAILED}) as failed {test}"
         f" order by at desc nulls last, session, run_id limit {limit}",
         values,
-        {"at": write_time, "evidence": read_list, "cost_usd": read_usd},
+        {
+            "at": write_time,
+            "evidence": read_list,
+            "cost_usd": read_usd,
+            "retry_at": write_time,
+            "next_run_at": write_time,
+            "is_last": bool,
+        },
     )
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from relight.errors import MissingError, RelightError
+from relight.reports.retries import judge_run_retry
 from relight.reports.runs import RECENT_RUNS, JobReport, read_jobs
 from relight.reports.sessions import find_session, read_head
 from relight.store.queries.runs import RunReport, find_job_names, find_run, read_runs
@@ -40,6 +41,7 @@ def show(view: View) -> Context:
         "skipped": sum(run.status == "skipped" for run in runs),
         "chosen": chosen,
         "missing": asked if not found else None,
+        "retry": find_retry(view, job, chosen, runs),
         "answer": read_answer(view, chosen) if chosen else None,
         "chart": draw_run_costs(view, job, lately) if any(run.cost_usd for run in lately) else None,
         "mean_seconds": sum(done) / len(done) if done else None,
@@ -52,6 +54,18 @@ def find_chosen(view: View, runs: list[RunReport], asked: str) -> RunReport | No
     """The run that the address names: of those listed, else an older one that was bookmarked."""
     listed = next((run for run in runs if run.run_id == asked), None)
     return listed or find_run(view.store, view.path["name"], asked)
+
+
+def find_retry(
+    view: View, job: JobReport, chosen: RunReport | None, runs: list[RunReport]
+) -> str | None:
+    """Whether another run can help, if the chosen run is the last and failed."""
+    last = next((run for run in runs if run.status != "skipped"), None)
+    if last is None or chosen is None or chosen.run_id != last.run_id:
+        return None
+    zone = view.store.timezone
+    advice = judge_run_retry(last, next_run_at=job.next_run_at, timezone=zone)
+    return advice.words if advice else None
 
 
 def draw_run_costs(view: View, job: JobReport, runs: list[RunReport]) -> Any:

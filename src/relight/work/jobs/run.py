@@ -131,7 +131,8 @@ def _work(task: RunTask) -> WorkEnd:
     if attempts and attempts.retry_at and judged.outcome == "failure":
         # rounded up to the minute, so that it is never too early
         at = format_moment(-(-attempts.retry_at // 60_000) * 60_000, task.store.timezone)
-        judged.evidence[0] += f"; try again at {at}"
+        # without the day of the week, so that equal causes have equal words
+        judged.evidence[0] += f"; try again at {at.partition(' ')[2]}"
     return WorkEnd(
         status="completed" if judged.outcome == "success" else "failed",
         judged=Outcome(judged.outcome, [*judged.evidence, *notes]),
