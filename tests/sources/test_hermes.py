@@ -1,3 +1,4 @@
+import json
 import sqlite3
 from pathlib import Path
 
@@ -5,6 +6,7 @@ import pytest
 
 import build
 from relight.reports.totals import ReportFigures, report
+from relight.reports.transcript import read_transcript
 from relight.store import Store
 
 
@@ -213,3 +215,46 @@ def test_nothing_new_is_found_without_opening_the_database(
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
         assert not any(one.files for one in build.import_home(store, tmp_path))
+
+
+def branch(database: sqlite3.Connection, parent: str, name: str, *, at: float) -> None:
+    """A branch as Hermes makes it: a copy of the parent's messages, and a call of its own."""
+    begin = build.START / 1000 + at
+    build.insert(
+        database,
+        "sessions",
+        id=name,
+        source="cli",
+        model="gpt-5.1",
+        started_at=begin,
+        parent_session_id=parent,
+        model_config=json.dumps({"_branched_from": parent}),
+    )
+    columns = "role, content, tool_call_id, tool_calls, tool_name"
+    database.execute(
+        f"insert into messages (session_id, timestamp, {columns})"
+        f" select ?, ?, {columns} from messages where session_id = ? order by id",
+        (name, begin, parent),
+    )
+    call = {"id": "call_1", "type": "function", "function": {"name": "terminal"}}
+    told = {"session_id": name, "timestamp": begin + 5, "role": "assistant"}
+    build.insert(database, "messages", **told, content="", tool_calls=json.dumps([call]))
+
+
+def test_the_calls_that_a_branch_copied_are_its_parents(
+    tmp_path: Path, hermes: sqlite3.Connection
+) -> None:
+    parent = build.hermes_session(hermes)
+    branch(hermes, parent, "branch", at=100)
+    branch(hermes, "branch", "deeper", at=200)
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        rows = store.query(
+            "select key, parent_kind, (select count(*) from tool_call"
+            " where session_id = session.id) from session order by started_at"
+        )
+        assert rows == [(parent, None, 1), ("branch", "fork", 1), ("deeper", "fork", 1)]
+        # they were said in the branch all the same
+        (branch_id,) = store.query("select id from session where key = 'branch'")[0]
+        told = read_transcript(store, branch_id).messages
+        assert sum(len(one.get("tool_calls") or ()) for one in told) == 2

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -86,7 +86,9 @@ def _fetch_sessions(
             continue
         if mark.offset and "active" in flags:
             lines += _flag_lines(database, key, mark.offset, flags)
-        lines += _message_lines(database, key, mark.offset)
+        copied = _find_copied(database, session)
+        for line in _message_lines(database, key, mark.offset):
+            lines.append({**line, "copied": 1} if line["id"] in copied else line)
         after = msgspec.structs.replace(
             mark,
             size=origin.size,
@@ -107,6 +109,24 @@ def _fetch_sessions(
 
 def _columns(database: sqlite3.Connection, table: str) -> set[str]:
     return {row["name"] for row in database.execute(f"pragma table_info({table})")}
+
+
+def _find_copied(database: sqlite3.Connection, session: dict[str, Any]) -> set[int]:
+    """The messages at the beginning of a branch that Hermes copied, with new ids and times."""
+    parent = session.get("parent_session_id")
+    if not parent or _parent_kind(session) != "fork":
+        return set()
+    statement = (
+        "select id, role, content, tool_calls, tool_call_id from messages"
+        " where session_id = ? order by id"
+    )
+    said = iter([tuple(row)[1:] for row in database.execute(statement, (parent,))])
+    copied = set()
+    for row in database.execute(statement, (session["id"],)):
+        if tuple(row)[1:] not in said:  # goes on behind the last message found
+            break
+        copied.add(row["id"])
+    return copied
 
 
 def _message_lines(
@@ -139,6 +159,7 @@ class HermesReader(Reader):
 
     def __init__(self, origin: Origin, state: bytes = b"") -> None:
         super().__init__(origin, state)
+        self.has_copies = False
         self.sums: SessionSums | None = None
         self.used: list[SessionSums] = []
 
@@ -172,6 +193,13 @@ class HermesReader(Reader):
         """The rows of new sessions; only the database has all of their usage."""
         if Path(origin.path).name == DATABASE:
             yield from _fetch_database(origin, marks, since=since)
+
+    @classmethod
+    def begin(cls, session: str) -> Self:
+        """A reader that takes the calls of copied messages as well: they were said in a branch."""
+        reader = super().begin(session)
+        reader.has_copies = True
+        return reader
 
     @staticmethod
     def arrange(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -240,6 +268,8 @@ class HermesReader(Reader):
         key = row["session_id"]
         text = str(row.get("content") or "")
         is_person = role == "user" and not text.startswith("[IMPORTANT:")
+        # the calls and skills of a message that a branch copied are its parent's
+        is_own = self.has_copies or not row.get("copied")
         # a row that was rewound is no longer part of the conversation
         ending = _ending(row) if row.get("active", 1) else None
         yield Session(
@@ -254,12 +284,14 @@ class HermesReader(Reader):
         )
         if role == "user":
             yield Said(key, "user", text)
-            yield from find_written(key, text, at)
+            if is_own:
+                yield from find_written(key, text, at)
         elif role == "assistant":
             answer = f"row {row.get('id')}"
             yield Said(key, "assistant", text, answer)
-            yield from _read_calls(row, key, answer, at)
-        elif role == "tool":
+            if is_own:
+                yield from _read_calls(row, key, answer, at)
+        elif role == "tool" and is_own:
             yield from self._read_result(row, key, at)
 
     def _read_result(self, row: dict[str, Any], key: str, at: int | None) -> Iterator[Event]:
