@@ -4,6 +4,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -23,6 +24,29 @@ Amount = Annotated[int, Meta(ge=0, le=10**6)] | Annotated[float, Meta(ge=0, le=1
 Positive = Annotated[int, Meta(gt=0)] | Annotated[float, Meta(gt=0)]
 Name = Annotated[str, Meta(min_length=1)]
 PresetKey = Literal["references", "aggregator", "reference_timeout_seconds"]
+
+
+class PlanSettings(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """`[plans.SOURCE]`: a plan that pays for the source's calls of a provider, between two days."""
+
+    name: str | None = None
+    provider: str | None = None
+    usd_per_month: Amount | None = None
+    first: date | None = field(name="from", default=None)
+    until: date | None = None
+
+    def __post_init__(self) -> None:
+        if self.first and self.until and self.until < self.first:
+            raise ValueError(f"until {self.until} is before from {self.first}")
+
+    def covers(self, provider: str | None, day: str | None) -> bool:
+        """True if the plan pays for a call; for one of an unknown day only without limits."""
+        if self.provider is not None and provider != self.provider:
+            return False
+        if day is None:
+            return self.first is None and self.until is None
+        first, until = self.first or date.min, self.until or date.max
+        return first.isoformat() <= day <= until.isoformat()
 
 
 class TemplateSettings(Struct, forbid_unknown_fields=True):
@@ -87,6 +111,7 @@ class Settings(Struct, forbid_unknown_fields=True, kw_only=True):
 
     timezone: str | None = None
     prices: dict[str, dict[PriceKey, Amount]] = {}
+    plans: dict[str, PlanSettings] = {}
     templates: TemplateSettings = field(default_factory=TemplateSettings)
     moa: MoaSettings = field(default_factory=MoaSettings)
     jobs: JobSettings = field(default_factory=JobSettings)
@@ -123,6 +148,7 @@ _KNOWN = {
     "$.jobs.routes[...]": JobRoute.__struct_fields__,
     "$.serve": ServeSettings.__struct_fields__,
     "$.prices[...]": get_args(PriceKey),
+    "$.plans[...]": PlanSettings.__struct_encode_fields__,
     "$.moa.presets[...]": get_args(PresetKey),
 }
 # What a setting must be, where msgspec describes only one of several types.
@@ -135,6 +161,7 @@ _EXPECTED = {
     "jobs.context_tokens": "a whole number above 0",
     "jobs.max_parallel": "a whole number above 0",
     "prices": "dollars per million tokens, from 0 to 1,000,000",
+    "plans": "a name, dollars a month, and days as 2026-01-31 with from before until",
 }
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.ASCII)
 _PROBLEM = re.compile(r"(.*?)(?: - at (?:`key` in )?`(\$[^`]*)`)?", re.DOTALL)

@@ -118,14 +118,22 @@ def count(value: float | None) -> str:
     return f"{value:,.0f}"
 
 
-def dollars(value: float | None, *, unpriced: int = 0) -> str:
+def dollars(value: float | None, *, unpriced: int = 0, included: float | None = None) -> str:
     """Return an amount of money. None is unknown, not zero; with unpriced parts it is a minimum.
+
+    `included` is what a plan pays for, at list price: it is not spent.
 
     >>> [dollars(v) for v in (None, 0, 0.0000085, 0.0042, 12.5, 1234.5)]
     ['unknown', '$0.00', '$0.0000085', '$0.0042', '$12.50', '$1,234.50']
     >>> dollars(12.5, unpriced=3)
     '≥$12.50'
+    >>> [dollars(v, included=4) for v in (0, 12.5)]
+    ['$4.00 included', '$12.50 + $4.00 included']
     """
+    if included:
+        worth = f"{dollars(included)} included"
+        is_all = value == 0 and not unpriced
+        return worth if is_all else f"{dollars(value, unpriced=unpriced)} + {worth}"
     if value is None:
         return "unknown"
     if 0 < value < 0.0001:  # not zero: show the first two digits

@@ -239,7 +239,7 @@ def test_a_table_of_many_skills_takes_time_in_proportion(
         ]
         total = SkillTotal(
             skill_name="", model="m", uses=14, successes=14, failures=0, unknown=0, cost_usd=0.5,
-            unpriced=0, mean_seconds=1.0,
+            included_usd=0.0, unpriced=0, mean_seconds=1.0,
         )  # fmt: skip
         began = time.process_time()
         print_stats([replace(total, skill_name=name) for name in names], daily)

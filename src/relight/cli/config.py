@@ -8,6 +8,7 @@ from relight.cli.options import current_home, json_option, print_json, relight_c
 from relight.config import (
     JobSettings,
     MoaSettings,
+    PlanSettings,
     PriceKey,
     TemplateSettings,
     find_home,
@@ -20,6 +21,9 @@ SETTINGS = """Settings in config.toml:
 timezone = "Europe/Berlin"     # of all days; fixed with the first import
 [prices."my-model"]            # dollars per million tokens; overrides lists
 input_usd_per_mtok = 0.5       # and output_…, cache_read_…, cache_write_…
+[plans.SOURCE]                 # a plan pays for the calls of this source
+from = 2026-01-01              # and until; the days that it is valid
+name = "max"                   # and usd_per_month, provider
 [templates]
 max_live_per_category = 5      # per project and category; 0: any number
 hold_out = 0.2                 # the share of sessions that start cold
@@ -60,6 +64,7 @@ class ShownSettings(Struct, frozen=True, kw_only=True):
     file: str | None
     timezone: str | None
     prices: Mapping[str, Mapping[PriceKey, float]]
+    plans: Mapping[str, PlanSettings]
     templates: TemplateSettings
     moa: MoaSettings
     jobs: JobSettings
@@ -79,6 +84,7 @@ def command(as_json: bool) -> None:
                 file=str(path) if path.exists() else None,
                 timezone=config.timezone,
                 prices=config.prices,
+                plans=config.plans,
                 templates=config.templates,
                 moa=replace(config.moa, trace_dir=str(config.trace_folder)),
                 jobs=config.jobs,
@@ -103,6 +109,20 @@ def command(as_json: bool) -> None:
     for model, rates in config.prices.items():
         listed = ", ".join(f"{name} {value}" for name, value in rates.items())
         click.echo(f"price of {model}: {listed}")
+    for source, plan in config.plans.items():
+        click.echo(f"plan of {source}: {_describe_plan(plan)}")
+    if config.plans or config.prices:
+        click.echo("earlier sessions keep their costs until `relight rebuild --prices`")
+
+
+def _describe_plan(plan: PlanSettings) -> str:
+    parts = [plan.name or "unnamed"]
+    if plan.usd_per_month is not None:
+        parts.append(f"${plan.usd_per_month:g} a month")
+    parts += [f"for calls of {plan.provider}"] if plan.provider else []
+    parts += [f"from {plan.first}"] if plan.first else []
+    parts += [f"until {plan.until}"] if plan.until else []
+    return ", ".join(parts)
 
 
 command.help = f"Show the settings and where they come from.\n\n{SETTINGS}"

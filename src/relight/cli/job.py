@@ -195,7 +195,8 @@ def _print_result(found: "RunReport", answer: str | None) -> None:
     figures = [found.run_id, f"outcome {found.outcome}"]
     figures.append(screen.seconds(found.duration_seconds))
     if found.session_id:
-        cost = screen.dollars(found.cost_usd, unpriced=found.unpriced_turns or 0)
+        unpriced = found.unpriced_turns or 0
+        cost = screen.dollars(found.cost_usd, unpriced=unpriced, included=found.included_usd)
         figures += [cost, found.session_id]
     click.echo(" · ".join(figures), err=True)
     for line in (*found.evidence, *found.warnings):

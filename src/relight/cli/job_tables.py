@@ -76,7 +76,9 @@ def print_runs(runs: Sequence[RunReport], zone: str) -> None:
             run.name,
             run.status if run.status in UNDONE else run.outcome,
             screen.seconds(run.duration_seconds),
-            screen.dollars(run.cost_usd, unpriced=run.unpriced_turns or 0)
+            screen.dollars(
+                run.cost_usd, unpriced=run.unpriced_turns or 0, included=run.included_usd
+            )
             if run.session_id or run.cost_usd
             else "–",
             run.evidence[0] if run.evidence else run.note or "",

@@ -8,11 +8,11 @@ from relight.cli import screen
 from relight.cli.report import print_report
 from relight.reports import filters, totals
 from relight.reports.failed_work import describe_failed, read_failed_totals
-from relight.reports.metrics import COST
 from relight.store import Store, open_store
 from relight.store.queries import sessions
 from relight.store.queries.filters import Filter
-from relight.store.queries.totals import sum_costs
+from relight.store.queries.totals import CostRow, sum_costs
+from relight.text import dollars
 
 
 def show_overview(home: str | None) -> None:
@@ -75,11 +75,16 @@ def _show(store: Store) -> None:
 def _print_tops(store: Store, chosen: Filter) -> None:
     """Print the models and projects that cost most."""
     for key in ("model", "project"):
-        rows = sorted(sum_costs(store, key, chosen), key=lambda row: -(row.cost_usd or 0))
+        rows = sorted(sum_costs(store, key, chosen), key=lambda row: -row.worth_usd)
         tops = " · ".join(
-            f"{str(row.name or 'unknown').rsplit('/', 1)[-1]} {COST.show(row)}" for row in rows[:3]
+            f"{str(row.name or 'unknown').rsplit('/', 1)[-1]} {_format_cost(row)}"
+            for row in rows[:3]
         )
         screen.print_text(f"top {key}s: {tops}")
+
+
+def _format_cost(row: CostRow) -> str:
+    return dollars(row.cost_usd, unpriced=row.unpriced_turns, included=row.included_usd)
 
 
 def _print_next(store: Store) -> None:

@@ -4,23 +4,34 @@ from relight.cli.options import current_store, relight_command
 
 
 @relight_command("rebuild", example="relight rebuild --prices")
-@click.option("--prices", "reprice", is_flag=True, help="Look all prices up again.")
+@click.option(
+    "--prices", "reprice", is_flag=True, help="Look all prices up again, and apply your plans."
+)
 @click.option(
     "--redact", "again_redact", is_flag=True, help="Apply the current redaction rules to old tapes."
 )
 def command(reprice: bool, again_redact: bool) -> None:
     """Derive all figures again from the tape.
 
-    Costs stay as recorded unless --prices is given. Sessions whose tape was pruned keep their
-    figures.
+    Costs stay as recorded unless --prices is given: it looks prices up and applies [prices] and
+    [plans] of config.toml. Sessions whose tape was pruned keep their figures.
     """
     from relight.cli.screen import progress_bar
     from relight.intake.rebuild import find_absent_sources, rebuild
+    from relight.sources import list_sources
+    from relight.store.queries.totals import sum_included
+    from relight.text import dollars, join_words
 
     with current_store() as store:
         for name in find_absent_sources(store):
             note = f"sessions of {name} stay as they are: its package is not installed"
             click.echo(f"warning: {note}, or does not work", err=True)
+        for name in store.config.plans.keys() - list_sources().keys():
+            known = join_words(sorted(list_sources()), "or")
+            click.echo(f"warning: [plans.{name}] names no source: {known}", err=True)
         with progress_bar("rebuilding") as progress:
             parts = rebuild(store, reprice=reprice, again_redact=again_redact, progress=progress)
+        included = sum_included(store)
     click.echo(f"rebuilt from {parts} tape parts")
+    if reprice and (included or store.config.plans):
+        click.echo(f"included in plans, at list price: {dollars(included)}")

@@ -18,6 +18,7 @@ MARKDOWN_COLUMNS = (
     "cache_write_tokens",
     "output_tokens",
     "cost_usd",
+    "included_usd",
     "unpriced_turns",
     "tool_calls",
     "tool_failures",
@@ -109,7 +110,7 @@ def _make_safe(value: object) -> object:
 
 def markdown(found: UsageReport) -> str:
     """Return the report as a Markdown table, with the total in its last row."""
-    from relight.reports.metrics import COST
+    from relight.reports.metrics import COST, INCLUDED
 
     names = [*found.by, *MARKDOWN_COLUMNS]
 
@@ -118,8 +119,9 @@ def markdown(found: UsageReport) -> str:
 
     def cell(row: ReportFigures, name: str) -> str:
         value = getattr(row, name)
-        if name == COST.name:
-            return COST.show(row)
+        for metric in (COST, INCLUDED):
+            if name == metric.name:
+                return metric.show(row)
         text = "–" if value is None else str(value)
         return text.replace("|", "\\|").replace("\n", " ")
 
@@ -133,7 +135,7 @@ def markdown(found: UsageReport) -> str:
 def print_report(found: UsageReport) -> None:
     """Print the report as a table for eighty columns, with notes on how to read it."""
     from relight.cli import screen
-    from relight.reports.metrics import CALL_METRICS, USAGE_METRICS
+    from relight.reports.metrics import CALL_METRICS, INCLUDED, USAGE_METRICS
 
     is_of_calls = found.total.turns is None
     keys = [screen.Column(key, is_number=False, is_name=key in WHOLE) for key in found.by]
@@ -142,7 +144,7 @@ def print_report(found: UsageReport) -> None:
     metrics = CALL_METRICS if is_of_calls else USAGE_METRICS
     first = 1 if "session" in found.by else 0  # each row is one session
     last = -1 if is_of_calls and "failure" not in found.by else None  # tools make no model calls
-    shown = metrics[first:last]
+    shown = [one for one in metrics[first:last] if one is not INCLUDED or found.total.included_usd]
     columns = [*keys, *[screen.Column(one.title, is_spare=one.title in SPARE) for one in shown]]
     largest = max((_weight(row) for row in found.rows), default=0)
     with_bar = found.by in (["day"], ["week"], ["month"])
@@ -168,8 +170,8 @@ SPARE = ("input", "cached", "output", "model calls failed")
 
 
 def _weight(row: ReportRow) -> float:
-    """Return the length of a bar: cost, or output if nothing has a price."""
-    return row.cost_usd or (row.output_tokens or 0) * 1e-9
+    """Return the length of a bar: cost at list price, or output if nothing has a price."""
+    return (row.cost_usd or 0) + (row.included_usd or 0) or (row.output_tokens or 0) * 1e-9
 
 
 def _name(key: str, value: object) -> str:
@@ -212,7 +214,7 @@ def notes(found: UsageReport) -> list[str]:
         )
     if total.included_usd:
         lines.append(
-            f"${total.included_usd:,.2f} more at list price was included in a subscription"
+            f"included: ${total.included_usd:,.2f} at list price, paid by a plan, not in the cost"
         )
     if found.by == ["day"]:
         lines.append("failed: share of tool calls that could not do what they were asked")

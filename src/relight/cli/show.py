@@ -6,6 +6,8 @@ from relight.cli.options import current_store, json_option, print_json, relight_
 
 if TYPE_CHECKING:
     from relight.reports.sessions import SessionReport
+    from relight.reports.totals import ReportFigures
+    from relight.store.queries.sessions import ChildSession
     from relight.store.queries.steps import SessionCall, SessionTurn
 
 TEXT_ROWS = 200
@@ -41,8 +43,7 @@ def _print(found: "SessionReport") -> None:
     screen.print_text(
         f"{(found.started_at or 'unknown start')[:16].replace('T', ' ')} UTC,"
         f" {screen.seconds(figures.wall_seconds)} · {found.model or 'unknown model'} ·"
-        f" {screen.dollars(figures.cost_usd, unpriced=figures.unpriced_turns or 0)}"
-        f" · outcome {found.outcome}"
+        f" {_format_cost(figures)} · outcome {found.outcome}"
     )
     if found.score is not None:
         line = f"{found.category} ({found.task_type}) · score {found.score:.2f}"
@@ -69,13 +70,20 @@ def _print(found: "SessionReport") -> None:
         screen.print_text(f"{found.parent_kind} of {found.parent}")
     for child in found.children:
         title = (child.title or "")[:50]
-        cost = screen.dollars(child.cost_usd, unpriced=child.unpriced_turns)
+        cost = _format_cost(child)
         screen.print_text(f"  {child.kind}: {child.session} {cost} {title}")
     for evidence in found.evidence:
         screen.print_text(f"  {evidence}", style="dim")
     for spiral in found.spirals:
         screen.print_text(f"  spiral: {describe_spiral(spiral)}")
     _print_steps(found)
+
+
+def _format_cost(figures: "ReportFigures | ChildSession") -> str:
+    from relight.cli import screen
+
+    unpriced, included = figures.unpriced_turns or 0, figures.included_usd
+    return screen.dollars(figures.cost_usd, unpriced=unpriced, included=included)
 
 
 def _print_steps(found: "SessionReport") -> None:
@@ -106,6 +114,7 @@ def _turn_cells(turn: "SessionTurn") -> list[str]:
     notes = [turn.failure or "", turn.role or ""]
     notes += ["shared"] if turn.is_shared else []
     notes += [turn.usage_status] if turn.usage_status != "final" else []
+    notes += ["included"] if turn.cost_status == "included" else []
     return [
         (turn.at or "")[11:19],
         what,

@@ -28,7 +28,9 @@ def print_stats(totals: Sequence[SkillTotal], daily: Daily) -> None:
                 screen.count(total.successes),
                 screen.count(total.failures),
                 screen.count(total.unknown),
-                screen.dollars(total.cost_usd, unpriced=total.unpriced),
+                screen.dollars(
+                    total.cost_usd, unpriced=total.unpriced, included=total.included_usd
+                ),
                 screen.seconds(total.mean_seconds),
                 screen.trend(
                     [_sum(own[day], "invocation_count") if day in own else None for day in days]

@@ -12,6 +12,7 @@ import secrets
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 
@@ -88,8 +89,8 @@ class LiveTape:
         turns = (
             events.RecorderReader.read(lines, Origin(self._mark.path), b"").turns if lines else ()
         )
-        price = self._recorder.pricing.price
-        rows = [turn_row(events.NAME, 0, None, turn, cost=price(0, turn)) for turn in turns]
+        price = partial(self._recorder.pricing.price, 0, source=events.NAME)
+        rows = [turn_row(events.NAME, 0, None, turn, cost=price(turn)) for turn in turns]
         return sum_turns(rows).values()
 
     @contextmanager

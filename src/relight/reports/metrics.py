@@ -57,6 +57,10 @@ COST = UsageMetric(
     format=dollars,
     is_lower_bound=True,
 )
+# at list price, beside the cost: a plan paid for it
+INCLUDED = UsageMetric(
+    name="included_usd", title="included", read=attrgetter("included_usd"), format=dollars
+)
 FAILURE_RATE = UsageMetric(
     name="failure_rate",
     title="failed",
@@ -70,6 +74,7 @@ USAGE_METRICS = (
     UsageMetric(name="cache_read_tokens", title="cached", read=attrgetter("cache_read_tokens")),
     UsageMetric(name="output_tokens", title="output", read=attrgetter("output_tokens")),
     COST,
+    INCLUDED,
     FAILURE_RATE,
 )
 CALL_METRICS = (

@@ -87,9 +87,15 @@ class MergedRow(Struct, frozen=True, kw_only=True):
     turns: int
     tokens: int
     cost_usd: float | None
+    included_usd: float
     unpriced_turns: int
     tool_calls: int
     tool_failures: int
+
+    @property
+    def worth_usd(self) -> float:
+        """The cost at list price, with what a plan paid for."""
+        return (self.cost_usd or 0.0) + self.included_usd
 
 
 def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = None) -> UsageReport:
@@ -213,6 +219,7 @@ def _merge(name: str | None, rows: Sequence[ReportRow]) -> MergedRow:
         turns=turns,
         tokens=sum(row.tokens for row in rows),
         cost_usd=cost if is_priced(turns, unpriced, cost) else None,
+        included_usd=sum((row.included_usd or 0.0 for row in rows), 0.0),
         unpriced_turns=unpriced,
         tool_calls=sum(row.tool_calls for row in rows),
         tool_failures=sum(row.tool_failures for row in rows),

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from relight.chat.injected import strip_block
 from relight.model import (
+    Cost,
     Job,
     Latency,
     Mark,
@@ -335,9 +336,17 @@ def merge_turns(known: Turn, more: Turn) -> Turn:
         known,
         at=earliest(known.at, more.at),
         usage=fuller.usage,
-        cost=fuller.cost,
+        cost=_merge_costs(fuller.cost, *(one.cost for one in (known, more))),
         usage_status="final" if is_final else known.usage_status,
     )
+
+
+def _merge_costs(cost: Cost | None, *recorded: Cost | None) -> Cost | None:
+    """The cost, included in a plan if one of the records says so."""
+    if not any(one is not None and one.status == "included" for one in recorded):
+        return cost
+    nanos, source = (cost.nanos, cost.source) if cost else (None, "source")
+    return Cost(nanos, "included", source)
 
 
 def earliest(a: int | None, b: int | None) -> int | None:

@@ -353,7 +353,8 @@ def find_unclaimed_sessions(
         RecordedSession,
         f"""
             select id, source || ':' || key as name, started_at from session
-            where parent_id is null and started_at between ? and ? and source <> 'relight' {where}
+            where (parent_id is null or parent_kind = 'fork')
+                and started_at between ? and ? and source <> 'relight' {where}
                 and not exists (select 1 from run where run.session_id = session.id)
                 and not exists (
                     select 1 from run_attempt where run_attempt.session_id = session.id

@@ -56,13 +56,17 @@ def make_printable(value: Any) -> Any:
     return value
 
 
-def money(value: float | None, unpriced: int | None = 0) -> str:
+def money(value: float | None, unpriced: int | None = 0, included: float | None = None) -> str:
     """Return an amount; if some turns have no price, it is a lower bound.
+
+    `included` is what a plan paid for, at list price.
 
     >>> [money(None), money(12.5), money(12.5, 3)]
     ['–', '$12.50', '≥$12.50']
     """
-    return UNKNOWN if value is None else dollars(value, unpriced=unpriced or 0)
+    if value is None and not included:
+        return UNKNOWN
+    return dollars(value, unpriced=unpriced or 0, included=included)
 
 
 def offset(value: float | None) -> str:

@@ -32,6 +32,10 @@ class TokenInfo(Struct):
     last_token_usage: TokenUsage | None = None
 
 
+class RateLimits(Struct):
+    plan_type: str | None = None
+
+
 class ItemDuration(Struct):
     secs: Annotated[int, Meta(ge=0, le=10**9)] = 0
     nanos: Count = 0
@@ -59,6 +63,7 @@ class Payload(Struct):
     forked_from_id: str | None = None
     model: str | None = None
     info: TokenInfo | None = None
+    rate_limits: RateLimits | None = None
     response_id: str | None = None
     usage: TokenUsage | None = None
     name: str | None = None
@@ -87,6 +92,14 @@ _decode = msgspec.json.Decoder(RolloutLine).decode
 
 def decode_line(line: bytes) -> RolloutLine:
     return decode_mended(_decode, line)
+
+
+def is_included(limits: RateLimits) -> bool:
+    """True if a plan pays for a call: a login with an API key has none, and some plans bill usage.
+
+    Plans are free, go, plus, pro, team, business, edu, enterprise and others: the list grows.
+    """
+    return bool(limits.plan_type) and not (limits.plan_type or "").endswith("usage_based")
 
 
 def find_spawner(payload: Payload) -> str | None:

@@ -11,9 +11,10 @@ from typing import Self
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from relight.chat.usage import FoundUsage, exclusive_usage
-from relight.model import Ending, Origin, Session, ToolCall, Turn, Usage
+from relight.model import Cost, Ending, Origin, Session, ToolCall, Turn, Usage
 from relight.sources.codex.lines import (
     CALLS,
     HARNESS,
@@ -27,6 +28,7 @@ from relight.sources.codex.lines import (
     find_read,
     find_spawner,
     find_written,
+    is_included,
 )
 from relight.sources.events import Attributed, Called, Event, Measured, Returned, Said
 from relight.sources.files import find_files
@@ -47,6 +49,9 @@ class RolloutState(Struct):
     provider: str | None = None
     project: str | None = None
     has_records: bool = False
+    # True if the login was one of a plan at the last call; its record tells it after the usage
+    is_planned: bool = False
+    last_response: Turn | None = None
     last_total: TokenUsage | None = None
     responses: int = 0
     last_role: str | None = None
@@ -108,6 +113,8 @@ class CodexReader(Reader):
         if kind == "turn_context":
             state.model = payload.model or state.model
         if kind == "event_msg" and payload.type == "token_count":
+            if payload.rate_limits is not None:
+                state.is_planned = is_included(payload.rate_limits)
             yield from self._read_token_count(payload.info, at)
         if state.is_replay:
             return
@@ -176,6 +183,9 @@ class CodexReader(Reader):
         if not is_repeat and not state.has_records and not state.is_replay:
             used = info.last_token_usage or info.total_token_usage
             yield from self._read_response(None, used, at)
+        if state.is_planned and state.last_response is not None and not state.is_replay:
+            yield replace(state.last_response, cost=Cost(None, "included", "source"))
+        state.last_response = None
 
     def _read_response(
         self, response_id: str | None, used: TokenUsage, at: int | None
@@ -192,7 +202,7 @@ class CodexReader(Reader):
             cache_write=used.cache_write_input_tokens,
             reasoning=used.reasoning_output_tokens,
         )
-        yield Turn(
+        turn = state.last_response = Turn(
             key=key,
             session=state.session or "",
             at=at if state.leads else earliest(state.began_at, at),
@@ -201,6 +211,7 @@ class CodexReader(Reader):
             usage=usage,
             usage_status=FoundUsage(usage).status,
         )
+        yield turn
         if state.asked:
             yield Attributed(state.asked, key)
         state.asked, state.began_at, state.last_turn = [], None, key

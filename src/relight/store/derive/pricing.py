@@ -2,18 +2,20 @@
 
 import sqlite3
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from relight import __version__
 from relight.model import Cost, Turn, Usage
 from relight.prices import PriceList, find_own_price, find_price, price_usage
 from relight.store import Store
 from relight.store.sql import insert, replacing
+from relight.times import day_reader
 
 # the tokens and the cost that a turn was recorded with, by its id
 FindRecorded = Callable[[int], tuple[Usage, Cost] | None]
@@ -31,7 +33,8 @@ class PriceRow(Struct, frozen=True):
 class Pricing:
     """Prices turns by the source's figure, else the user's config, else the price lists.
 
-    A rebuild passes `find_recorded`, so that a turn with unchanged tokens keeps its cost.
+    What a plan in the user's config pays for is included, at that price. A rebuild passes
+    `find_recorded`, so that a turn with unchanged tokens keeps its cost.
     """
 
     def __init__(self, store: Store, find_recorded: FindRecorded | None = None) -> None:
@@ -40,15 +43,33 @@ class Pricing:
         self._lists: dict[tuple[str | None, str | None], PriceList | None] = {}
         self._found: list[PriceRow] = []
 
-    def price(self, turn_id: int, turn: Turn) -> Cost:
-        """Return the cost of a turn."""
+    def price(self, turn_id: int, turn: Turn, *, source: str | None = None) -> Cost:
+        """Return the cost of a turn; without its source no plan in the config pays for it."""
+        if self.find_recorded and (recorded := self.find_recorded(turn_id)):
+            usage, cost = recorded
+            given = turn.cost.nanos if turn.cost else None
+            if usage == turn.usage and given in (None, cost.nanos):
+                return cost
+        return self.include(self._price(turn), source, turn.provider, at=turn.at)
+
+    def include(
+        self, cost: Cost, source: str | None, provider: str | None, *, at: int | None
+    ) -> Cost:
+        """Return a cost as included if a plan in the user's config pays for such a call."""
+        plan = self.store.config.plans.get(source or "")
+        if plan is None or cost.status not in ("reported", "estimated"):
+            return cost
+        is_included = plan.covers(provider, self._read_day(at))
+        return replace(cost, status="included") if is_included else cost
+
+    @cached_property
+    def _read_day(self) -> Callable[[int | None], str | None]:
+        return day_reader(self.store.timezone)
+
+    def _price(self, turn: Turn) -> Cost:
         given = turn.cost
         if given is not None and given.nanos is not None:
             return given
-        if self.find_recorded and (recorded := self.find_recorded(turn_id)):
-            usage, cost = recorded
-            if usage == turn.usage:
-                return cost
         names = (turn.model, turn.provider)
         if names not in self._lists:
             self._lists[names] = self._find_list(turn.model, turn.provider)

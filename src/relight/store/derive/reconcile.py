@@ -104,6 +104,9 @@ def _write_residuals(database: sqlite3.Connection, session_id: int, pricing: Pri
     """Write what a session's totals show beyond its turns; return the sub-agents it settles."""
     settled: set[int] = set()
     ancestors = _find_ancestors(database, session_id)
+    (source,) = database.execute(
+        "select source from session where id = ?", (session_id,)
+    ).fetchone()
     totals = read(
         database,
         TotalRow,
@@ -111,7 +114,7 @@ def _write_residuals(database: sqlite3.Connection, session_id: int, pricing: Pri
         (session_id,),
     )
     for total in totals:
-        _write_residual(database, total, ancestors, pricing)
+        _write_residual(database, total, ancestors, pricing, source=source)
         if total.with_children:
             values = {"root": session_id, "model": total.model}
             rows = database.execute(SETTLE_PARTIAL, values).fetchall()
@@ -120,7 +123,12 @@ def _write_residuals(database: sqlite3.Connection, session_id: int, pricing: Pri
 
 
 def _write_residual(
-    database: sqlite3.Connection, total: TotalRow, ancestors: list[int], pricing: Pricing
+    database: sqlite3.Connection,
+    total: TotalRow,
+    ancestors: list[int],
+    pricing: Pricing,
+    *,
+    source: str,
 ) -> None:
     """Write the residual turn of one total, or remove it if nothing is left."""
     session_id, model = total.session_id, total.model
@@ -159,10 +167,11 @@ def _write_residual(
     # also one that is written again: its place is after the turns that it completes
     database.execute("delete from turn where id = ?", (turn_id,))
     if any(asdict(left).values()):
-        price = pricing.price(turn_id, turn)
+        price = pricing.price(turn_id, turn, source=source)
         insert(database, "turn", [_residual_row(database, turn_id, total, turn, price)])
     elif known_calls and own_cost.nanos is not None and not is_mixture:
-        _share_cost(database, session_id, model, own_cost)
+        shared = pricing.include(own_cost, source, total.provider, at=total.at)
+        _share_cost(database, session_id, model, shared)
 
 
 def _share_cost(

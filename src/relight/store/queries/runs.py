@@ -45,6 +45,8 @@ class RunReport(Struct, frozen=True):
     cache_write_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None
+    # what a plan paid for, at list price
+    included_usd: float | None
     unpriced_turns: int | None
     duration_seconds: float | None
     answer_file: str | None
@@ -87,7 +89,7 @@ class RunEnding(Struct, frozen=True):
 
 
 # known only of our own runs
-NUMBERS = ("attempts", "cost_nanos", *TOKENS, "retry_at")
+NUMBERS = ("id", "attempts", "cost_nanos", *TOKENS, "retry_at")
 OWN = (*NUMBERS, "note", "answer_file", "delivery", "warnings", "failure_kind")
 # a person's label overrides the outcome of one of our runs
 RECORDED = f"""
@@ -147,6 +149,11 @@ SUMS = ", ".join(
         *((name, f"session_{name}") for name in TOKENS),
     )
 )
+# of all attempts
+INCLUDED = """
+    (select sum(included_nanos) from session_day where root_id = shown.session_id
+        or root_id in (select session_id from run_attempt where run_id = shown.id)) as included
+"""
 USED = f"""
     select case when used.source = 'relight' then '' else used.source || ':' end || run_id
             as run_id,
@@ -160,9 +167,10 @@ USED = f"""
         case when used.source = 'relight' and status = 'skipped' then 0
             when cost_nanos is not null then cost_nanos
             when unpriced_turns = 0 or session_nanos <> 0 then session_nanos end as cost_usd,
-        unpriced_turns, finished_at - used.started_at as duration_seconds, answer_file, delivery,
+        included as included_usd, unpriced_turns,
+        finished_at - used.started_at as duration_seconds, answer_file, delivery,
         failure_kind, retry_at, case when used.source = 'relight' then label end as label, why
-    from (select shown.*, {SUMS} from ({{runs}}) as shown) as used
+    from (select shown.*, {SUMS}, {INCLUDED} from ({{runs}}) as shown) as used
     left join session on session.id = used.session_id
 """
 NEWEST_USED = "order by coalesce(used.started_at, scheduled_for) desc nulls last, used.run_id"
@@ -273,6 +281,7 @@ def _read(store: Store, runs: str, values: object) -> list[RunReport]:
             "evidence": read_list,
             "warnings": read_list,
             "cost_usd": read_usd,
+            "included_usd": read_usd,
             "duration_seconds": read_seconds,
             "answer_file": find_file,
             "delivery": _read_delivery,

@@ -58,6 +58,7 @@ class ChildSession(Struct, frozen=True):
     kind: str
     title: str | None
     cost_usd: float | None
+    included_usd: float
     unpriced_turns: int
 
 
@@ -121,17 +122,19 @@ def read_children(store: Store, session_id: int) -> list[ChildSession]:
         f"""
         select session, kind, title,
             case when coalesce(unpriced, 0) = 0 or nanos <> 0 then nanos end as cost_usd,
-            coalesce(unpriced, 0) as unpriced_turns
+            coalesce(included, 0) as included_usd, coalesce(unpriced, 0) as unpriced_turns
         from (
             select {NAME} as session, parent_kind as kind, title, started_at, key,
                 (select sum(cost_nanos) from session_day where session_id = session.id) as nanos,
+                (select sum(included_nanos) from session_day
+                    where session_id = session.id) as included,
                 (select sum(unpriced_turns) from session_day
                     where session_id = session.id) as unpriced
             from session where parent_id = ?
         ) as child order by started_at nulls first, key
         """,
         (session_id,),
-        {"cost_usd": read_usd},
+        {"cost_usd": read_usd, "included_usd": read_usd},
     )
 
 

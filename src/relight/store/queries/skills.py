@@ -50,7 +50,10 @@ class SkillUseDay(Struct, frozen=True):
 
 
 class SkillTotal(Struct, frozen=True):
-    """All uses of a skill on one model; costs are of known values, means leave unknowns out."""
+    """All uses of a skill on one model; costs are of known values, means leave unknowns out.
+
+    `included_usd` is what a plan paid for, at list price: it is not in the cost.
+    """
 
     skill_name: str
     model: str | None
@@ -59,6 +62,7 @@ class SkillTotal(Struct, frozen=True):
     failures: int
     unknown: int
     cost_usd: float | None
+    included_usd: float
     unpriced: int
     mean_seconds: float | None
 
@@ -111,13 +115,14 @@ def sum_uses(
         f"""
         select skill_name, model, count(*) as uses, coalesce(sum(success), 0) as successes,
             count(success) - coalesce(sum(success), 0) as failures,
-            count(*) - count(success) as unknown, sum(cost_nanos) as cost_usd,
+            count(*) - count(success) as unknown,
+            sum(cost_nanos - included_nanos) as cost_usd, sum(included_nanos) as included_usd,
             count(*) - count({KNOWN_NANOS}) as unpriced, avg(duration_seconds) as mean_seconds
         from skill_invocations {test}
         group by skill_name, model order by skill_name, model nulls first
         """,
         values,
-        {"cost_usd": read_usd},
+        {"cost_usd": read_usd, "included_usd": read_usd},
     )
 
 

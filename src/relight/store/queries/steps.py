@@ -32,8 +32,10 @@ COPIED = (
     " where shared_turn.session_id = :session and {table}.session_id <> :session"
 )
 BEFORE = f"""
-    select case when count(*) = 0 then 0 else sum(cost_nanos) end, count(*) - count(cost_nanos)
-    from turn
+    select case when count(*) = 0 then 0 else sum(spent_nanos) end,
+        count(*) - count(spent_nanos)
+    from (select *, case when cost_status = 'included' then 0 else cost_nanos end as spent_nanos
+        from turn) as turn
     where {OWN_TURNS} and calls > 0
         and (coalesce(at, {LATEST}), 0, place) <= (:moment, :step, :row)
 """

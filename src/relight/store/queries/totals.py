@@ -40,7 +40,13 @@ class CostRow(Struct, frozen=True):
     name: str | None
     sessions: int
     cost_usd: float | None
+    included_usd: float
     unpriced_turns: int
+
+    @property
+    def worth_usd(self) -> float:
+        """The cost at list price, with what a plan paid for."""
+        return (self.cost_usd or 0.0) + self.included_usd
 
 
 class SessionName(Struct, frozen=True):
@@ -169,11 +175,17 @@ def sum_costs(store: Store, by: str, chosen: Filter) -> list[CostRow]:
     return store.read(
         CostRow,
         f"select {key} as name, count(distinct root_id) as sessions, {cost} as cost_usd,"
-        " sum(unpriced_turns) as unpriced_turns"
+        " sum(included_nanos) as included_usd, sum(unpriced_turns) as unpriced_turns"
         f" from {USAGE} {test} group by {key} order by {key} nulls first",
         values,
-        {"cost_usd": read_usd},
+        {"cost_usd": read_usd, "included_usd": read_usd},
     )
+
+
+def sum_included(store: Store) -> float:
+    """Return the dollars that plans paid for, at list price."""
+    ((nanos,),) = store.query("select coalesce(sum(included_nanos), 0) from session_day")
+    return read_usd(nanos) or 0.0
 
 
 def find_first_day(store: Store, chosen: Filter) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from relight.model import AMOUNTS, TOKENS, row_id
+from relight.model import AMOUNTS, TOKENS, Turn, row_id
 from relight.store import Store
 from relight.store.derive import forks, outcomes, rollup, scores
 from relight.store.derive.pricing import Pricing
@@ -84,7 +84,7 @@ class Recorder:
         for piece in pieces:
             touched |= rows.write_sessions(database, piece)
         turns = [
-            rows.turn_row(piece.source, found, day, turn, cost=self.pricing.price(found, turn))
+            _price_row(piece.source, found, day, turn, pricing=self.pricing)
             for piece in pieces
             for found, day, turn in piece.turns
         ]
@@ -170,6 +170,13 @@ def _remove_words(piece: Sealed) -> Sealed:
     return replace(piece, records=b"", after=replace(piece.after, state=b""))
 
 
+def _price_row(
+    source: str, turn_id: int, day: str | None, turn: Turn, *, pricing: Pricing
+) -> TurnRow:
+    cost = pricing.price(turn_id, turn, source=source)
+    return rows.turn_row(source, turn_id, day, turn, cost=cost)
+
+
 class Group(Struct, frozen=True):
     """The day, model and provider of a roll-up row."""
 
@@ -199,7 +206,7 @@ def append(database: sqlite3.Connection, piece: Sealed, pricing: Pricing) -> boo
     if not _continues(database, session_id, session.started_at):
         return False
     turns = [
-        rows.turn_row(piece.source, found, day, turn, cost=pricing.price(found, turn))
+        _price_row(piece.source, found, day, turn, pricing=pricing)
         for found, day, turn in piece.turns
     ]
     groups = _group_calls(database, piece.calls, turns)

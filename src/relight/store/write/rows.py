@@ -145,12 +145,15 @@ def _is_made_there(table: str) -> str:
 
 # of two records of one turn, the one with more output has the figures
 HAS_MORE_OUTPUT = "coalesce(excluded.output_tokens, -1) > coalesce(turn.output_tokens, -1)"
-FIGURES = (*TOKENS, "cost_nanos", "cost_status", "cost_source")
+FIGURES = (*TOKENS, "cost_nanos", "cost_source")
 MERGE_TURN = f"""
     on conflict (id) do update set
         {_choose_new("turn", "excluded.at < turn.at", ["day"])},
         at = {least("turn.at", "excluded.at")},
         {_choose_new("turn", HAS_MORE_OUTPUT, FIGURES)},
+        cost_status = case when 'included' in (turn.cost_status, excluded.cost_status)
+            then 'included' when {HAS_MORE_OUTPUT} then excluded.cost_status
+            else turn.cost_status end,
         {_choose_new("turn", "excluded.usage_status = 'final'", ["usage_status"])}
 """
 VERDICT = ("label", "kind", "reason", "evidence", "tests")

@@ -70,7 +70,8 @@ def show_job(view: View, job: JobReport, runs: Sequence[RunReport]) -> ShownJob:
 
 def _block(view: View, job: JobReport, run: RunReport) -> RunBlock:
     when = (run.started_at or run.scheduled_for or "")[:16].replace("T", " ")
-    cost = dollars(run.cost_usd, unpriced=run.unpriced_turns or 0)
+    unpriced = run.unpriced_turns or 0
+    cost = dollars(run.cost_usd, unpriced=unpriced, included=run.included_usd)
     facts = [seconds(run.duration_seconds), cost]
     why = run.evidence[0] if run.evidence else ""
     return RunBlock(

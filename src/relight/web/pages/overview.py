@@ -43,7 +43,7 @@ def show(view: View) -> Context:
     ranked = sorted(merge_rows(days.rows, "model"), key=costliest_first)
     projects = sorted(
         sum_costs(store, "project", chosen),
-        key=lambda row: (-(row.cost_usd or 0), -row.sessions),
+        key=lambda row: (-row.worth_usd, -row.sessions),
     )
     before = find_before(chosen, today_of(view))
     # models without a price have no known cost, but must be visible here
@@ -110,10 +110,10 @@ def _read(metric: UsageMetric, row: MergedRow | None) -> float | None:
 
 
 def costliest_first(row: MergedRow) -> tuple[float, int]:
-    return -(row.cost_usd or 0), -row.tokens
+    return -row.worth_usd, -row.tokens
 
 
 def draw_rows(rows: Sequence[Ranked]) -> list[tuple[Ranked, Markup]]:
-    """Return each row with a bar for its cost."""
-    largest = max((row.cost_usd or 0 for row in rows), default=0)
-    return [(row, draw_share(row.cost_usd, largest)) for row in rows]
+    """Return each row with a bar for its cost at list price."""
+    largest = max((row.worth_usd for row in rows), default=0)
+    return [(row, draw_share(row.worth_usd, largest)) for row in rows]

@@ -115,7 +115,7 @@ def show_steps(
             spiral = next((one for one in spirals if _is_in(step, one)), None)
             yield ShownStep(call=step, **words, spiral=spiral)
             continue
-        so_far += step.cost_usd or 0.0
+        so_far += _read_spent(step) or 0.0
         is_known = is_known or step.cost_usd is not None
         # a failed model call is no turn and has no price
         unpriced += step.cost_usd is None and step.calls > 0
@@ -236,9 +236,17 @@ def _is_in(call: CallStep, spiral: SessionSpiral) -> bool:
     return (spiral.first_at or "") <= call.at <= (spiral.last_at or "")
 
 
+def _read_spent(turn: SessionTurn) -> float | None:
+    """The cost of a turn; what a plan paid for is not spent."""
+    return 0.0 if turn.cost_status == "included" else turn.cost_usd
+
+
 def draw_curve(store: Store, session_id: int) -> Chart | None:
     """Return a chart of the accumulated cost, turn by turn."""
-    costs = [turn.cost_usd for turn in read_turns(store, session_id, SessionTurn)]
+    turns = read_turns(store, session_id, SessionTurn)
+    # of a session that a plan pays for, its worth
+    is_spent = any(_read_spent(turn) for turn in turns)
+    costs = [_read_spent(turn) if is_spent else turn.cost_usd for turn in turns]
     if sum(cost is not None for cost in costs) < 3:
         return None
     sums, total = [], 0.0
@@ -248,7 +256,7 @@ def draw_curve(store: Store, session_id: int) -> Chart | None:
     every = max(len(sums) // POINTS, 1)
     chosen = sorted({*range(0, len(sums), every), len(sums) - 1})
     return draw_lines(
-        "Cost running up",
+        "Cost running up" if is_spent else "Worth at list price running up",
         [Series(name="so far", points=[Estimate(sums[n], None, None) for n in chosen])],
         labels=[f"turn {n + 1}" for n in chosen],
         formatter=dollars,
