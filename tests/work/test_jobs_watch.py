@@ -107,7 +107,17 @@ def test_other_sessions_of_the_same_agent_do_not_count(tmp_path: Path) -> None:
         write_rollout(tmp_path, "twin", calls=9)
         assert look(watch, "own") == (False, CALL_NANOS)
         assert watch.find_gap() is None
-        look(watch)
+        # an id that was reported once is remembered
+        assert look(watch) == (False, CALL_NANOS)
+
+
+def test_of_two_sessions_that_could_be_it_neither_is_watched(tmp_path: Path) -> None:
+    with build.open_home(tmp_path) as store:
+        watch = open_watch(store, tmp_path)
+        write_rollout(tmp_path, "own", calls=9)
+        write_rollout(tmp_path, "twin", calls=9)
+        assert look(watch) == (False, 0)
+        assert look(watch) == (False, 0)
         assert watch.find_gap() == (
             "its budget of $1.50 could not be watched: its session was not found while it ran"
         )

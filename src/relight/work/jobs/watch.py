@@ -73,7 +73,7 @@ class BudgetWatch:
         self._files: dict[str, _File] = {}
         self._sessions: dict[str, _Watched] = {}
         self._unpriced: dict[str, set[str]] = {}
-        self._looks = 0
+        self._looks, self._key = 0, program.key
         self._root: str | None = None
         self.spent_nanos = 0
 
@@ -87,7 +87,9 @@ class BudgetWatch:
         try:
             for source, origin in self._find_files():
                 self._read(source, origin)
-            self._root = self._find_root(self.program.key or find_key())
+            # the output may be long: it is read until it has the id
+            self._key = self._key or find_key()
+            self._root = self._find_root(self._key)
         except Exception:
             logger.warning("a look at a running program failed", exc_info=True)
             return False
