@@ -15,6 +15,7 @@ from relight.model import row_id
 from relight.reports.totals import report
 from relight.store import Store
 from relight.store.keep.retention import forget, prune
+from relight.store.runs import find_unclaimed_sessions
 
 FAMILY = build_forks.family()
 DAY = 86_400_000
@@ -229,3 +230,9 @@ def test_a_fork_of_a_forgotten_codex_session_is_read(tmp_path: Path) -> None:
         assert before == [(child, None, None)]
         rebuild(opened)
         assert opened.query("select key, parent_id, parent_kind from session") == before
+
+
+def test_a_fork_can_be_the_session_of_a_jobs_run(store: Store) -> None:
+    begin = build.START + 99_000
+    found = find_unclaimed_sessions(store, source="claude-code", begin=begin, end=begin + 5000)
+    assert [one.name for one in found] == [f"claude-code:{FORK}"]
