@@ -47,6 +47,9 @@ def ask(tool, **arguments):
     done = {{"type": "tool_result", "tool_use_id": "toolu_1", "content": "done"}}
     write("user", {{"role": "user", "content": [done]}})
 def fail(status, why):
+    said = {{"id": str(uuid.uuid4()), "role": "assistant", "model": "<synthetic>",
+        "content": [{{"type": "text", "text": why}}]}}
+    write("assistant", said, isApiErrorMessage=True, apiErrorStatus=status)
     print(json.dumps({{"type": "result", "subtype": "success", "is_error": True,
         "api_error_status": status, "result": why, "session_id": session, "total_cost_usd": 0}}))
     sys.exit(1)

@@ -108,7 +108,10 @@ class Verdict(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True):
-    """A failure: its kind, and whether a retry can help."""
+    """A failure: its kind, and whether a retry can help.
+
+    `is_refusal` is True for a model call that was refused before any answer, which costs nothing.
+    """
 
     kind: str
     category: Literal["retryable", "permanent", "unknown"]
@@ -119,6 +122,12 @@ class Failure(Struct, frozen=True):
     code: str | int | None = None
     # the wait that the other side asked for
     asked_seconds: float | None = None
+    is_refusal: bool = False
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of a model call that failed so, if nothing more is known of it."""
+        return Usage(0, 0, 0, 0) if self.is_refusal else Usage()
 
 
 class Session(Struct, frozen=True, kw_only=True):
@@ -147,7 +156,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     """One model call, keyed by the source's own id of the response.
 
     `usage_status` says how sure the tokens are: `final`, `partial` (a lower bound) or
-    `reconciled` (known from a running total only). A call that failed has `calls` 0.
+    `reconciled` (known from a running total only). A call that failed has `calls` 0: it is no
+    turn, but its tokens and its cost count.
     """
 
     key: str

@@ -18,7 +18,9 @@ import build
 import relight
 from relight.intake.rebuild import rebuild
 from relight.intake.recorder import record
+from relight.reports.listing import list_sessions
 from relight.reports.sessions import SessionReport, find_session, read_session
+from relight.reports.totals import report
 from relight.reports.transcript import read_transcript
 from relight.sources import find_source
 from relight.store import Store
@@ -96,6 +98,10 @@ def test_a_failed_call_is_no_turn_and_tells_its_kind(tmp_path: Path) -> None:
     ("failure", "tokens", "cost"),
     [
         ("HTTP 401: wrong key", 0, 0.0),
+        ("HTTP 500: internal server error", 0, 0.0),
+        (ConnectionRefusedError(111, "Connection refused"), 0, 0.0),
+        (ConnectionResetError(104, "Connection reset by peer"), None, None),
+        ("HTTP 504: gateway time-out", None, None),
         (TimeoutError("it took too long"), None, None),
         ("the stream broke off", None, None),
     ],
@@ -108,6 +114,53 @@ def test_what_a_failed_call_used_is_nothing_only_where_it_was_refused(
             rec.turn(failure=failure)
         (turn,) = shown(store, "mine").turns
     assert (turn.output_tokens, turn.cost_usd) == (tokens, cost)
+
+
+@pytest.mark.parametrize("has_answer", [True, False])
+def test_what_a_failed_call_used_counts_everywhere(tmp_path: Path, has_answer: bool) -> None:
+    with build.open_home(tmp_path) as store:
+        rec = record(store, "mine", model="gpt-5.1", project="/p")
+        if has_answer:
+            rec.turn(input_tokens=0, output_tokens=0, message={"content": "Hello."})
+        broken = "stream broke off"
+        rec.turn(input_tokens=100_000, output_tokens=2_000, cost_usd=0.5, failure=broken)
+        rec.turn(failure="stream broke off")
+        rec.turn(failure="HTTP 429: slow down")
+        stats = rec.stats()
+        names = ("turns", "cost_usd", "input_tokens", "output_tokens", "unpriced_turns")
+        expected = (int(has_answer), 0.5, 100_000, 2_000, 1)
+        assert tuple(stats[name] for name in names) == expected
+        assert stats["failed_turns"] == 3
+        for key in ("day", "model", "provider", "project", "source", "session", "job", "skill"):
+            for figures in (report(store, (key,)).total, report(store, (key,)).rows[0]):
+                assert tuple(getattr(figures, name) for name in names) == expected
+        (listed,) = list_sessions(store).sessions
+        assert (listed.turns, listed.tokens, listed.cost_usd, listed.unpriced_turns) == (
+            int(has_answer), 102_000, 0.5, 1,
+        )  # fmt: skip
+        assert shown(store, "mine").figures.cost_usd == 0.5
+        rec.finish()
+        before = build.dump(store)
+        rebuild(store, workers=1)
+        assert build.dump(store) == before
+
+
+def test_a_failed_call_alone_never_costs_exactly_nothing(tmp_path: Path) -> None:
+    with build.open_home(tmp_path) as store:
+        with record(store, "mine", model="gpt-5.1") as rec:
+            rec.turn(failure=TimeoutError("it took too long"))
+            assert (rec.stats()["cost_usd"], rec.stats()["unpriced_turns"]) == (None, 1)
+        (row,) = report(store, ("model",)).rows
+        (listed,) = list_sessions(store).sessions
+    assert (row.model, row.cost_usd, row.unpriced_turns) == ("gpt-5.1", None, 1)
+    assert (listed.cost_usd, listed.unpriced_turns) == (None, 1)
+
+
+def test_a_call_that_had_begun_to_answer_is_charged_whatever_ended_it(tmp_path: Path) -> None:
+    with build.open_home(tmp_path) as store, record(store, "mine", model="gpt-5.1") as rec:
+        rec.turn(failure="HTTP 529: overloaded", message={"content": "The first"})
+        rec.turn(failure="HTTP 529: overloaded", first_token_ms=80)
+        assert rec.stats()["unpriced_turns"] == 2
 
 
 def test_tests_that_were_run_before_a_persons_last_word_prove_nothing(tmp_path: Path) -> None:
@@ -342,7 +395,13 @@ EVENTS = st.lists(
         st.tuples(st.just("turn"), st.sampled_from(["gpt-5.1", "nobody-knows"]), TOKENS, TOKENS),
         st.tuples(st.just("call"), st.sampled_from([0, 1, None]), st.booleans()),
         st.tuples(st.just("message"), st.sampled_from(["user", "system"])),
-        st.tuples(st.just("failure")),
+        st.tuples(
+            st.just("failure"),
+            st.sampled_from(["HTTP 500: oh", "the stream broke off"]),
+            TOKENS,
+            TOKENS,
+            st.none() | st.sampled_from([0, 0.5]),
+        ),
         st.tuples(st.just("asked"), st.integers(1, 3)),
     ),
     max_size=25,
@@ -376,8 +435,8 @@ def _tell(rec: relight.SessionTracker, event: tuple[Any, ...]) -> None:
             rec.tool_call("terminal", {"command": "ls"}, "x", exit_code=code, is_error=is_error)
         case ("message", role):
             rec.message(role, "Hello")
-        case ("failure",):
-            rec.turn(failure="HTTP 500: oh")
+        case ("failure", text, fresh, output, cost):
+            rec.turn(failure=text, input_tokens=fresh, output_tokens=output, cost_usd=cost)
         case ("asked", count):
             calls: list[dict[str, Any]] = [
                 {"id": f"c{n}", "function": {"name": "terminal", "arguments": "{}"}}

@@ -89,9 +89,10 @@ def test_a_call_of_a_turn_that_another_session_owns_is_listed_once(tmp_path: Pat
     )
     build.write_claude(tmp_path, [asked, answer])
     result = build.claude_result("toolu_1", "a.txt", at=2)
-    copied = [line | {"sessionId": FORK} for line in (asked, answer, call, result)]
+    end = build.claude_answer("msg_2", at=3)
+    copied = [line | {"sessionId": FORK} for line in (asked, answer, call, result, end)]
     build.write_claude(tmp_path, copied, name=FORK)
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
         page = read_steps(store, find_session(store, FORK))
-    assert [type(step) for step in page.steps] == [TurnStep, CallStep]
+    assert [type(step) for step in page.steps] == [TurnStep, CallStep, TurnStep]

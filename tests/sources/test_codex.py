@@ -154,7 +154,7 @@ def test_a_call_belongs_to_the_response_that_asked_for_it(tmp_path: Path) -> Non
         build.import_home(store, tmp_path)
         rows = store.query(
             "select tool, exit_code, tool_call.duration_ms, turn_id = turn.id from tool_call"
-            " join turn on turn.session_id = tool_call.session_id"
+            " join turn on turn.session_id = tool_call.session_id and turn.calls > 0"
         )
         assert rows == [("exec_command", 1, 2005, 1)]
 

@@ -1,6 +1,7 @@
 """Hermes' own scheduler: its jobs, and what really came of their runs."""
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -276,3 +277,54 @@ def test_a_run_that_tells_of_red_tests_has_done_its_work(cron: Cron) -> None:
         (run,) = read_runs(store)
         assert run.outcome == "success"
         assert "the last test run failed" in run.evidence
+
+
+def local(seconds: int) -> datetime:
+    """The moment so long after the start, as Hermes writes it: in local time."""
+    return datetime.fromtimestamp(build.START / 1000 + seconds)  # noqa: DTZ006
+
+
+TURN_ENDED = (
+    "Turn ended: reason=interrupted_during_api_call model=m api_calls=1/90 budget=1/90"
+    " tool_turns=0 last_msg_role=user response_len=66"
+)
+ANSWERED = "API call #1: model=m provider=custom in=1200 out=34 total=1234 latency=1.6s"
+
+
+@pytest.mark.parametrize("log_first", [True, False])
+@pytest.mark.parametrize("text", [TURN_ENDED, ANSWERED])
+def test_a_run_that_timed_out_before_its_session_had_a_row_is_one_run(
+    cron: Cron, log_first: bool, text: str
+) -> None:
+    """Only the log has the session's name, which holds the time; only the job has its skill."""
+    name = f"cron_{JOB}_{local(102):%Y%m%d_%H%M%S}"
+    line = f"{local(190):%Y-%m-%d %H:%M:%S},100 INFO [{name}] agent.conversation_loop: {text}\n"
+    error = "TimeoutError: Cron job 'nightly' idle for 10s"
+    log = cron.home / ".hermes" / "logs" / "agent.log"
+    log.parent.mkdir()
+    with build.open_home(cron.home) as store:
+        if log_first:
+            log.write_text(line)
+            build.import_home(store, cron.home)
+        cron.run(1, "failed", error)
+        log.write_text(line)
+        for _ in range(2):
+            build.import_home(store, cron.home)
+            (run,) = read_runs(store)
+            assert (run.session_id, run.outcome) == (f"hermes:{name}", "failure")
+            assert (run.cost_usd, run.unpriced_turns) == (None, 1)
+            (job,) = read_jobs(store)
+            assert (job.runs, job.failures) == (1, 1)
+            used = "skill_name, entry, success, job_id, cost_usd"
+            assert store.query(f"select {used} from skill_invocations") == [
+                ("report", "cron", 0, f"hermes:{JOB}", None)
+            ]
+            rebuild(store)
+
+
+def test_a_run_that_timed_out_in_a_call_costs_at_least_what_is_known(cron: Cron) -> None:
+    cron.session(cron.run(1, "failed", "TimeoutError: idle for 10s"), 1, ("user", "go"))
+    with build.open_home(cron.home) as store:
+        build.import_home(store, cron.home)
+        (run,) = read_runs(store)
+        assert (run.cost_usd, run.unpriced_turns) == (None, 1)

@@ -1,6 +1,7 @@
 """Relight's plugin inside Hermes, hook by hook; a real Hermes with it is in `real/`."""
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import build_warm
 from relight.chat.injected import TAG
 from relight.intake.rebuild import rebuild
 from relight.model import row_id
+from relight.reports.totals import report
 from relight.store import Store
 from relight.warm.agents.hermes_plugin import Plugin, guard, register
 from relight.warm.capture import capture_template
@@ -171,3 +173,104 @@ def test_calls_of_one_answer_each_keep_their_own_time(tmp_path: Path) -> None:
         again = dict(store.query("select name, duration_ms from tool_call"))
     names = [row_id("name", "hermes", f"{SESSION}:call_{number}") for number in range(3)]
     assert told == again == {name: 1000 * number + 5 for number, name in enumerate(names)}
+
+
+CUSTOM = {"model": "at-home", "billing_provider": "custom"}
+
+
+def custom_session(folder: Path, **changes: Any) -> sqlite3.Connection:
+    """A session of two calls with a model that only Hermes has a price for."""
+    database = build.open_hermes(folder)
+    build.hermes_session(database)
+    cost = {"estimated_cost_usd": 0.004872, "cost_status": "estimated"} | changes
+    for table in ("sessions", "session_model_usage"):
+        columns = {row[1] for row in database.execute(f"pragma table_info({table})")}
+        known = {k: v for k, v in (CUSTOM | cost).items() if k in columns}
+        database.execute(
+            f"update {table} set {', '.join(f'{name} = ?' for name in known)}", (*known.values(),)
+        )
+    return database
+
+
+def told_costs(store: Store) -> tuple[Any, ...]:
+    figures = report(store, ()).total
+    return figures.turns, figures.cost_usd, figures.included_usd, figures.unpriced_turns
+
+
+@pytest.mark.parametrize("database_first", [True, False])
+def test_a_call_that_failed_leaves_the_cost_that_hermes_knows(
+    tmp_path: Path, database_first: bool
+) -> None:
+    custom_session(tmp_path)
+    plugin = Plugin(str(tmp_path / "relight"))
+    with build.open_home(tmp_path) as store:
+        if database_first:
+            build.import_home(store, tmp_path)
+            assert told_costs(store) == (2, 0.004872, 0.0, 0)
+        error = {"type": "InternalServerError", "message": "HTTP 500: scripted outage"}
+        failed = {"error": error, "status_code": 500, "api_request_id": "turn:api:0"}
+        plugin.api_request_error(
+            {"session_id": SESSION, "model": "at-home", "ended_at": BEGIN, **failed}
+        )
+        plugin.post_api_request(answered(1, output=40, **CUSTOM))
+        plugin.post_api_request(answered(2, output=28, **CUSTOM))
+        plugin.on_session_end({"session_id": SESSION})
+        build.import_home(store, tmp_path)
+        assert told_costs(store) == (2, 0.004872, 0.0, 0)
+        rebuild(store, workers=1)
+        assert told_costs(store) == (2, 0.004872, 0.0, 0)
+
+
+def test_calls_without_an_id_are_all_on_record(tmp_path: Path) -> None:
+    """Hermes 0.14 gives a request no id, and a resumed session is another process."""
+    custom_session(tmp_path)
+    with build.open_home(tmp_path) as store:
+        for number, output in ((1, 40), (2, 28)):
+            plugin = Plugin(str(tmp_path / "relight"))
+            plugin.post_api_request(answered(number, output=output, api_request_id=None, **CUSTOM))
+            plugin.on_session_end({"session_id": SESSION})
+        build.import_home(store, tmp_path)
+        assert store.query("select count(*) from turn where calls = 1") == [(2,)]
+        assert told_costs(store) == (2, 0.004872, 0.0, 0)
+
+
+def test_a_tape_of_calls_that_were_all_named_none_gives_each_back(tmp_path: Path) -> None:
+    custom_session(tmp_path)
+    plugin = Plugin(str(tmp_path / "relight"))
+    with build.open_home(tmp_path) as store:
+        plugin.post_api_request(answered(1, output=40, api_request_id="None", **CUSTOM))
+        plugin.post_api_request(answered(2, output=28, api_request_id="None", **CUSTOM))
+        plugin.flush({})
+        build.import_home(store, tmp_path)
+        assert told_costs(store) == (2, 0.004872, 0.0, 0)
+
+
+def test_a_cost_is_shared_again_when_a_session_goes_on(tmp_path: Path) -> None:
+    """A part of the calls is missing: the rest of Hermes' sums has its part of the cost."""
+    database = custom_session(tmp_path)
+    plugin = Plugin(str(tmp_path / "relight"))
+    with build.open_home(tmp_path) as store:
+        plugin.post_api_request(answered(1, output=40, **CUSTOM))
+        plugin.flush({})
+        build.import_home(store, tmp_path)
+        assert told_costs(store) == (2, 0.004872, 0.0, 0)
+        plugin.post_api_request(answered(2, output=28, **CUSTOM))
+        plugin.flush({})
+        for table in ("sessions", "session_model_usage"):
+            database.execute(f"update {table} set estimated_cost_usd = 0.006")
+        build.import_home(store, tmp_path)
+        assert told_costs(store) == (2, 0.006, 0.0, 0)
+
+
+def test_what_a_plan_includes_is_not_spent_if_the_plugin_records_its_calls(tmp_path: Path) -> None:
+    custom_session(tmp_path, model="gpt-5.1", billing_provider="openai", cost_status="included")
+    plugin = Plugin(str(tmp_path / "relight"))
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        before = told_costs(store)
+        plugin.post_api_request(answered(1, output=40))
+        plugin.post_api_request(answered(2, output=28))
+        plugin.flush({})
+        build.import_home(store, tmp_path)
+        assert before[2] > 0
+        assert told_costs(store) == (2, 0.0, pytest.approx(before[2]), 0)

@@ -22,6 +22,7 @@ from build_runs import (
     run_job,
     write_agent,
 )
+from relight.intake.rebuild import rebuild
 from relight.model import Usage
 from relight.reports.labels import label_session
 from relight.reports.sessions import find_session
@@ -659,9 +660,61 @@ def test_a_killed_run_of_our_own_agent_tells_of_its_skills_too(tmp_path: Path) -
         settle(store)
         run = only(store)
         assert run.outcome == "unknown"
+        # it was killed inside a call, whose cost is unknown
         assert run.cost_usd == pytest.approx(0.00018)
-        rows = store.query("select skill_name, session_id, cost_nanos from skill_invocations")
-        assert rows == [("tidy", run.session_id, 180_000)]
+        assert run.unpriced_turns == 1
+        told = store.query(
+            "select skill_name, session_id, cost_nanos, cost_status from skill_invocations"
+        )
+        assert told == [("tidy", run.session_id, 180_000, "partial")]
+        before = build.dump(store)["session_day"]
+        rebuild(store, workers=1)
+        assert build.dump(store)["session_day"] == before
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_run_whose_time_is_over_inside_a_call_costs_at_least_what_is_known(
+    tmp_path: Path, is_first: bool
+) -> None:
+    def answer(request: dict[str, Any]) -> Reply:
+        if is_first or has_results(request):
+            return Reply("Too late.", delay_seconds=60)
+        return Reply(None, [call("read_file", path="nothing")])
+
+    with build.open_home(tmp_path) as store, Server(answer, models=[MODEL]) as server:
+        job = make_job(model="m", base_url=server.base_url, timeout_seconds=4.0)
+        assert run_job(store, job, home=tmp_path).cost_nanos is None
+        run = only(store)
+        assert run.cost_usd == (None if is_first else pytest.approx(0.00018))
+        assert run.unpriced_turns == 1
+
+
+def test_a_program_whose_time_is_over_inside_a_call_costs_at_least_what_is_known(
+    tmp_path: Path,
+) -> None:
+    with build.open_home(tmp_path) as store:
+        job = agent_job(tmp_path, "<slow> Look.", timeout_seconds=3.0)
+        assert run_job(store, job, home=tmp_path).cost_nanos is None
+        assert (only(store).cost_usd, only(store).unpriced_turns) == (None, 1)
+
+
+def test_an_attempt_that_broke_off_is_in_the_cost_of_its_run_as_far_as_it_is_known(
+    tmp_path: Path,
+) -> None:
+    def answer(request: dict[str, Any]) -> Reply:
+        if len(server.chats) == 1:
+            return Reply(None, [call("read_file", path="nothing")])
+        if len(server.chats) == 2:
+            return Reply("I see that", breaks_after=1)
+        return Reply("The house is clean.")
+
+    with build.open_home(tmp_path) as store, Server(answer, models=[MODEL]) as server:
+        job = make_job(model="m", base_url=server.base_url)
+        assert run_job(store, job, home=tmp_path).outcome == "success"
+        run = only(store)
+        # two answers of 100 tokens in and 20 out, and a stream of unknown cost
+        assert (run.cost_usd, run.unpriced_turns) == (0.00036, 1)
+        assert report(store, ["job"]).rows[0].unpriced_turns == 1
 
 
 def test_a_run_whose_time_is_over_tells_what_its_agent_spent_and_which_skills_it_had(

@@ -200,14 +200,14 @@ def shorten(sessions: Sequence[str]) -> dict[str, str]:
 def notes(found: UsageReport) -> list[str]:
     """Return what a reader must know: missing prices, lower bounds, included costs."""
     lines = []
-    total, turns = found.total, found.total.turns or 0
+    total = found.total
     if total.unpriced_turns:
         lines.append(
-            f"{total.unpriced_turns:,} of {turns:,} turns have no known price and are"
-            " not in the cost (≥); `relight doctor` names their models"
+            f"{total.unpriced_turns:,} model calls have no known cost and are not in the sum (≥):"
+            " their model has no price (`relight doctor` names it), or they were cut off"
         )
     if total.partial_turns:
-        share = total.partial_turns / turns
+        share = total.partial_turns / (found.total.turns or 1)
         lines.append(
             f"{'under 1%' if share < 0.01 else f'{share:.0%}'} of turns are partial: the agent"
             " logged only a lower bound of their output"

@@ -151,9 +151,10 @@ def _check_struct(name: str, value: object, kind: type[T]) -> T:
         raise RelightError(f"{name} is not valid: {error}") from error
 
 
-def was_refused(failure: Failure) -> bool:
-    """True if the endpoint refused the call, so that nothing is charged."""
-    return isinstance(failure.code, int) and 400 <= failure.code < 500
+def has_begun(message: Mapping[str, Any] | None, first_token_ms: object) -> bool:
+    """True if a failed call had begun to answer: such a call is charged, whatever its failure."""
+    said = message or {}
+    return first_token_ms is not None or bool(said.get("content") or said.get("tool_calls"))
 
 
 def was_interrupted(error: BaseException) -> bool:

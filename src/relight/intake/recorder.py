@@ -22,6 +22,7 @@ from relight.errors import RelightError
 from relight.intake.checks import (
     format_error,
     format_payload,
+    has_begun,
     make_plain,
     mend,
     take_code,
@@ -36,7 +37,6 @@ from relight.intake.checks import (
     take_text,
     take_usage,
     was_interrupted,
-    was_refused,
     write_payload,
 )
 from relight.intake.live import LiveTape, take_backlogs
@@ -175,7 +175,8 @@ class SessionTracker:
 
         `input_tokens` are those neither read from nor written to a cache; `usage` takes the usage
         of any SDK instead. `message` is the model's answer: text, a message or a response. A failed
-        call has a `failure`, and does not count as a turn.
+        call has a `failure`: it is no turn, but its tokens and its cost count. Without figures of
+        its own it costs nothing if it was refused before any answer, and else its cost is unknown.
         """
         tokens = {
             "input": input_tokens,
@@ -191,9 +192,9 @@ class SessionTracker:
         wrong = self._take(take_failure, failure)
         if failure is not None and wrong is None:
             wrong = classify_error("an error that cannot be read")
-        if wrong and used == Usage() and was_refused(wrong):
-            used = Usage(0, 0, 0, 0)
         answer = self._take(take_message, message)
+        if wrong and used == Usage() and not has_begun(answer, first_token_ms):
+            used = wrong.usage
         speaker = self._take(take_text, "role", role)
         with self._lock:
             turn_id = self._make_key()
@@ -206,7 +207,7 @@ class SessionTracker:
                 role=speaker,
                 calls=0 if wrong else 1,
                 usage=used,
-                usage_status="final" if wrong else found.status,
+                usage_status="final" if wrong and wrong.is_refusal else found.status,
                 cost=self._take(take_cost, cost_usd, cost),
                 duration_ms=self._take(take_duration, "duration_ms", duration_ms),
                 first_token_ms=self._take(take_duration, "first_token_ms", first_token_ms),

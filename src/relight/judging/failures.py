@@ -55,6 +55,15 @@ class FailureKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     is_tool: bool = False
     is_answer: bool = False
     remedy: str | None = None
+    is_refusal: bool = False
+
+
+class Refusals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Failures of a model call, beside kinds, that come before any answer and cost nothing."""
+
+    unsure_status: tuple[int, ...]
+    types: tuple[str, ...]
+    patterns: tuple[str, ...]
 
 
 class FailureTexts(msgspec.Struct, frozen=True):
@@ -66,6 +75,7 @@ class FailureTexts(msgspec.Struct, frozen=True):
 
 class FailureTable(msgspec.Struct, frozen=True):
     kind: tuple[FailureKind, ...]
+    refusals: Refusals
     texts: FailureTexts
 
 
@@ -79,6 +89,10 @@ class FailureRules:
         self.by_errno = {name: row.name for row in table.kind for name in row.errnos}
         self.by_exit_code = {code: row.name for row in table.kind for code in row.exit_codes}
         self.texts = [(row, _join(row)) for row in table.kind if row.codes or row.patterns]
+        self.refusals = table.refusals
+        self.refusal_texts = re.compile(
+            "|".join(table.refusals.patterns), re.IGNORECASE | re.MULTILINE
+        )
         self.status_texts = [re.compile(text) for text in table.texts.status]
         self.wait_texts = [re.compile(text, re.IGNORECASE) for text in table.texts.wait]
         self.clock_texts = [re.compile(text, re.IGNORECASE) for text in table.texts.clock]
@@ -133,7 +147,13 @@ def classify_error(
         name, found = judged or ("unknown", _find_first_code(links))
         code = code if found is None else found
     line = _join_texts(links).strip().partition("\n")[0]
-    return make_failure(name, line[:200], code=code, asked_seconds=find_retry_after(error, now=now))
+    return make_failure(
+        name,
+        line[:200],
+        code=code,
+        asked_seconds=find_retry_after(error, now=now),
+        is_refusal=_is_refusal(_rules().kinds[name], code, links),
+    )
 
 
 def make_failure(
@@ -142,6 +162,7 @@ def make_failure(
     *,
     code: str | int | None = None,
     asked_seconds: float | None = None,
+    is_refusal: bool = False,
 ) -> Failure:
     """Return a failure of a known kind, with the text that describes this one."""
     row = _rules().kinds[kind]
@@ -155,6 +176,7 @@ def make_failure(
         backoff_seconds=max(row.backoff_seconds, (asked_seconds or 0.0) if can_retry else 0.0),
         code=code,
         asked_seconds=asked_seconds,
+        is_refusal=is_refusal,
     )
 
 
@@ -233,11 +255,25 @@ def _name_type(link: _Link) -> str | None:
         return name
     if is_missing_program(link.error):
         return "command_not_found"
+    return rules.by_type.get(_find_type(link) or "")
+
+
+def _find_type(link: _Link) -> str | None:
+    """The class of an exception, or of the name that a text begins with, if the table has it."""
     types = list_types(type(link.error)) if isinstance(link.error, BaseException) else []
     if found := _TYPE_NAME.match(link.text):
         known = getattr(builtins, found[1], None)
         types += [found[1], *(list_types(known) if isinstance(known, type) else ())]
-    return next((rules.by_type[name] for name in types if name in rules.by_type), None)
+    return next((name for name in types if name in _rules().by_type), None)
+
+
+def _is_refusal(kind: FailureKind, code: str | int | None, links: Sequence[_Link]) -> bool:
+    """True if a model call that failed so was refused before any answer, and costs nothing."""
+    rules = _rules()
+    if isinstance(code, int) and is_status(code):
+        return code not in rules.refusals.unsure_status
+    has_type = any(_find_type(link) in rules.refusals.types for link in links)
+    return kind.is_refusal or has_type or bool(rules.refusal_texts.search(_join_texts(links)))
 
 
 def _find_link_status(link: _Link) -> int | None:

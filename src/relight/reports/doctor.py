@@ -33,7 +33,7 @@ class UnreadableLines(Struct, frozen=True):
 
 
 class UnpricedTurns(Struct, frozen=True):
-    """The number of turns without a price, and their models."""
+    """The number of model calls without a known cost, and the models without a price."""
 
     turns: int
     models: list[str]
@@ -59,8 +59,7 @@ def examine(store: Store, *, environment: Mapping[str, str] | None = None) -> He
     sources = [_examine_source(store, name, environment) for name in list_sources()]
     lines = health.read_unreadable(store, limit=RECENT)
     unreadable = UnreadableLines(health.count_unreadable(store), lines)
-    models = health.count_unpriced(store)
-    unpriced = UnpricedTurns(sum(models.values()), list(models))
+    unpriced = UnpricedTurns(health.count_unpriced(store), health.list_unpriced_models(store))
     database = health.examine_database(store)
     missed = count_missed(store)
     return HealthReport(

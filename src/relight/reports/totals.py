@@ -192,11 +192,12 @@ def make_figures(sums: UsageSums, *, is_of_calls: bool = False) -> ReportFigures
 
 
 def is_priced(turns: int, unpriced_turns: int, cost: float) -> bool:
-    """True if a cost is known.
+    """True if a cost is known, or at least a part of it.
 
-    A skill can be charged with part of another's priced turn while its own turns have no price.
+    Failed calls are no turns, but may be unpriced. A skill can be charged with part of another's
+    priced turn while its own turns have no price.
     """
-    return bool(unpriced_turns < turns or not turns or cost)
+    return bool(unpriced_turns < turns or not unpriced_turns or cost)
 
 
 def merge_rows(rows: Iterable[ReportRow], key: str) -> list[MergedRow]:

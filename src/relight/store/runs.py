@@ -231,10 +231,14 @@ def _is_of_other_run(database: sqlite3.Connection, session_id: int, run_id: int)
 
 
 def _derive(database: sqlite3.Connection, sessions: set[int]) -> None:
-    """Update the outcomes of sessions, and of their skill uses, after their run has ended."""
-    from relight.store.derive import outcomes
+    """Update the sums and outcomes of sessions, and their skill uses, after their run has ended.
+
+    Only the run says whether its session was cut off inside a model call.
+    """
+    from relight.store.derive import outcomes, rollup, unanswered
     from relight.store.derive.skills import uses
 
+    rollup.refresh(database, unanswered.refresh(database, sessions))
     uses.refresh(database, outcomes.refresh(database, sessions))
 
 
@@ -268,9 +272,14 @@ def read_run_costs(
 ) -> list[RunCost]:
     """The costs of one job's runs, or of all, since a moment.
 
-    A run knows what its attempts cost; otherwise its session's cost counts, with sub-agents.
+    A run knows what its attempts cost; otherwise the known cost of their sessions counts, with
+    sub-agents.
     """
     where = "" if job is None else "and job.key = ?"
+    sessions = (
+        "root_id = run.session_id"
+        " or root_id in (select session_id from run_attempt where run_id = run.id)"
+    )
     return store.read(
         RunCost,
         f"""
@@ -278,9 +287,9 @@ def read_run_costs(
                 {flag("cost_nanos is null and (priced is null or unpriced > 0)")} as is_unpriced
             from (
                 select run.cost_nanos, (
-                    select sum(cost_nanos) from session_day where root_id = run.session_id
+                    select sum(cost_nanos) from session_day where {sessions}
                 ) as priced, (
-                    select sum(unpriced_turns) from session_day where root_id = run.session_id
+                    select sum(unpriced_turns) from session_day where {sessions}
                 ) as unpriced
                 from run join job on job.id = run.job_id
                 where run.source = 'relight' and run.started_at >= ? and run.id <> ?

@@ -204,14 +204,16 @@ class ClaudeCodeReader(Reader):
         from relight.judging.failures import classify_error
 
         text = message.text or "API error"
+        failure = classify_error(text, status=line.apiErrorStatus)
         return Turn(
             key=message.id or line.uuid or "",
             session=session,
             at=at,
             model=self.state.model,
             calls=0,
-            usage=Usage(0, 0, 0, 0),
-            failure=classify_error(text, status=line.apiErrorStatus).kind,
+            usage=failure.usage,
+            usage_status="final" if failure.is_refusal else "partial",
+            failure=failure.kind,
             failure_text=text[:500],
         )
 

@@ -287,6 +287,7 @@ class CodexReader(Reader):
     def _read_failure(self, text: str, at: int | None) -> Turn:
         from relight.judging.failures import classify_error
 
+        failure = classify_error(text)
         return Turn(
             key=f"{self.state.session}!{at}",
             session=self.state.session or "",
@@ -294,7 +295,8 @@ class CodexReader(Reader):
             model=self.state.model,
             provider=self.state.provider,
             calls=0,
-            usage=Usage(0, 0, 0, 0),
-            failure=classify_error(text).kind,
+            usage=failure.usage,
+            usage_status="final" if failure.is_refusal else "partial",
+            failure=failure.kind,
             failure_text=text[:500],
         )

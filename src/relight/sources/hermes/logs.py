@@ -14,7 +14,7 @@ import msgspec
 
 from relight.errors import RelightError
 from relight.judging.failures import classify_error
-from relight.model import Latency, Mark, Origin, Piece, Session, SkillEntry, Timing, Turn, Usage
+from relight.model import Latency, Mark, Origin, Piece, Session, SkillEntry, Timing, Turn
 from relight.sources.events import Event
 from relight.sources.files import look_at, read_piece
 from relight.sources.hermes.totals import read_usage
@@ -30,7 +30,11 @@ FAILED = re.compile(
     r"API call failed \(attempt \d+/\d+\) error_type=(?P<type>\S+)(?:.* model=(?P<model>\S+))?"
     r"(?:.* summary=(?P<summary>.*))?"
 )
-ENDED = re.compile(r"Turn ended: reason=interrupted")
+ENDED = re.compile(
+    r"Turn ended: reason=interrupted(?P<call>_during_api_call)?(?:.* model=(?P<model>\S+))?"
+)
+# a scheduled session is named after its job and the moment it began
+SCHEDULED = re.compile(r"cron_.+_(\d{8}_\d{6})")
 
 
 def find_logs(root: Path) -> Iterator[Origin]:
@@ -113,15 +117,16 @@ def read_line(line: bytes) -> dict[str, Any] | None:
     if call := FAILED.match(text):
         text = call["summary"] or call["type"]
         return row | {"event": "failed", "model": call["model"], "text": text}
-    if ENDED.match(text):
-        return row | {"event": "interrupted"}
+    if ended := ENDED.match(text):
+        in_call = {"in_call": True, "model": ended["model"]} if ended["call"] else {}
+        return row | {"event": "interrupted", **in_call}
     return None
 
 
 def read_log_row(row: dict[str, Any]) -> Iterator[Event]:
     """The events of a row of a log or a dump."""
     session, at = row["session_id"], row["at"]
-    yield Session(key=session)
+    yield Session(key=session, started_at=_find_start(session, at))
     if row["table"] == "request_dump":
         error = row["error"]
         text = str(error.get("message") or row.get("reason"))
@@ -137,18 +142,33 @@ def read_log_row(row: dict[str, Any]) -> Iterator[Event]:
         )
     elif row["event"] == "interrupted":
         yield Session(key=session, ended_at=at, ending="interrupted")
+        if row.get("in_call"):
+            # 499: the client closed the request
+            yield _read_failure(row, at, "interrupted during an API call", status=499)
+
+
+def _find_start(session: str, at: int | None) -> int | None:
+    """The start of a scheduled session, from its id: Hermes may end it before it has a row.
+
+    The id is in the time zone of Hermes' settings. A log line of the session cannot be earlier.
+    """
+    named = SCHEDULED.fullmatch(session)
+    began = _read_local(named[1].replace("_", "T")) if named else None
+    return None if began is None or at is None else min(began, at)
 
 
 def _read_failure(row: dict[str, Any], at: int | None, text: str, *, status: int | None) -> Turn:
     """A failed call; log, dump and plugin record one within a second, retries are seconds apart."""
+    failure = classify_error(text, status=status)
     return Turn(
         key=f"{row['session_id']}!{(at or 0) // 1000}",
         session=row["session_id"],
         at=at,
         model=row.get("model"),
         calls=0,
-        usage=Usage(0, 0, 0, 0),
-        failure=classify_error(text, status=status).kind,
+        usage=failure.usage,
+        usage_status="final" if failure.is_refusal else "partial",
+        failure=failure.kind,
         failure_text=text[:500],
     )
 
@@ -182,8 +202,10 @@ def read_plugin_row(row: dict[str, Any]) -> Iterator[Event]:
 
 def _read_answer(row: dict[str, Any], at: int | None) -> Turn:
     duration = row.get("duration_seconds")
+    # "None" is on tapes of older plugins, where Hermes gives a request no id
+    name = row["at"] if row.get("id") in (None, "None") else row["id"]
     return Turn(
-        key=f"{row['session_id']}:{row['id']}",
+        key=f"{row['session_id']}:{name}",
         session=row["session_id"],
         at=read_time(row.get("started_at")) or at,
         model=row.get("model"),

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from relight.judging.failures import classify_error
-from relight.model import Cost, Mark, Origin, Piece, Session, Turn, Unreadable, Usage
+from relight.model import Cost, Mark, Origin, Piece, Session, Turn, Unreadable
 from relight.prices import reported_cost
 from relight.sources.events import Event
 from relight.sources.files import look_at, read_piece
@@ -67,8 +67,9 @@ def _read_adviser(
 ) -> Turn:
     output = str(reference.get("output") or "")
     usage = reference.get("usage")
-    has_failed = output.startswith(FAILED)
     text = output.removeprefix(FAILED).rstrip("]")
+    failure = classify_error(text) if output.startswith(FAILED) else None
+    used = read_usage(usage) if usage or failure is None else failure.usage
     return Turn(
         key=key,
         session=row["session_id"],
@@ -76,12 +77,12 @@ def _read_adviser(
         model=reference.get("model"),
         provider=reference.get("provider"),
         role="reference",
-        calls=0 if has_failed else 1,
-        usage=Usage(0, 0, 0, 0) if has_failed else read_usage(usage),
-        usage_status="final" if usage or has_failed else "partial",
+        calls=0 if failure else 1,
+        usage=used,
+        usage_status="partial" if used.output is None else "final",
         cost=_read_cost(reference),
-        failure=classify_error(text).kind if has_failed else None,
-        failure_text=text[:500] if has_failed else None,
+        failure=failure.kind if failure else None,
+        failure_text=text[:500] if failure else None,
     )
 
 

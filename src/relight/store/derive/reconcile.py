@@ -61,12 +61,12 @@ class Advice(Struct, frozen=True):
 
 
 class WeighedTurn(Struct, frozen=True):
-    """A turn with the weight of its tokens."""
+    """An answered turn with the weight of its tokens."""
 
     id: int
     weight: int
     cost_nanos: int | None
-    calls: int
+    cost_source: str | None
 
 
 def reconcile(database: sqlite3.Connection, touched: Iterable[int], pricing: Pricing) -> set[int]:
@@ -169,28 +169,39 @@ def _write_residual(
     if any(asdict(left).values()):
         price = pricing.price(turn_id, turn, source=source)
         insert(database, "turn", [_residual_row(database, turn_id, total, turn, price)])
-    elif known_calls and own_cost.nanos is not None and not is_mixture:
+    if known_calls and own_cost.status != "unknown" and not is_mixture:
         shared = pricing.include(own_cost, source, total.provider, at=total.at)
-        _share_cost(database, session_id, model, shared)
+        _share_cost(database, total, shared)
 
 
-def _share_cost(
-    database: sqlite3.Connection, session_id: int, model: str | None, cost: Cost
-) -> None:
-    """Share a total's cost among its turns by their tokens, if no list prices them."""
+def _share_cost(database: sqlite3.Connection, total: TotalRow, cost: Cost) -> None:
+    """Share a total's cost among its turns by their tokens, if no list prices them.
+
+    The rest of the total is one of them. A cost that was shared before, when the total was smaller,
+    is shared again. Failed calls have no part in it. If a plan includes the total, it includes the
+    turns, at the price of the list.
+    """
     turns = read(
         database,
         WeighedTurn,
-        f"select id, {WEIGHT} as weight, cost_nanos, calls from turn where session_id = :session"
-        f" and {same('model', ':model')} and total_id is null and role is null order by id",
-        {"session": session_id, "model": model},
+        f"select id, {WEIGHT} as weight, cost_nanos, cost_source from turn"
+        f" where session_id = :session and {same('model', ':model')} and role is null"
+        " and (total_id is null and calls > 0 or total_id = :total) order by id",
+        {"session": total.session_id, "model": total.model, "total": total.id},
     )
-    paid = [turn for turn in turns if turn.calls]
-    whole = sum(turn.weight for turn in paid)
-    if not whole or cost.nanos is None or any(turn.cost_nanos is not None for turn in turns):
+    if cost.status == "included":
+        database.executemany(
+            "update turn set cost_status = 'included' where id = ? and cost_status = 'estimated'",
+            [(turn.id,) for turn in turns],
+        )
+    whole = sum(turn.weight for turn in turns)
+    is_priced = any(
+        turn.cost_nanos is not None and turn.cost_source != cost.source for turn in turns
+    )
+    if not whole or cost.nanos is None or is_priced:
         return
     given = seen = 0
-    for turn in paid:
+    for turn in turns:
         seen += turn.weight
         share = cost.nanos * seen // whole - given
         given += share

@@ -9,14 +9,18 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from relight.model import AMOUNTS, TOKENS
-from relight.store.sql import flag, greatest, insert, read, same, write_touched
+from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS
+from relight.store.sql import add_up, flag, greatest, insert, read, same, write_touched
 from relight.times import day_reader
 
-# the amounts of one turn; a charge of skills counts the cost of included turns as well
-IS_COUNTED = "(calls > 0 or usage_status = 'reconciled')"
+# The amounts of one turn. A failed call is no turn, but what it cost counts, or that its cost is
+# unknown; one that was refused adds nothing. A charge of skills counts the cost of included turns
+# as well.
+IS_COUNTED = f"""(calls > 0 or usage_status = 'reconciled' or cost_nanos is null or cost_nanos > 0
+    or {add_up(WHOLE_TOKENS)} > 0)"""
 PARTIAL_TURNS = "case when usage_status = 'partial' then calls else 0 end"
-UNPRICED_TURNS = "case when cost_nanos is null then calls else 0 end"
+UNPRICED_TURNS = """case when cost_nanos is not null then 0
+    when calls = 0 and usage_status <> 'reconciled' then 1 else calls end"""
 INCLUDED_NANOS = "case when cost_status = 'included' then coalesce(cost_nanos, 0) else 0 end"
 NO_NUMBER, NO_TEXT = "cast(null as integer)", "cast(null as text)"
 NO_TOKENS = ", ".join([NO_NUMBER] * len(TOKENS))
@@ -28,13 +32,16 @@ DAY_COLUMNS = f"""
 # A call is put on its turn's day and model, so that a day has no row that no turn explains. A call
 # whose turn is not known goes with the first turn of its session that can have made it: an adviser
 # of a mixture calls no tools. Wall time belongs to the row of the first turn, and to root sessions
-# only: a sub-agent's time passes inside its parent's.
+# only: a sub-agent's time passes inside its parent's. A failed call is the first turn only of a
+# session without any answer.
 REFRESH = f"""
     with first_turn as (
         select session_id, id, role, model, provider from (
-            select session_id, id, role, model, provider,
-                row_number() over (partition by session_id order by at nulls last, id) as number
-            from turn where session_id in (select id from touched) and calls > 0
+            select session_id, id, role, model, provider, row_number() over (
+                partition by session_id
+                order by case when calls > 0 then 0 else 1 end, at nulls last, id
+            ) as number
+            from turn where session_id in (select id from touched) and {IS_COUNTED}
         ) as numbered where number = 1
     ),
     first_acting as (

@@ -144,7 +144,8 @@ create table turn (
     output_tokens integer,
     -- the part of output_tokens that is reasoning
     reasoning_tokens integer,
-    -- final, partial (the record was cut short) or reconciled (corrected by a running total)
+    -- final, partial (the record was cut short), reconciled (corrected by a running total) or
+    -- unanswered (the call that the session was cut off in)
     usage_status text not null,
     cost_nanos integer,
     -- reported, estimated, included (in a plan; cost_nanos is the list price) or unknown

@@ -37,13 +37,23 @@ def read_unreadable(store: Store, *, limit: int) -> list[UnreadableLine]:
     )
 
 
-def count_unpriced(store: Store) -> dict[str, int]:
-    """Return the turns without a price of each model that has any, most turns first."""
+def count_unpriced(store: Store) -> int:
+    """Return the number of calls without a known cost."""
+    return int(store.query("select coalesce(sum(unpriced_turns), 0) from session_day")[0][0])
+
+
+def list_unpriced_models(store: Store) -> list[str]:
+    """Return the models without a price, most turns first.
+
+    A call can have no known cost for another reason: it was cut off, or its usage is unknown.
+    """
     rows = store.query(
-        "select coalesce(model, 'unknown') as model, sum(unpriced_turns) as turns"
-        " from session_day where unpriced_turns > 0 group by model order by turns desc"
+        "select coalesce(model, 'unknown') as model from session_day group by model"
+        " having sum(turns) > 0 and sum(unpriced_turns) >= sum(turns)"
+        " and sum(cost_nanos) = 0 and sum(included_nanos) = 0"
+        " order by sum(unpriced_turns) desc"
     )
-    return dict(rows)
+    return [model for (model,) in rows]
 
 
 def examine_database(store: Store) -> DatabaseHealth:

@@ -96,7 +96,7 @@ RECORDED = f"""
     select run.key as run_id, run.source, job.full_name as job, job.name, run.scheduled_for,
         run.started_at, run.finished_at, run.status,
         coalesce(label.outcome, run.outcome) as outcome, run.outcome_evidence as evidence,
-        run.session_id, label.outcome as label, label.why,
+        run.session_id, run.id as run_row, label.outcome as label, label.why,
         -- the job may have another model by now
         coalesce(run.model, (select model from session where id = run.session_id), job.model)
             as model,
@@ -111,7 +111,8 @@ LOST = f"""
     select session.key as run_id, session.source, job.full_name as job, job.name,
         cast(null as integer) as scheduled_for, session.started_at, session.ended_at as finished_at,
         'unknown' as status, session.outcome, session.outcome_evidence as evidence,
-        session.id as session_id, cast(null as text) as label, cast(null as text) as why,
+        session.id as session_id, cast(null as integer) as run_row, cast(null as text) as label,
+        cast(null as text) as why,
         coalesce(session.model, job.model) as model, job.provider,
         {
     ", ".join(f"cast(null as {'integer' if name in NUMBERS else 'text'}) as {name}" for name in OWN)
@@ -131,6 +132,7 @@ COLUMNS = (
     "outcome",
     "evidence",
     "session_id",
+    "run_row",
     "label",
     "why",
     "model",
@@ -139,8 +141,11 @@ COLUMNS = (
 )
 RUNS = f"({RECORDED} union all {LOST}) as every_run"
 NEWEST = "order by coalesce(started_at, scheduled_for) desc nulls last, run_id"
-# only the runs that are shown need the usage of their sessions
-SUM = "(select sum({0}) from session_day where root_id = shown.session_id) as {1}"
+# only the runs that are shown need the usage of their sessions, one for each attempt
+SUM = """(
+    select sum({0}) from session_day where root_id = shown.session_id
+        or root_id in (select session_id from run_attempt where run_id = shown.run_row)
+) as {1}"""
 SUMS = ", ".join(
     SUM.format(name, alias)
     for name, alias in (

@@ -9,6 +9,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from relight.store import Store
+from relight.store.derive.rollup import IS_COUNTED
 from relight.store.sql import column_list, flag, read_usd
 from relight.times import write_time
 
@@ -36,7 +37,7 @@ BEFORE = f"""
         count(*) - count(spent_nanos)
     from (select *, case when cost_status = 'included' then 0 else cost_nanos end as spent_nanos
         from turn) as turn
-    where {OWN_TURNS} and calls > 0
+    where {OWN_TURNS} and {IS_COUNTED}
         and (coalesce(at, {LATEST}), 0, place) <= (:moment, :step, :row)
 """
 IN_ORDER = "order by at nulls last, place"

@@ -57,8 +57,8 @@ class SessionName(Struct, frozen=True):
     title: str | None
 
 
-# a cost from turns, unpriced turns and nano-dollars; null if no turn has a price
-KNOWN_COST = "case when {1} < {0} or {0} = 0 or {2} <> 0 then {2} end"
+# a cost from turns, unpriced turns and nano-dollars; null if no call has a price
+KNOWN_COST = "case when {1} < {0} or {1} = 0 or {2} <> 0 then {2} end"
 SUMS = tuple(name for name in UsageSums.__struct_fields__ if name != "sessions")
 # the columns of `call_day`; tokens and cost belong to turns, not to calls
 CALL_SUMS = ("tool_calls", "tool_failures", "failed_turns")

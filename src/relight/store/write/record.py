@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from relight.model import AMOUNTS, TOKENS, Turn, row_id
+from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS, Turn, row_id
 from relight.store import Store
-from relight.store.derive import forks, outcomes, rollup, scores
+from relight.store.derive import forks, outcomes, rollup, scores, unanswered
 from relight.store.derive.pricing import Pricing
 from relight.store.sql import read, same
 from relight.store.write import rows
@@ -102,10 +102,13 @@ class Recorder:
         """Write everything that is derived from the rows of these sessions."""
         touched |= forks.settle(database, touched)
         touched |= self._reconcile(database, touched)
+        touched |= unanswered.refresh(database, touched)
         _refresh_durations(database, touched)
         rollup.refresh(database, touched)
         scores.refresh(database, touched)
-        _refresh_skills(database, outcomes.refresh(database, touched))
+        judged = outcomes.refresh(database, touched)
+        _write_scheduled_skills(database, judged)
+        _refresh_skills(database, judged)
         self.pricing.write_found(database)
 
     def _reconcile(self, database: sqlite3.Connection, touched: set[int]) -> set[int]:
@@ -134,6 +137,13 @@ def _refresh_durations(database: sqlite3.Connection, touched: set[int]) -> None:
         from relight.store.write.side_records import refresh_durations
 
         refresh_durations(database, touched)
+
+
+def _write_scheduled_skills(database: sqlite3.Connection, judged: set[int]) -> None:
+    if _has_rows(database, "run"):
+        from relight.store.derive.skills.scheduled import write_scheduled
+
+        write_scheduled(database, judged)
 
 
 def _refresh_skills(database: sqlite3.Connection, judged: set[int]) -> None:
@@ -284,16 +294,22 @@ def sum_turns(turns: Iterable[TurnRow]) -> dict[Group, Sums]:
     """Return the sums of turns by day, model and provider."""
     sums: dict[Group, Sums] = {}
     for turn in turns:
-        if turn.calls > 0:  # a failed call is no turn
+        if _is_counted(turn):
             _add_turn(sums, turn)
     return sums
+
+
+def _is_counted(turn: TurnRow) -> bool:
+    """True if a turn of a live session adds to the sums, as `rollup.IS_COUNTED` says."""
+    has_tokens = any(getattr(turn, name) for name in WHOLE_TOKENS)
+    return turn.calls > 0 or turn.cost_nanos != 0 or has_tokens
 
 
 def _add_turn(sums: dict[Group, Sums], turn: TurnRow) -> None:
     found = _sums_of(sums, Group(turn.day or "unknown", turn.model, turn.provider))
     _add(found, "turns", turn.calls)
     _add(found, "partial_turns", turn.calls if turn.usage_status == "partial" else 0)
-    _add(found, "unpriced_turns", turn.calls if turn.cost_nanos is None else 0)
+    _add(found, "unpriced_turns", (turn.calls or 1) if turn.cost_nanos is None else 0)
     for name in TOKENS:
         _add(found, name, getattr(turn, name))
     is_included = turn.cost_status == "included"

@@ -6,6 +6,7 @@ database: closing a second handle on it would drop the locks that Hermes holds.
 """
 
 import atexit
+import itertools
 import os
 import threading
 import time
@@ -71,6 +72,8 @@ class Plugin:
         self._lock = threading.Lock()
         self._events: dict[str, list[dict[str, Any]]] = {}
         self._known_skills: set[tuple[str, str]] = set()
+        # older versions of Hermes give a request no id; the time tells processes apart
+        self._begun, self._numbers = f"{time.time_ns():x}", itertools.count(1)
 
     def pre_llm_call(self, facts: dict[str, Any]) -> dict[str, str] | None:
         """Return the seed for a session's first turn, as text behind the user's message."""
@@ -119,7 +122,7 @@ class Plugin:
         self._add_event(
             facts,
             event="answered",
-            id=str(facts.get("api_request_id")),
+            id=self._name_request(facts),
             usage=counts,
             duration_seconds=facts.get("api_duration"),
         )
@@ -130,7 +133,7 @@ class Plugin:
         self._add_event(
             facts,
             event="failed",
-            id=str(facts.get("api_request_id")),
+            id=self._name_request(facts),
             message=str(message)[:2000] if message else None,
             reason=_text(facts.get("reason")),
             status=facts.get("status_code"),
@@ -155,6 +158,9 @@ class Plugin:
     def flush(self, _: dict[str, Any]) -> None:
         for session in list(self._events):
             self._record(session)
+
+    def _name_request(self, facts: dict[str, Any]) -> str:
+        return _text(facts.get("api_request_id")) or f"{self._begun}.{next(self._numbers)}"
 
     def _add_event(self, facts: dict[str, Any], **event: Any) -> None:
         session = facts.get("session_id")

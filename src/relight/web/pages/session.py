@@ -117,8 +117,7 @@ def show_steps(
             continue
         so_far += _read_spent(step) or 0.0
         is_known = is_known or step.cost_usd is not None
-        # a failed model call is no turn and has no price
-        unpriced += step.cost_usd is None and step.calls > 0
+        unpriced += step.cost_usd is None
         yield ShownStep(
             turn=step,
             **words,

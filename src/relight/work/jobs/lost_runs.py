@@ -90,12 +90,12 @@ def _mark_lost(store: Store, run_id: int, key: str, holder: str, *, evidence: st
 def make_interrupted_result(
     store: Store, key: str, evidence: list[str], *, left: Sequence[str] = ()
 ) -> JobResult:
-    """The result of an interrupted run: `unknown`, with its sessions so far and their cost.
+    """The result of an interrupted run: `unknown`, with its sessions so far and their tokens.
 
-    Relight's own sessions are found by their names; `left` are those of other agents.
+    Relight's own sessions are found by their names; `left` are those of other agents. The sessions
+    know the cost, or a lower bound of it: the run may have ended inside a model call.
     """
     sessions = [*find_sessions_named_after(store, key), *left]
-    spent = add_figures(store, sessions)
     return JobResult(
         status="unknown",
         outcome="unknown",
@@ -103,8 +103,7 @@ def make_interrupted_result(
         attempts=max(len(sessions), 1),
         session=sessions[-1] if sessions else None,
         earlier=sessions[:-1],
-        cost_nanos=spent.cost_nanos,
-        usage=spent.usage,
+        usage=add_figures(store, sessions).usage,
     )
 
 

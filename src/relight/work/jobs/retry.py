@@ -74,8 +74,12 @@ def count_spent(store: Store, results: Sequence[AttemptResult]) -> Figures:
 
 
 def _count_one(store: Store, result: AttemptResult) -> Figures:
+    """The figures of an attempt's session; if a cost there is unknown, its program's figure holds.
+
+    Unless that is less than what is known: a program that failed may report nothing.
+    """
     found = add_figures(store, [result.session]) if result.session else Figures()
-    usage = found.usage or result.usage
-    if found.cost_nanos is not None or result.cost_nanos is None:
+    usage, said = found.usage or result.usage, result.cost_nanos
+    if found.cost_nanos is not None or said is None or said < found.known_nanos:
         return replace(found, usage=usage)
-    return Figures(cost_nanos=result.cost_nanos, known_nanos=result.cost_nanos, usage=usage)
+    return Figures(cost_nanos=said, known_nanos=said, usage=usage)

@@ -71,6 +71,8 @@ class ModelCall(Struct, kw_only=True):
     error: UpstreamError | None = None
     duration_ms: float = 0.0
     is_cached: bool = False
+    # attempts that were given up and repeated, and are charged all the same
+    abandoned: list[Failure] = []
 
     @property
     def endpoint(self) -> Endpoint:
@@ -135,8 +137,15 @@ def find_preset(config: Config, preset: str | Mapping[str, Any]) -> Preset:
 async def send(call: ModelCall, *, on_attempt: OnAttempt | None = None) -> None:
     """Make the call and set its response or error; if interrupted, its error says so."""
     started = _begin(call)
+
+    def note(number: int, failure: Failure | None, wait_seconds: float | None) -> None:
+        if failure is not None and wait_seconds is not None and not failure.is_refusal:
+            call.abandoned.append(failure)
+        if on_attempt is not None:
+            on_attempt(number, failure, wait_seconds)
+
     try:
-        call.response = await complete(call.request, on_attempt=on_attempt)
+        call.response = await complete(call.request, on_attempt=note)
         call.error = None
     except UpstreamError as error:
         call.error, call.response = error, error.partial
@@ -316,8 +325,18 @@ def record_turn(rec: SessionTracker, turn: MoaTurn) -> str | None:
 
 
 def record_call(rec: SessionTracker, call: ModelCall) -> str:
-    """Record one model call as a turn; return its id."""
+    """Record one model call as a turn; return its id.
+
+    Attempts that broke off before it are failed calls of unknown cost.
+    """
     response = call.response
+    for failure in call.abandoned:
+        rec.turn(
+            model=call.endpoint.model,
+            provider=call.endpoint.seller,
+            role=call.role,
+            failure=failure,
+        )
     return rec.turn(
         model=call.endpoint.model,
         provider=call.endpoint.seller,

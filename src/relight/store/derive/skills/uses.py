@@ -370,9 +370,9 @@ def _describe_cost(
 
 
 def _find_model(turns: Sequence[ChargedTurn], root_id: int) -> tuple[str | None, str | None] | None:
-    """Return the model with most calls: of the conversation if it has any, else of helpers."""
+    """Return the model with most answers: of the conversation if it has any, else of helpers."""
     calls: dict[tuple[bool, str, str | None, str | None], int] = {}
-    for turn in turns:
+    for turn in (one for one in turns if one.calls):
         is_main = turn.session == root_id and turn.role is None
         name = (is_main, f"{turn.model} {turn.provider}", turn.model, turn.provider)
         calls[name] = calls.get(name, 0) + turn.calls
