@@ -328,3 +328,20 @@ def test_a_run_that_timed_out_in_a_call_costs_at_least_what_is_known(cron: Cron)
         build.import_home(store, cron.home)
         (run,) = read_runs(store)
         assert (run.cost_usd, run.unpriced_turns) == (None, 1)
+
+
+@pytest.mark.parametrize("ledger_first", [True, False])
+def test_a_run_whose_call_was_refused_costs_nothing(cron: Cron, ledger_first: bool) -> None:
+    name = f"cron_{JOB}_20261115_000001"
+    with build.open_home(cron.home) as store:
+        if ledger_first:
+            cron.run(1, "failed", "RuntimeError: HTTP 500: Internal server error")
+            build.import_home(store, cron.home)
+        cron.session(name, 1, ("user", "go"))
+        build.import_home(store, cron.home)
+        if not ledger_first:
+            assert read_runs(store)[0].unpriced_turns == 1
+            cron.run(1, "failed", "RuntimeError: HTTP 500: Internal server error")
+            build.import_home(store, cron.home)
+        (run,) = read_runs(store)
+        assert (run.cost_usd, run.unpriced_turns) == (0, 0)

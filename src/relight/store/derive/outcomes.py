@@ -103,6 +103,20 @@ class RecentCall(Struct, frozen=True):
     at: int | None
 
 
+def join_runs(database: sqlite3.Connection) -> set[int]:
+    """Join other schedulers' runs to their sessions; return those whose run is known to be failed.
+
+    Only sessions of runs that have not been judged since their ledger was read.
+    """
+    if database.execute(f"{SESSIONLESS} limit 1").fetchone():
+        database.execute(JOIN_RUNS)
+    rows = database.execute(
+        "select session_id from run where session_id is not null and outcome is null"
+        " and status = 'failed'"
+    )
+    return {found for (found,) in rows}
+
+
 def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
     """Judge these sessions and the runs that concern them; return all sessions judged."""
     if database.execute(f"{SESSIONLESS} limit 1").fetchone():

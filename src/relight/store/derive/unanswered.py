@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from relight.judging.failures import classify_error
 from relight.model import Usage, row_id
 from relight.store.derive.rollup import days_of
 from relight.store.sql import greatest, insert, read, write_touched
@@ -52,7 +53,9 @@ CUT_OFF = f"""
         select provider from turn where turn.session_id = session.id
             and turn.model = session.model and role is null
         order by at desc nulls last limit 1
-    ) as provider
+    ) as provider, (
+        select run.error from run where run.session_id = session.id and run.source <> 'relight'
+    ) as error
     from session
     where session.id in (select id from touched) and coalesce(ended_at, started_at) is not null
         and (source <> 'relight' or exists ({LOST_RUN}))
@@ -72,6 +75,13 @@ class CutOffSession(Struct, frozen=True):
     at: int
     model: str | None
     provider: str | None
+    # what a scheduler's ledger says about its end
+    error: str | None
+
+    @property
+    def was_refused(self) -> bool:
+        """True if the call was refused, so that it costs nothing."""
+        return self.error is not None and classify_error(self.error).is_refusal
 
 
 def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
@@ -114,6 +124,7 @@ def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
             failure_text=None,
         )
         for one in read(database, CutOffSession, CUT_OFF)
+        if not one.was_refused
     ]
     insert(database, "turn", rows)
     return looked_at

@@ -102,7 +102,7 @@ class Recorder:
         """Write everything that is derived from the rows of these sessions."""
         touched |= forks.settle(database, touched)
         touched |= self._reconcile(database, touched)
-        touched |= unanswered.refresh(database, touched)
+        touched |= unanswered.refresh(database, touched | outcomes.join_runs(database))
         _refresh_durations(database, touched)
         rollup.refresh(database, touched)
         scores.refresh(database, touched)
