@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.chat.usage import FoundUsage, exclusive_usage
-from relight.model import Cost, Ending, Origin, Session, ToolCall, Turn, Usage
+from relight.model import Cost, Ending, Origin, Session, ToolCall, Turn
 from relight.sources.codex.lines import (
     CALLS,
     HARNESS,
