@@ -44,7 +44,9 @@ def test_no_run_is_promised_before_the_time_that_was_asked_for(kind: str) -> Non
     assert earlier.words == "temporary: tried again at Mon 2026-11-16 07:00 CET"
 
 
-@pytest.mark.parametrize("kind", [None, "unknown", "time_limit", "admitted", "command_failed"])
+@pytest.mark.parametrize(
+    "kind", [None, "unknown", "time_limit", "budget", "admitted", "command_failed"]
+)
 def test_of_other_failures_nothing_is_promised(kind: str | None) -> None:
     found = advise(kind)
     assert (found.category, found.can_retry) == ("unknown", None)

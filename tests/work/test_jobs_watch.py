@@ -11,7 +11,7 @@ import pytest
 
 import build
 from build_runs import environment, make_job, run_job, write_agent, write_program
-from relight.store import Store
+from relight.store import Store, open_store
 from relight.store.queries.runs import read_runs
 from relight.work.jobs.notes import ProgramNote
 from relight.work.jobs.runners import AttemptResult, run_command
@@ -131,6 +131,17 @@ def test_a_model_without_a_price_is_named(tmp_path: Path) -> None:
         assert watch.find_gap() == (
             "its budget of $1.50 could not be watched: the price of nameless is not known"
         )
+
+
+def test_what_a_plan_pays_for_uses_no_budget_up(tmp_path: Path) -> None:
+    (tmp_path / "relight").mkdir()
+    plan = '[plans.codex]\nname = "pro"\n'
+    (tmp_path / "relight" / "config.toml").write_text(f'timezone = "UTC"\n{plan}')
+    with open_store(tmp_path / "relight") as store:
+        watch = open_watch(store, tmp_path)
+        write_rollout(tmp_path, "own", calls=9)
+        assert look(watch) == (False, 0)
+        assert watch.find_gap() is None
 
 
 def test_records_that_cannot_be_read_end_no_program(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ class BudgetWatch:
         return self._sessions.setdefault(f"{source}:{key}", _Watched(Session(key=key)))
 
     def _price(self, source: str, turn: Turn) -> Cost:
-        cost = self._pricing.price(0, turn)
+        cost = self._pricing.price(0, turn, source=source)
         is_counted = turn.usage.input is not None and turn.usage.output is not None
         if cost.nanos is None and is_counted and cost.status != "included":
             names = self._unpriced.setdefault(f"{source}:{turn.session}", set())
