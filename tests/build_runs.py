@@ -65,6 +65,13 @@ if find("slow"):
     time.sleep(60)
 if find("with a skill of its own"):
     ask("Skill", skill="review")
+for number in range(5 if find("in a spiral") else 0):
+    call = {{"type": "tool_use", "id": f"toolu_s{{number}}", "name": "Bash",
+        "input": {{"command": "make deploy"}}}}
+    speak(f"msg_s{{number}}", call, stop="tool_use")
+    failed = {{"type": "tool_result", "tool_use_id": call["id"], "is_error": True,
+        "content": "Exit code 2"}}
+    write("user", {{"role": "user", "content": [failed]}})
 if find("broken once"):
     ask("Read", file_path="x")
 if find("broken") or (find("broken once") and not tries):

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from relight.judging.failures import (
     classify_error,
-    find_failure_phrase,
     find_retry_after,
     read_kinds,
 )
@@ -518,39 +517,6 @@ def test_all_that_hermes_distinguishes_has_a_kind() -> None:
     wanted += " payload_too_large image_too_large model_not_found policy_blocked content_policy"
     wanted += " bad_request encrypted_content unsupported_content thinking_signature long_context"
     assert set(f"{wanted} grammar unknown".split()) <= read_kinds().keys()
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "Sales fell.\n[SCRIPT_FAILED]",
-        "I was unable to complete the task: the disk is full.",
-        "I'm sorry, but I could not complete the report.",
-        "⚠️ API call failed after 3 retries: HTTP 500",
-        "Task failed: no such table",
-        "The nightly backup failed.",
-        "**Error:** no key",
-        "❌ Backup did not run",
-    ],
-)
-def test_an_answer_that_says_it_failed_is_found(answer: str) -> None:
-    assert find_failure_phrase(answer)
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "",
-        "All good: three errors were fixed.",
-        "I was able to complete the task.",
-        "Report\n\nError: 3 rows were skipped, the rest is in.",
-        "The job failed yesterday but ran today.",
-        "Nothing failed.",
-        "Failure rates fell by 3 %.",
-    ],
-)
-def test_an_answer_about_failures_is_not_one(answer: str) -> None:
-    assert find_failure_phrase(answer) is None
 
 
 def test_classifying_needs_no_client_library() -> None:

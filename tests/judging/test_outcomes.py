@@ -40,7 +40,7 @@ def outcome_of(store: Store, name: str) -> tuple[str, list[str]]:
             OutcomeEvidence(
                 is_run=True, ledger_status="completed", last_tests="failed", answer="x"
             ),
-            "success",
+            "failure",
         ),
         (
             OutcomeEvidence(is_run=True, ledger_status="unknown", last_tests="failed", answer="x"),
@@ -81,6 +81,40 @@ def outcome_of(store: Store, name: str) -> tuple[str, list[str]]:
             "failure",
         ),
         (OutcomeEvidence(is_run=True, ledger_status="completed", answer="[SILENT]"), "success"),
+        (OutcomeEvidence(ending="answer", answer="Status: FAILED. ssh timed out."), "failure"),
+        (OutcomeEvidence(ending="prompt", answer="I could not log in."), "failure"),
+        (OutcomeEvidence(ending="answer", answer="No errors were found."), "unknown"),
+        (OutcomeEvidence(ending="answer", spiral_tool="bash", spiral_count=3), "failure"),
+        (
+            OutcomeEvidence(label="success", ending="answer", spiral_tool="bash", spiral_count=3),
+            "success",
+        ),
+        (
+            OutcomeEvidence(source_outcome="success", ending="answer", answer="Status: FAILED"),
+            "success",
+        ),
+        (
+            OutcomeEvidence(
+                ending="answer", judged_calls=5, failed_calls=4, last_call_label="error"
+            ),
+            "failure",
+        ),
+        (
+            OutcomeEvidence(ending="answer", judged_calls=5, failed_calls=4, last_call_label="ok"),
+            "unknown",
+        ),
+        (
+            OutcomeEvidence(
+                ending="answer", judged_calls=9, failed_calls=7, last_call_label="error"
+            ),
+            "unknown",
+        ),
+        (
+            OutcomeEvidence(
+                ending="answer", judged_calls=4, failed_calls=4, last_call_label="error"
+            ),
+            "unknown",
+        ),
         (OutcomeEvidence(label="success", ledger_status="failed", ending="prompt"), "success"),
         (OutcomeEvidence(label="unknown", ledger_status="failed"), "unknown"),
     ],
@@ -245,3 +279,70 @@ def test_calls_of_a_client_that_keeps_only_sums_share_them(tmp_path: Path) -> No
         build.import_home(store, tmp_path)
         (spiral,) = read_failures(store, Filter()).spirals
         assert (spiral.count, spiral.tokens, spiral.is_estimated) == (9, 9000, True)
+
+
+def write_calls(folder: Path, results: list[str], *more: dict[str, Any]) -> Path:
+    """A chat with calls of `get`, each with another argument, and these results."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
+    for number, text in enumerate(results):
+        request = {"id": f"c{number}", "function": {"name": "get", "arguments": f"[{number}]"}}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [request]})
+        messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": text})
+    messages += more or [{"role": "assistant", "content": "All of it is in place."}]
+    path = folder / "chat.jsonl"
+    path.write_text(json.dumps({"id": "a", "messages": messages}) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("results", "outcome", "evidence"),
+    [
+        (
+            ["Error: no"] * 90,
+            "failure",
+            "it ended in a spiral: get failed 30 times, and no call after that worked",
+        ),
+        (["Error: no"] * 5 + ["42"], "unknown", "it ended with an answer"),
+        (["Error: no", "42"] * 9, "unknown", "it ended with an answer"),
+        (["Error: no"] * 2, "unknown", "it ended with an answer"),
+    ],
+)
+def test_a_spiral_at_the_end_is_a_failure_and_one_that_was_left_is_not(
+    tmp_path: Path, results: list[str], outcome: str, evidence: str
+) -> None:
+    path = write_calls(tmp_path, results)
+    with build.open_home(tmp_path) as store:
+        import_all(store, sources=["chat"], folder=path)
+        assert outcome_of(store, "chat:a")[0] == outcome
+        assert outcome_of(store, "chat:a")[1][0] == evidence
+        rebuild(store)
+        assert outcome_of(store, "chat:a")[1][0] == evidence
+
+
+def test_a_request_that_needed_no_call_is_not_judged_by_the_spiral_before_it(
+    tmp_path: Path,
+) -> None:
+    lines: list[dict[str, Any]] = [build.claude_prompt("go")]
+    for number in range(4):
+        use = build.tool_use(f"t{number}", command="make deploy")
+        lines.append(build.claude_answer(f"m{number}", use, at=number * 2 + 1))
+        lines.append(build.claude_result(f"t{number}", "Exit code 2", at=number * 2 + 2))
+    lines += [build.claude_answer("m8", at=10)]
+    build.write_claude(tmp_path, lines)
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        assert outcome_of(store, "1111")[0] == "failure"
+    lines += [build.claude_prompt("Never mind. Say hi.", at=11), build.claude_answer("m9", at=12)]
+    other = tmp_path / "other"
+    other.mkdir()
+    build.write_claude(other, lines)
+    with build.open_home(other) as store:
+        build.import_home(store, other)
+        assert outcome_of(store, "1111")[0] == "unknown"
+
+
+def test_calls_that_a_person_rejected_are_no_spiral(tmp_path: Path) -> None:
+    path = write_calls(tmp_path, ["The user doesn't want to proceed with this tool use."] * 6)
+    with build.open_home(tmp_path) as store:
+        import_all(store, sources=["chat"], folder=path)
+        assert outcome_of(store, "chat:a")[0] == "unknown"

@@ -1,9 +1,10 @@
 """What came of a run: every way to fail is a failure, and silence is a success."""
 
 import pytest
+from msgspec.structs import replace
 
-from relight.work.jobs.delivery import is_silent
-from relight.work.jobs.run import judge_run
+from relight.judging.outcomes import OutcomeEvidence, is_silent, judge_outcome
+from relight.work.jobs.outcomes import judge_run
 from relight.work.jobs.runners import AttemptResult
 from relight.work.jobs.scripts import ScriptResult
 
@@ -29,11 +30,11 @@ BROKEN = ScriptResult(name="look.sh", exit_code=3, errors="no disk")
         (AttemptResult(answer="[SCRIPT_FAILED]"), "the answer says [SCRIPT_FAILED]"),
         (
             AttemptResult(answer="I was unable to complete the task: no network."),
-            "the answer says: I was unable to complete the",
+            "the answer says: I was unable to complete the task: no network.",
         ),
         (
             AttemptResult(answer="API call failed after 3 retries"),
-            "the answer says: API call failed",
+            "the answer says: API call failed after 3 retries",
         ),
     ],
 )
@@ -71,8 +72,45 @@ def test_a_failed_script_that_left_no_time_for_the_agent_fails_the_run() -> None
     ],
 )
 def test_a_report_that_speaks_of_failures_is_a_success(answer: str) -> None:
-    judged = judge_run(AttemptResult(answer=answer, evidence=["it ended with an answer"]))
+    judged = judge_run(AttemptResult(answer=answer))
     assert (judged.outcome, judged.evidence) == ("success", ["it ended with an answer"])
+
+
+@pytest.mark.parametrize(
+    ("seen", "evidence"),
+    [
+        (OutcomeEvidence(last_tests="failed"), "the last test run failed"),
+        (
+            OutcomeEvidence(spiral_tool="bash", spiral_count=7),
+            "it ended in a spiral: bash failed 7 times, and no call after that worked",
+        ),
+        (
+            OutcomeEvidence(judged_calls=10, failed_calls=8, last_call_label="error"),
+            "8 of 10 calls failed, the last one too",
+        ),
+        (OutcomeEvidence(source_outcome="failure"), "the source says failure"),
+    ],
+)
+def test_evidence_in_the_session_counts_for_the_run_as_for_the_session(
+    seen: OutcomeEvidence, evidence: str
+) -> None:
+    run = judge_run(AttemptResult(answer="All is well."), seen=seen)
+    session = judge_outcome(replace(seen, ending="answer", answer="All is well."))
+    assert (run.outcome, run.evidence[0]) == ("failure", evidence)
+    assert (session.outcome, session.evidence[0]) == ("failure", evidence)
+
+
+def test_an_answer_with_nothing_against_it_is_a_success_of_a_run_and_unknown_of_a_session() -> None:
+    answered = OutcomeEvidence(ending="answer", answer="All is well.")
+    assert judge_run(AttemptResult(answer="All is well."), seen=answered).outcome == "success"
+    assert judge_outcome(answered).outcome == "unknown"
+
+
+def test_a_report_about_failures_is_judged_by_the_task_that_asked_for_it() -> None:
+    answer = AttemptResult(answer="The import crashed because a quote is missing in line 3.")
+    assert judge_run(answer, seen=OutcomeEvidence(task="Import the file.")).outcome == "failure"
+    why = OutcomeEvidence(task="Find out why the import crashed.")
+    assert judge_run(answer, seen=why).outcome == "success"
 
 
 def test_silence_is_a_success_that_says_so() -> None:

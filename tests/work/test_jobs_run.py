@@ -247,6 +247,16 @@ def test_silence_is_a_success_and_nothing_is_delivered(tmp_path: Path) -> None:
         assert (only(store).delivery or RunDelivery("", "")).status == "suppressed"
 
 
+def test_a_run_is_judged_by_its_session_too(tmp_path: Path) -> None:
+    with build.open_home(tmp_path) as store:
+        result = run_job(store, agent_job(tmp_path, "<in a spiral>"), home=tmp_path)
+        assert (result.answer, result.outcome) == ("All is in its place.", "failure")
+        assert result.evidence[:2] == [
+            "it ended in a spiral: Bash failed 5 times, and no call after that worked",
+            "5 of 5 calls failed, the last one too",
+        ]
+
+
 def test_a_failure_is_delivered_as_a_failure(tmp_path: Path) -> None:
     deliver = f"command:sh -c 'cat > {tmp_path / 'got'}'"
     with build.open_home(tmp_path) as store:

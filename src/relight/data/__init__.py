@@ -1,4 +1,4 @@
-"""Tables that people edit: prices, usage, failure kinds, verdicts, secrets, weights, recipes."""
+"""Tables that people edit: prices, usage, failures, verdicts, admissions, secrets, recipes …"""
 
 from pathlib import Path
 

@@ -70,7 +70,6 @@ class FailureTexts(msgspec.Struct, frozen=True):
     status: tuple[str, ...]
     wait: tuple[str, ...]
     clock: tuple[str, ...]
-    failed_answers: tuple[str, ...]
 
 
 class FailureTable(msgspec.Struct, frozen=True):
@@ -96,9 +95,6 @@ class FailureRules:
         self.status_texts = [re.compile(text) for text in table.texts.status]
         self.wait_texts = [re.compile(text, re.IGNORECASE) for text in table.texts.wait]
         self.clock_texts = [re.compile(text, re.IGNORECASE) for text in table.texts.clock]
-        self.failed_answers = re.compile(
-            "|".join(table.texts.failed_answers), re.IGNORECASE | re.MULTILINE
-        )
 
 
 def _join(row: FailureKind) -> re.Pattern[str]:
@@ -194,16 +190,6 @@ def find_kind(text: str, *, is_tool: bool = False) -> str | None:
 def find_exit_kind(exit_code: int) -> str | None:
     """Return the kind of failure that an exit code of a shell or a signal means."""
     return _rules().by_exit_code.get(128 - exit_code if -64 < exit_code < -1 else exit_code)
-
-
-def find_failure_phrase(text: str) -> str | None:
-    """Return the words of a final answer that say the run failed, if it has them.
-
-    >>> find_failure_phrase("I was unable to complete the task: the disk is full.")
-    'I was unable to complete the'
-    """
-    found = _rules().failed_answers.search(text)
-    return found[0].strip() if found else None
 
 
 def find_retry_after(error: object, *, now: float | None = None) -> float | None:

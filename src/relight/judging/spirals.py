@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-_IDENTICAL_MINIMUM = 3
+SPIRAL_MINIMUM = 3
 _TOOL_MINIMUM = 5
 
 
@@ -53,7 +53,7 @@ def find_spirals(calls: Sequence[JudgedCall]) -> list[Spiral]:
     agents the shell is the only tool. Any other call that did not fail ends a run; a call without a
     verdict neither ends it nor counts.
     """
-    identical = [run for run in _split_equal(calls) if len(run) >= _IDENTICAL_MINIMUM]
+    identical = [run for run in _split_equal(calls) if len(run) >= SPIRAL_MINIMUM]
     spirals = [_make_spiral(calls, run, kind="identical") for run in identical]
     taken = {position for run in identical for position in run}
     for run in _split_runs(calls):
@@ -61,6 +61,16 @@ def find_spirals(calls: Sequence[JudgedCall]) -> list[Spiral]:
         if len(rest) >= _TOOL_MINIMUM:
             spirals.append(_make_spiral(calls, rest, kind="tool"))
     return sorted(spirals, key=lambda spiral: (spiral.first, spiral.last))
+
+
+def find_open_spiral(calls: Sequence[JudgedCall]) -> Spiral | None:
+    """Return the spiral that the calls end in: no call after it worked.
+
+    A spiral that the agent left is no sign of failure: it found another way.
+    """
+    worked = max((at for at, call in enumerate(calls) if call.label == "ok"), default=-1)
+    spirals = [spiral for spiral in find_spirals(calls) if spiral.last > worked]
+    return max(spirals, key=lambda spiral: spiral.count, default=None)
 
 
 def _split_equal(calls: Sequence[JudgedCall]) -> Iterable[list[int]]:

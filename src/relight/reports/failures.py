@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from relight.judging.spirals import JudgedCall, Spiral, find_spirals
+from relight.judging.spirals import SPIRAL_MINIMUM, JudgedCall, Spiral, find_spirals
 from relight.reports.failed_work import FailedReport, read_failed_work
 from relight.store import Store
 from relight.store.derive.scores import HARMLESS
@@ -14,8 +14,6 @@ from relight.store.queries import failures as queries
 from relight.store.queries.failures import FailureGroup, SpiralCall, UsagePool
 from relight.store.queries.filters import Filter
 from relight.times import write_time
-
-SPIRAL_MINIMUM = 3
 
 
 class SessionSpiral(Struct, frozen=True, kw_only=True):

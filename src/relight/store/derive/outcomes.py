@@ -1,13 +1,15 @@
 """Outcomes of sessions and runs, judged again whenever their evidence changes."""
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from relight.judging.outcomes import OutcomeEvidence, judge_outcome
+from relight.judging.outcomes import STOPPED, OutcomeEvidence, judge_outcome
+from relight.judging.spirals import SPIRAL_MINIMUM, JudgedCall, Spiral, find_open_spiral
 from relight.store.derive.scores import HARMLESS, read_work
 from relight.store.jobs import IS_NAMED_AFTER
 from relight.store.sql import S, differs, read
@@ -16,10 +18,12 @@ EVIDENCE = """
     select label.outcome as label, label.why as label_why, run.id as run_id,
         run.status as ledger_status, run.error as ledger_error,
         session.told_outcome as source_outcome,
-        session.script_error, session.ending, session.answer, session.prompted_at
+        session.script_error, session.ending, session.answer, session.prompted_at,
+        coalesce(job.prompt, session.title) as task
     from session
     left join label on label.session_id = session.id
     left join run on run.session_id = session.id
+    left join job on job.id = run.job_id
     where session.id = ?
 """
 LAST_API_FAILURE = """
@@ -27,16 +31,16 @@ LAST_API_FAILURE = """
     where session_id = ? and failure is not null and coalesce(role, '') <> 'reference'
     order by at desc nulls last limit 1
 """
-LAST_CALL = """
-    select label as last_call_label, kind as last_call_kind, tool as last_call_tool,
-        reason as last_call_reason
-    from tool_call where session_id = ?
-    order by at desc nulls last, place desc limit 1
+# a spiral at the end, and tests that were run last, are among these
+LATE_CALLS = """
+    select tool, fingerprint, label, kind, reason, tests, work, at from tool_call
+    where session_id = ? order by at desc nulls last, place desc limit 30
 """
-HAS_TESTS = "select 1 from tool_call where session_id = ? and tests is not null limit 1"
-LAST_CALLS = """
-    select tests, work, at from tool_call where session_id = ?
-    order by at desc nulls last, place desc limit 30
+COUNT_CALLS = f"""
+    select count(*) as judged_calls,
+        coalesce(sum(case when label = 'error' then 1 else 0 end), 0) as failed_calls
+    from tool_call where session_id = ? and label <> 'unknown'
+        and coalesce(kind, '') not in ({", ".join(f"'{kind}'" for kind in STOPPED)})
 """
 WRITE = f"""
     update session set outcome = :outcome, outcome_evidence = :evidence
@@ -77,6 +81,7 @@ class SessionEvidence(Struct, frozen=True):
     ending: str | None
     answer: str | None
     prompted_at: int | None
+    task: str | None
 
 
 class ApiFailure(Struct, frozen=True):
@@ -86,21 +91,31 @@ class ApiFailure(Struct, frozen=True):
     api_failure_text: str | None = None
 
 
-class LastCall(Struct, frozen=True):
-    """The last tool call of a session."""
+class LateCall(Struct, frozen=True):
+    """One of the last tool calls of a session."""
 
-    last_call_label: str | None = None
-    last_call_kind: str | None = None
-    last_call_tool: str | None = None
-    last_call_reason: str | None = None
-
-
-class RecentCall(Struct, frozen=True):
-    """A late tool call of a session: its tests and its work."""
-
+    tool: str
+    fingerprint: int
+    label: Literal["ok", "negative", "error", "unknown"] | None
+    kind: str | None
+    reason: str | None
     tests: str | None
     work: str | None
     at: int | None
+
+    @property
+    def is_harmless(self) -> bool:
+        return bool(self.work) and HARMLESS in read_work(self.work or "")[1]
+
+    def is_before(self, at: int | None) -> bool:
+        return self.at is not None and at is not None and self.at < at
+
+
+class CallCounts(Struct, frozen=True):
+    """The calls of a session that have a verdict, and how many of them failed."""
+
+    judged_calls: int = 0
+    failed_calls: int = 0
 
 
 def join_runs(database: sqlite3.Connection) -> set[int]:
@@ -132,39 +147,73 @@ def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
 
 
 def _judge_session(database: sqlite3.Connection, session_id: int) -> None:
-    for known in read(database, SessionEvidence, EVIDENCE, (session_id,)):
-        failure = _read_last(database, ApiFailure, LAST_API_FAILURE, session_id)
-        call = _read_last(database, LastCall, LAST_CALL, session_id)
-        facts = asdict(known)
-        is_run = facts.pop("run_id") is not None
-        prompted_at = facts.pop("prompted_at")
-        judged = judge_outcome(
-            OutcomeEvidence(
-                **facts,
-                **asdict(failure),
-                **asdict(call),
-                is_run=is_run,
-                last_tests=_find_last_tests(database, session_id, prompted_at),
-            )
-        )
-        evidence = msgspec.json.encode(judged.evidence).decode()
-        values = {"outcome": judged.outcome, "evidence": evidence, "id": session_id}
-        database.execute(WRITE, values)
-        if is_run:
-            database.execute(WRITE_RUN, values)
+    seen = read_evidence(database, session_id)
+    if seen is None:
+        return
+    judged = judge_outcome(seen)
+    evidence = msgspec.json.encode(judged.evidence).decode()
+    values = {"outcome": judged.outcome, "evidence": evidence, "id": session_id}
+    database.execute(WRITE, values)
+    if seen.is_run:
+        database.execute(WRITE_RUN, values)
 
 
-def _find_last_tests(
-    database: sqlite3.Connection, session_id: int, prompted_at: int | None
-) -> str | None:
-    """Return the result of the last tests, if they ran after the last change and prompt."""
-    if database.execute(HAS_TESTS, (session_id,)).fetchone() is None:
+def read_evidence(database: sqlite3.Connection, session_id: int) -> OutcomeEvidence | None:
+    """Return the evidence about a session, and about the run that it belongs to."""
+    found = read(database, SessionEvidence, EVIDENCE, (session_id,))
+    if not found:
         return None
-    for call in read(database, RecentCall, LAST_CALLS, (session_id,)):
+    facts = asdict(found[0])
+    is_run = facts.pop("run_id") is not None
+    prompted_at = facts.pop("prompted_at")
+    failure = _read_first(database, ApiFailure, LAST_API_FAILURE, session_id)
+    late = read(database, LateCall, LATE_CALLS, (session_id,))
+    last = late[0] if late else None
+    # a request that needed no call is not judged by the calls before it
+    is_stale = last is None or last.is_before(prompted_at)
+    has_failed = last is not None and last.label == "error" and not is_stale
+    counts = (
+        _read_first(database, CallCounts, COUNT_CALLS, session_id) if has_failed else CallCounts()
+    )
+    spiral = None if is_stale else _find_spiral(late)
+    return OutcomeEvidence(
+        **facts,
+        **asdict(failure),
+        **asdict(counts),
+        is_run=is_run,
+        last_call_label=last.label if last else None,
+        last_call_kind=last.kind if last else None,
+        last_call_tool=last.tool if last else None,
+        last_call_reason=last.reason if last else None,
+        last_tests=_find_last_tests(late, prompted_at),
+        spiral_tool=spiral.tool if spiral else None,
+        spiral_count=spiral.count if spiral else 0,
+    )
+
+
+def _find_spiral(late: Sequence[LateCall]) -> Spiral | None:
+    """Return the spiral that a session ends in; calls that a person stopped are left out."""
+    if sum(call.label == "error" for call in late) < SPIRAL_MINIMUM:
+        return None
+    calls = [
+        JudgedCall(
+            call.tool,
+            str(call.fingerprint),
+            call.label or "unknown",
+            is_harmless=call.is_harmless,
+        )
+        for call in reversed(late)
+        if call.kind not in STOPPED
+    ]
+    return find_open_spiral(calls)
+
+
+def _find_last_tests(late: Sequence[LateCall], prompted_at: int | None) -> str | None:
+    """Return the result of the last tests, if they ran after the last change and prompt."""
+    for call in late:
         if call.tests:
-            is_stale = call.at is not None and prompted_at is not None and call.at < prompted_at
-            return None if is_stale else call.tests
-        if not call.work or HARMLESS not in read_work(call.work)[1]:
+            return None if call.is_before(prompted_at) else call.tests
+        if not call.is_harmless:
             return None
     return None
 
@@ -181,6 +230,6 @@ def _judge_sessionless(database: sqlite3.Connection) -> None:
         )
 
 
-def _read_last(database: sqlite3.Connection, shape: type[S], statement: str, session_id: int) -> S:
+def _read_first(database: sqlite3.Connection, shape: type[S], statement: str, session_id: int) -> S:
     rows = read(database, shape, statement, (session_id,))
     return rows[0] if rows else shape()

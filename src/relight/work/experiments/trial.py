@@ -27,8 +27,9 @@ from relight.work.agent.limits import Budget
 from relight.work.experiments.budget import ExperimentSpending, sum_tokens
 from relight.work.experiments.plan import WARM, ExperimentPlan, TrialTask
 from relight.work.experiments.register import Experiment
+from relight.work.jobs.outcomes import judge_run, read_run_evidence
 from relight.work.jobs.retry import try_run
-from relight.work.jobs.runners import AttemptResult, find_failures, run_chat, run_command
+from relight.work.jobs.runners import AttemptResult, run_chat, run_command
 from relight.work.jobs.spending import add_figures
 from relight.work.processes import ProcessEnd, run_process
 from relight.work.run_spec import RunSpec
@@ -178,21 +179,23 @@ def _judge(
     store: Store, task: TrialTask, ran: AttemptResult, folder: Path, environment: Mapping[str, str]
 ) -> Outcome:
     """Return whether the task was done: by its check, else by what the session shows."""
+    shown = judge_run(ran, seen=read_run_evidence(store, ran, task=task.prompt))
+    failures = shown.evidence if shown.outcome == "failure" else []
     if task.check is not None:
         try:
             ended = run_line(task.check, folder, environment)
         except RelightError as error:
-            return Outcome("unknown", [f"its check: {error.message}", *find_failures(ran)])
+            return Outcome("unknown", [f"its check: {error.message}", *failures])
         word = "failed" if ended.exit_code else "passed"
-        evidence = [f"its check {word}: {format_end(ended)}", *find_failures(ran)]
+        evidence = [f"its check {word}: {format_end(ended)}", *failures]
         judged = Outcome("failure" if ended.exit_code else "success", evidence)
         if ran.session:
             found = row_id("session", *ran.session.split(":", 1))
             label_session(store, found, judged.outcome, why=evidence[0])
         return judged
-    if failures := find_failures(ran):
-        return Outcome("failure", failures)
-    return Outcome("unknown", [*ran.evidence, "no check says whether the task was done"])
+    if failures:
+        return shown
+    return Outcome("unknown", [*shown.evidence, "no check says whether the task was done"])
 
 
 def _record(

@@ -6,7 +6,6 @@ A failed delivery is recorded beside the run's outcome and does not change it.
 import asyncio
 import json
 import os
-import re
 import shlex
 import time
 from collections.abc import Callable, Mapping
@@ -17,7 +16,6 @@ import msgspec
 from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.judging.outcomes import SILENT
 from relight.names import file_name
 from relight.work.jobs.job import Delivery
 from relight.work.processes import run_process
@@ -25,7 +23,6 @@ from relight.work.processes import run_process
 FOLDER = "jobs"
 WAIT_SECONDS = 60.0
 RESPONSE_BYTES = 64 << 10
-_SILENT = re.compile(rf"[\s`*_]*{re.escape(SILENT)}[\s`*_.]*")
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
@@ -41,15 +38,6 @@ class RunFacts(Struct, frozen=True, kw_only=True):
     model: str | None
     session_id: str | None
     cost_usd: float | None
-
-
-def is_silent(answer: str | None) -> bool:
-    """True if an answer is the word for "nothing to report", and nothing else.
-
-    >>> is_silent(" `[SILENT]` "), is_silent("[SILENT] but the disk is full")
-    (True, False)
-    """
-    return bool(_SILENT.fullmatch(answer or ""))
 
 
 def find_job_folder(home: Path, job: str) -> Path:

@@ -17,7 +17,7 @@ from msgspec.structs import asdict, replace
 from relight.config import Config
 from relight.errors import RefusedError, RelightError
 from relight.judging.failures import make_failure
-from relight.judging.outcomes import SILENT
+from relight.judging.outcomes import is_silent
 from relight.model import Outcome
 from relight.models.retrying import RetryBudget
 from relight.redact import redact_text
@@ -31,15 +31,15 @@ from relight.work.jobs.delivery import (
     format_message,
     format_page,
     hide_secrets,
-    is_silent,
     write_answer,
 )
 from relight.work.jobs.job import Delivery, JobDefinition, JobResult, JobRun, run_variables
 from relight.work.jobs.notes import RunNote, find_run_folder, has_note, write_run_note
+from relight.work.jobs.outcomes import judge_run, read_run_evidence
 from relight.work.jobs.preparation import Prepared, Route, RunTask, prepare_run
 from relight.work.jobs.prompt import build_prompt
 from relight.work.jobs.retry import Attempts, count_spent, try_run
-from relight.work.jobs.runners import AttemptResult, find_failures, run_chat, run_command
+from relight.work.jobs.runners import AttemptResult, run_chat, run_command
 from relight.work.jobs.scripts import ScriptResult, run_script
 from relight.work.jobs.skills import record_skills
 from relight.work.run_spec import RunSpec
@@ -126,7 +126,9 @@ def _work(task: RunTask) -> WorkEnd:
     except Exception as error:  # any other error fails the run as well
         logger.exception("the run %s broke", task.run.key)
         return _give_up(task, prepared, RelightError(f"{type(error).__name__}: {error}"))
-    judged = judge_run(attempts.last if attempts else None, script)
+    last = attempts.last if attempts else None
+    seen = read_run_evidence(task.store, last, task=task.job.prompt)
+    judged = judge_run(last, script, seen=seen)
     notes = list(attempts.notes) if attempts else []
     if attempts and attempts.retry_at and judged.outcome == "failure":
         # rounded up to the minute, so that it is never too early
@@ -252,34 +254,6 @@ def _run_agent(
         retries=retries,
     )
     return run_chat(task.store, prompt, spec)
-
-
-def judge_run(result: AttemptResult | None, script: ScriptResult | None = None) -> Outcome:
-    """Success or failure of a run with its evidence, the deciding piece first.
-
-    A failed script fails the run, however politely the agent reports it. Without a `result` the
-    agent never began: the script skipped it, or no time was left.
-
-    >>> judge_run(AttemptResult(answer="[SCRIPT_FAILED]: no disk")).outcome
-    'failure'
-    >>> judge_run(AttemptResult(answer="[SILENT]")).evidence
-    ['the answer is [SILENT]: nothing to report']
-    """
-    failures = []
-    if script is not None and script.failure:
-        failures.append(f"the job's script failed: {script.failure}")
-    if result is not None:
-        failures = [*find_failures(result), *failures]
-    elif script is None or script.wakes_agent:
-        failures.append("its time was over before the agent could begin")
-    others = list(result.evidence) if result else []
-    if failures:
-        return Outcome("failure", [*failures, *others])
-    if result is None:
-        return Outcome("success", ["the job's script said that the agent need not be woken"])
-    if is_silent(result.answer):
-        return Outcome("success", [f"the answer is {SILENT}: nothing to report", *others])
-    return Outcome("success", others or ["it ended with an answer"])
 
 
 def _close(task: RunTask, end: WorkEnd) -> JobResult:

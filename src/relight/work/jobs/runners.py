@@ -5,7 +5,6 @@ thread, such as Ctrl-C.
 """
 
 import os
-import re
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -17,12 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.errors import RelightError
-from relight.judging.failures import (
-    classify_error,
-    find_failure_phrase,
-    make_failure,
-)
-from relight.judging.outcomes import SCRIPT_FAILED
+from relight.judging.failures import classify_error, make_failure
 from relight.model import Failure, Usage, row_id
 from relight.prices import reported_cost
 from relight.sources.printouts import READERS, Printout
@@ -38,7 +32,6 @@ if TYPE_CHECKING:
     from relight.work.agent.loop import OnEvent
 
 BLINK_SECONDS = 0.2
-_REASON = re.compile(rf"{re.escape(SCRIPT_FAILED)}:?[ \t]*([^\n]*)")
 
 
 class AttemptResult(Struct, frozen=True, kw_only=True):
@@ -74,22 +67,6 @@ def find_retry_at(failure: Failure | None) -> int | None:
     return round((time.time() + failure.asked_seconds) * 1000)
 
 
-def find_failures(result: AttemptResult) -> list[str]:
-    """The reasons why an attempt failed; its answer is judged only if it came to an end."""
-    if result.ended_by:
-        return [result.ended_by]
-    answer = (result.answer or "").strip()
-    if SCRIPT_FAILED in answer:
-        found = _REASON.search(answer)
-        reason = found[1].strip()[:300] if found else ""
-        return [f"the answer says {SCRIPT_FAILED}{f': {reason}' if reason else ''}"]
-    if not answer:
-        return ["the answer is empty"]
-    if phrase := find_failure_phrase(answer):
-        return [f"the answer says: {phrase}"]
-    return []
-
-
 def run_chat(
     store: Store, prompt: str, spec: RunSpec, *, on_event: "OnEvent | None" = None
 ) -> AttemptResult:
@@ -121,7 +98,6 @@ def run_chat(
         retry_at=find_retry_at(result.failure),
         session=session,
         model=spec.model,
-        evidence=[] if result.ended_by else ["it ended with an answer"],
     )
 
 
