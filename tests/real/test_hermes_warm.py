@@ -119,3 +119,31 @@ def test_a_broken_store_leaves_hermes_as_it_is(tmp_path: Path) -> None:
         assert TAG not in user_texts(server.chats[0].body)
     assert "The rounding is right now." in said
     assert (tmp_path / "relight" / "missed.log").read_text().count("\n") > 0
+
+
+def test_a_failed_call_leaves_the_cost_that_hermes_knows(tmp_path: Path) -> None:
+    put_package(tmp_path / "package")
+    build.open_home(tmp_path).close()
+    price = {"prompt": "0.000001", "completion": "0.000004"}
+    model = {"id": "scripted-model", "context_length": 131072, "pricing": price}
+
+    def flaky(request: dict[str, Any]) -> Reply:
+        if len(server.chats) == 1:
+            return Reply(status=500, body=b'{"error": {"message": "scripted outage"}}')
+        return answer(request)
+
+    with Server(flaky, models=[model]) as server:
+        (tmp_path / ".hermes").mkdir()
+        retrying = CONFIG.format(url=server.base_url).replace("retries: 1", "retries: 3")
+        (tmp_path / ".hermes" / "config.yaml").write_text(retrying)
+        apply_change(plan_change("hermes", environment={"HOME": str(tmp_path)}))
+        run_hermes(tmp_path, server.base_url, "chat", "-q", TASK, "-Q", "--yolo")
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path, sources=["hermes"])
+        failed = store.query("select failure, cost_nanos from turn where calls = 0")
+        ((turns, nanos, unpriced),) = store.query(
+            "select sum(turns), sum(cost_nanos), sum(unpriced_turns) from session_day"
+        )
+    assert failed == [("server_error", 0)]
+    # two answers of 1,200 tokens in and 34 out
+    assert (turns, nanos, unpriced) == (2, 2 * (1200 * 1000 + 34 * 4000), 0)
