@@ -99,6 +99,12 @@ class JobSettings(Struct, forbid_unknown_fields=True):
     routes: list[JobRoute] = []
 
 
+class ModelSettings(Struct, forbid_unknown_fields=True):
+    """`[models]`. `aliases`: further names of models, and the name that reports use instead."""
+
+    aliases: dict[Name, Name] = {}
+
+
 class ServeSettings(Struct, forbid_unknown_fields=True):
     """`[serve]`: the token that the dashboard requires, and more names that it is reached by."""
 
@@ -116,6 +122,7 @@ class Settings(Struct, forbid_unknown_fields=True, kw_only=True):
     moa: MoaSettings = field(default_factory=MoaSettings)
     jobs: JobSettings = field(default_factory=JobSettings)
     serve: ServeSettings = field(default_factory=ServeSettings)
+    models: ModelSettings = field(default_factory=ModelSettings)
 
 
 class Config(Settings, kw_only=True):
@@ -147,6 +154,7 @@ _KNOWN = {
     "$.jobs": JobSettings.__struct_fields__,
     "$.jobs.routes[...]": JobRoute.__struct_fields__,
     "$.serve": ServeSettings.__struct_fields__,
+    "$.models": ModelSettings.__struct_fields__,
     "$.prices[...]": get_args(PriceKey),
     "$.plans[...]": PlanSettings.__struct_encode_fields__,
     "$.moa.presets[...]": get_args(PresetKey),
@@ -160,6 +168,7 @@ _EXPECTED = {
     "jobs.warn_at": "a number above 0",
     "jobs.context_tokens": "a whole number above 0",
     "jobs.max_parallel": "a whole number above 0",
+    "models.aliases": 'a name, as in "my-model-2026" = "my-model"',
     "prices": "dollars per million tokens, from 0 to 1,000,000",
     "plans": "a name, dollars a month, and days as 2026-01-31 with from before until",
 }

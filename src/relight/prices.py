@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from relight.aliases import find_model_name
 from relight.data import read_data
 from relight.model import Cost, Usage
 
@@ -122,9 +123,9 @@ def find_price(
 
 
 def find_own_price(model: str | None, config_prices: Mapping[str, Any]) -> PriceList | None:
-    """The price of a model in the user's config."""
+    """The price of a model in the user's config: of its full name, else of the reports' name."""
     config = {name.lower(): row for name, row in config_prices.items()}
-    for name in _spell_model(model):
+    for name in (*_spell_model(model), find_model_name(model or "").lower()):
         if name in config:
             return (_price_row(config[name], name, source="config"),)
     return None

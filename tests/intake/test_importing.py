@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import build
+from relight.aliases import find_model_name
 from relight.intake.importing import import_all
 from relight.model import Piece
 from relight.reports.totals import report
@@ -233,7 +234,7 @@ def make_tree(folder: Path, *, megabytes: float, seed: int = 1) -> Path:
 def expected(tree: Path) -> dict[tuple[str, str], dict[str, int]]:
     """What the generator says was used, by day and model, in the report's words."""
     truth = json.loads((tree / "truth.json").read_text())
-    rows = {}
+    rows: dict[tuple[str, str], dict[str, int]] = {}
     for kind in ("claude", "codex"):
         for day, models in truth[kind]["days"].items():
             for model, used in models.items():
@@ -249,7 +250,9 @@ def expected(tree: Path) -> dict[tuple[str, str], dict[str, int]]:
                     row["reasoning_tokens"] = used["reasoning"]
                     cached = used["cached_input"] + used["cache_write"]
                     row["input_tokens"] = used["input_total"] - cached
-                rows[day, model] = row
+                known = rows.setdefault((day, find_model_name(model)), dict.fromkeys(row, 0))
+                for name, number in row.items():
+                    known[name] += number
     return rows
 
 

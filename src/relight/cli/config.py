@@ -8,6 +8,7 @@ from relight.cli.options import current_home, json_option, print_json, relight_c
 from relight.config import (
     JobSettings,
     MoaSettings,
+    ModelSettings,
     PlanSettings,
     PriceKey,
     TemplateSettings,
@@ -24,6 +25,8 @@ input_usd_per_mtok = 0.5       # and output_…, cache_read_…, cache_write_…
 [plans.SOURCE]                 # a plan pays for the calls of this source
 from = 2026-01-01              # and until; the days that it is valid
 name = "max"                   # and usd_per_month, provider
+[models.aliases]               # names of one model, which reports group
+"my-model-v7" = "my-model"
 [templates]
 max_live_per_category = 5      # per project and category; 0: any number
 hold_out = 0.2                 # the share of sessions that start cold
@@ -69,6 +72,7 @@ class ShownSettings(Struct, frozen=True, kw_only=True):
     moa: MoaSettings
     jobs: JobSettings
     serve: ShownServeSettings
+    models: ModelSettings
 
 
 @relight_command("config", example="relight config --json")
@@ -89,6 +93,7 @@ def command(as_json: bool) -> None:
                 moa=replace(config.moa, trace_dir=str(config.trace_folder)),
                 jobs=config.jobs,
                 serve=ShownServeSettings(bool(config.serve.token), config.serve.hosts),
+                models=config.models,
             )
         )
         return

@@ -11,6 +11,7 @@ from relight.locks import hold
 from relight.model import Work
 from relight.sources import find_source, list_sources
 from relight.store import Store
+from relight.store.derive.aliases import refresh_aliases
 from relight.store.write.tape import read_marks, read_seen
 
 # below this much new text, starting worker processes costs more than they save
@@ -56,6 +57,7 @@ def import_all(
             from relight.intake.live import take_backlogs
 
             take_backlogs(store)
+        refresh_aliases(store)
         work = [one for name in counts for one in find_work(store, name, folder, environment)]
         if work:
             taken, touched = _take(store, work, progress, workers or os.cpu_count() or 1)

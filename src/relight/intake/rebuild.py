@@ -11,6 +11,7 @@ from relight.intake.importing import POOL_BYTES, hold_import
 from relight.model import Mark
 from relight.sources import find_source, is_source
 from relight.store import Store
+from relight.store.derive.aliases import refresh_aliases
 from relight.store.derive.pricing import Pricing
 from relight.store.keep.derived import clear_index, drop_costs, keep_costs, read_taped_sources
 from relight.store.write.record import Recorder
@@ -42,6 +43,7 @@ def rebuild(
     was pruned, and sessions of absent sources stay as they are.
     """
     with hold_import(store):
+        refresh_aliases(store)  # also of sessions that have no tape to derive them from
         if again_redact:
             redact_tapes(store)
         count, size = count_parts(store)

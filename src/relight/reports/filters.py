@@ -1,8 +1,10 @@
 """Filters as people type them: `7d`, a date, parts of names or whole names in quotes."""
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 
+from relight.aliases import find_model_name
 from relight.errors import MissingError, RelightError
 from relight.store import Store
 from relight.store.queries.filters import Filter, is_whole
@@ -77,6 +79,18 @@ def read_day(text: str, *, today: date) -> str | None:
 def quote_name(name: str | None) -> str:
     """Return the filter for exactly this name, or for records without one."""
     return f'"{name or ""}"'
+
+
+def is_model(model: str | None, wanted: str, own: Mapping[str, str] | None = None) -> bool:
+    """True if a filter matches one of a model's names; `own` are the user's aliases.
+
+    >>> is_model("claude-opus-4-5-20251101", '"claude-opus-4-5"')
+    True
+    """
+    if is_named(model, wanted) or model is None:
+        return is_named(model, wanted)
+    short = find_model_name(model, own)
+    return is_named(short, wanted) or short == find_model_name(wanted.strip('"'), own)
 
 
 def is_named(name: str | None, wanted: str) -> bool:

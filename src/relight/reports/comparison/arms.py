@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from relight.aliases import find_model_name
 from relight.errors import MissingError, RelightError
 from relight.reports.comparison.sentences import name_model
 from relight.stats.rates import wilson
@@ -77,7 +78,9 @@ def choose_arms(arms: Sequence[ModelArm], models: Sequence[str], what: str) -> l
     by_name = {arm.model or "unknown": arm for arm in arms}
     chosen = {}
     for name in models:
-        found = [name] if name in by_name else [full for full in by_name if name in full]
+        short = find_model_name(name)
+        whole = [one for one in (name, short) if one in by_name][:1]
+        found = whole or [full for full in by_name if name in full]
         if len(found) != 1:
             reason = f"ran on several models like {name!r}" if found else f"never ran on {name!r}"
             raise MissingError(f"{what} {reason}", f"it ran on {', '.join(found or by_name)}")

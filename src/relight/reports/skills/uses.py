@@ -20,6 +20,7 @@ from relight.errors import ParameterError
 from relight.model import row_id
 from relight.sources import list_sources
 from relight.store import Store
+from relight.store.derive.aliases import learn
 from relight.store.derive.skills import facts
 from relight.store.derive.skills import uses as invocations
 from relight.store.derive.skills.facts import SkillFact, Values
@@ -133,6 +134,7 @@ def record_skill_invocation(
             return invocations.record_alone(database, skill, way, values, begun_at=begun_at)
         full_name, root_id = _find_session(store, name)
         fact = SkillFact(session_id=full_name, skill_name=skill, entry=way, values=values)
+        learn(database, [fact.values.get("model")], store.config.models.aliases)
         kept = facts.write_fact(database, fact)
         _check_together(kept.values)
         return invocations.record(database, kept, root_id, begun_at=begun_at)

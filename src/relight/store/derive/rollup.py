@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS
+from relight.store.derive.aliases import NAMED
 from relight.store.sql import add_up, flag, greatest, insert, read, same, write_touched
 from relight.times import day_reader
 
@@ -75,19 +76,22 @@ REFRESH = f"""
     )
     insert into session_day ({DAY_COLUMNS})
     select counted.session_id, session.root_id, coalesce(day, 'unknown'), session.source,
-        session.project, counted.model, counted.provider, session.machine_id, {SUMS},
+        session.project, {NAMED.format("counted.model")}, counted.provider, session.machine_id,
+        {SUMS},
         sum(case when turn_id = first_turn.id and session.id = session.root_id
             then coalesce(session.ended_at - session.started_at, 0) else 0 end)
     from counted join session on session.id = counted.session_id
     left join first_turn on first_turn.session_id = counted.session_id
-    group by counted.session_id, day, counted.model, counted.provider, session.root_id,
+    group by counted.session_id, day, {NAMED.format("counted.model")}, counted.provider,
+        session.root_id,
         session.source, session.project, session.machine_id
 """
 
 # a session without any model response is a session all the same
 REFRESH_SILENT = f"""
     insert into session_day ({DAY_COLUMNS})
-    select id, root_id, coalesce(:day, 'unknown'), source, project, model, {NO_TEXT}, machine_id,
+    select id, root_id, coalesce(:day, 'unknown'), source, project,
+        {NAMED.format("session.model")}, {NO_TEXT}, machine_id,
         {", ".join("0" for _ in AMOUNTS)},
         case when id = root_id then coalesce(ended_at - started_at, 0) else 0 end
     from session where id = :id
@@ -114,21 +118,23 @@ class CallDayRow(Struct, frozen=True):
 
 
 # a call whose turn is not known goes by its session's model; failed model calls have no tool
-CALLS = """
+CALLS = f"""
     select tool_call.session_id, session.root_id, coalesce(tool_call.day, 'unknown') as day,
-        session.source, session.project, coalesce(turn.model, session.model) as model,
+        session.source, session.project,
+        {NAMED.format("coalesce(turn.model, session.model)")} as model,
         turn.provider, tool_call.tool, tool_call.kind, session.machine_id, 1 as tool_calls,
         case when tool_call.label = 'error' then 1 else 0 end as tool_failures, 0 as failed_turns,
         tool_call.at
     from tool_call join session on session.id = tool_call.session_id
     left join turn on turn.id = tool_call.turn_id
-    where tool_call.{test}
+    where tool_call.{{test}}
     union all
     select turn.session_id, session.root_id, coalesce(turn.day, 'unknown'), session.source,
-        session.project, turn.model, turn.provider, cast(null as text), turn.failure,
+        session.project, {NAMED.format("turn.model")}, turn.provider, cast(null as text),
+        turn.failure,
         session.machine_id, 0, 0, 1, turn.at
     from turn join session on session.id = turn.session_id
-    where turn.failure is not null and turn.{test}
+    where turn.failure is not null and turn.{{test}}
 """
 CALL_KEYS = "session_id, root_id, day, source, project, model, provider, tool, kind, machine_id"
 CALL_SUMS = f"""

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from relight.store import Store
+from relight.store.derive.aliases import NAMED
 from relight.store.derive.skills.uses import KNOWN_NANOS
 from relight.store.jobs import IS_NAMED_AFTER
 
@@ -48,7 +49,7 @@ _USES = f"""
 """
 # The model is the one that ran, not the one the job has now. A run that never began says nothing.
 _RUNS = f"""
-    select job.full_name as job, coalesce(run.model, session.model) as model,
+    select job.full_name as job, {NAMED.format("coalesce(run.model, session.model)")} as model,
         coalesce(label.outcome, run.outcome) as outcome, run.session_id, run.cost_nanos,
         coalesce(run.started_at, run.scheduled_for) as at
     from run join job on job.id = run.job_id
@@ -56,8 +57,8 @@ _RUNS = f"""
     left join label on label.session_id = run.session_id
     where run.status not in ('claimed', 'running', 'skipped', 'refused') {{test}}
     union all
-    select job.full_name as job, session.model, session.outcome, session.id as session_id,
-        cast(null as integer) as cost_nanos, session.started_at as at
+    select job.full_name as job, {NAMED.format("session.model")}, session.outcome,
+        session.id as session_id, cast(null as integer) as cost_nanos, session.started_at as at
     from session join job on {IS_NAMED_AFTER}
     where not exists (select 1 from run where run.session_id = session.id) {{test}}
 """

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.store import Store
+from relight.store.derive.aliases import NAMED
 from relight.store.jobs import IS_NAMED_AFTER
 from relight.store.queries.filters import Filter, find_day_start, where
 from relight.store.queries.totals import KNOWN_COST
@@ -55,7 +56,8 @@ FAILED = f"""
             || run.key as run_id,
         job.full_name as job, coalesce(nullif(job.name, ''), job.full_name, '(a deleted job)')
             as job_name,
-        run.source, coalesce(run.model, job.model, session.model) as model, session.project,
+        run.source, {NAMED.format("coalesce(run.model, job.model, session.model)")} as model,
+        session.project,
         coalesce(run.finished_at, run.started_at, run.scheduled_for) as at,
         session.source || ':' || session.key as session, session.title,
         run.outcome_evidence as evidence, run.label, run.why,
@@ -77,7 +79,7 @@ FAILED = f"""
         case when lost.id is not null then session.source || ':' || session.key end,
         coalesce(lost.full_name, tried.full_name),
         coalesce(nullif(lost.name, ''), lost.full_name, nullif(tried.name, ''), tried.full_name),
-        session.source, session.model, session.project,
+        session.source, {NAMED.format("session.model")}, session.project,
         coalesce(session.ended_at, session.started_at),
         session.source || ':' || session.key, session.title, session.outcome_evidence,
         cast(null as text), cast(null as text), {SESSION_COST}, listing.unpriced_turns,

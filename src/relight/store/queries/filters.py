@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from relight.aliases import find_model_name
 from relight.checks import LATEST_MS
 from relight.store.jobs import IS_NAMED_AFTER
 
@@ -43,12 +44,15 @@ def where(chosen: Filter) -> tuple[str, list[str]]:
         ("day >= ?", chosen.since),
         ("day <= ?", chosen.until),
         ("source = ?", chosen.source),
-        _test_name("model", chosen.model),
         _test_name("project", chosen.project),
     ):
         if value is not None:
             tests.append(test)
             values.append(value)
+    if chosen.model is not None:
+        test, wanted = _test_model(chosen.model)
+        tests.append(test)
+        values += wanted
     if chosen.jobs:
         names = ", ".join("?" for _ in chosen.jobs)
         tests.append(f"root_id in ({JOB_SESSIONS.format(names=names)})")
@@ -61,6 +65,18 @@ def _test_name(column: str, wanted: str | None) -> tuple[str, str | None]:
         return f"{column} like ? escape '\\'", None if wanted is None else escape_like(wanted)
     name = wanted[1:-1]
     return f"{column} = ?" if name else f"coalesce({column}, '') = ?", name
+
+
+def _test_model(wanted: str) -> tuple[str, list[str]]:
+    """Return the test of a model's short name, which any of its full names may select."""
+    test, value = _test_name("model", wanted)
+    assert value is not None
+    if wanted == '""':
+        return test, [value]
+    full, _ = _test_name("model_alias.model", wanted)
+    short = find_model_name(wanted.strip('"'))
+    test = f"({test} or model = ? or model in (select name from model_alias where {full}))"
+    return test, [value, short, value]
 
 
 def is_whole(wanted: str) -> bool:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.store import Store
+from relight.store.derive.aliases import NAMED
 from relight.store.queries.filters import Filter, escape_like, find_day_start, is_whole, where
 from relight.store.queries.totals import KNOWN_COST
 from relight.store.sql import read_seconds, read_usd
@@ -35,7 +36,8 @@ UNSPACED = re.compile(
 FOUND = "select rowid from listing_words where listing_words match :words"
 COLUMNS = f"""
     session.source || ':' || session.key as session, session.source, session.key as id, title,
-    session.project, model, started_at, ended_at, coalesce(session.outcome, 'unknown') as outcome,
+    session.project, {NAMED.format("session.model")} as model, started_at, ended_at,
+    coalesce(session.outcome, 'unknown') as outcome,
     session.category, session.score, turns, tokens,
     {KNOWN_COST.format("turns", "unpriced_turns", "cost_nanos")} as cost_usd,
     included_nanos as included_usd, unpriced_turns, tool_calls, tool_failures,

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS, Turn, row_id
 from relight.store import Store
 from relight.store.derive import forks, outcomes, rollup, scores, unanswered
+from relight.store.derive.aliases import NAMED, learn
 from relight.store.derive.pricing import Pricing
 from relight.store.sql import read, same
 from relight.store.write import rows
@@ -88,6 +89,10 @@ class Recorder:
             for piece in pieces
             for found, day, turn in piece.turns
         ]
+        models = {turn.model for turn in turns}
+        models |= {session.model for piece in pieces for _, session in piece.sessions}
+        models |= {total.model for piece in pieces for _, total in piece.totals}
+        learn(database, models, self.store.config.models.aliases)
         shared = rows.find_shared(database, turns)
         rows.write_turns(database, turns)
         for piece in pieces:
@@ -219,11 +224,14 @@ def append(database: sqlite3.Connection, piece: Sealed, pricing: Pricing) -> boo
         _price_row(piece.source, found, day, turn, pricing=pricing)
         for found, day, turn in piece.turns
     ]
-    groups = _group_calls(database, piece.calls, turns)
+    own = pricing.store.config.models.aliases
+    names = learn(database, {turn.model for turn in turns}, own)
+    named = [replace(turn, model=names.get(turn.model, turn.model)) for turn in turns]
+    groups = _group_calls(database, piece.calls, named)
     if groups is None or _has_any(database, turns):
         return False
     earlier = _find_earlier(database, piece.calls)
-    sums = sum_turns(turns)
+    sums = sum_turns(named)
     for call in piece.calls:
         _add_call(sums, call, groups[call.turn_id], earlier.get(call.id))
     rollup.shift_calls(database, list(earlier), -1)
@@ -273,7 +281,8 @@ def _group_calls(
         if call.turn_id is None:
             return None
         if call.turn_id not in known:
-            statement = "select day, model, provider from turn where id = ?"
+            statement = f"select day, {NAMED.format('turn.model')} as model, provider from turn"
+            statement += " where id = ?"
             found = read(database, Group, statement, (call.turn_id,))
             if not found:
                 return None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 from msgspec.structs import asdict
 
-from relight.reports.filters import is_named
+from relight.reports.filters import is_model
 from relight.reports.runs import RECENT_RUNS, JobReport, read_jobs
 from relight.store.queries.runs import RunReport, read_recent_runs
 from relight.text import dollars, seconds
@@ -49,7 +49,9 @@ def show(view: View) -> Context:
 def is_chosen(view: View, job: JobReport) -> bool:
     """True if a job is of the source and model in the address."""
     source = job.job.partition(":")[0] if ":" in job.job else "relight"
-    return view.filters.source in ("", source) and is_named(job.model, view.filters.model)
+    return view.filters.source in ("", source) and is_model(
+        job.model, view.filters.model, view.store.config.models.aliases
+    )
 
 
 def show_job(view: View, job: JobReport, runs: Sequence[RunReport]) -> ShownJob:

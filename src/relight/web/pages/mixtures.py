@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from relight.reports.filters import is_named
+from relight.reports.filters import is_model
 from relight.times import day_reader, read_time
 from relight.web.page import Context, View
 from relight.web.pages.mixture import find_task
@@ -53,7 +53,10 @@ def show(view: View) -> Context:
 def is_trace_chosen(view: View, trace: TraceFile, calls: Sequence[Mapping[str, Any]]) -> bool:
     """True if a trace matches the days and the model in the address."""
     wanted = view.filters.model
-    if wanted and not any(is_named(str(call.get("model") or ""), wanted) for call in calls):
+    if wanted and not any(
+        is_model(str(call.get("model") or ""), wanted, view.store.config.models.aliases)
+        for call in calls
+    ):
         return False
     at = read_time(trace.turns[-1].get("ts")) if trace.turns else None
     day = day_reader(view.store.timezone)(at)

@@ -5,7 +5,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from relight.reports.comparison.models import judge_skills
-from relight.reports.filters import is_named
+from relight.reports.filters import is_model
 from relight.reports.skills.averages import (
     LEAST_COVERAGE,
     SkillCurve,
@@ -29,7 +29,7 @@ def show(view: View) -> Context:
     # noon, so that the day is the same whatever the daylight saving time
     noon = datetime.combine(last, time(12), ZoneInfo(view.store.timezone))
     rows = query_skill_ema(view.store, window_days=days, now=noon)
-    rows = [row for row in rows if is_named(row.model, view.filters.model)]
+    rows = [row for row in rows if is_model(row.model, view.filters.model)]
     shown = {(row.skill_name, row.model): row for row in rows[:SHOWN]}
     found = read_curves(view.store, last=last, days=days, with_intervals=False, only=shown)
     curves = {(one.skill_name, one.model): one for one in found}

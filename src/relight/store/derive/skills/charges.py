@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from relight.judging.shares import Charge, Entered, SpentItem, Use, charge_skills
 from relight.model import AMOUNTS, TOKENS
+from relight.store.derive.aliases import NAMED
 from relight.store.derive.rollup import INCLUDED_NANOS, IS_COUNTED, PARTIAL_TURNS, UNPRICED_TURNS
 from relight.store.sql import count_if, flag, read
 
@@ -28,8 +29,9 @@ OF_CALL = dict.fromkeys(AMOUNTS, "0") | {
     "tool_calls": "1",
     "tool_failures": flag(IS_ERROR),
 }
+MODEL = NAMED.format("turn.model")
 TURNS = f"""
-    select id, session_id, at, total_id is not null, model, provider, role, cost_status,
+    select id, session_id, at, total_id is not null, {MODEL}, provider, role, cost_status,
         cost_source, calls, {UNPRICED_TURNS}, {", ".join(OF_TURN.values())}
     from turn where {OWN} and {IS_COUNTED} order by at nulls first, id
 """
@@ -39,10 +41,10 @@ CALLS = f"""
 """
 # turns that are alike, added up: enough if one skill is charged with everything
 ALL_TURNS = f"""
-    select 0, session_id, null, 1, model, provider, role, cost_status, cost_source, sum(calls),
+    select 0, session_id, null, 1, {MODEL}, provider, role, cost_status, cost_source, sum(calls),
         sum({UNPRICED_TURNS}), {", ".join(f"sum({one})" for one in OF_TURN.values())}
     from turn where {OWN} and {IS_COUNTED}
-    group by session_id, model, provider, role, cost_status, cost_source
+    group by session_id, {MODEL}, provider, role, cost_status, cost_source
 """
 ALL_CALLS = f"select count(*), {count_if(IS_ERROR)} from tool_call where {OWN}"
 ENTRIES = f"""

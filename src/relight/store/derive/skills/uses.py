@@ -253,7 +253,7 @@ def _write(
             database.execute(SET_ENTRY, values)
     read_day = days_of(database)
     for use, row in wanted.items():
-        shown = _lay_over(row, placed.get(use), read_day)
+        shown = _shorten_model(database, _lay_over(row, placed.get(use), read_day))
         use_id = _write_row(database, shown)
         charged = {name: getattr(row, name) for name in CHARGED}
         is_changed = any(getattr(shown, name) != value for name, value in charged.items())
@@ -349,6 +349,13 @@ def _derive_uses(
         )
         rows.append(row)
     return rows
+
+
+def _shorten_model(database: sqlite3.Connection, row: InvocationRow) -> InvocationRow:
+    """Return the use with the model's short name, which comparisons group by."""
+    statement = "select name from model_alias where model = ?"
+    found = database.execute(statement, (row.model,)).fetchone()
+    return replace(row, model=found[0]) if found else row
 
 
 def _describe_cost(
