@@ -133,15 +133,15 @@ def test_a_model_without_a_price_is_named(tmp_path: Path) -> None:
         )
 
 
-def test_what_a_plan_pays_for_uses_no_budget_up(tmp_path: Path) -> None:
+def test_what_a_plan_pays_for_counts_at_its_list_price(tmp_path: Path) -> None:
     (tmp_path / "relight").mkdir()
     plan = '[plans.codex]\nname = "pro"\n'
     (tmp_path / "relight" / "config.toml").write_text(f'timezone = "UTC"\n{plan}')
     with open_store(tmp_path / "relight") as store:
         watch = open_watch(store, tmp_path)
-        write_rollout(tmp_path, "own", calls=9)
-        assert look(watch) == (False, 0)
-        assert watch.find_gap() is None
+        write_rollout(tmp_path, "own", calls=3)
+        assert look(watch) == (True, 3 * CALL_NANOS)
+        assert watch.describe_end(0) == "it was ended at $1.62, over its budget of $1.50"
 
 
 def test_records_that_cannot_be_read_end_no_program(tmp_path: Path) -> None:

@@ -319,11 +319,12 @@ def _find_warnings(task: RunTask, end: WorkEnd, result: JobResult) -> list[str]:
         return []
     allowance = end.prepared.allowance
     warnings = list(allowance.warnings)
-    cost, limit = result.cost_nanos, task.job.budget_usd
-    if end.attempts is not None and allowance.cost_usd is not None and cost is None:
+    limit, results = task.job.budget_usd, end.attempts.results if end.attempts else []
+    spent = (result.cost_nanos or count_spent(task.store, results).known_nanos) / 1e9
+    # a call that was cut off has no known cost either, but the rest was watched
+    if results and allowance.cost_usd is not None and result.cost_nanos is None and not spent:
         warnings.append("what it cost is not known: no budget could hold it")
-    if limit is not None and (cost or 0) / 1e9 > limit:
-        spent = (cost or 0) / 1e9
+    if limit is not None and spent > limit:
         warnings.append(f"it cost ${spent:.4f}, more than its budget of ${limit:g}")
     return warnings
 

@@ -166,7 +166,7 @@ class BudgetWatch:
     def _price(self, source: str, turn: Turn) -> Cost:
         cost = self._pricing.price(0, turn, source=source)
         is_counted = turn.usage.input is not None and turn.usage.output is not None
-        if cost.nanos is None and is_counted and cost.status != "included":
+        if cost.nanos is None and is_counted:
             names = self._unpriced.setdefault(f"{source}:{turn.session}", set())
             names.add(turn.model or "an unnamed model")
         return cost
@@ -178,8 +178,9 @@ class BudgetWatch:
 
         def find_candidates() -> Iterator[RecordedSession]:
             for name, watched in self._sessions.items():
-                at = watched.session.started_at
-                if watched.session.parent is None and at is not None and begin <= at <= end:
+                session, at = watched.session, watched.session.started_at
+                is_root = session.parent is None or session.parent_kind == "fork"
+                if is_root and at is not None and begin <= at <= end:
                     yield RecordedSession(0, name, at)
 
         return choose_left(
@@ -221,5 +222,5 @@ def _as_turn(total: Total) -> Turn:
 
 
 def _add(costs: Mapping[str, Cost]) -> int:
-    """Known cost that is charged: a plan includes the rest."""
-    return sum(cost.nanos or 0 for cost in costs.values() if cost.status != "included")
+    """Known cost at list price, also of what a plan pays for: a plan's allowance is used up too."""
+    return sum(cost.nanos or 0 for cost in costs.values())
