@@ -29,6 +29,7 @@ SAME = [
     ("/api/moa/traces", ["moa", "traces"]),
     ("/api/experiments", ["experiment", "report"]),
     ("/api/experiments/list", ["experiment", "list"]),
+    ("/api/experiments/plans", ["experiment", "plan"]),
     ("/api/experiments/warm-or-cold", ["experiment", "report", "warm-or-cold"]),
 ]
 

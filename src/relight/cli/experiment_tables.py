@@ -27,6 +27,11 @@ def print_holdout(found: "HoldoutReport", template: str | None = None) -> None:
         return
     for sentence in found.sentences:
         click.echo(sentence)
+    if (found.plan.number or 0) > 1:
+        click.echo(
+            f"this is plan {found.plan.number}, since {(found.plan.begun_at or '')[:10]};"
+            " `relight experiment plan` lists the earlier ones"
+        )
     click.echo(
         f"dealt: {given['warm']:,} warm, {given['cold']:,} held out cold;"
         f" {given['abstained']:,} had no similar template"
@@ -66,8 +71,8 @@ def print_plans(plans: "Sequence[WarmPlan]") -> None:
                 f"+{plan.effect * 100:g} points" if plan.has_success else "",
                 f"−{plan.early_effect * 100:g} points" if plan.has_early_failures else "",
                 screen.share(plan.error),
-                (plan.begun_at or "")[:16].replace("T", " "),
-                (plan.ended_at or "")[:16].replace("T", " "),
+                (plan.begun_at or "")[:10],
+                (plan.ended_at or "")[:10],
             ]
             for plan in plans
         ],
