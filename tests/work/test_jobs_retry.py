@@ -124,10 +124,12 @@ def test_an_answer_renews_the_attempts(tmp_path: Path) -> None:
         done = sum(message["role"] == "tool" for message in request["messages"])
         if done >= 5:
             return Reply("Done.")
-        return Reply(None, [call("read_file", f"call_{done}", path=f"nothing-{done}")])
+        return Reply(None, [call("read_file", f"call_{done}", path="notes.txt")])
 
     with build.open_home(tmp_path) as store, Server(answer, models=[MODEL]) as server:
-        result, waited = run_chat_job(tmp_path, server, store, max_attempts=2)
+        (tmp_path / "notes.txt").write_text("All is well.")
+        own = {"max_attempts": 2, "workdir": str(tmp_path)}
+        result, waited = run_chat_job(tmp_path, server, store, **own)
         assert (result.outcome, len(server.chats), len(waited)) == ("success", 12, 6)
         assert all(wait <= 15 for wait in waited)
 
