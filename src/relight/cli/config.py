@@ -33,7 +33,7 @@ hold_out = 0.2                 # the share of sessions that start cold
 auto = "candidates"            # or "use", or "off": what imports create
 [moa]
 save_traces = true             # record every turn of a mixture
-trace_dir = "~/traces"         # or "$DATA/traces"; default: moa-traces in Relight's folder
+trace_dir = "~/traces"         # may name $VARIABLES; default: moa-traces/
 [moa.presets.review]           # a mixture with this name
 references = [{ model = "a" }] # and base_url, key_variable, temperature
 aggregator = { model = "b" }   # the model that acts
