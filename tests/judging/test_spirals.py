@@ -20,7 +20,7 @@ def succeed(tool: str = "bash", label: Label = "ok") -> JudgedCall:
 
 def test_three_equal_failures_are_a_spiral() -> None:
     assert find_spirals([fail()] * 3) == [
-        Spiral("bash", "identical", 3, 0, 2, None, None, unknown_turns=3)
+        Spiral("bash", "identical", 3, 0, 2, None, None, unknown_turns=3, positions=(0, 1, 2))
     ]
 
 

@@ -96,8 +96,9 @@ def test_the_runs_of_a_job_are_narrowed_only_where_that_is_asked(client: TestCli
     assert chip.findall(client.get("/jobs/price-watch?outcome=failure").text) == ["failure"]
 
 
-def test_a_mean_of_the_known_costs_is_no_lower_bound(client: TestClient) -> None:
+def test_a_job_whose_model_has_no_price_has_no_cost_of_a_run(client: TestClient) -> None:
     text = client.get("/jobs/backup-check").text
     tile = text.partition("Cost of a run")[2].partition("</a>")[0]
     assert "≥" not in tile
-    assert "of 5 of the last 15 runs" in tile
+    assert "no price" in tile
+    assert "$" not in tile

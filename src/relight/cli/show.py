@@ -45,11 +45,8 @@ def _print(found: "SessionReport") -> None:
         f" {screen.seconds(figures.wall_seconds)} · {found.model or 'unknown model'} ·"
         f" {_format_cost(figures)} · outcome {found.outcome}"
     )
-    if found.score is not None:
-        line = f"{found.category} ({found.task_type}) · score {found.score:.2f}"
-        if found.outcome == "unknown":
-            line += ", a weak hint: it ranks a success above a failure in 6 cases of 10"
-        screen.print_text(line)
+    if found.category is not None:
+        screen.print_text(f"{found.category} ({found.task_type})")
     fresh = (figures.input_tokens or 0) + (figures.cache_write_tokens or 0)
     calls = "1 tool call" if figures.tool_calls == 1 else f"{figures.tool_calls} tool calls"
     screen.print_text(

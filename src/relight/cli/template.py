@@ -101,6 +101,7 @@ def create(
 def list_templates(with_all: bool, candidates: bool, as_json: bool) -> None:
     """List the templates in use."""
     from relight.cli import screen
+    from relight.warm.injection import count_text_tokens
 
     with current_store() as store:
         waiting = read_candidates(store)
@@ -113,13 +114,12 @@ def list_templates(with_all: bool, candidates: bool, as_json: bool) -> None:
     words = ("state", "category", "outcome") if with_all else ("category", "outcome")
     columns = [screen.Column("name", is_name=True)]
     columns += [screen.Column(word, is_number=False) for word in words]
-    columns += [screen.Column("tokens"), screen.Column("score")]
+    columns += [screen.Column("tokens")]
     rows = [
         [
             one.name,
             *(getattr(one, word) for word in words),
-            screen.count(one.tokens),
-            "–" if one.score is None else f"{one.score:.2f}",
+            screen.count(count_text_tokens(one)),
         ]
         for one in shown
     ]
@@ -232,12 +232,14 @@ def stats(as_json: bool) -> None:
         return
     columns = [screen.Column("template", is_name=True)]
     columns += [screen.Column(name) for name in ("v.", "warm", "cold", "ok", "failed")]
-    columns += [screen.Column("unkn.", is_spare=True), screen.Column("state", is_number=False)]
+    columns += [screen.Column(name, is_spare=True) for name in ("unkn.", "no session")]
+    columns += [screen.Column("state", is_number=False)]
     shown = [
         [
             row.template,
             str(row.version),
             *map(screen.count, (row.warm, row.cold, row.success, row.failure, row.unknown)),
+            screen.count(row.unfollowed),
             f"retired: {row.retired_why}" if row.retired_at else "live",
         ]
         for row in rows

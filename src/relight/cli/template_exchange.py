@@ -16,9 +16,10 @@ from relight.warm.library import WARNINGS, Template
 
 
 def describe_template(template: Template) -> str:
-    """Return a template's category, size, score and outcome in words."""
-    score = "no score" if template.score is None else f"score {template.score:.2f}"
-    line = f"{template.category}, {template.tokens} tokens, {score}, outcome {template.outcome}"
+    """Return a template's category, the size of its text, and its outcome in words."""
+    from relight.warm.injection import count_text_tokens
+
+    line = f"{template.category}, {count_text_tokens(template)} tokens, outcome {template.outcome}"
     warning = WARNINGS.get(template.outcome)
     return f"{line}\n{warning}" if warning else line
 

@@ -29,9 +29,9 @@ class JudgedCall(Struct, frozen=True):
 class Spiral(Struct, frozen=True):
     """A run of failing calls of one tool, and the cost of their turns.
 
-    `first` and `last` are positions in the sequence of calls. Tokens and cost are sums of the known
-    figures, None if there are none; `unknown_turns` counts turns without a known cost,
-    `is_estimated` says that shares are among the sums.
+    `positions` are those of its calls in the sequence, from `first` to `last`. Tokens and cost are
+    sums of the known figures, None if there are none; `unknown_turns` counts turns without a known
+    cost, `is_estimated` says that shares are among the sums.
     """
 
     tool: str
@@ -43,6 +43,7 @@ class Spiral(Struct, frozen=True):
     cost_nanos: int | None = None
     unknown_turns: int = 0
     is_estimated: bool = False
+    positions: tuple[int, ...] = ()
 
 
 def find_spirals(calls: Sequence[JudgedCall]) -> list[Spiral]:
@@ -119,4 +120,5 @@ def _make_spiral(
         cost_nanos=round(sum(costs)) if costs else None,
         unknown_turns=len(turns) - len(costs),
         is_estimated=any(call.is_share for call in turns.values()),
+        positions=tuple(positions),
     )

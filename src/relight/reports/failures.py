@@ -82,6 +82,13 @@ def session_spirals(store: Store, session_id: int) -> list[SessionSpiral]:
     return _find_all(store, [session_id]).get(session_id, [])
 
 
+def find_spiral_rows(store: Store, session_id: int) -> set[int]:
+    """Return the rows of the calls that are part of a session's spirals."""
+    calls = queries.read_judged_calls(store, [session_id])
+    found = find_spirals(_judge_calls(calls, None))
+    return {calls[position].place for spiral in found for position in spiral.positions}
+
+
 def _find_all(store: Store, sessions: Sequence[int]) -> dict[int, list[SessionSpiral]]:
     """Return the spirals of each of these sessions, in the order they began."""
     calls: dict[int, list[SpiralCall]] = {}
@@ -99,6 +106,11 @@ def _find_spirals(calls: Sequence[SpiralCall], pool: UsagePool | None) -> list[S
     Some usage is known only as a sum over many model calls. Each tool call is then charged with
     an equal part: that of one model call, or less if model calls made several tool calls.
     """
+    return [_show(spiral, calls) for spiral in find_spirals(_judge_calls(calls, pool))]
+
+
+def _judge_calls(calls: Sequence[SpiralCall], pool: UsagePool | None) -> list[JudgedCall]:
+    """Return the calls as spirals are found among them, each with its part of the usage."""
     together = Counter(call.turn_id for call in calls)
     judged = []
     for call in calls:
@@ -119,7 +131,7 @@ def _find_spirals(calls: Sequence[SpiralCall], pool: UsagePool | None) -> list[S
                 is_share=is_share,
             )
         )
-    return [_show(spiral, calls) for spiral in find_spirals(judged)]
+    return judged
 
 
 def _show(spiral: Spiral, calls: Sequence[SpiralCall]) -> SessionSpiral:

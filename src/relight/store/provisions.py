@@ -114,12 +114,21 @@ def count_arm_outcomes(
 
 
 def count_by_arm(store: Store) -> list[ArmCount]:
-    """Return the number of decisions for each version of a template and arm."""
+    """Return the number of recorded sessions for each version of a template and arm."""
     return store.read(
         ArmCount,
-        "select template_id, version, arm, count(*) as sessions from provision"
-        " where template_id is not null group by template_id, version, arm",
+        "select template_id, provision.version as version, arm, count(*) as sessions"
+        f" {JOINED} group by template_id, provision.version, arm",
     )
+
+
+def count_decisions(store: Store) -> dict[tuple[int, int], int]:
+    """Return the number of decisions for each version of a template, with a session or not."""
+    rows = store.query(
+        "select template_id, version, count(*) from provision"
+        " where template_id is not null group by template_id, version"
+    )
+    return {(template_id, version): number for template_id, version, number in rows}
 
 
 def count_by_outcome(store: Store) -> list[WarmOutcomes]:

@@ -27,6 +27,7 @@ class Posterior(Struct, frozen=True):
 
     a: float
     b: float
+    successes: int
     known: int
     unknown: int
 
@@ -35,10 +36,10 @@ class Posterior(Struct, frozen=True):
         return self.a / (self.a + self.b)
 
     def describe(self) -> str:
-        """Return the success rate in words."""
+        """Return the outcomes in words; the rate is an estimate, by which templates are ranked."""
         if not self.known:
             return "no results are known yet"
-        return f"success in {self.rate:.0%} of {self.known} known outcomes"
+        return f"{self.successes} of {self.known} sessions of known outcome succeeded"
 
 
 class VersionStats(Struct, frozen=True):
@@ -51,6 +52,8 @@ class VersionStats(Struct, frozen=True):
     success: int
     failure: int
     unknown: int
+    # decisions that no recorded session followed
+    unfollowed: int
     retired_at: str | None
     retired_why: str | None
 
@@ -77,13 +80,15 @@ def read_posteriors(
     posteriors = []
     for template in templates:
         a, b, known = PRIOR_WEIGHT * rate, PRIOR_WEIGHT * (1 - rate), 0
+        successes = 0
         own = grouped.get((template.id, template.version), [])
         for session in own:
             weight = decay(max(at - session.began_at, 0) / _DAY_MS, HALF_LIFE_DAYS)
             a += weight * (session.outcome == "success")
             b += weight * (session.outcome == "failure")
+            successes += session.outcome == "success"
             known += session.outcome in ("success", "failure")
-        posteriors.append(Posterior(a, b, known, len(own) - known))
+        posteriors.append(Posterior(a, b, successes, known, len(own) - known))
     return posteriors
 
 
@@ -123,6 +128,7 @@ def read_stats(store: Store) -> list[VersionStats]:
         (one.template_id, one.version, one.arm): one.sessions
         for one in provisions.count_by_arm(store)
     }
+    decided = provisions.count_decisions(store)
     outcomes = {
         (one.template_id, one.version, one.outcome): one.sessions
         for one in provisions.count_by_outcome(store)
@@ -141,6 +147,7 @@ def read_stats(store: Store) -> list[VersionStats]:
                 success=success,
                 failure=failure,
                 unknown=warm - success - failure,
+                unfollowed=decided.get(own, 0) - warm - cold,
                 retired_at=write_time(one.retired_at),
                 retired_why=one.retired_why,
             )

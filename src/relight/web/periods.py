@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
 
+from relight.store import Store
 from relight.store.queries.filters import Filter
 from relight.store.queries.totals import find_first_day
 from relight.web.page import View
@@ -103,8 +104,14 @@ def walk(first: date, last: date, step: str) -> Iterator[tuple[str, str, str]]:
         at = end + timedelta(days=1)
 
 
-def find_before(chosen: Filter, today: date) -> Filter | None:
-    """Return the equally long period before the chosen one; None if that has no first day."""
+def count_days(chosen: Filter) -> int:
+    """Return the number of days of a filter that has a first and a last day."""
+    first, last = (date.fromisoformat(day or "") for day in (chosen.since, chosen.until))
+    return (last - first).days + 1
+
+
+def find_before(store: Store, chosen: Filter, today: date) -> Filter | None:
+    """Return the equally long period before the chosen one; None if it is not wholly recorded."""
     if chosen.since is None:
         return None
     first = date.fromisoformat(chosen.since)
@@ -113,6 +120,9 @@ def find_before(chosen: Filter, today: date) -> Filter | None:
     try:
         since = first - timedelta(days=days)
     except OverflowError:
+        return None
+    began = find_first_day(store, Filter(source=chosen.source))
+    if began is None or began > since.isoformat():
         return None
     until = first - timedelta(days=1)
     return replace(chosen, since=since.isoformat(), until=until.isoformat())

@@ -9,9 +9,11 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from relight.reports.coverage import count_known, find_rate
 from relight.reports.filters import quote_name
 from relight.text import count, dollars, make_line, make_visible, seconds, share, size
 from relight.times import read_time
+from relight.warm.injection import count_text_tokens
 
 FOLDER = Path(__file__).parent / "templates"
 UNKNOWN = "–"
@@ -34,6 +36,9 @@ def make_environment(timezone: str) -> Environment:
         "number": count,
         "duration": seconds,
         "share": share,
+        "rate": find_rate,
+        "known": count_known,
+        "text_tokens": count_text_tokens,
         "moment": moment_writer(timezone),
         "day": day,
         "offset": offset,

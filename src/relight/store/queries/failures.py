@@ -32,7 +32,7 @@ TOKENS = """
 CALLS = f"""
     select tool_call.session_id, tool_call.tool, tool_call.fingerprint, tool_call.label,
         tool_call.turn_id, tool_call.at, tool_call.work, turn.calls, {TOKENS} as tokens,
-        turn.cost_nanos
+        turn.cost_nanos, tool_call.place
     from tool_call left join turn on turn.id = tool_call.turn_id
     where tool_call.session_id in ({{among}})
     order by tool_call.at nulls last, tool_call.place
@@ -104,6 +104,7 @@ class SpiralCall(Struct, frozen=True):
     calls: int | None
     tokens: int | None
     cost_nanos: int | None
+    place: int
 
 
 class UsagePool(Struct, frozen=True):

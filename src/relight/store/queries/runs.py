@@ -237,6 +237,11 @@ def read_runs(
     return _read(store, f"select * from {RUNS} {test} {NEWEST} {most}", jobs)
 
 
+def read_runs_since(store: Store, since: int) -> list[RunReport]:
+    """Return the runs of all schedulers that began at this moment or later, newest first."""
+    return _read(store, f"select * from {RUNS} where started_at >= ?", [since])
+
+
 def find_run(store: Store, name: str, run_id: str) -> RunReport | None:
     """Return the run of a job by its id, after the source if it is not ours, however old it is."""
     test, jobs = _test_job(store, name)

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from relight.store import Store
 from relight.store.derive.rollup import IS_COUNTED
+from relight.store.queries.sessions import FAMILY
 from relight.store.sql import column_list, flag, read_usd
 from relight.times import write_time
 
@@ -166,6 +167,18 @@ def read_turns(
         shape,
         f"select {known}, cost_nanos as cost_usd, {flag('session_id <> :session')} as is_shared"
         f" from turn where {_among(rows, OWN_TURNS)} {IN_ORDER}",
+        {"session": session_id},
+        {"at": write_time, "cost_usd": read_usd, "is_shared": bool},
+    )
+
+
+def read_family_turns(store: Store, session_id: int) -> list[SessionTurn]:
+    """Return the turns that a session and its sub-agents own, in the order of their times."""
+    known = ", ".join(SessionTurn.__struct_fields__[:-2])
+    return store.read(
+        SessionTurn,
+        f"{FAMILY} select {known}, cost_nanos as cost_usd, 0 as is_shared from turn"
+        f" where session_id in (select id from family) {IN_ORDER}",
         {"session": session_id},
         {"at": write_time, "cost_usd": read_usd, "is_shared": bool},
     )

@@ -93,6 +93,13 @@ SCHEDULED = f"""
 JOBS = f"(select used.*, job.full_name as job from {USAGE} as used {SCHEDULED}) as job_usage"
 # usage with the skills that each session is charged to; a session without any has no skill
 SKILL_SUMS = [name for name in USAGE_SUMS if name not in ("cost_nanos", "wall_ms")]
+# a recorded use without a session has tokens and a cost, but no turn is known
+CHARGED = [
+    f"case when skill.root_id is null then 0 else charge.{name} end"
+    if name == "turns"
+    else f"charge.{name}"
+    for name in SKILL_SUMS
+]
 SKILLS = f"""(
     select day, source, project, root_id, model, provider, job, cast(null as text) as skill,
         {", ".join(SKILL_SUMS)}, cost_nanos, wall_ms
@@ -100,7 +107,7 @@ SKILLS = f"""(
     where root_id not in (select root_id from skill_invocations where root_id is not null)
     union all
     select day, session.source, session.project, skill.root_id, skill.model, provider, job_id,
-        skill_name, {", ".join(f"charge.{name}" for name in SKILL_SUMS)},
+        skill_name, {", ".join(CHARGED)},
         coalesce(charge.cost_nanos, 0) - charge.included_nanos,
         round(coalesce(charge.duration_seconds, 0) * 1000)
     from skill_invocations as skill

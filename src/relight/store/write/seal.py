@@ -3,6 +3,7 @@
 It touches no database, so worker processes do it; `record` writes the result.
 """
 
+import re
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -23,6 +24,7 @@ from relight.model import (
     Total,
     Turn,
     Unreadable,
+    Verdict,
     hash_names,
     row_id,
 )
@@ -37,6 +39,8 @@ from relight.store.derive.scores import (
 from relight.store.write import tape
 from relight.times import day_reader
 
+# as verdicts quote an exit code that stands in the text of a result
+EXIT_EVIDENCE = re.compile(r"exit code (-?\d{1,9})\b")
 Read = Callable[[Sequence[bytes], Origin, bytes], Parsed]
 
 
@@ -181,7 +185,7 @@ def _call_row(source: str, call: ToolCall, day: str | None) -> CallRow:
         fingerprint=fingerprint_call(call.tool, arguments),
         arguments_bytes=None if call.arguments is None else len(call.arguments),
         result_bytes=None if call.result is None else len(call.result),
-        exit_code=call.exit_code if abs(call.exit_code or 0) < 1 << 31 else None,
+        exit_code=_find_exit_code(call, verdict),
         duration_ms=call.duration_ms,
         label=verdict.label,
         kind=verdict.kind,
@@ -191,6 +195,14 @@ def _call_row(source: str, call: ToolCall, day: str | None) -> CallRow:
         work=write_work(call.tool, arguments),
         name=None if call.name is None else row_id("name", source, call.name),
     )
+
+
+def _find_exit_code(call: ToolCall, verdict: Verdict) -> int | None:
+    """Return the recorded exit code, else the one that the verdict read in the result."""
+    if call.exit_code is not None:
+        return call.exit_code if abs(call.exit_code) < 1 << 31 else None
+    found = EXIT_EVIDENCE.match(verdict.evidence or "")
+    return int(found[1]) if found else None
 
 
 def _skill_row(source: str, entry: SkillEntry) -> SkillEntryRow:

@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 
 from markupsafe import Markup
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from relight.reports.filters import is_model
 from relight.reports.runs import RECENT_RUNS, JobReport, read_jobs
-from relight.store.queries.runs import RunReport, read_recent_runs
+from relight.store.queries.filters import find_day_start
+from relight.store.queries.runs import RunReport, read_recent_runs, read_runs_since
 from relight.text import dollars, seconds
 from relight.web.charts.sparks import RunBlock, draw_sparkline, draw_strip
 from relight.web.page import Context, View
-from relight.work.jobs.spending import read_spending
+from relight.web.periods import today_of
 
 OPEN = ("claimed", "running")
 
@@ -56,18 +58,31 @@ def is_chosen(view: View, job: JobReport) -> bool:
 
 def show_job(view: View, job: JobReport, runs: Sequence[RunReport]) -> ShownJob:
     """A job with its last runs, newest first and none of them skipped."""
-    known = [run.cost_usd for run in runs if run.cost_usd is not None]
+    # a run that died before a model answered says nothing about the cost of the work
+    worked = [run for run in runs if has_worked(run)]
+    known = [run.cost_usd for run in worked if run.cost_usd is not None and not run.unpriced_turns]
     return ShownJob(
         **asdict(job),
         strip=draw_strip(job.name, [_block(view, job, run) for run in reversed(runs)]),
         # some runs of a job may use models without a price: the line goes on past them
         trend=draw_sparkline("cost of a run", known[::-1], formatter=dollars),
-        # of the runs with a known cost
         mean_cost=sum(known) / len(known) if known else None,
-        priced=f"of {len(known)} of the last {len(runs)} runs" if runs else "",
+        priced=_describe_priced(len(known), len(worked), len(runs)),
         is_own=":" not in job.job,
         is_running=any(run.status in OPEN for run in runs),
     )
+
+
+def has_worked(run: RunReport) -> bool:
+    """True if a model has used tokens in a run."""
+    return any((run.input_tokens, run.cache_read_tokens, run.output_tokens))
+
+
+def _describe_priced(known: int, worked: int, runs: int) -> str:
+    """Return which runs the mean cost is of, or why there is none."""
+    if known:
+        return f"of {known} of the last {runs} runs"
+    return "no price is known" if worked else "no run used a model" if runs else ""
 
 
 def _block(view: View, job: JobReport, run: RunReport) -> RunBlock:
@@ -83,6 +98,21 @@ def _block(view: View, job: JobReport, run: RunReport) -> RunBlock:
     )
 
 
-def read_spent_today(view: View) -> float:
-    """Dollars that all own jobs have spent today, in the store's time zone."""
-    return read_spending(view.store, now=view.now.timestamp()).by_all
+class SpentToday(Struct, frozen=True):
+    """Dollars that runs of jobs have cost today: ours, which budgets limit, and all others."""
+
+    own: float
+    others: float
+    unpriced: int
+
+
+def read_spent_today(view: View) -> SpentToday:
+    """What all runs since midnight in the store's time zone have cost."""
+    since = find_day_start(today_of(view).isoformat(), view.store.timezone)
+    runs = read_runs_since(view.store, since)
+    costs = [(":" not in run.run_id, run.cost_usd or 0.0) for run in runs]
+    return SpentToday(
+        own=sum(cost for is_own, cost in costs if is_own),
+        others=sum(cost for is_own, cost in costs if not is_own),
+        unpriced=sum(run.unpriced_turns or 0 for run in runs),
+    )

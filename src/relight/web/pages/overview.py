@@ -19,7 +19,7 @@ from relight.web.charts.chart import Chart
 from relight.web.charts.sparks import draw_share
 from relight.web.page import Context, View
 from relight.web.pages.jobs import read_spent_today
-from relight.web.periods import find_before, find_step, today_of, walk_days
+from relight.web.periods import count_days, find_before, find_step, today_of, walk_days
 
 MODELS = 6
 TOP = 7
@@ -45,13 +45,14 @@ def show(view: View) -> Context:
         sum_costs(store, "project", chosen),
         key=lambda row: (-row.worth_usd, -row.sessions),
     )
-    before = find_before(chosen, today_of(view))
+    before = find_before(store, chosen, today_of(view))
     # models without a price have no known cost, but must be visible here
     shown = [row for at, row in enumerate(ranked) if at < TOP or row.unpriced_turns]
     jobs = read_jobs(store)
     return {
         "total": days.total,
         "before": report(store, (), before).total if before else None,
+        "days_before": count_days(before) if before else 0,
         "models": draw_rows(shown[:MOST]),
         "more_models": len(ranked) - len(shown[:MOST]),
         "projects": draw_rows(projects[:TOP]),
@@ -64,7 +65,7 @@ def show(view: View) -> Context:
         "latest": list_sessions(store, chosen, Listing(limit=LATEST)).sessions,
         "outcomes": count_outcomes(store, chosen),
         "budget": store.config.jobs.budget_usd_per_day,
-        "spent": read_spent_today(view) if store.config.jobs.budget_usd_per_day else 0.0,
+        "spent": read_spent_today(view),
     }
 
 

@@ -1,7 +1,8 @@
 """One session: its steps, texts, cost and outcome."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from itertools import accumulate
 from typing import Any
 
 from markupsafe import Markup
@@ -9,13 +10,13 @@ from msgspec import Struct
 
 from relight.chat.messages import read_arguments
 from relight.errors import RelightError
-from relight.reports.failures import SessionSpiral
+from relight.reports.failures import find_spiral_rows
 from relight.reports.sessions import find_session, read_head
 from relight.reports.steps import StepPage, read_placed_steps
 from relight.reports.transcript import CallText, Text, Wording, read_wording
 from relight.stats.rates import Estimate
 from relight.store import Store
-from relight.store.queries.steps import CallStep, SessionTurn, TurnStep, read_turns
+from relight.store.queries.steps import CallStep, SessionTurn, TurnStep, read_family_turns
 from relight.store.write.tape import count_bytes
 from relight.text import cut_visible, dollars, seconds
 from relight.times import read_time
@@ -47,7 +48,7 @@ class ShownStep(Struct, frozen=True, kw_only=True):
     said: Sequence[Text] = ()
     words: CallText | None = None
     subject: str = ""
-    spiral: SessionSpiral | None = None
+    is_in_spiral: bool = False
     bar: Markup | None = None
     offset: float | None = None
     took: float | None = None
@@ -63,11 +64,12 @@ def show(view: View) -> Context:
     found = read_head(store, session_id)
     page, rows = read_placed_steps(store, session_id, after=view.query.get("after"), limit=STEPS)
     wording, silence = find_wording(store, session_id)
+    spirals = find_spiral_rows(store, session_id) if found.spirals else set()
     rest = wording.rest if wording and page.next is None else []
     has_curve = (found.figures.turns or 0) <= MOST_TURNS
     return {
         "one": found,
-        "steps": add_rest(list(show_steps(page, rows, wording, found.spirals)), rest),
+        "steps": add_rest(list(show_steps(page, rows, wording, spirals)), rest),
         "silence": silence,
         "next": page.next,
         "curve": draw_curve(store, session_id) if has_curve else None,
@@ -101,7 +103,7 @@ def show_steps(
     page: StepPage,
     rows: Sequence[int],
     wording: Wording | None,
-    spirals: Sequence[SessionSpiral],
+    spirals: Set[int],
 ) -> Iterator[ShownStep]:
     """Yield the steps of a page with their texts, times and the cost so far."""
     spans = list(_find_spans(page.steps, rows, wording))
@@ -112,8 +114,7 @@ def show_steps(
     for step, row, span in zip(page.steps, rows, spans, strict=True):
         words = _find_words(step, row, wording) | _place_in_time(step, span, clock)
         if isinstance(step, CallStep):
-            spiral = next((one for one in spirals if _is_in(step, one)), None)
-            yield ShownStep(call=step, **words, spiral=spiral)
+            yield ShownStep(call=step, **words, is_in_spiral=row in spirals)
             continue
         so_far += _read_spent(step) or 0.0
         is_known = is_known or step.cost_usd is not None
@@ -229,35 +230,27 @@ class ActiveTime:
         return min((self._passed[place] + at - self._starts[place]) / self._whole, 1.0)
 
 
-def _is_in(call: CallStep, spiral: SessionSpiral) -> bool:
-    if call.tool != spiral.tool or call.label != "error" or call.at is None:
-        return False
-    return (spiral.first_at or "") <= call.at <= (spiral.last_at or "")
-
-
 def _read_spent(turn: SessionTurn) -> float | None:
     """The cost of a turn; what a plan paid for is not spent."""
     return 0.0 if turn.cost_status == "included" else turn.cost_usd
 
 
 def draw_curve(store: Store, session_id: int) -> Chart | None:
-    """Return a chart of the accumulated cost, turn by turn."""
-    turns = read_turns(store, session_id, SessionTurn)
+    """Return a chart of the accumulated cost with sub-agents; it ends at the session's figures."""
+    turns = read_family_turns(store, session_id)
     # of a session that a plan pays for, its worth
     is_spent = any(_read_spent(turn) for turn in turns)
     costs = [_read_spent(turn) if is_spent else turn.cost_usd for turn in turns]
     if sum(cost is not None for cost in costs) < 3:
         return None
-    sums, total = [], 0.0
-    for cost in costs:
-        total += cost or 0.0
-        sums.append(total)
+    sums = list(accumulate(cost or 0.0 for cost in costs))
+    numbers = list(accumulate(turn.calls for turn in turns))
     every = max(len(sums) // POINTS, 1)
     chosen = sorted({*range(0, len(sums), every), len(sums) - 1})
     return draw_lines(
         "Cost running up" if is_spent else "Worth at list price running up",
         [Series(name="so far", points=[Estimate(sums[n], None, None) for n in chosen])],
-        labels=[f"turn {n + 1}" for n in chosen],
+        labels=[f"turn {numbers[n]}" for n in chosen],
         formatter=dollars,
         height=110,
     )

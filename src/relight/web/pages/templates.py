@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from relight.model import OUTCOMES
+from relight.reports.coverage import find_rate
 from relight.reports.filters import is_named
+from relight.stats.rates import wilson
 from relight.store import Store
+from relight.text import share
 from relight.warm.library import Template, read_candidates, read_templates
-from relight.warm.results import read_posteriors, read_stats
+from relight.warm.results import read_stats
 from relight.web.charts.sparks import draw_share
 from relight.web.page import Context, View
 
@@ -20,7 +23,7 @@ class TemplateLine(Struct, frozen=True, kw_only=True):
     """A template with its results, all versions together."""
 
     one: Template
-    rate: float | None
+    band: str | None
     bar: str
     warm: int
     cold: int
@@ -48,9 +51,13 @@ def read_lines(store: Store, templates: Sequence[Template]) -> list[TemplateLine
     for row in read_stats(store):
         counts.update({(row.template, name): getattr(row, name) for name in COUNTED})
     lines = []
-    for one, posterior in zip(templates, read_posteriors(store, templates), strict=True):
-        rate = posterior.rate if posterior.known else None
-        bar = draw_share(rate, 1.0, kind="success") if rate is not None else ""
+    for one in templates:
         sums = {name: counts[one.name, name] for name in COUNTED}
-        lines.append(TemplateLine(one=one, rate=rate, bar=bar, **sums))
+        success, known = sums["success"], sums["success"] + sums["failure"]
+        rate, band = find_rate(success, known, sums["warm"]), None
+        if rate is not None:
+            found = wilson(success, known)
+            band = f"{share(found.low)} to {share(found.high)}"
+        bar = draw_share(rate, 1.0, kind="success") if rate is not None else ""
+        lines.append(TemplateLine(one=one, band=band, bar=bar, **sums))
     return lines
