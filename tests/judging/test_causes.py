@@ -25,6 +25,23 @@ FAILED = {
     "admitted": OutcomeEvidence(
         is_run=True, ending="answer", answer="I was unable to complete the task: no disk."
     ),
+    "spiral": OutcomeEvidence(
+        ending="answer",
+        answer="So it is.",
+        spiral_tool="Bash",
+        spiral_count=7,
+        judged_calls=8,
+        failed_calls=7,
+    ),
+    "calls_failed": OutcomeEvidence(
+        ending="answer",
+        answer="So it is.",
+        judged_calls=90,
+        failed_calls=90,
+        last_call_label="error",
+        last_call_tool="Bash",
+        last_call_reason="it failed",
+    ),
     "reported": OutcomeEvidence(source_outcome="failure"),
     "labelled": OutcomeEvidence(label="failure", ending="answer"),
 }

@@ -99,6 +99,14 @@ def _read_budget(found: re.Match[str]) -> Cause:
     return Cause("budget", f"it was ended over {found[1]}")
 
 
+def _read_spiral(found: re.Match[str]) -> Cause:
+    return Cause("spiral", _shorten(f"a spiral of {found[1]}"))
+
+
+def _read_failed_calls(_: re.Match[str]) -> Cause:
+    return Cause("calls_failed", "most calls failed, the last one too")
+
+
 def _name(kind: str) -> Callable[[re.Match[str]], Cause]:
     return lambda found: Cause(kind, _shorten(found.string))
 
@@ -112,6 +120,8 @@ SENTENCES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Cause]], ...] 
         (r"the last call failed: ([^,]+), (.*)", _read_last_call),
         (r"it was ended at .* (its budget of \S+?)(?:;|$)", _read_budget),
         (r"it was ended after \S+ seconds, which was its limit", _name("time_limit")),
+        (r"it ended in a spiral: (.+) failed \d+ times", _read_spiral),
+        (r"\d+ of \d+ calls failed, the last one too", _read_failed_calls),
         (r"the last test run failed", _name("tests_failed")),
         (r"no answer after the last user message", _name("no_answer")),
         (r"the answer is empty", _name("empty_answer")),
