@@ -91,10 +91,11 @@ def test_failed_calls_lead_to_the_sessions_that_had_them(client: TestClient) -> 
 def test_a_name_in_quotes_is_the_whole_name_and_quotes_alone_are_none(client: TestClient) -> None:
     by_model = client.get("/api/report?by=model").json()["rows"]
     named = {row["model"]: row["sessions"] for row in by_model}
-    short = next(one for one in named if any(one in other and one != other for other in named))
-    whole = client.get("/api/sessions", params={"model": f'"{short}"'}).json()["count"]
-    assert whole == named[short]
-    assert client.get("/api/sessions", params={"model": short}).json()["count"] > whole
+    whole = next(one for one in named if one.startswith("claude-"))
+    found = client.get("/api/sessions", params={"model": f'"{whole}"'}).json()["count"]
+    assert found == named[whole]
+    assert client.get("/api/sessions", params={"model": "claude-"}).json()["count"] > found
+    assert client.get("/api/sessions", params={"model": '"claude-"'}).json()["count"] == 0
     by_project = client.get("/api/report?by=project").json()["rows"]
     without = next(row["sessions"] for row in by_project if row["project"] is None)
     assert client.get("/api/sessions", params={"project": '""'}).json()["count"] == without
