@@ -11,6 +11,7 @@ import pytest
 import build
 import build_warm
 from relight.chat.injected import TAG
+from relight.chat.tokens import estimate_tokens
 from terminal import run_relight
 
 TASK = "Fix the rounding in the invoices module"
@@ -54,6 +55,8 @@ def test_from_a_session_to_a_template_to_a_warm_start_to_a_report(cli: Cli) -> N
     assert (made["name"], made["version"], made["outcome"]) == ("rounding", 1, "success")
     listed = cli.json("template", "list")["templates"]
     assert [one["name"] for one in listed] == ["rounding"]
+    text = cli.json("template", "show", "rounding")["text"]
+    assert listed[0]["tokens"] == estimate_tokens(text), "what a session gets"
     given = cli.json("warm", LIKE, "--session", "next")
     assert (given["arm"], given["template"]) == ("warm", "rounding")
     assert given["text"].startswith(f'<{TAG} name="rounding"')

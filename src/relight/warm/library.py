@@ -25,7 +25,7 @@ from relight.store.templates import read_templates as read_templates
 from relight.store.templates import read_versions as read_versions
 from relight.times import write_time
 from relight.warm import index
-from relight.warm.injection import render_template
+from relight.warm.injection import count_text_tokens, render_template
 
 NAME_LIMIT = 80
 WARNINGS = {
@@ -59,8 +59,10 @@ class TemplateList(Struct, frozen=True):
 
 def show_template(template: Template, *, with_seed: bool = True) -> TemplateView:
     """Return a template as JSON shows it; the seed and the text of a session are optional."""
+    # the tokens of the text, which sessions get, not of the stored messages
+    shown = replace(template, tokens=count_text_tokens(template))
     return TemplateView(
-        *(getattr(template, name) for name in TemplateFacts.__struct_fields__),
+        *(getattr(shown, name) for name in TemplateFacts.__struct_fields__),
         retired_why=template.retired_why,
         state=template.state,
         created_at=write_time(template.created_at),
