@@ -3,17 +3,19 @@
 import json
 import random
 import re
-import time
 from collections.abc import Callable
 from importlib import resources
+from re import _parser
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from relight import redact as redaction
 from relight.redact import (
     Lookalike,
     Rule,
+    Secret,
     build_scans,
     find_secrets,
     read_secret_table,
@@ -330,24 +332,56 @@ def make_dumps(*, ascii_only: bool) -> list[Callable[[object], str]]:
     return [loose, compact, lambda value: compact({"outer": loose({"inner": compact(value)})})]
 
 
-@pytest.mark.parametrize(
-    "hostile",
-    [
-        *["a", "-", "_", "A", "\\", "password=", 'password="', 'token=\\"', "sk-", "eyJ", "://a:"],
-        *["-----BEGIN PRIVATE KEY-----", "secret=example/", "aaaaaa.", "X_ghp_", "a=b; sid=;"],
-        *[
-            "curl -u a:b ",
-            "mysql -pabc ",
-            "cookie: a=b; ",
-            "a -u b:cde ",
-            "://aaaaaaaaaaaaaaaaaaaaa",
-        ],
-    ],
-)
-def test_a_hostile_line_is_read_in_linear_time(hostile: str) -> None:
-    line = hostile * (1_000_000 // len(hostile))
-    began = time.perf_counter()
+HOSTILE = [
+    *["a", "-", "_", "A", "\\", "password=", 'password="', 'token=\\"', "sk-", "eyJ", "://a:"],
+    *["-----BEGIN PRIVATE KEY-----", "secret=example/", "aaaaaa.", "X_ghp_", "a=b; sid=;"],
+    *["curl -u a:b ", "mysql -pabc ", "cookie: a=b; ", "a -u b:cde ", "://aaaaaaaaaaaaaaaaaaaaa"],
+    *["curl -u a:b", "curl -u 'a:bcd", "curl --user a:bcd", "cookie=k", "token=", "eyJaaaaaaaa_"],
+    *["X_ghp_{a36}", "hf_{a34}_", "glsa_{a32}_{x8}", "docker login -p abc", "curl curl -u a:bcd"],
+]
+
+
+@every_rule
+def test_the_expressions_of_a_row_have_a_greatest_width(rule: Rule) -> None:
+    # each try at a place then costs at most a constant, and a search is linear whatever the text
+    for literal in rule.literals:
+        pattern = rule.write_pattern(re.escape(literal))
+        _, most = _parser.parse(pattern, re.VERBOSE).getwidth()
+        assert most < 2_000_000, rule.name
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_the_bytes_searched_grow_as_the_text_does(
+    hostile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched = []
+
+    def count(data: bytes) -> list[Secret]:
+        searched.append(len(data))
+        return find_secrets(data)
+
+    monkeypatch.setattr(redaction, "find_secrets", count)
     for opening in ["", 'password="', "token=1a", "-----BEGIN PRIVATE KEY-----\n"]:
-        find_secrets((opening + line).encode())
-    # A second each at worst; a quadratic search would take an hour.
-    assert time.perf_counter() - began < 20
+        totals = []
+        for size in (10_000, 20_000):
+            text = opening + fill(hostile) * (size // len(fill(hostile)))
+            searched.clear()
+            clean = redact(text.encode(), key=KEY)
+            assert find_secrets(clean) == []
+            # ten passes, over notes that can be longer than what they replace
+            assert sum(searched) < 40 * len(text)
+            totals.append(sum(searched))
+        assert totals[1] < 2.5 * totals[0]
+
+
+@pytest.mark.parametrize("record", [{"a": "{}", "n": 1}, ["x", {"b": "{}"}]])
+def test_secrets_that_hide_one_another_cost_their_string_and_no_other(record: object) -> None:
+    line = json.dumps(record).replace("{}", fill("X_ghp_{a36}") * 50)
+    clean = redact(line.encode(), key=KEY).decode()
+    note = r"\[redacted:dense:[0-9a-f]{8}\]"
+    assert re.sub(note, "{}", clean) == json.dumps(record)
+
+
+def test_the_rest_of_a_very_long_secret_goes_with_it() -> None:
+    assert redact_text(fill("use sk-proj-{a9000} now"), key=KEY).startswith("use [redacted:openai:")
+    assert redact_text(fill("use sk-proj-{a9000} now"), key=KEY).endswith("] now")

@@ -33,10 +33,23 @@ _JOINT = re.compile(rb"\|[ ]|;[ ]|&&[ ]|\n(?<!\\\n)|\\(?<!\\\\)(?:n|\\n|\\{3}n|\
 # Where a program's name begins; a path before it ends in `bin/`.
 _PROGRAM = re.compile(rb"(?<![A-Za-z0-9_.-])(?:(?<!/)|(?<=bin/))")
 _REACH = 400
+# words before an option that look like its program; where there are more, one of them counts
+_MOST_PROGRAMS = 8
 
 # One character of a prefix, and a prefix whose ending can be listed: `gl(?:pat|ptt)`, `gh[pousr]`.
 _UNIT = re.compile(r"\[[^\]]+\]|[A-Za-z0-9_]")
 _PREFIX = re.compile(rf"(?:{_UNIT.pattern})*(?:\(\?:((?:{_UNIT.pattern}|\|)+)\))?")
+
+# What continues a secret that fills its rule's limit: the rest of a secret cut in two is one too.
+_LONG = 512
+_REST = re.compile(rb"[A-Za-z0-9_+/=.~%-]*+")
+
+# A secret that was replaced may have hidden another, so a record is searched again. Text that
+# makes that go on, one secret after another, is replaced by whole strings, and then altogether.
+_MOST_PASSES = 4
+DENSE = "dense"
+_STRING = re.compile(rb'"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
+_LINE = re.compile(rb"([^\n]+)")
 
 _ESCAPE = re.compile(rb'((?:\\+u[0-9a-fA-F]{4})+|\\+["/bfnrt])|\\+')
 
@@ -185,6 +198,7 @@ def find_secrets(data: bytes, scans: Sequence[Scan] | None = None) -> list[Secre
     lowered = data.lower()
     found = []
     for scan in _read_scans() if scans is None else scans:
+        rest = 0  # the end of the long secret before, which the matches inside it share
         for match in scan.pattern.finditer(lowered if scan.any_case else data):
             group = match.lastindex or 0
             rule = scan.owners[group - 1]
@@ -194,7 +208,11 @@ def find_secrets(data: bytes, scans: Sequence[Scan] | None = None) -> list[Secre
             if lookalike.fullmatch(_undo_escapes(data[start:end])):
                 continue
             if _fits(rule, data, match.start() if rule.before is None else start):
-                found.append(Secret(rule.name, start, end))
+                if end - start >= _LONG and end > rest and (more := _REST.match(data, end)):
+                    rest = more.end()
+                found.append(
+                    Secret(rule.name, start, max(end, rest) if end - start >= _LONG else end)
+                )
     joined: list[Secret] = []
     # Where rules saw the same bytes, the longest match names them, then the first in the table.
     for secret in sorted(found, key=lambda secret: (secret.start, -secret.end)):
@@ -216,7 +234,9 @@ def _is_command(command: str, before: bytes) -> bool:
     before = before[max((joint.end() for joint in _JOINT.finditer(before)), default=0) :]
     pattern = _build_command(command)
     found = pattern.search(before)
-    while found and not _PROGRAM.match(before, found.start()):
+    for _ in range(_MOST_PROGRAMS):
+        if not found or _PROGRAM.match(before, found.start()):
+            break
         found = pattern.search(before, found.start() + 1)
     return bool(found)
 
@@ -262,16 +282,50 @@ def _find_end(data: bytes, start: int) -> int:
 
 def _redact_record(record: bytes, *, key: bytes) -> bytes:
     """The record, searched again until no secret is left: one may have hidden another."""
-    while secrets := find_secrets(record):
-        pieces = []
-        done = 0
-        for secret in secrets:
-            plain = _undo_escapes(record[secret.start : secret.end])
-            digest = hmac.digest(key, plain, "sha256").hex()[:8]
-            pieces += [record[done : secret.start], f"[redacted:{secret.rule}:{digest}]".encode()]
-            done = secret.end
-        record = b"".join([*pieces, record[done:]])
+    for number in range(2 * _MOST_PASSES):
+        if not (secrets := find_secrets(record)):
+            return record
+        if number < _MOST_PASSES:
+            spans = [(secret.start, secret.end, secret.rule) for secret in secrets]
+        else:
+            spans = [(start, end, DENSE) for start, end in _widen(record, secrets)]
+        record = _replace(record, spans, key=key)
+    if find_secrets(record):
+        record = _replace(record, [(*span, DENSE) for span in _list_texts(record)], key=key)
     return record
+
+
+def _replace(record: bytes, spans: Iterable[tuple[int, int, str]], *, key: bytes) -> bytes:
+    pieces = []
+    done = 0
+    for start, end, rule in spans:
+        plain = _undo_escapes(record[start:end])
+        digest = hmac.digest(key, plain, "sha256").hex()[:8]
+        pieces += [record[done:start], f"[redacted:{rule}:{digest}]".encode()]
+        done = end
+    return b"".join([*pieces, record[done:]])
+
+
+def _widen(record: bytes, secrets: Sequence[Secret]) -> Iterator[tuple[int, int]]:
+    """The whole strings, or lines of plain text, that the secrets are in."""
+    waiting = iter(secrets)
+    secret = next(waiting, None)
+    for start, end in _list_texts(record):
+        while secret and secret.end <= start:
+            secret = next(waiting, None)
+        if secret and secret.start < end:
+            yield start, end
+
+
+def _list_texts(record: bytes) -> list[tuple[int, int]]:
+    """The insides of the strings of a JSON record; the lines of plain text."""
+    try:
+        json.loads(record)
+    except (ValueError, RecursionError):
+        pattern = _LINE
+    else:
+        pattern = _STRING
+    return [found.span(1) for found in pattern.finditer(record) if found[1]]
 
 
 def redact_text(text: str, *, key: bytes) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 TAG = "relight-example"
 OPENING = "Here is an example from an earlier session, named "
 CLOSING = "That was the example. I will now do the task I am given."
-_BLOCK = re.compile(rf"<{TAG}\b.*?</{TAG}>\s*", re.DOTALL)
+_BEGIN = re.compile(rf"<{TAG}\b")
+_END = re.compile(rf"</{TAG}>\s*")
 
 
 def wrap_block(text: str, *, name: str, version: int) -> str:
@@ -39,7 +40,12 @@ def strip_block(text: str) -> str:
     >>> strip_block("<relight-example name='a'>\\nx\\n</relight-example>\\n\\nDo it.")
     'Do it.'
     """
-    return _BLOCK.sub("", text) if f"<{TAG}" in text else text
+    pieces, done = [], 0
+    # each search goes on where the one before ended, so that no text is read twice
+    while (begin := _BEGIN.search(text, done)) and (end := _END.search(text, begin.end())):
+        pieces.append(text[done : begin.start()])
+        done = end.end()
+    return "".join([*pieces, text[done:]]) if pieces else text
 
 
 def find_injected(spoken: Iterable[tuple[object, object]]) -> list[bool]:

@@ -28,7 +28,7 @@ from relight.model import (
     hash_names,
     row_id,
 )
-from relight.redact import redact
+from relight.redact import DENSE, redact
 from relight.store.derive.scores import (
     WordCounts,
     count_words,
@@ -45,6 +45,10 @@ Read = Callable[[Sequence[bytes], Origin, bytes], Parsed]
 
 
 # Rows travel from worker processes, where a list without names is smaller and quicker to read.
+DENSE_NOTE = f"[redacted:{DENSE}:".encode()
+DENSE_REASON = "recorded without some of its texts: too many secrets hide one another in them"
+
+
 class CallRow(Struct, frozen=True, array_like=True):
     """A row of `tool_call`."""
 
@@ -127,7 +131,10 @@ def seal(piece: Piece, read: Read, *, key: bytes, timezone: str) -> Sealed:
         start=_start(piece),
         raw_bytes=len(piece.raw),
         records=tape.compress(records) if records else b"",
-        unreadable=[*piece.unreadable, *_place_bad_lines(piece, parsed.bad_lines)],
+        unreadable=[
+            *piece.unreadable,
+            *_place_bad_lines(piece, {**_find_dense(records), **parsed.bad_lines}),
+        ],
     )
 
 
@@ -215,6 +222,14 @@ def _skill_row(source: str, entry: SkillEntry) -> SkillEntryRow:
         skill_version=entry.version,
         turn_id=None if entry.turn is None else row_id("turn", source, entry.turn),
     )
+
+
+def _find_dense(records: bytes) -> dict[int, str]:
+    """The lines in which whole texts were replaced, because secrets hid one another."""
+    if DENSE_NOTE not in records:
+        return {}
+    lines = enumerate(tape.split_lines(records))
+    return {number: DENSE_REASON for number, line in lines if DENSE_NOTE in line}
 
 
 def _place_bad_lines(piece: Piece, bad_lines: dict[int, str]) -> list[Unreadable]:
