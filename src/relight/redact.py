@@ -1,30 +1,24 @@
 """Removal of secrets from text.
 
 Works on the raw bytes of records before they are parsed, so that import and rebuild see the same.
-Each row of `data/redact.toml` describes one shape of secret. Rules are grouped by a literal that
-they share: the search jumps from one literal to the next and tries the rules of the group only
-there. At a frequent literal a guard comes first, a test of the two characters before it.
+A scan names the places where a secret may begin (see secret_shapes.py); rules are tried there.
+The work is linear in the length of the text, whatever the text: each expression has a greatest
+width, and a record is searched a few times at most.
 """
 
 import hmac
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from msgspec import Struct, toml
+from msgspec import Struct
 
-from relight.data import read_data
-
-# Where a word begins, in text that may be escaped: the `n` of `\n` is not part of the word
-# after it, nor are the digits of `\u001b`, `%3D` and of a terminal's `[32m`. After a lone backslash
-# no word begins: the `r` of `\r8_` belongs to the escape. After an underscore one may begin, if a
-# name precedes it.
-_START = r"""(?: (?<![A-Za-z0-9+\\-]) | (?<=\\[nrtbf]) | (?<=\\u[0-9a-fA-F]{4})
-               | (?<=%[0-9a-fA-F]{2}) | (?<=[\[;][0-9]m) | (?<=[\[;][0-9]{2}m) )"""
+from relight.secret_shapes import Shape, Shapes, read_lookalike, read_shapes
 
 # `MY_` and `x2_`, but not the end of a blob in base64.
-_NAME = re.compile(rb"(?<![A-Za-z0-9_-])(?>(?:[A-Za-z]*+[0-9]{0,3}+_++)+)\Z")
+_NAME = re.compile(
+    rb"(?<![A-Za-z0-9_+-])(?>(?:(?:[A-Z]{1,24}+|[A-Z]?[a-z]{1,24}+)?[0-9]{0,3}+[_+-]++)+)\Z"
+)
 _NAME_REACH = 80
 
 # The end of a command. A line break after a continuation is not one: escaped, it has the
@@ -35,10 +29,6 @@ _PROGRAM = re.compile(rb"(?<![A-Za-z0-9_.-])(?:(?<!/)|(?<=bin/))")
 _REACH = 400
 # words before an option that look like its program; where there are more, one of them counts
 _MOST_PROGRAMS = 8
-
-# One character of a prefix, and a prefix whose ending can be listed: `gl(?:pat|ptt)`, `gh[pousr]`.
-_UNIT = re.compile(r"\[[^\]]+\]|[A-Za-z0-9_]")
-_PREFIX = re.compile(rf"(?:{_UNIT.pattern})*(?:\(\?:((?:{_UNIT.pattern}|\|)+)\))?")
 
 # What continues a secret that fills its rule's limit: the rest of a secret cut in two is one too.
 _LONG = 512
@@ -51,6 +41,20 @@ DENSE = "dense"
 _STRING = re.compile(rb'"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
 _LINE = re.compile(rb"([^\n]+)")
 
+# A secret that was found once is removed everywhere, if it cannot be a word or a path as well.
+_SECRET_NAME = re.compile(
+    r"(?i)(?:^|_)(?:api_?key|access_?key|key|token|secret|pass|password|passwd|passphrase|pwd"
+    r"|credentials?)(?:_|$)"
+)
+_PLAIN_VALUE = re.compile(rb"[a-z]{1,11}|[0-9]{1,11}|[~.]?/.*|[a-z]+://.*|\[redacted.*", re.DOTALL)
+_MARKS = re.compile(rb'["\\\x00-\x20]')
+_MOST_VALUES = 500
+
+# ASCII that JSON need not escape: `\u0070`, `\/`; a quote or a backslash must stay escaped.
+_DISGUISE = re.compile(
+    rb"\\+(?:u00(2[013-9a-fA-F]|[346][0-9a-fA-F]|5[0-9abdefABDEF]|7[0-9a-eA-E])|/)"
+)
+
 _ESCAPE = re.compile(rb'((?:\\+u[0-9a-fA-F]{4})+|\\+["/bfnrt])|\\+')
 
 
@@ -62,197 +66,127 @@ class Secret(Struct, frozen=True):
     end: int
 
 
-class Rule(Struct, frozen=True, forbid_unknown_fields=True):
-    """A row of the table: the shape of one kind of secret around a literal."""
-
-    name: str
-    literals: list[str]
-    after: str
-    hit: list[str]
-    miss: list[str]
-    before: str | None = None
-    any_case: bool = False
-    command: str = ""
-    guard: dict[str, str] = {}
-    note: str = ""
-
-    def write_pattern(self, literal: str) -> str:
-        """Return the expression after the literal, with a look behind it."""
-        if self.before is None:
-            return self.after
-        # The prefix alone is tested first: it is cheap, and nearly always absent.
-        return f"(?<={self.before}{literal})(?<=({_START}{self.before}){literal})(?:{self.after})"
-
-
-class Lookalike(Struct, frozen=True, forbid_unknown_fields=True):
-    """A row of the table: values that are not secrets although they stand where one could."""
-
-    name: str
-    kinds: list[str]
-    regex: str
-    like: list[str]
-    note: str = ""
-
-
-class SecretTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole of `data/redact.toml`."""
-
-    rule: list[Rule]
-    lookalike: list[Lookalike]
-
-
-class Scan(Struct, frozen=True, dict=True):
-    """One search over the buffer, for all rules that share a literal."""
-
-    pattern: re.Pattern[bytes]
-    rules: list[Rule]
-    parts: list[str]
-    any_case: bool
-
-    @cached_property
-    def owners(self) -> list[Rule]:
-        """The rule of each group, computed lazily: most scans never find anything."""
-        counts = [_compile(part).groups for part in self.parts]
-        return [rule for rule, n in zip(self.rules, counts, strict=True) for _ in range(n)]
-
-
-@cache
-def read_secret_table() -> SecretTable:
-    """Return the rules of `data/redact.toml`."""
-    return toml.decode(read_data("redact.toml"), type=SecretTable)
-
-
-@cache
-def _read_scans() -> list[Scan]:
-    return build_scans(read_secret_table().rule)
-
-
-def build_scans(rules: Iterable[Rule]) -> list[Scan]:
-    """Return one search for each literal of the rules."""
-    groups: dict[tuple[str, bool], list[Rule]] = {}
-    for rule in rules:
-        for literal in rule.literals:
-            groups.setdefault((literal, rule.any_case), []).append(rule)
-    scans = []
-    for (literal, any_case), group in groups.items():
-        escaped = re.escape(literal)
-        parts = [rule.write_pattern(escaped) for rule in group]
-        whole = f"{escaped}{_write_guard(literal, group)}(?:{'|'.join(parts)})"
-        scans.append(Scan(_compile(whole), group, parts, any_case))
-    return scans
-
-
-def _write_guard(literal: str, rules: Sequence[Rule]) -> str:
-    """A cheap test that holds wherever one of the rules matches; empty if a rule has none.
-
-    It is the rule's `guard` for the literal, or else a test of the last two characters of `before`.
-    """
-    guards = {rule.guard[literal] for rule in rules if literal in rule.guard}
-    endings: set[str] = set()
-    for rule in rules:
-        if literal not in rule.guard:
-            found = _list_endings(rule.before or "")
-            if not found:
-                return ""
-            endings |= found
-    if endings:
-        units = [_UNIT.findall(ending) for ending in endings]
-        first, second = (
-            "".join(unit.strip("[]") for unit in place) for place in zip(*units, strict=True)
-        )
-        pairs = "|".join(sorted(endings))
-        escaped = re.escape(literal)
-        guards.add(f"(?<=[{first}][{second}]{escaped})(?<=(?:{pairs}){escaped})")
-    return f"(?:{'|'.join(sorted(guards))})"
-
-
-def _list_endings(before: str) -> set[str]:
-    """The expressions of the last two characters of `before`; empty if it is not plain enough.
-
-    >>> sorted(_list_endings("gl(?:pat|cbt)")), sorted(_list_endings("gh[pousr]"))
-    (['at', 'bt'], ['h[pousr]'])
-    """
-    if not (found := _PREFIX.fullmatch(before)):
-        return set()
-    branches = [_UNIT.findall(branch)[-2:] for branch in (found[1] or before).split("|")]
-    return {"".join(units) for units in branches} if min(map(len, branches)) == 2 else set()
-
-
-@cache
-def _build_lookalike(kind: str) -> re.Pattern[bytes]:
-    rows = [row.regex for row in read_secret_table().lookalike if kind in row.kinds]
-    return _compile("|".join(rows) or "(?!)", re.IGNORECASE | re.DOTALL)
-
-
-@cache
-def _build_command(command: str) -> re.Pattern[bytes]:
-    return _compile(rf"(?:{command})\Z", re.DOTALL)
-
-
-def _compile(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[bytes]:
-    return re.compile(pattern.encode(), flags | re.VERBOSE)
-
-
-def find_secrets(data: bytes, scans: Sequence[Scan] | None = None) -> list[Secret]:
+def find_secrets(data: bytes, shapes: Shapes | None = None) -> list[Secret]:
     """Return the secrets in `data` in order, none overlapping another."""
-    lowered = data.lower()
+    shapes = shapes or read_shapes()
     found = []
-    for scan in _read_scans() if scans is None else scans:
-        rest = 0  # the end of the long secret before, which the matches inside it share
-        for match in scan.pattern.finditer(lowered if scan.any_case else data):
-            group = match.lastindex or 0
-            rule = scan.owners[group - 1]
-            start = match.start(group)
-            end = match.end(group) if rule.before is None else match.end()
-            lookalike = _build_lookalike((match.lastgroup or "shape").rstrip("123456789"))
-            if lookalike.fullmatch(_undo_escapes(data[start:end])):
-                continue
-            if _fits(rule, data, match.start() if rule.before is None else start):
-                if end - start >= _LONG and end > rest and (more := _REST.match(data, end)):
-                    rest = more.end()
-                found.append(
-                    Secret(rule.name, start, max(end, rest) if end - start >= _LONG else end)
-                )
+    done: dict[int, int] = {}  # by shape, the end of its last match: places inside are passed over
+    rest = 0  # the end of the last long secret, which the matches inside it share
+    for place, number in shapes.find_places(data):
+        shape = shapes.all[number]
+        if place <= done.get(number, -1) or not (match := shape.pattern.match(data, place)):
+            continue
+        done[number] = match.end()
+        start, end = match.span(match.lastindex or 0)
+        if shape.rule.prefixes:
+            start, end = match.start(1), match.end()
+        kind = "shape" if shape.rule.prefixes else (match.lastgroup or "shape")
+        lookalike = read_lookalike(kind.rstrip("123456789"))
+        if lookalike.fullmatch(_undo_escapes(data[start:end])):
+            continue
+        if not _fits(shape, data, start, place):
+            continue
+        if end - start >= _LONG:
+            if end > rest and (more := _REST.match(data, end)):
+                rest = more.end()
+            end = max(end, rest)
+        found.append((start, -end, number))
     joined: list[Secret] = []
     # Where rules saw the same bytes, the longest match names them, then the first in the table.
-    for secret in sorted(found, key=lambda secret: (secret.start, -secret.end)):
-        if joined and secret.start < joined[-1].end:
+    for start, end, number in sorted(found):
+        if joined and start < joined[-1].end:
             last = joined.pop()
-            secret = Secret(last.rule, last.start, max(last.end, secret.end))
-        joined.append(secret)
+            joined.append(Secret(last.rule, last.start, max(last.end, -end)))
+        else:
+            joined.append(Secret(shapes.all[number].rule.name, start, -end))
     return joined
 
 
-def _fits(rule: Rule, data: bytes, start: int) -> bool:
+def _fits(shape: Shape, data: bytes, start: int, place: int) -> bool:
     """True if the text before a match is what its rule requires."""
-    if rule.before is not None and data[start - 1 : start] == b"_":
+    if shape.rule.prefixes and data[max(0, start - 1) : start] in (b"_", b"-", b"+"):
         return bool(_NAME.search(data, max(0, start - _NAME_REACH), start))
-    return not rule.command or _is_command(rule.command, data[max(0, start - _REACH) : start])
+    return not shape.rule.command or _is_command(shape, data[max(0, place - _REACH) : place])
 
 
-def _is_command(command: str, before: bytes) -> bool:
+def _is_command(shape: Shape, before: bytes) -> bool:
     before = before[max((joint.end() for joint in _JOINT.finditer(before)), default=0) :]
-    pattern = _build_command(command)
-    found = pattern.search(before)
+    found = shape.command.search(before)
     for _ in range(_MOST_PROGRAMS):
         if not found or _PROGRAM.match(before, found.start()):
             break
-        found = pattern.search(before, found.start() + 1)
+        found = shape.command.search(before, found.start() + 1)
     return bool(found)
 
 
-def redact(data: bytes, *, key: bytes) -> bytes:
+def redact(data: bytes, *, key: bytes, known: Iterable[bytes] = ()) -> bytes:
     """Return the bytes with each secret replaced by `[redacted:RULE:HASH]`.
 
     The hash is an HMAC of the plain secret: the same secret has the same hash in every escaping,
     and guesses cannot be checked without the key. Only the insides of JSON strings change.
+    `known` are secrets to remove wherever they stand, and so is each secret that is found.
     """
+    clear = _undo_disguises(data)
     pieces = []
     done = 0
-    for start, end in _find_records(data):
-        pieces += [data[done:start], _redact_record(data[start:end], key=key)]
+    found: set[bytes] = set()
+    for start, end in _find_records(clear):
+        record = _redact_record(clear[start:end], key=key, found=found)
+        pieces += [clear[done:start], record]
         done = end
-    return b"".join([*pieces, data[done:]]) if pieces else data
+    if pieces:
+        data = b"".join([*pieces, clear[done:]])
+    return _redact_values(data, {*known, *found}, key=key)
+
+
+def read_known_secrets(environment: Mapping[str, str]) -> frozenset[bytes]:
+    """Return the values of variables whose names say that they are secrets."""
+    return frozenset(
+        value.encode("utf-8", "surrogateescape")
+        for name, value in environment.items()
+        if _SECRET_NAME.search(name) and _is_telling(value.encode("utf-8", "surrogateescape"))
+    )
+
+
+def _is_telling(value: bytes) -> bool:
+    """True for a value that stands for nothing but the secret, wherever it is found."""
+    return len(value) >= 8 and not _PLAIN_VALUE.fullmatch(value) and not _MARKS.search(value)
+
+
+def _redact_values(data: bytes, values: Iterable[bytes], *, key: bytes) -> bytes:
+    """The bytes without these values, the longest first; at most some hundred are looked for."""
+    telling = sorted(filter(_is_telling, values), key=lambda value: (-len(value), value))
+    present = [value for value in telling[:_MOST_VALUES] if value in data]
+    if not present:
+        return data
+    # behind a backslash the first letter belongs to an escape
+    pattern = re.compile(rb"(?<!\\)(?:" + b"|".join(map(re.escape, present)) + b")")
+
+    def note(match: re.Match[bytes]) -> bytes:
+        digest = hmac.digest(key, _undo_escapes(match[0]), "sha256").hex()[:8]
+        return f"[redacted:value:{digest}]".encode()
+
+    return pattern.sub(note, data)
+
+
+def _undo_disguises(data: bytes) -> bytes:
+    """The bytes with ASCII that is escaped without need written out, where that shows a secret.
+
+    `gh\\u0070_` says `ghp_` to whoever parses it. Lines without such a secret stay as they are.
+    """
+    if not _DISGUISE.search(data):
+        return data
+    lines = data.split(b"\n")
+    for number, line in enumerate(lines):
+        if _DISGUISE.search(line):
+            clear = _DISGUISE.sub(_show, line)
+            if len(find_secrets(clear)) > len(find_secrets(line)):
+                lines[number] = clear
+    return b"\n".join(lines)
+
+
+def _show(match: re.Match[bytes]) -> bytes:
+    return b"/" if match[1] is None else bytes.fromhex(match[1].decode())
 
 
 def _find_records(data: bytes) -> Iterator[tuple[int, int]]:
@@ -280,11 +214,15 @@ def _find_end(data: bytes, start: int) -> int:
     return len(data) if end < 0 else end
 
 
-def _redact_record(record: bytes, *, key: bytes) -> bytes:
-    """The record, searched again until no secret is left: one may have hidden another."""
+def _redact_record(record: bytes, *, key: bytes, found: set[bytes]) -> bytes:
+    """The record, searched again until no secret is left: one may have hidden another.
+
+    The secrets are added to `found`.
+    """
     for number in range(2 * _MOST_PASSES):
         if not (secrets := find_secrets(record)):
             return record
+        found.update(record[secret.start : secret.end] for secret in secrets)
         if number < _MOST_PASSES:
             spans = [(secret.start, secret.end, secret.rule) for secret in secrets]
         else:

@@ -1,0 +1,228 @@
+"""The shapes of secrets, from `data/redact.toml`, and the places in a text where one may be.
+
+A row has expressions for the text that a secret begins with (`prefixes`) or that stands before it
+(`near`). One scan for all of them names the places; the rest of a row is tried only there.
+Hyperscan scans in one pass, however many rows there are. It takes a while to start, so the first
+bytes of a process are scanned by Python's own expressions, which name the same places. So is
+everything where Hyperscan is not installed.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, cached_property
+from re import _parser
+from typing import Any
+
+from msgspec import Struct, toml
+
+from relight.data import read_data
+
+# Where a word begins, in text that may be escaped: the `n` of `\n` is not part of the word
+# after it, nor are the digits of `\u001b`, `%3D` and of a terminal's `[32m`. After a lone backslash
+# no word begins: the `r` of `\r8_` belongs to the escape. After an underscore, a hyphen or a plus
+# one may begin, if a name precedes it.
+_START = r"""(?: (?<![A-Za-z0-9\\]) | (?<=\\[nrtbf]) | (?<=\\u[0-9a-fA-F]{4})
+               | (?<=%[0-9a-fA-F]{2}) | (?<=[\[;][0-9]m) | (?<=[\[;][0-9]{2}m) )"""
+
+# Python scans until so many bytes were read; to start Hyperscan costs as much as this takes.
+_SLOW_BYTES = 1_000_000
+
+
+class Rule(Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of the table: the shape of one kind of secret."""
+
+    name: str
+    after: str
+    hit: list[str]
+    miss: list[str]
+    prefixes: list[str] = []
+    near: list[str] = []
+    any_case: bool = False
+    command: str = ""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.prefixes) == bool(self.near):
+            raise ValueError(f"the rule {self.name!r} needs `prefixes` or `near`")
+
+    def write_pattern(self, place: str) -> str:
+        """Return the expression after a place; a prefix is looked back at and is its group 1."""
+        return f"(?<=({_START}{place}))(?:{self.after})" if self.prefixes else self.after
+
+
+class Lookalike(Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of the table: values that are not secrets although they stand where one could."""
+
+    name: str
+    kinds: list[str]
+    regex: str
+    like: list[str]
+    note: str = ""
+
+
+class SecretTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole of `data/redact.toml`."""
+
+    rule: list[Rule]
+    lookalike: list[Lookalike]
+
+
+class Shape(Struct, frozen=True, dict=True):
+    """A rule at one of its places; `place` is the expression that the scan looks for."""
+
+    number: int
+    rule: Rule
+    place: str
+
+    @cached_property
+    def pattern(self) -> re.Pattern[bytes]:
+        """The expression tried after the place, compiled when it is first needed."""
+        flags = re.IGNORECASE if self.rule.any_case else re.NOFLAG
+        return compile_bytes(self.rule.write_pattern(self.place), flags)
+
+    @cached_property
+    def command(self) -> re.Pattern[bytes]:
+        """The program of the rule and what may stand between it and the end of the place."""
+        return compile_bytes(rf"(?:{self.rule.command})(?:{self.place})\Z", re.DOTALL)
+
+
+class Shapes:
+    """All shapes, and the scan that finds their places."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        pairs = [(rule, place) for rule in rules for place in rule.prefixes or rule.near]
+        self.all = [Shape(number, *pair) for number, pair in enumerate(pairs)]
+        self._slow_bytes = _SLOW_BYTES
+
+    def find_places(self, data: bytes) -> list[tuple[int, int]]:
+        """Return (end of a place, number of a shape) in order."""
+        if self._slow_bytes > 0 or self._fast is None:
+            self._slow_bytes -= len(data)
+            return sorted(set(self.find_slowly(data)))
+        found: set[tuple[int, int]] = set()
+
+        def note(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
+            found.add((end, number))
+
+        self._fast(data, note)
+        return sorted(found)
+
+    @cached_property
+    def _fast(self) -> Callable[[bytes, Any], object] | None:
+        """Hyperscan's scan for all places; None where it is not installed."""
+        try:
+            import hyperscan
+        except ImportError:
+            return None
+        database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        database.compile(
+            expressions=[shape.place.encode() for shape in self.all],
+            ids=[shape.number for shape in self.all],
+            elements=len(self.all),
+            flags=[hyperscan.HS_FLAG_CASELESS if one.rule.any_case else 0 for one in self.all],
+        )
+        return lambda data, note: database.scan(data, match_event_handler=note)
+
+    def find_slowly(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """Yield what `find_places` returns, by Python's own expressions, in no order."""
+        lowered = data.lower()
+        for search, any_case, anchors in self._slow:
+            for found in search.finditer(lowered if any_case else data):
+                for number, width, pattern in anchors:
+                    if match := pattern.match(data, found.start() - width):
+                        yield match.end(), number
+
+    @cached_property
+    def _slow(
+        self,
+    ) -> list[tuple[re.Pattern[bytes], bool, list[tuple[int, int, re.Pattern[bytes]]]]]:
+        """For each letter by which places are found, its search and those places."""
+        anchored: dict[tuple[str, bool], list[Anchor]] = {}
+        for shape in self.all:
+            anchor = find_anchor(shape)
+            anchored.setdefault((anchor.letter, shape.rule.any_case), []).append(anchor)
+        return [
+            (
+                compile_bytes(write_search(letter, anchors)),
+                any_case,
+                [(one.number, one.width, one.pattern) for one in anchors],
+            )
+            for (letter, any_case), anchors in anchored.items()
+        ]
+
+
+class Anchor(Struct, frozen=True):
+    """The letter of a place that Python looks for, and the place before and after it."""
+
+    number: int
+    letter: str
+    before: str
+    after: str
+    width: int
+    pattern: re.Pattern[bytes]
+
+
+# one part of a place: a class of characters, alternatives or a character, perhaps repeated
+_PART = re.compile(r"(?:\[[^\]]+\]|\(\?:[^)]+\)|\\x..|\\.|.)(?:\{[0-9]+\}|\?)?")
+# The letters to look for, the best first: few that are rare, so that the text is read few times.
+_LETTERS = "_-.kwzJAKZ:@vybgfhpmdl210/usrcinoate"
+
+
+def find_anchor(shape: Shape) -> Anchor:
+    """Return the letter by which Python finds a place.
+
+    >>> rule = Rule("x", "[a-z]", [], [], prefixes=["gh[pousr]_v1"])
+    >>> found = find_anchor(Shape(0, rule, "gh[pousr]_v1"))
+    >>> found.letter, found.before, found.after, found.width
+    ('_', 'gh[pousr]', 'v1', 3)
+    """
+    parts, choices = _PART.findall(shape.place), []
+    for index, part in enumerate(parts):
+        before = "".join(parts[:index])
+        least, most = _parser.parse(before, re.VERBOSE).getwidth()
+        letter = part.removeprefix("\\")
+        if least == most and len(letter) == 1:
+            after = "".join(parts[index + 1 :])
+            choices.append((f"{_LETTERS}{letter}".index(letter), letter, before, after, least))
+    if not choices:
+        raise ValueError(f"the place {shape.place!r} has no letter that can be looked for")
+    _, letter, before, after, width = min(choices)
+    flags = re.IGNORECASE if shape.rule.any_case else re.NOFLAG
+    return Anchor(
+        number=shape.number,
+        letter=re.escape(letter),
+        before=before,
+        after=after,
+        width=width,
+        pattern=compile_bytes(shape.place, flags),
+    )
+
+
+def write_search(letter: str, anchors: Iterable[Anchor]) -> str:
+    """Return the expression for a letter where one of the places is."""
+    around = {f"(?<={one.before}{letter})(?={one.after})" for one in anchors}
+    return f"{letter}(?:{'|'.join(sorted(around))})"
+
+
+@cache
+def read_secret_table() -> SecretTable:
+    """Return the rules of `data/redact.toml`."""
+    return toml.decode(read_data("redact.toml"), type=SecretTable)
+
+
+@cache
+def read_shapes() -> Shapes:
+    """Return the shapes of `data/redact.toml`."""
+    return Shapes(read_secret_table().rule)
+
+
+@cache
+def read_lookalike(kind: str) -> re.Pattern[bytes]:
+    """Return the expression of values that are not secrets, for one kind of evidence."""
+    rows = [row.regex for row in read_secret_table().lookalike if kind in row.kinds]
+    return compile_bytes("|".join(rows) or "(?!)", re.IGNORECASE | re.DOTALL)
+
+
+def compile_bytes(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[bytes]:
+    """Return a verbose expression for bytes."""
+    return re.compile(pattern.encode(), flags | re.VERBOSE)
