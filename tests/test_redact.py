@@ -107,7 +107,9 @@ def test_a_row_of_the_table_finds_what_it_says_at_every_depth_of_escaping(rule: 
     assert rule.hit
     for hit in map(fill, rule.hit):
         for depth in range(4):
-            assert list_rules(escape(hit, depth)) == [rule.name], (hit, depth)
+            names = list_rules(escape(hit, depth))
+            # a value behind a certain name is named after the first row that takes it
+            assert names == [rule.name] or names == ["certain"], (hit, depth)
 
 
 @every_rule

@@ -50,9 +50,11 @@ _PLAIN_VALUE = re.compile(rb"[a-z]{1,11}|[0-9]{1,11}|[~.]?/.*|[a-z]+://.*|\[reda
 _MARKS = re.compile(rb'["\\\x00-\x20]')
 _MOST_VALUES = 500
 
-# ASCII that JSON need not escape: `\u0070`, `\/`; a quote or a backslash must stay escaped.
+# What hides a secret from a search and from no reader: ASCII that JSON need not escape (`\u0070`,
+# `\/`; a quote or a backslash must stay escaped), `%5F`, colours, characters without width.
 _DISGUISE = re.compile(
-    rb"\\+(?:u00(2[013-9a-fA-F]|[346][0-9a-fA-F]|5[0-9abdefABDEF]|7[0-9a-eA-E])|/)"
+    rb"\\+(?:u00(2[013-9a-fA-F]|[346][0-9a-fA-F]|5[0-9abdefABDEF]|7[0-9a-eA-E])|(/)"
+    rb"|u200[bcdBCD]|u001[bB]\[[0-9;]{0,9}m)|%(5[fF]|2[dD])(?=[A-Za-z0-9])|\xe2\x80[\x8b-\x8d]"
 )
 
 _ESCAPE = re.compile(rb'((?:\\+u[0-9a-fA-F]{4})+|\\+["/bfnrt])|\\+')
@@ -186,7 +188,8 @@ def _undo_disguises(data: bytes) -> bytes:
 
 
 def _show(match: re.Match[bytes]) -> bytes:
-    return b"/" if match[1] is None else bytes.fromhex(match[1].decode())
+    letter = match[1] or match[3]
+    return bytes.fromhex(letter.decode()) if letter else match[2] or b""
 
 
 def _find_records(data: bytes) -> Iterator[tuple[int, int]]:
