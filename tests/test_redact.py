@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from relight import redact as redaction
-from relight.redact import Secret, find_secrets, redact, redact_text
+from relight.redact import Secret, find_secrets, read_known_secrets, redact, redact_text
 from relight.secret_shapes import Lookalike, Rule, Shapes, read_secret_table, read_shapes
 
 KEY = b"a key of this store"
@@ -393,3 +393,50 @@ def test_secrets_that_hide_one_another_cost_their_string_and_no_other(record: ob
 def test_the_rest_of_a_very_long_secret_goes_with_it() -> None:
     assert redact_text(fill("use sk-proj-{a9000} now"), key=KEY).startswith("use [redacted:openai:")
     assert redact_text(fill("use sk-proj-{a9000} now"), key=KEY).endswith("] now")
+
+
+def test_a_secret_found_once_is_removed_everywhere_in_the_piece() -> None:
+    secret = fill("{a24}")
+    lines = f'{{"a":"API_KEY={secret}"}}\n{{"b":"he said {secret}, twice: {secret}"}}'
+    clean = redact(lines.encode(), key=KEY, known=()).decode()
+    assert secret not in clean
+    assert clean.count("[redacted:value:") == 2
+
+
+def test_the_secrets_of_the_process_are_removed_by_value() -> None:
+    environment = {"MY_API_KEY": "plain-words-no-shape", "KEYBOARD": "qwertyuiop-qwertyuiop"}
+    known = read_known_secrets(
+        {**environment, "DB_PASSWORD": "short", "X_TOKEN": "/run/token-file"}
+    )
+    assert known == {b"plain-words-no-shape"}
+    text = b'{"said":"plain-words-no-shape and qwertyuiop-qwertyuiop"}'
+    clean = redact(text, key=KEY, known=known)
+    assert re.fullmatch(rb'{"said":"\[redacted:value:\w{8}\] and qwertyuiop-qwertyuiop"}', clean)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        r"gh\u0070_{a36}",
+        r"ghp\u005f{a36}",
+        r"password\u003d{a16}",
+        r"x\u0026password\u003d{a16}",
+        r"password=\u0027{a16}\u0027",
+        r"https:\/\/me:{a12}@h.io",
+        "ghp%5F{a36}",
+        r"ghp_\u200b{a36}",
+        r"ghp_\u001b[0m{a36}",
+    ],
+)
+def test_a_secret_in_needless_escapes_is_found(written: str) -> None:
+    line = '{"text":"' + fill(written) + '","n":1}'
+    clean = redact(line.encode(), key=KEY, known=())
+    assert b"[redacted:" in clean
+    assert json.loads(clean)["n"] == 1
+    for core in re.findall("[A-Za-z0-9]{10,}", fill(written)):
+        assert core.encode() not in clean
+
+
+def test_needless_escapes_without_a_secret_stay_as_they_are() -> None:
+    data = rb'{"path":"a\/b","text":"\u0041 plain \u0022quote\u0022"}'
+    assert redact(data, key=KEY, known=()) is data

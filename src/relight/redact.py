@@ -8,8 +8,10 @@ width, and a record is searched a few times at most.
 
 import hmac
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 
 from msgspec import Struct
 
@@ -121,12 +123,13 @@ def _is_command(shape: Shape, before: bytes) -> bool:
     return bool(found)
 
 
-def redact(data: bytes, *, key: bytes, known: Iterable[bytes] = ()) -> bytes:
+def redact(data: bytes, *, key: bytes, known: Iterable[bytes] | None = None) -> bytes:
     """Return the bytes with each secret replaced by `[redacted:RULE:HASH]`.
 
     The hash is an HMAC of the plain secret: the same secret has the same hash in every escaping,
     and guesses cannot be checked without the key. Only the insides of JSON strings change.
-    `known` are secrets to remove wherever they stand, and so is each secret that is found.
+    `known` are secrets to remove wherever they stand, by default those in the variables of this
+    process. So is each secret that is found.
     """
     clear = _undo_disguises(data)
     pieces = []
@@ -138,7 +141,13 @@ def redact(data: bytes, *, key: bytes, known: Iterable[bytes] = ()) -> bytes:
         done = end
     if pieces:
         data = b"".join([*pieces, clear[done:]])
-    return _redact_values(data, {*known, *found}, key=key)
+    own = _read_own_secrets() if known is None else known
+    return _redact_values(data, {*own, *found}, key=key)
+
+
+@cache
+def _read_own_secrets() -> frozenset[bytes]:
+    return read_known_secrets(os.environ)
 
 
 def read_known_secrets(environment: Mapping[str, str]) -> frozenset[bytes]:

@@ -26,6 +26,7 @@ class Derivation(Struct, frozen=True):
 
     part: TapePart
     timezone: str
+    key: bytes
     number: int = 0
 
 
@@ -72,14 +73,15 @@ def find_absent_sources(store: Store) -> list[str]:
 
 def _derive(store: Store, workers: int, absent: Sequence[str]) -> Iterator[Sealed]:
     parts = (part for part in read_tape(store) if part.source not in absent)
+    zone, key = store.timezone, store.redaction_key
     if workers == 1:
-        yield from (derive(Derivation(part, store.timezone)) for part in parts)
+        yield from (derive(Derivation(part, zone, key)) for part in parts)
         return
     from relight.intake.workers import Workers
 
     encode = msgspec.msgpack.encode
     decode = msgspec.msgpack.Decoder(tuple[int, Sealed]).decode
-    messages = (encode(Derivation(part, store.timezone, n)) for n, part in enumerate(parts))
+    messages = (encode(Derivation(part, zone, key, n)) for n, part in enumerate(parts))
     # in the order of the tape: of two records of the same moment the later one is the end
     early: dict[int, Sealed] = {}
     next_number = 0
@@ -96,7 +98,7 @@ def derive(derivation: Derivation) -> Sealed:
     part = derivation.part
     read = find_source(part.source).read
     parsed = read(part.lines(), part.origin, part.state)
-    sealed = seal_parsed(part.source, parsed, timezone=derivation.timezone)
+    sealed = seal_parsed(part.source, parsed, key=derivation.key, timezone=derivation.timezone)
     place = Mark(path=part.origin.path, part=part.part, offset=part.offset)
     return msgspec.structs.replace(sealed, before=place)
 

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.judging.scoring import Weights
+from relight.redact import redact_text
 from relight.store import Store
 from relight.store.derive import outcomes, scores
 from relight.store.derive.skills import uses
@@ -32,7 +33,7 @@ def write_label(store: Store, session_id: int, outcome: str, why: str | None, at
             "insert into label (session_id, outcome, why, labelled_at) values (?, ?, ?, ?)"
             " on conflict (session_id) do update set"
             " outcome = excluded.outcome, why = excluded.why, labelled_at = excluded.labelled_at",
-            (session_id, outcome, why, at),
+            (session_id, outcome, why and redact_text(why, key=store.redaction_key), at),
         )
         uses.refresh(database, outcomes.refresh(database, {session_id}))
 

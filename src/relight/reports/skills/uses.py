@@ -18,6 +18,7 @@ from relight.checks import (
 )
 from relight.errors import ParameterError
 from relight.model import row_id
+from relight.redact import redact_text
 from relight.sources import list_sources
 from relight.store import Store
 from relight.store.derive.aliases import learn
@@ -96,7 +97,7 @@ def record_skill_invocation(
     never given, in either order; without an `entry` it is the use that they show, if they show
     one. `share` is the use's part of its session, by default the whole.
     """
-    skill = check_text("skill_name", skill_name)
+    skill = redact_text(check_text("skill_name", skill_name), key=store.redaction_key)
     name = None if session_id is None else check_text("session_id", session_id)
     way = None if entry is None else check_choice("entry", entry, WAYS)
     given = {
@@ -121,6 +122,8 @@ def record_skill_invocation(
     values = {
         field: CHECKS[field](field, value) for field, value in given.items() if value is not None
     }
+    if "end_reason" in values:
+        values["end_reason"] = redact_text(values["end_reason"], key=store.redaction_key)
     if invoked_at is not AS_KNOWN:
         values["invoked_at"] = take_time("invoked_at", invoked_at)
     cost = values.pop("cost_usd", None)

@@ -28,7 +28,7 @@ from relight.model import (
     hash_names,
     row_id,
 )
-from relight.redact import DENSE, redact
+from relight.redact import DENSE, redact, redact_text
 from relight.store.derive.scores import (
     WordCounts,
     count_words,
@@ -125,7 +125,7 @@ def seal(piece: Piece, read: Read, *, key: bytes, timezone: str) -> Sealed:
     origin = Origin(piece.after.path, piece.after.size, piece.after.modified_ns)
     parsed = read(tape.split_lines(records), origin, piece.before.state)
     return msgspec.structs.replace(
-        seal_parsed(piece.source, parsed, timezone=timezone),
+        seal_parsed(piece.source, parsed, key=key, timezone=timezone),
         before=piece.before,
         after=msgspec.structs.replace(piece.after, state=parsed.state),
         start=_start(piece),
@@ -138,7 +138,7 @@ def seal(piece: Piece, read: Read, *, key: bytes, timezone: str) -> Sealed:
     )
 
 
-def seal_parsed(source: str, parsed: Parsed, *, timezone: str) -> Sealed:
+def seal_parsed(source: str, parsed: Parsed, *, key: bytes, timezone: str) -> Sealed:
     """Return the rows of parsed records, without a tape."""
     read_day = day_reader(timezone)
     nowhere = Mark(path="")
@@ -147,7 +147,9 @@ def seal_parsed(source: str, parsed: Parsed, *, timezone: str) -> Sealed:
         owner_id=None if parsed.owner is None else row_id("session", source, parsed.owner),
         before=nowhere,
         after=nowhere,
-        sessions=[(row_id("session", source, one.key), one) for one in parsed.sessions],
+        sessions=[
+            (row_id("session", source, one.key), _redact_cells(one, key)) for one in parsed.sessions
+        ],
         turns=[(row_id("turn", source, one.key), read_day(one.at), one) for one in parsed.turns],
         calls=[_call_row(source, one, read_day(one.at)) for one in parsed.calls],
         totals=[(row_id("total", source, one.key), one) for one in parsed.totals],
@@ -168,6 +170,14 @@ def seal_parsed(source: str, parsed: Parsed, *, timezone: str) -> Sealed:
             for one in parsed.timings
         ],
     )
+
+
+def _redact_cells(session: Session, key: bytes) -> Session:
+    """The session with the texts of its lists redacted once more: what escapes hid stands here."""
+    cells = {name: getattr(session, name) for name in ("title", "project", "answer")}
+    clean = {name: redact_text(text, key=key) for name, text in cells.items() if text}
+    changed = {name: text for name, text in clean.items() if text is not cells[name]}
+    return msgspec.structs.replace(session, **changed) if changed else session
 
 
 def _call_row(source: str, call: ToolCall, day: str | None) -> CallRow:
