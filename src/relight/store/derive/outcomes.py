@@ -12,7 +12,7 @@ from relight.judging.outcomes import STOPPED, OutcomeEvidence, judge_outcome
 from relight.judging.spirals import SPIRAL_MINIMUM, JudgedCall, Spiral, find_open_spiral
 from relight.store.derive.scores import HARMLESS, read_work
 from relight.store.jobs import IS_NAMED_AFTER
-from relight.store.sql import S, differs, read
+from relight.store.sql import S, count_if, differs, read
 
 EVIDENCE = """
     select label.outcome as label, label.why as label_why, run.id as run_id,
@@ -37,8 +37,7 @@ LATE_CALLS = """
     where session_id = ? order by at desc nulls last, place desc limit 30
 """
 COUNT_CALLS = f"""
-    select count(*) as judged_calls,
-        coalesce(sum(case when label = 'error' then 1 else 0 end), 0) as failed_calls
+    select count(*) as judged_calls, {count_if("label = 'error'")} as failed_calls
     from tool_call where session_id = ? and label <> 'unknown'
         and coalesce(kind, '') not in ({", ".join(f"'{kind}'" for kind in STOPPED)})
 """
