@@ -258,7 +258,7 @@ def test_what_a_run_reports_on_is_no_failure_of_the_run(
         assert read_runs(store)[0].outcome == outcome
 
 
-def test_a_run_that_tells_of_red_tests_has_done_its_work(cron: Cron) -> None:
+def test_failing_tests_count_for_a_run_as_for_a_session(cron: Cron) -> None:
     name = cron.run(1, "completed")
     call = {"id": "c1", "function": {"name": "terminal", "arguments": '{"command": "pytest"}'}}
     said = {"output": "1 failed, 2 passed in 0.2s", "exit_code": 1, "error": None}
@@ -275,7 +275,7 @@ def test_a_run_that_tells_of_red_tests_has_done_its_work(cron: Cron) -> None:
     with build.open_home(cron.home) as store:
         build.import_home(store, cron.home)
         (run,) = read_runs(store)
-        assert run.outcome == "success"
+        assert run.outcome == "failure"
         assert "the last test run failed" in run.evidence
 
 
