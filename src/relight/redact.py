@@ -141,13 +141,20 @@ def redact(data: bytes, *, key: bytes, known: Iterable[bytes] | None = None) -> 
         done = end
     if pieces:
         data = b"".join([*pieces, clear[done:]])
-    own = _read_own_secrets() if known is None else known
+    own = read_own_secrets() if known is None else known
     return _redact_values(data, {*own, *found}, key=key)
 
 
 @cache
-def _read_own_secrets() -> frozenset[bytes]:
+def read_own_secrets() -> frozenset[bytes]:
+    """Return the secrets in the variables of this process."""
     return read_known_secrets(os.environ)
+
+
+def find_secret_values(data: bytes) -> set[bytes]:
+    """Return the secrets in `data` that are removed wherever else they stand."""
+    found = (data[secret.start : secret.end] for secret in find_secrets(data))
+    return {value for value in found if _is_telling(value)}
 
 
 def read_known_secrets(environment: Mapping[str, str]) -> frozenset[bytes]:

@@ -9,12 +9,16 @@ if TYPE_CHECKING:
 
 
 @relight_command("doctor", example="relight doctor --json")
+@click.option("--secrets", is_flag=True, help="Look for secrets in what is recorded.")
 @json_option
-def command(as_json: bool) -> None:
+def command(secrets: bool, as_json: bool) -> None:
     """Check the agents found, unreadable files, missing prices and the database.
 
-    Exits with 1 if the database is damaged.
+    Exits with 1 if the database is damaged, or if `--secrets` finds one.
     """
+    if secrets:
+        _look_for_secrets(as_json=as_json)
+        return
     from relight.reports.doctor import examine
 
     with current_store() as store:
@@ -24,6 +28,26 @@ def command(as_json: bool) -> None:
     else:
         _print(found)
     if not found.ok:
+        raise click.exceptions.Exit(1)
+
+
+def _look_for_secrets(*, as_json: bool) -> None:
+    from relight.cli import screen
+    from relight.reports.secrets import find_stored_secrets
+
+    with current_store() as store:
+        found = find_stored_secrets(store)
+    if as_json:
+        print_json(found)
+    elif found:
+        columns = [screen.Column("session", is_number=False)]
+        columns += [screen.Column("rule", is_number=False), screen.Column("found")]
+        rows = [[row.session_id or "unknown", row.rule, screen.count(row.found)] for row in found]
+        screen.print_table(columns, rows)
+        screen.print_text("→ run `relight rebuild --redact`, which applies today's rules")
+    else:
+        screen.print_text("no secret of a known shape is in the record")
+    if found:
         raise click.exceptions.Exit(1)
 
 

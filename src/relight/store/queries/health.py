@@ -56,6 +56,31 @@ def list_unpriced_models(store: Store) -> list[str]:
     return [model for (model,) in rows]
 
 
+# texts that come from agents and people, with the session that each belongs to
+CELLS = """
+    select id as session_id, coalesce(title, '') || ' ' || coalesce(project, '') || ' '
+        || coalesce(answer, '') || ' ' || coalesce(outcome_evidence, '') as text from session
+    union all
+    select session_id, why from label where why is not null
+    union all
+    select session_id, failure_text from turn where failure_text is not null
+    union all
+    select session_id, evidence from tool_call where evidence is not null
+"""
+
+
+class CellText(Struct, frozen=True):
+    """Text in the cells of the index and of facts, and its session."""
+
+    session_id: int | None
+    text: str
+
+
+def read_cells(store: Store) -> list[CellText]:
+    """Return the texts in the database that could hold a secret, tapes apart."""
+    return store.read(CellText, CELLS)
+
+
 def examine_database(store: Store) -> DatabaseHealth:
     """Return the database's health; reads all of it."""
     integrity = store.query("pragma quick_check(1)")[0][0]

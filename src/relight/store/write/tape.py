@@ -307,15 +307,18 @@ def read_tape(store: Store, session_id: int | None = None) -> Iterator[TapePart]
 
 
 def redact_tapes(store: Store) -> None:
-    """Apply today's redaction rules to tapes recorded under older ones."""
-    from relight.redact import redact
+    """Apply today's redaction rules to tapes recorded under older ones, a session at a time."""
+    from relight.redact import find_secret_values, read_own_secrets, redact
 
-    for (part_id,) in store.query("select id from tape_part"):
-        records = store.query("select records from tape_part where id = ?", (part_id,))[0][0]
-        lines = decompress(records)
-        redacted = redact(lines, key=store.redaction_key)
-        if redacted != lines:
-            with store.transaction() as database:
-                database.execute(
-                    "update tape_part set records = ? where id = ?", (compress(redacted), part_id)
-                )
+    for (session_id,) in store.query("select distinct session_id from tape_part"):
+        parts = store.query("select id, records from tape_part where session_id = ?", (session_id,))
+        tapes = {part_id: decompress(records) for part_id, records in parts}
+        known = read_own_secrets().union(*map(find_secret_values, tapes.values()))
+        for part_id, lines in tapes.items():
+            redacted = redact(lines, key=store.redaction_key, known=known)
+            if redacted != lines:
+                with store.transaction() as database:
+                    database.execute(
+                        "update tape_part set records = ? where id = ?",
+                        (compress(redacted), part_id),
+                    )
