@@ -4,7 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relight.judging.shell import Stage, find_deciders, split_stages
+from relight.judging import shell
+from relight.judging.shell import TOKEN_LIMIT, Stage, find_deciders, split_stages
+
+TOKEN = shell._TOKEN
 
 
 def read_programs(command: str | list[str]) -> list[str]:
@@ -170,3 +173,38 @@ def test_what_is_wrapped_beyond_all_sense_is_read_so_far() -> None:
     assert len(stage.wrappers) + len(stage.words) == 1003
     assert len(stage.wrappers) < 100
     assert read_programs("sudo " * 10 + "bash -c 'make; ls'") == ["make", "ls"]
+
+
+def count_tokens(command: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The number of tokens that were matched while a command was split."""
+    count = 0
+
+    class Counting:
+        def match(self, text: str, position: int) -> object:
+            nonlocal count
+            count += 1
+            return TOKEN.match(text, position)
+
+    monkeypatch.setattr(shell, "_TOKEN", Counting())
+    split_stages(command)
+    return count
+
+
+@pytest.mark.parametrize("piece", ["a\n", "a;", "bash -c 'a;a;a'\n", "cat <<E\nE\n", "x y "])
+def test_a_line_without_end_is_read_no_further_than_its_limit(
+    piece: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = piece * (1_000_000 // len(piece))
+    assert count_tokens(command, monkeypatch) <= TOKEN_LIMIT + 10
+    (stage,) = split_stages(command)
+    assert (stage.program, len(stage.words)) == ("", 1)
+
+
+def test_the_body_of_a_here_document_does_not_count() -> None:
+    body = "a b; c\n" * 100_000
+    assert read_programs(f"cat > x <<END\n{body}END\npython x") == ["cat", "python"]
+
+
+def test_a_list_of_words_may_be_too_long_as_well() -> None:
+    (stage,) = split_stages(["bash", "-c", "a\n" * 500_000])
+    assert (stage.program, stage.words) == ("", ("bash",))

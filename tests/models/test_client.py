@@ -483,3 +483,23 @@ def test_a_fork_made_while_prices_are_asked_for_asks_for_itself() -> None:
         words = [sys.executable, "-W", "ignore", "-c", FORK, server.base_url]
         done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, "Hello.\n"), done.stderr
+
+
+def test_a_lookup_without_an_answer_does_not_hold_up_the_end_of_the_program() -> None:
+    """As when a name server is silent; waiting for the lookup, the program would never end."""
+    program = (
+        "import threading\n"
+        "from relight.models import background\n"
+        "began = threading.Event()\n"
+        "def look_up():\n"
+        "    began.set()\n"
+        "    threading.Event().wait()\n"
+        "loop = background.find_background().loop\n"
+        "loop.call_soon_threadsafe(loop.run_in_executor, None, look_up)\n"
+        "began.wait()\n"
+        "print('done')\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert ended.stdout == "done\n"

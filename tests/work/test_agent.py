@@ -19,6 +19,7 @@ from relight.reports.sessions import find_session, read_session
 from relight.store import Store
 from relight.store.write.tape import read_tape
 from relight.work.agent.context import make_context
+from relight.work.agent.file_tools import READ_BYTES
 from relight.work.agent.limits import Budget
 from relight.work.agent.loop import AgentResult, run_agent
 from relight.work.agent.models import OneModel
@@ -163,6 +164,24 @@ def test_what_is_wrong_with_a_call_is_told_to_the_model(
     tmp_path: Path, tool: str, arguments: str, words: str
 ) -> None:
     assert words in do(tmp_path, tool, arguments)["error"]
+
+
+def test_a_file_too_large_to_patch_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(3 << 30)
+    patched = do(tmp_path, "patch", '{"path": "large", "old": "a", "new": "b"}')
+    assert "too large to patch" in patched["error"]
+    (tmp_path / "small").write_text("a" * 100_000)
+    arguments = {"path": "small", "old": "a", "new": "b" * 1000, "replace_all": True}
+    assert "too large to patch" in do(tmp_path, "patch", json.dumps(arguments))["error"]
+    assert (tmp_path / "small").read_text() == "a" * 100_000
+
+
+def test_a_file_of_nuls_does_not_become_a_result_of_six_times_its_size(tmp_path: Path) -> None:
+    (tmp_path / "nuls").write_bytes(b"a" * 5000 + b"\0" * 1_900_000)
+    read = do(tmp_path, "read_file", '{"path": "nuls"}')
+    assert read["truncated"]
+    assert len(json.dumps(read)) <= READ_BYTES + 1000
 
 
 def test_keys_are_not_seen_by_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

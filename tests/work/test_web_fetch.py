@@ -1,6 +1,8 @@
 """Pages as text, whatever they claim to be, and none from the user's own network."""
 
+import itertools
 import json
+import re
 import socket
 import time
 from pathlib import Path
@@ -10,10 +12,14 @@ import pytest
 
 from relight.models import background
 from relight.models.background import find_client
-from relight.work.agent.context import ToolContext, ToolError, make_context
-from relight.work.agent.fetch import REDIRECTS, check_peer, decode_page, is_public, read_html
+from relight.work.agent import page_text
+from relight.work.agent.context import ToolContext, ToolError, fit_json, make_context
+from relight.work.agent.fetch import REDIRECTS, TEXT_BYTES, check_peer, is_public
+from relight.work.agent.page_text import decode_page, read_html
 from relight.work.agent.tools import TOOLS, execute_call
 from scripted import Reply, Server
+
+PIECE = page_text._PIECE
 
 
 def fetch(url: str, place: ToolContext) -> dict[str, Any]:
@@ -59,10 +65,83 @@ def test_a_charset_that_is_none_does_not_stop_the_page(tmp_path: Path, charset: 
         ("<p>open <b>for ever", "open for ever"),
         ("<svg><p>silent</svg>loud", "loud"),
         ("no end <", "no end <"),
+        ("a < b <!-- <p>x</p> --> c<!-->d", "a < b cd"),
+        ("x<SCRIPT>if (a<b) '</p>'</Script >y<style>a > b", "xy"),
+        ("<a title='>' href=x/>q</a><svg/>r<?php x ?>s</ >t", "qrst"),
+        (
+            "&lt;&#x41;&#066;&#" + "1" * 9000 + ";&#" + "0" * 9000 + "67;",
+            "<AB\N{REPLACEMENT CHARACTER}C",
+        ),
     ],
 )
 def test_markup_of_any_kind_is_read(page: str, text: str) -> None:
-    assert read_html(page) == text
+    assert read_html(page).text == text
+
+
+UNCLOSED = ["<a", "<a ", "<a b='", '<a b="', "<a=", "</a", "<!--", "<!--a--", "<![", "<!", "<?"]
+UNCLOSED += ["<script>", "<script></script", "<style>a", "<svg>", "<", "&#1", "<p>", "\0"]
+
+
+@pytest.mark.parametrize("piece", UNCLOSED)
+def test_the_work_on_a_page_grows_as_the_page_does(
+    piece: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No character is read by two steps, whatever is left unclosed."""
+    page, steps = piece * 5000, list[tuple[int, int]]()
+
+    class Counting:
+        def match(self, text: str, position: int) -> "re.Match[str] | None":
+            found = PIECE.match(text, position)
+            if found:
+                steps.append(found.span())
+            return found
+
+    monkeypatch.setattr(page_text, "_PIECE", Counting())
+    read_html(page)
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(steps))
+    assert all(start < end for start, end in steps)
+
+
+@pytest.mark.parametrize("piece", UNCLOSED)
+def test_a_step_on_an_unclosed_page_does_not_go_back(piece: str) -> None:
+    # a step that went back for each of a million characters would take hours
+    read_html(piece * (1_000_000 // len(piece)))
+
+
+def test_the_reading_of_a_page_ends_with_the_run(tmp_path: Path) -> None:
+    place = open_place(tmp_path)
+    pieces = 0
+
+    def check() -> None:
+        nonlocal pieces
+        pieces += page_text.PIECES
+        if pieces == 3 * page_text.PIECES:
+            place.halt.end_all()
+        place.check_time()
+
+    with pytest.raises(ToolError, match="over"):
+        read_html("<p>" * 100_000, check)
+    assert pieces == 3 * page_text.PIECES
+    with pytest.raises(ToolError, match="over"):
+        make_context(tmp_path, deadline=time.monotonic()).check_time()
+
+
+@pytest.mark.parametrize("kind", ["text/html", "application/octet-stream"])
+@pytest.mark.parametrize("byte", [b"\0", b"\xff", b'"', b"a"])
+def test_a_result_is_no_longer_than_its_limit(tmp_path: Path, kind: str, byte: bytes) -> None:
+    reply = Reply(body=byte * 3_000_000, headers={"Content-Type": kind})
+    with Server([], pages={"/": reply}) as server:
+        arguments = json.dumps({"url": server.page("/")})
+        result = execute_call(TOOLS, "web_fetch", arguments, context=open_place(tmp_path))
+    assert TEXT_BYTES - 10 <= len(result.text.encode()) <= TEXT_BYTES + 1000
+    assert json.loads(result.text)["truncated"]
+
+
+def test_a_text_is_cut_where_its_json_is_too_long() -> None:
+    assert fit_json("a" * 10, 10) == "a" * 10
+    assert fit_json("\0" * 10, 13) == "\0\0"
+    assert fit_json("aä\0b", 8) == "aä"
+    assert fit_json("\0", 5) == ""
 
 
 def test_text_is_read_in_its_own_charset() -> None:

@@ -7,7 +7,7 @@ here raises.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -63,6 +63,14 @@ _SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh", "fish", "ash", "su"))
 _BUILTINS = frozenset(("test", "open", "edit", "create", "set", "source", "type", "exit"))
 _NESTING_LIMIT = 5
 _WRAPPING_LIMIT = 20  # each one scans all remaining words
+# Of a longer line nothing is known but its first word: the last stages decide, and who writes so
+# many tokens hides them. Here-documents are no tokens.
+TOKEN_LIMIT = 20_000
+
+
+class _TooLong(Exception):
+    """A command line with more tokens than are read."""
+
 
 _PLAIN_WRAPPERS = (
     *("nohup", "setsid", "unbuffer", "command", "builtin", "xvfb-run", "catchsegv", "caffeinate"),
@@ -103,13 +111,23 @@ def split_stages(command: str | Sequence[str]) -> tuple[Stage, ...]:
     """
     if isinstance(command, str):
         return _split_line(command)
-    return tuple(_unwrap(Stage("", tuple(map(str, command)))))
+    return _limit(lambda steps: _unwrap(Stage("", tuple(map(str, command))), 0, steps), command[:1])
 
 
 # several rules read the same command in a row
 @lru_cache(maxsize=16)
 def _split_line(command: str) -> tuple[Stage, ...]:
-    return tuple(_split(command, 0))
+    return _limit(lambda steps: _split(command, 0, steps), command[:100].split(maxsplit=1)[:1])
+
+
+def _limit(
+    read: Callable[[Iterator[int]], Iterable[Stage]], first: Sequence[str]
+) -> tuple[Stage, ...]:
+    """Return the stages; one unknown program if the line has too many tokens."""
+    try:
+        return tuple(read(iter(range(TOKEN_LIMIT))))
+    except _TooLong:
+        return (Stage("", tuple(first) or ("…",)),)
 
 
 def find_deciders(stages: Sequence[Stage]) -> tuple[Stage, ...]:
@@ -135,7 +153,7 @@ def find_deciders(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     return () if before == "&" else (*leaving, *deciders)
 
 
-def _split(text: str, depth: int) -> Iterable[Stage]:
+def _split(text: str, depth: int, steps: Iterator[int]) -> Iterable[Stage]:
     stages: list[Stage] = []
     words: list[str] = []
     bodies: list[str] = []
@@ -144,6 +162,8 @@ def _split(text: str, depth: int) -> Iterable[Stage]:
     match = _TOKEN.match
     position, end = 0, len(text)
     while position < end and (found := match(text, position)):
+        if next(steps, None) is None:
+            raise _TooLong
         position = found.end()
         kind = found.lastgroup
         token = found[kind or 0]
@@ -167,11 +187,11 @@ def _split(text: str, depth: int) -> Iterable[Stage]:
                 position = _skip_bodies(text, position, bodies)
                 bodies.clear()
             if words:
-                _add_stage(stages, words, outputs, _JOINTS[token], depth)
+                _add_stage(stages, words, outputs, _JOINTS[token], depth, steps)
                 words, outputs = [], {}
             redirect = ""
     if words:
-        _add_stage(stages, words, outputs, "", depth)
+        _add_stage(stages, words, outputs, "", depth, steps)
     return stages
 
 
@@ -180,7 +200,12 @@ _JOINTS |= {";": ";", ";;": ";", ";&": ";", ";;&": ";"}
 
 
 def _add_stage(
-    stages: list[Stage], words: list[str], outputs: dict[str, str], joint: Joint, depth: int
+    stages: list[Stage],
+    words: list[str],
+    outputs: dict[str, str],
+    joint: Joint,
+    depth: int,
+    steps: Iterator[int],
 ) -> None:
     if words[0] in _CLOSERS:
         if stages:  # the joint after a loop belongs to its last stage
@@ -193,7 +218,7 @@ def _add_stage(
     is_piped = bool(stages) and stages[-1].joint == "|"
     is_mute = outputs.get("2") == "/dev/null"
     stage = Stage("", tuple(words), "", joint, (), is_piped, "1" in outputs, is_mute)
-    stages.extend(_unwrap(stage, depth))
+    stages.extend(_unwrap(stage, depth, steps))
 
 
 def _redirect(outputs: dict[str, str], operator: str, target: str) -> None:
@@ -215,15 +240,18 @@ def _unquote(word: str) -> str:
 
 def _skip_bodies(text: str, position: int, marks: list[str]) -> int:
     for mark in marks:
-        closing = re.compile(rf"^\t*{re.escape(mark)}[ \t\r]*$", re.MULTILINE)
-        found = closing.search(text, position)
-        if not found:
-            return len(text)
-        position = min(found.end() + 1, len(text))
-    return position
+        line = ""
+        while line != mark:
+            if position >= len(text):
+                return len(text)
+            end = text.find("\n", position)
+            end = len(text) if end < 0 else end
+            line = text[position:end].lstrip("\t").rstrip(" \t\r")
+            position = end + 1
+    return min(position, len(text))
 
 
-def _unwrap(stage: Stage, depth: int = 0) -> Iterable[Stage]:
+def _unwrap(stage: Stage, depth: int, steps: Iterator[int]) -> Iterable[Stage]:
     """The programs in a stage, from its words alone."""
     words, wrappers = stage.words, stage.wrappers
     if words and "=" in words[0]:
@@ -249,7 +277,7 @@ def _unwrap(stage: Stage, depth: int = 0) -> Iterable[Stage]:
         name = words[0]  # `bin/test` is a script of the project
     script = _find_script(name, words) if depth < _NESTING_LIMIT else None
     if script is not None:
-        inside = list(_split(script, depth + 1))
+        inside = list(_split(script, depth + 1, steps))
         if inside:
             inside[0] = replace(inside[0], is_piped=stage.is_piped)
             inside[-1] = replace(inside[-1], joint=stage.joint)

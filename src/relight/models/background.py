@@ -9,25 +9,48 @@ import atexit
 import os
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from httpx2 import URL, AsyncClient
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 CONNECT_SECONDS = 15.0
 # how long a caller waits for the end of what it cancelled
 END_SECONDS = 5.0
 
 
+class _DaemonExecutor(ThreadPoolExecutor):
+    """A thread for each call, which the end of the program does not wait for.
+
+    The loop looks up names in threads. A name server that does not answer takes half a minute,
+    and a plain executor would hold the program up that long after its time limit.
+    """
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future: Future[T] = Future()
+
+        def work() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(fn(*args, **kwargs))
+                except BaseException as error:  # noqa: BLE001 - the caller gets it
+                    future.set_exception(error)
+
+        threading.Thread(target=work, name="relight-lookup", daemon=True).start()
+        return future
+
+
 class _Background:
     def __init__(self) -> None:
         self.process = os.getpid()
         self.loop = asyncio.new_event_loop()
+        self.loop.set_default_executor(_DaemonExecutor())
         self.thread = threading.Thread(target=self.loop.run_forever, name="relight", daemon=True)
         self.thread.start()
         # run in the loop before it ends

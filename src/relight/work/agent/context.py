@@ -4,6 +4,7 @@ import math
 import os
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,20 @@ def make_result(fields: dict[str, Any], **facts: Any) -> ToolResult:
     return ToolResult(text=bytes(encode_json("the result", fields)).decode(), **facts)
 
 
+def fit_json(text: str, limit: int) -> str:
+    """Return the longest beginning of a text that takes at most `limit` bytes in JSON.
+
+    A control character takes six: a page of NULs would become six times as long.
+    """
+
+    def measure(length: int) -> int:
+        return len(bytes(encode_json("the result", text[:length]))) - 2  # without its quotes
+
+    if 6 * len(text) <= limit or measure(len(text)) <= limit:
+        return text
+    return text[: bisect_right(range(min(len(text), limit)), limit, key=measure) - 1]
+
+
 def make_error_result(message: str, hint: str | None = None) -> ToolResult:
     """Return a result that reports an error to the model."""
     return make_result({"error": message, **({"hint": hint} if hint else {})}, is_error=True)
@@ -52,6 +67,10 @@ class Halt:
         self._enders: list[Callable[[], None]] = []
         self._is_over = False
         self._lock = threading.Lock()
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over
 
     @contextmanager
     def ending_by(self, end: Callable[[], None]) -> Iterator[None]:
@@ -90,6 +109,11 @@ class ToolContext(Struct, frozen=True):
 
     def is_late(self) -> bool:
         return self.deadline is not None and time.monotonic() >= self.deadline
+
+    def check_time(self) -> None:
+        """Raise ToolError if the run has ended or its time is over."""
+        if self.halt.is_over or self.is_late():
+            raise ToolError("the time of the run is over")
 
     def limit_seconds(self, requested: float | None) -> float:
         """Return the time limit: as requested, at most what is left of the run."""

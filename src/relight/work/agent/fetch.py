@@ -7,10 +7,8 @@ differently the second time.
 """
 
 import asyncio
-import codecs
 import re
 import socket
-from html.parser import HTMLParser
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Annotated
 from urllib.request import getproxies, proxy_bypass
@@ -18,18 +16,22 @@ from urllib.request import getproxies, proxy_bypass
 from msgspec import Meta, Struct
 
 from relight.models.background import BackgroundTask, find_client
-from relight.work.agent.context import ToolContext, ToolError, ToolResult, make_result
+from relight.work.agent.context import (
+    ToolContext,
+    ToolError,
+    ToolResult,
+    fit_json,
+    make_result,
+)
+from relight.work.agent.page_text import PageText, decode_page, read_html
 
 if TYPE_CHECKING:
     from httpx2 import URL, Request, Response
 
 LIMIT_BYTES = 5_000_000
+TEXT_BYTES = 1_000_000
 FETCH_SECONDS = 60.0
 REDIRECTS = 10
-SILENT = {"script", "style", "noscript", "template", "svg"}
-BREAKING = {"p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "section"}
-# encodings that Python knows and no page uses; some of them take forever
-NO_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
 
 PRIVATE_HINT = "`relight run --allow-private-fetch` allows it"
 # IPv4 addresses written as IPv6
@@ -60,13 +62,16 @@ def web_fetch(arguments: WebFetch, context: ToolContext) -> ToolResult:
     task = BackgroundTask(_fetch(arguments.url, seconds, allows_private=context.allows_private))
     with context.halt.ending_by(task.cancel):
         page = task.result.result()
-    text = decode_page(page.data, page.charset)
+    decoded = decode_page(page.data, page.charset)
+    is_html = "html" in page.content_type
+    found = read_html(decoded, context.check_time) if is_html else PageText(decoded)
+    text = fit_json(found.text, TEXT_BYTES)
     fields = {
         "url": page.url,
         "status_code": page.status_code,
         "content_type": page.content_type,
-        "text": read_html(text) if "html" in page.content_type else text,
-        "truncated": page.is_cut,
+        "text": text,
+        "truncated": page.is_cut or found.is_cut or len(text) < len(found.text),
     }
     return make_result(fields, is_error=page.status_code >= 400)
 
@@ -163,45 +168,3 @@ def _is_proxied(url: "URL") -> bool:
     """True if a proxy makes the request."""
     proxies = getproxies()
     return bool(proxies.get(url.scheme) or proxies.get("all")) and not proxy_bypass(url.host)
-
-
-def decode_page(data: bytes, charset: str | None) -> str:
-    """Return a page as text; UTF-8 if it names no valid charset."""
-    try:
-        name = codecs.lookup(charset or "utf-8").name
-        return data.decode("utf-8" if name in NO_CHARSETS else name, "replace")
-    except (LookupError, ValueError):
-        return data.decode("utf-8", "replace")
-
-
-class _Text(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.parts: list[str] = []
-        self._silent = 0
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self._silent += tag in SILENT
-        if tag in BREAKING:
-            self.parts.append("\n")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._silent -= tag in SILENT and self._silent > 0
-
-    def handle_data(self, data: str) -> None:
-        if not self._silent:
-            self.parts.append(data)
-
-
-def read_html(page: str) -> str:
-    """Return the text of a page, without its markup.
-
-    >>> read_html("<style>p {}</style><p>Hello <b>you</b></p>")
-    'Hello you'
-    """
-    reader = _Text()
-    # browsers treat a marked section as a comment; the parser fails on it
-    reader.feed(page.replace("<![", "<! ["))
-    reader.close()
-    lines = (" ".join(line.split()) for line in "".join(reader.parts).splitlines())
-    return "\n".join(line for line in lines if line)

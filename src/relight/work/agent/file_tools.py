@@ -12,12 +12,14 @@ from relight.work.agent.context import (
     ToolContext,
     ToolError,
     ToolResult,
+    fit_json,
     make_result,
     run_limited,
 )
 from relight.work.agent.search import LINES
 
 READ_BYTES = 2_000_000
+PATCH_BYTES = 20_000_000
 SEARCH_SECONDS = 30.0
 
 Name = Annotated[str, Meta(description="a path below the working folder")]
@@ -67,10 +69,12 @@ def read_file(arguments: ReadFile, context: ToolContext) -> ToolResult:
     lines = LINES.findall(text)
     first = max(arguments.first_line, 1)
     last = len(lines) if arguments.lines is None else first - 1 + max(arguments.lines, 0)
+    wanted = "".join(lines[first - 1 : last])
+    content = fit_json(wanted, READ_BYTES)
     fields = {
-        "content": "".join(lines[first - 1 : last]),
+        "content": content,
         "total_lines": len(lines),
-        "truncated": len(data) > READ_BYTES,
+        "truncated": len(data) > READ_BYTES or len(content) < len(wanted),
     }
     return make_result(fields)
 
@@ -86,7 +90,10 @@ def write_file(arguments: WriteFile, context: ToolContext) -> ToolResult:
 
 def patch(arguments: Patch, context: ToolContext) -> ToolResult:
     path = _find_file(arguments.path, context)
-    text = path.read_bytes().decode("utf-8", "surrogateescape")
+    with path.open("rb") as file:
+        data = file.read(PATCH_BYTES + 1)
+    _check_size(arguments.path, len(data))
+    text = data.decode("utf-8", "surrogateescape")
     count = text.count(arguments.old) if arguments.old else 0
     if not count:
         raise ToolError(
@@ -97,6 +104,9 @@ def patch(arguments: Patch, context: ToolContext) -> ToolResult:
             f"the old text is {count} times in {arguments.path!r}",
             "give more of the lines around it, or set replace_all",
         )
+    # counted before it is made: a letter replaced by a page is a thousand times the file
+    growth = len(arguments.new.encode("utf-8", "replace")) - len(arguments.old)
+    _check_size(arguments.path, len(data) + count * growth)
     _write(path, text.replace(arguments.old, arguments.new).encode("utf-8", "surrogateescape"))
     return make_result({"success": True, "replaced": count})
 
@@ -123,6 +133,14 @@ def _find_file(name: str, context: ToolContext) -> Path:
         _refuse(path, name)
         raise ToolError(f"File not found: {name}")
     return path
+
+
+def _check_size(name: str, size: int) -> None:
+    if size > PATCH_BYTES:
+        raise ToolError(
+            f"{name!r} is too large to patch: more than {PATCH_BYTES // 1_000_000} MB",
+            "change it with a command, such as sed",
+        )
 
 
 def _refuse(path: Path, name: str) -> None:
