@@ -1,8 +1,42 @@
-"""Files that one process at a time holds, and objects that a forked process must renew."""
+"""Files for their owner alone, files that one process at a time holds, objects renewed in forks."""
 
 import os
+from pathlib import Path
 from typing import Protocol
 from weakref import WeakSet
+
+FOLDER_MODE = 0o700
+FILE_MODE = 0o600
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and its missing parents, each for the owner alone.
+
+    `Path.mkdir(parents=True, mode=…)` gives the mode to the last folder only.
+    """
+    missing = [path]
+    while not (parent := missing[-1].parent).exists():
+        missing.append(parent)
+    for folder in reversed(missing):
+        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+
+
+def open_private(path: Path, flags: int) -> int:
+    """Return the descriptor of a file; if it is missing, make it for the owner alone."""
+    return os.open(path, flags | os.O_CREAT, FILE_MODE)
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Replace a file in one step, so that no reader sees a part of it or another user any."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.unlink(missing_ok=True)
+    try:
+        with open(open_private(beside, os.O_WRONLY | os.O_EXCL), "wb") as file:
+            file.write(data)
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def hold(file: int, *, waits: bool = True) -> bool:

@@ -3,6 +3,8 @@
 import json
 import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +143,8 @@ def test_installing_shows_the_change_asks_does_it_and_undoes_it(cli: Cli) -> Non
     hook = json.loads(settings.read_text())["hooks"]["UserPromptSubmit"][0]["hooks"][0]
     cli.run("template", "create", "chat:good", "--name", "rounding")
     prompt = json.dumps({"session_id": "s-1", "prompt": LIKE, "cwd": "/x"})
-    words = shlex.split(hook["command"])[1:]
+    *words, either, way = shlex.split(hook["command"])[1:]
+    assert (either, way) == ("||", "true")
     answer = json.loads(cli.run(*words, given=prompt))
     assert TAG in answer["hookSpecificOutput"]["additionalContext"]
     assert cli.run(*words, given=prompt) == ""
@@ -149,12 +152,71 @@ def test_installing_shows_the_change_asks_does_it_and_undoes_it(cli: Cli) -> Non
     told = cli.json("warm", "--install", "claude-code", "--remove", "--yes")
     assert (told["agent"], told["path"], told["changed"]) == ("claude-code", str(settings), True)
     assert not cli.json("warm", "--install", "claude-code", "--remove", "--yes")["changed"]
-    assert json.loads(settings.read_text()) == {}
+    assert not settings.exists()
     cli.run("warm", "--install", "hermes", "--yes")
     config = cli.home / ".hermes" / "config.yaml"
     assert config.read_text() == "plugins:\n  enabled:\n    - relight\n"
     cli.run("warm", "--install", "hermes", "--remove", "--yes")
-    assert config.read_text() == ""
+    assert not config.exists()
+
+
+PROMPT = json.dumps({"session_id": "s-2", "prompt": LIKE, "cwd": "/x"})
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "warm --hook claude-code --option-of-a-newer-relight",
+        "warm --hook agent-of-a-newer-relight",
+        "warm --hook",
+        "--nosuch warm --hook claude-code",
+        "worm --hook=claude-code",
+        "warm --hook claude-code --budget nonsense",
+        "warm --hook claude-code >&-",
+        "warm --hook claude-code <&-",
+        "warm --hook claude-code <&- >&- 2>&-",
+        "warm --hook claude-code >/dev/full",
+        "warm --hook claude-code --home /dev/null/x",
+        "--home /dev/null/x warm --hook claude-code",
+    ],
+)
+def test_a_hook_never_ends_with_a_status_that_blocks_a_prompt(cli: Cli, words: str) -> None:
+    cli.run("template", "create", "chat:good", "--name", "rounding")
+    (cli.home / "prompt").write_text(PROMPT)
+    line = f"{shlex.quote(sys.executable)} -m relight {words}"
+    done = subprocess.run(
+        f"{{ {line} ; }} <{shlex.quote(str(cli.home / 'prompt'))}",
+        shell=True,
+        env=cli.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "Traceback" not in done.stderr
+
+
+def test_an_installed_hook_ends_well_if_its_relight_lacks_the_option(cli: Cli) -> None:
+    """An older Relight, or none at all: the status is the shell's."""
+    cli.run("warm", "--install", "claude-code", "--yes")
+    settings = json.loads((cli.home / ".claude" / "settings.json").read_text())
+    command = settings["hooks"]["UserPromptSubmit"][0]["hooks"][0]["command"]
+    program = shlex.split(command)[0]
+    older = cli.home / "older"
+    older.write_text("#!/bin/sh\nexit 2\n")
+    older.chmod(0o755)
+    for other in (older, cli.home / "gone"):
+        line = command.replace(program, shlex.quote(str(other)))
+        done = subprocess.run(line, shell=True, capture_output=True, check=False)
+        assert done.returncode == 0
+
+
+def test_a_closed_output_is_no_error(cli: Cli) -> None:
+    line = f"{shlex.quote(sys.executable)} -m relight report >&-"
+    done = subprocess.run(
+        line, shell=True, env=cli.environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_candidates_are_told_listed_and_accepted(cli: Cli) -> None:

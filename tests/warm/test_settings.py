@@ -18,10 +18,19 @@ from relight.warm.agents.settings import apply_change, find_command, plan_change
 COMMAND = "/opt/relight/bin/relight warm --hook claude-code"
 
 
-def change(agent: str, home: Path, *, remove: bool = False) -> None:
+def change(
+    agent: str,
+    home: Path,
+    *,
+    remove: bool = False,
+    keep: Path | None = None,
+    command: str = COMMAND,
+) -> None:
+    """Add Relight or remove it; `keep` is the home that keeps the original."""
     environment = {"HOME": str(home)}
-    planned = plan_change(agent, remove=remove, environment=environment, command=COMMAND)
-    apply_change(planned)
+    apply_change(
+        plan_change(agent, remove=remove, environment=environment, command=command, home=keep)
+    )
 
 
 def settings_of(home: Path) -> Any:
@@ -85,12 +94,112 @@ def test_hooks_that_are_empty_in_any_way_are_no_trouble(tmp_path: Path, hooks: A
 def test_the_hook_is_told_a_home_that_is_not_the_usual(tmp_path: Path) -> None:
     assert "--home" not in find_command(Path.home() / ".relight")
     command = find_command(tmp_path / "my home")
-    assert shlex.split(command)[-2:] == ["--home", str(tmp_path / "my home")]
+    assert shlex.split(command)[-4:-2] == ["--home", str(tmp_path / "my home")]
     for home in (tmp_path / "a", tmp_path / "b"):
         planned = plan_change("claude-code", environment={"HOME": str(tmp_path)}, home=home)
         apply_change(planned)
     (group,) = settings_of(tmp_path)["hooks"]["UserPromptSubmit"]
     assert str(tmp_path / "b") in group["hooks"][0]["command"]
+
+
+HOOKS = '"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "hi"}]}]}'
+SHAPES = {
+    "missing": None,
+    "empty": "",
+    "empty object": "{}",
+    "two spaces": '{\n  "model": "opus"\n}\n',
+    "four spaces": '{\n    "model": "opus",\n    "env": {\n        "A": "1"\n    }\n}\n',
+    "tabs": '{\n\t"model": "opus"\n}\n',
+    "compact": '{"model":"opus","env":{"A":"1"}}',
+    "one line": '{"model": "opus", "env": {"A": "1"}}\n',
+    "no final newline": '{\n  "model": "opus"\n}',
+    "carriage returns": '{\r\n  "model": "opus",\r\n  "env": {}\r\n}\r\n',
+    "escapes": '{\n  "name": "M\\u00fcller \\/ \\ud83d\\ude00"\n}\n',
+    "numbers": '{\n  "a": 1e3,\n  "b": 1.0,\n  "c": 12345678901234567890.10\n}\n',
+    "empty hooks": '{\n  "hooks": {}\n}\n',
+    "no hooks": '{\n  "hooks": null\n}\n',
+    "empty list": '{\n  "hooks": {\n    "UserPromptSubmit": [\n    ]\n  }\n}\n',
+    "a duplicate key": '{\n  "model": "opus",\n  "model": "sonnet"\n}\n',
+    "hooks twice": f'{{"hooks": {{}}, "model": "opus", {HOOKS}}}',
+    "other hooks": f'{{\n  {HOOKS},\n  "model": "opus"\n}}\n',
+    "odd spaces": '  { "model" :"opus" ,\n\n "env":{ } }\n\n',
+    "comma first": '{ "model": "opus"\n, "env": {}\n}\n',
+}
+
+
+def write_settings(home: Path, text: str | None) -> Path:
+    path = home / ".claude" / "settings.json"
+    path.parent.mkdir(exist_ok=True)
+    if text is not None:
+        path.write_bytes(text.encode())
+    return path
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_removing_restores_every_byte_of_settings_that_nothing_else_changed(
+    tmp_path: Path, shape: str
+) -> None:
+    path = write_settings(tmp_path, SHAPES[shape])
+    keep = tmp_path / "relight"
+    change("claude-code", tmp_path, keep=keep)
+    commands = [
+        hook["command"]
+        for group in settings_of(tmp_path)["hooks"]["UserPromptSubmit"]
+        for hook in group["hooks"]
+    ]
+    assert commands[-1] == COMMAND
+    (kept,) = (keep / "originals").iterdir()
+    assert (kept.stat().st_mode & 0o777, kept.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    # again with another command: the original is still the one before Relight
+    change("claude-code", tmp_path, keep=keep, command=f"{COMMAND} --home /x")
+    change("claude-code", tmp_path, keep=keep, remove=True)
+    found = path.read_bytes().decode() if path.exists() else None
+    assert found == SHAPES[shape]
+    assert list((keep / "originals").iterdir()) == []
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+@pytest.mark.parametrize("shape", [name for name in SHAPES if SHAPES[name]])
+def test_settings_that_something_else_changed_are_edited_in_place(
+    tmp_path: Path, shape: str, is_kept: bool
+) -> None:
+    before = SHAPES[shape] or ""
+    path = write_settings(tmp_path, before)
+    keep = tmp_path / "relight" if is_kept else None
+    change("claude-code", tmp_path, keep=keep)
+    path.write_bytes(path.read_bytes() + b"\n")
+    change("claude-code", tmp_path, keep=keep, remove=True)
+    after = path.read_bytes().decode()
+    if shape in ("no hooks", "empty hooks", "empty list", "empty object"):
+        hooks = json.loads(after).get("hooks") or {}
+        assert not any(hooks.values())
+    else:
+        assert after == before + "\n"
+
+
+def test_what_was_added_since_stays_when_relight_is_removed(tmp_path: Path) -> None:
+    path = write_settings(tmp_path, '{\n    "a": 1e3,\n    "hooks": {}\n}')
+    change("claude-code", tmp_path, keep=tmp_path / "relight")
+    path.write_text(path.read_text().replace("1e3,", '1e3,\n    "b": [1,2],'))
+    change("claude-code", tmp_path, keep=tmp_path / "relight", remove=True)
+    assert path.read_text() == '{\n    "a": 1e3,\n    "b": [1,2],\n    "hooks": {}\n}'
+
+
+def test_settings_that_change_after_they_were_shown_are_not_overwritten(tmp_path: Path) -> None:
+    path = write_settings(tmp_path, "{}")
+    planned = plan_change("claude-code", environment={"HOME": str(tmp_path)}, command=COMMAND)
+    path.write_text('{"model": "opus"}')
+    with pytest.raises(RelightError, match="was changed meanwhile"):
+        apply_change(planned)
+    assert path.read_text() == '{"model": "opus"}'
+
+
+def test_a_hook_among_others_is_not_moved_by_installing_it_again(tmp_path: Path) -> None:
+    ours, theirs = ({"hooks": [{"type": "command", "command": one}]} for one in (COMMAND, "hi"))
+    text = json.dumps({"hooks": {"UserPromptSubmit": [ours, theirs]}})
+    path = write_settings(tmp_path, text)
+    change("claude-code", tmp_path)
+    assert path.read_text() == text
 
 
 def make_environment(folder: Path) -> Path:
@@ -164,20 +273,25 @@ def test_an_install_that_fails_is_told_and_changes_nothing(tmp_path: Path) -> No
         "# mine\nplugins:  # these\n  disabled:\n    - old\n\nmodel: x\n",
         "plugins:\n  enabled:\n  - other\n  - third\nmodel: x\n",
         "model: x",
+        "model: x\r\nplugins:\r\n  enabled:\r\n    - other\r\n",
     ],
 )
 def test_hermes_plugin_is_enabled_and_disabled_again(tmp_path: Path, before: str) -> None:
     path = tmp_path / ".hermes" / "config.yaml"
     path.parent.mkdir()
-    path.write_text(before)
+    path.write_bytes(before.encode())
     change("hermes", tmp_path)
-    added = path.read_text()
+    added = path.read_bytes().decode()
     assert added != before
     assert "relight" in added
     change("hermes", tmp_path)
-    assert path.read_text() == added
+    assert path.read_bytes().decode() == added
     change("hermes", tmp_path, remove=True)
-    assert path.read_text() == before or path.read_text() == f"{before}\n"
+    assert path.read_bytes().decode() in (before, f"{before}\n")
+    path.write_bytes(before.encode())
+    change("hermes", tmp_path, keep=tmp_path / "relight")
+    change("hermes", tmp_path, keep=tmp_path / "relight", remove=True)
+    assert path.read_bytes().decode() == before
 
 
 def test_an_agent_that_is_not_known_is_refused() -> None:

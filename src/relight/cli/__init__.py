@@ -116,6 +116,44 @@ def relight(ctx: click.Context, home: str | None, debug: bool, version: bool) ->
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line; print an error once, with a hint."""
     words = sys.argv[1:] if arguments is None else arguments
+    _open_standard_streams()
+    try:
+        status = _run(words)
+    except Exception as error:
+        if not _is_hook(words) or "--debug" in words:
+            raise
+        status = _print_error(f"{type(error).__name__}: {error}", None)
+    if _is_hook(words):
+        # an agent may block the prompt for another status: Claude Code does so for 2
+        status = 0
+    if arguments is None:
+        # everything is written and closed: skip the interpreter's slow shutdown
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
+def _is_hook(words: list[str]) -> bool:
+    """True if an agent calls its hook, whatever else the command line contains."""
+    return any(word == "--hook" or word.startswith("--hook=") for word in words)
+
+
+def _open_standard_streams() -> None:
+    """Open closed standard streams on nothing, so that no file of ours gets their numbers."""
+    if None not in (sys.stdin, sys.stdout, sys.stderr):
+        return
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(number, True)
+    os.close(number)
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+
+
+def _run(words: list[str]) -> int:
+    """Run a command and return its exit status."""
     for stream in (sys.stdout, sys.stderr):
         # a terminal that lacks a character shows a replacement
         if isinstance(stream, io.TextIOWrapper):
@@ -142,14 +180,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             raise
         _discard_rest(sys.stdout)
         code = _print_error(str(error), "check the path, its permissions and the space on its disk")
-    status = code if isinstance(code, int) else 0
-    if arguments is None:
-        # everything is written and closed: skip the interpreter's slow shutdown
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(status)
-    sys.exit(status)
+    return code if isinstance(code, int) else 0
 
 
 def _print_error(message: str, hint: str | None) -> int:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from relight.cli.options import confirm, current_home, print_json
 from relight.config import find_home
 from relight.errors import RelightError
+from relight.locks import make_folder, write_private
 from relight.warm.agents.settings import AGENTS, Change, PackageStep, apply_change, plan_change
 
 # the packages added to an agent's Python environment with Relight, so that --remove can remove them
@@ -48,6 +49,8 @@ def install_agent(agent: str, *, remove: bool, yes: bool, as_json: bool) -> None
         else:
             _run_step(package, step, added, remove=False)
             apply_change(change)
+    elif remove:  # drops the kept original, if a person removed Relight from the settings
+        apply_change(change)
     if as_json:
         print_json(Installation(agent, str(change.path), is_needed, step.command, step.why_not))
         return
@@ -86,8 +89,8 @@ def _run_step(module: str | None, step: PackageStep, added: Path, *, remove: boo
     if remove:
         added.unlink(missing_ok=True)
     elif new:
-        added.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        added.write_bytes(msgspec.json.encode(sorted({*_read_added(added), *new})))
+        make_folder(added.parent)
+        write_private(added, msgspec.json.encode(sorted({*_read_added(added), *new})))
 
 
 def _read_added(path: Path) -> list[str]:

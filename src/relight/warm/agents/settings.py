@@ -12,7 +12,16 @@ from typing import Any
 from msgspec import Struct
 
 from relight.errors import RelightError
+from relight.locks import make_folder
 from relight.sources import SOURCES
+from relight.warm.agents.json_text import parse_places, remove_member, set_value
+from relight.warm.agents.originals import (
+    Original,
+    drop_original,
+    find_original,
+    hash_text,
+    keep_original,
+)
 
 PLUGIN = "relight"
 HOOK = "UserPromptSubmit"
@@ -26,6 +35,9 @@ class Change(Struct, frozen=True):
     path: Path
     before: str | None
     after: str | None
+    # the home that keeps the original, and the original; None if Relight is removed
+    home: Path | None = None
+    original: Original | None = None
 
     @property
     def is_needed(self) -> bool:
@@ -45,8 +57,12 @@ class PackageStep(Struct, frozen=True):
 class Agent(Struct, frozen=True):
     """An agent that Relight can be added to."""
 
-    # from the settings file and the command that answers the hook; True to remove Relight
-    plan: Callable[[Path, str, bool], Change]
+    # True if nothing is to be added, from the file's path, its text and the hook's command
+    has: Callable[[Path, str, str], bool]
+    # the new settings, from the file's path, its text and the command that answers the hook
+    add: Callable[[Path, str, str], str]
+    # the settings without Relight, from the file's path, its text and the text before Relight
+    remove: Callable[[Path, str, str], str]
     # the module with `answer_prompt`, if the agent calls a hook
     hook: str | None = None
     # the module that installs Relight into the agent's Python environment, if it needs that
@@ -67,28 +83,52 @@ def plan_change(
         raise RelightError(f"Relight cannot be added to {agent!r}", f"only to {', '.join(AGENTS)}")
     source = SOURCES[agent]
     path = source.find_homes(environment)[0] / (source.settings or "")
-    return AGENTS[agent].plan(path, command or find_command(home), remove)
+    current = _read(path)
+    original = find_original(home, path) if home else None
+    if current is None:
+        before = None
+    elif original and original.is_current(current):
+        before = original.before
+    else:
+        before = AGENTS[agent].remove(path, current, (original and original.before) or "")
+    if remove:
+        return Change(path, current, before, home)
+    command = command or find_command(home)
+    if current is not None and AGENTS[agent].has(path, current, command):
+        return Change(path, current, current)
+    after = AGENTS[agent].add(path, before or "", command)
+    return Change(path, current, after, home, Original(str(path), before, hash_text(after)))
 
 
 def apply_change(change: Change) -> None:
     """Write the settings in one step, so that the agent never reads a partial file."""
-    if change.after is None:
-        change.path.unlink(missing_ok=True)
-        return
+    if _read(change.path) != change.before:
+        raise RelightError(f"{change.path} was changed meanwhile", "run the command again")
     try:
-        change.path.parent.mkdir(parents=True, exist_ok=True)
-        # follow a link: the settings may be elsewhere
-        target = change.path.resolve()
-        beside = target.with_name(f".{target.name}.relight")
-        # settings may hold keys: other users may not read them, not even for a moment
-        beside.unlink(missing_ok=True)
-        beside.touch(mode=0o600)
-        beside.write_text(change.after, encoding="utf-8")
-        if target.exists():
-            beside.chmod(target.stat().st_mode & 0o777)
-        beside.replace(target)
+        if change.home and change.original:
+            keep_original(change.home, change.original)
+        if change.after is None:
+            change.path.resolve().unlink(missing_ok=True)
+        elif change.is_needed:
+            _write(change.path, change.after)
+        if change.home and not change.original:
+            drop_original(change.home, change.path)
     except OSError as error:
         raise RelightError(f"cannot write {change.path}: {error.strerror}") from error
+
+
+def _write(path: Path, text: str) -> None:
+    make_folder(path.parent)
+    # follow a link: the settings may be elsewhere
+    target = path.resolve()
+    beside = target.with_name(f".{target.name}.relight")
+    # settings may hold keys: other users may not read them, not even for a moment
+    beside.unlink(missing_ok=True)
+    beside.touch(mode=0o600)
+    beside.write_bytes(text.encode())
+    if target.exists():
+        beside.chmod(target.stat().st_mode & 0o777)
+    beside.replace(target)
 
 
 def find_command(home: Path | None = None) -> str:
@@ -98,69 +138,93 @@ def find_command(home: Path | None = None) -> str:
     words += HOOK_WORDS.split()
     if home is not None and home.absolute() != Path.home() / ".relight":
         words += ["--home", str(home.absolute())]
-    return shlex.join(words)
+    # Claude Code blocks a prompt if the hook exits with 2, as another Relight does that lacks
+    # an option
+    return f"{shlex.join(words)} || true"
 
 
 def _read(path: Path) -> str | None:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes().decode()  # `read_text` would change the ends of lines
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
         raise RelightError(f"cannot read {path}: {error}") from error
 
 
-def _plan_claude(path: Path, command: str, remove: bool) -> Change:
-    before = _read(path)
+def _has_claude(path: Path, text: str, command: str) -> bool:
+    return [found for _, _, found in _find_hooks(path, text)] == [command]
+
+
+def _add_claude(path: Path, text: str, command: str) -> str:
+    text = text if text.strip() else "{}\n"
+    _find_hooks(path, text)
+    own = {"type": "command", "command": command, "timeout": HOOK_SECONDS}
+    return set_value(text, ("hooks", HOOK), [{"hooks": [own]}])
+
+
+def _remove_claude(path: Path, text: str, original: str) -> str:
+    """Return the settings without Relight's hooks, and without what they leave empty.
+
+    What was empty in the original settings stays.
+    """
+    while found := _find_hooks(path, text):
+        group, hook, _ = found[-1]
+        settings = parse_places(text)
+        at = settings.find_last("hooks") or 0
+        events = settings.members[at].node
+        event = events.find_last(HOOK) or 0
+        groups = events.members[event].node
+        listed = groups.members[group].node
+        hooks = listed.members[listed.find_last("hooks") or 0].node
+        if len(hooks.members) > 1:
+            text = remove_member(text, hooks, hook)
+        elif len(groups.members) > 1 or f'"{HOOK}"' in original:
+            text = remove_member(text, groups, group)
+        elif len(events.members) > 1 or '"hooks"' in original:
+            text = remove_member(text, events, event)
+        else:
+            text = remove_member(text, settings, at)
+    return text
+
+
+def _find_hooks(path: Path, text: str) -> list[tuple[int, int, str]]:
+    """Return Relight's hooks: the group's number, the number in the group, the command."""
     try:
-        settings: Any = json.loads(before) if before and before.strip() else {}
-        hooks = settings.get("hooks") or {}
-        groups = [
-            rest for group in hooks.get(HOOK) or [] if (rest := _without_ours(group)) is not None
+        settings: Any = json.loads(text) if text.strip() else {}
+        groups = (settings.get("hooks") or {}).get(HOOK) or []
+        return [
+            (number, place, hook["command"])
+            for number, group in enumerate(groups)
+            for place, hook in enumerate(group.get("hooks") or [])
+            if HOOK_WORDS in str(hook.get("command", ""))
         ]
-        settings["hooks"] = hooks
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise RelightError(
             f"{path} is not valid Claude Code settings: {error}",
             "repair it first; it was not changed",
         ) from error
-    if not remove:
-        own = {"type": "command", "command": command, "timeout": HOOK_SECONDS}
-        groups.append({"hooks": [own]})
-    if groups:
-        hooks[HOOK] = groups
-    else:
-        hooks.pop(HOOK, None)
-    if not hooks:
-        del settings["hooks"]
-    if before is None and not settings:
-        return Change(path, None, None)
-    after = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
-    if before is not None and json.loads(before or "{}") == settings:
-        after = before
-    return Change(path, before, after)
 
 
-def _without_ours(group: Any) -> Any:
-    """Return a group of hooks without Relight's; None if nothing else is in it."""
-    hooks = group.get("hooks") or []
-    others = [hook for hook in hooks if HOOK_WORDS not in str(hook.get("command", ""))]
-    if len(others) == len(hooks):
-        return group
-    return {**group, "hooks": others} if others else None
+def _has_hermes(_: Path, text: str, __: str) -> bool:
+    return bool(_ENTRY.search(text) or _INLINE_ENTRY.search(text))
 
 
-def _plan_hermes(path: Path, _: str, remove: bool) -> Change:
+def _add_hermes(path: Path, text: str, _: str) -> str:
     """Name the plugin in `plugins.enabled`; the rest of the file does not change."""
-    before = _read(path)
-    text = before or ""
-    after = _disable(text) if remove else _enable(text, path)
-    return Change(path, before, after if before is not None or after else None)
+    return _with_ends_of(text, _enable(text.replace("\r\n", "\n"), path))
+
+
+def _remove_hermes(_: Path, text: str, __: str) -> str:
+    return _with_ends_of(text, _disable(text.replace("\r\n", "\n")))
+
+
+def _with_ends_of(before: str, after: str) -> str:
+    """Return a text with the ends of lines that it had before."""
+    return after.replace("\n", "\r\n") if "\r\n" in before else after
 
 
 def _enable(text: str, path: Path) -> str:
-    if _ENTRY.search(text) or _INLINE_ENTRY.search(text):
-        return text
     plugins = re.search(r"^plugins:[ \t]*(?:#.*)?$", text, re.MULTILINE)
     if plugins is None:
         if re.search(r"^plugins:", text, re.MULTILINE):
@@ -193,7 +257,7 @@ def _enable(text: str, path: Path) -> str:
     return text[:start] + body + text[start + len(block[0] if block else "") :]
 
 
-_ENTRY = re.compile(rf"^[ \t]+-[ \t]+['\"]?{PLUGIN}['\"]?[ \t]*\n?", re.MULTILINE)
+_ENTRY = re.compile(rf"^[ \t]+-[ \t]+['\"]?{PLUGIN}['\"]?[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
 _INLINE_ENTRY = re.compile(
     rf"(^[ \t]+enabled:[ \t]*\[)([^\]\n]*?)(?:,[ \t]*)?(?<![\w-])['\"]?{PLUGIN}['\"]?(?![\w-])"
     r"(?:[ \t]*,[ \t]*)?",
@@ -212,6 +276,10 @@ def _disable(text: str) -> str:
 
 # by the name of the agent's source
 AGENTS = {
-    "claude-code": Agent(_plan_claude, hook="relight.warm.agents.claude_hook"),
-    "hermes": Agent(_plan_hermes, package="relight.warm.agents.hermes_package"),
+    "claude-code": Agent(
+        _has_claude, _add_claude, _remove_claude, hook="relight.warm.agents.claude_hook"
+    ),
+    "hermes": Agent(
+        _has_hermes, _add_hermes, _remove_hermes, package="relight.warm.agents.hermes_package"
+    ),
 }
