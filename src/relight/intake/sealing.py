@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # nears it is a share of what remains, so that little is left to write when the workers are done.
 COMMIT_BYTES = (4 << 20, 48 << 20)
 COMMIT_SHARE = 8
+# how far into a file its session is looked for: what names none by then is no session
+HOLD_BYTES = 4 * CHUNK_BYTES
 
 Progress = Callable[[int, int], None]
 
@@ -48,15 +50,40 @@ def seal_task(task: SealTask) -> SealedFiles:
         try:
             if work.origin.trouble:
                 raise OSError(work.origin.trouble)
-            piece, has_more = read_piece(work.source, work.origin, work.mark)
-            read = find_source(work.source).read
-            sealed.append(seal(piece, read, key=task.key, timezone=task.timezone))
+            found, has_more = _seal_next(work, task)
+            sealed.append(found)
         except Exception as error:  # noqa: BLE001 - one file must not stop the others
             sealed.append(seal_unreadable(work, describe_error(error)))
             continue
         if has_more:
             left.append(Work(work.source, work.origin, sealed[-1].after))
     return SealedFiles(sealed, left)
+
+
+def _seal_next(work: Work, task: SealTask) -> tuple[Sealed, bool]:
+    """Read and seal the next stretch of a file; return it and whether more may follow.
+
+    Agents write some lines before the first that names the session. Until that one is there, the
+    mark stays before them: a later import reads them again, and they are on the session's tape.
+    """
+    sealed, has_more = _seal_stretch(work, task, CHUNK_BYTES)
+    origin, before = work.origin, sealed.before
+    if sealed.owner_id is not None or before.offset > 0 or not sealed.raw_bytes:
+        return sealed, has_more
+    if origin.size >= CHUNK_BYTES:
+        sealed, has_more = _seal_stretch(work, task, HOLD_BYTES)
+        if sealed.owner_id is not None or origin.size >= HOLD_BYTES:
+            return sealed, has_more
+    held = msgspec.structs.replace(
+        before, size=origin.size, modified_ns=origin.modified_ns, inode=origin.inode
+    )
+    return msgspec.structs.replace(sealed, after=held, records=b""), False
+
+
+def _seal_stretch(work: Work, task: SealTask, chunk_bytes: int) -> tuple[Sealed, bool]:
+    piece, has_more = read_piece(work.source, work.origin, work.mark, chunk_bytes=chunk_bytes)
+    read = find_source(work.source).read
+    return seal(piece, read, key=task.key, timezone=task.timezone), has_more
 
 
 def describe_error(error: Exception) -> str:

@@ -64,9 +64,12 @@ class Measured(Struct, frozen=True):
 
 
 class Attributed(Struct, frozen=True):
-    """The turn that made these calls, for agents that record it after them."""
+    """The turn that made these calls, for agents that record it after them.
 
-    names: list[str]
+    The calls are as they were asked for: their results may be in an earlier stretch of the file.
+    """
+
+    calls: list[ToolCall]
     turn: str
 
 

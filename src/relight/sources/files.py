@@ -170,6 +170,8 @@ def _check_mark(mark: Mark | None, origin: Origin, file: BinaryIO) -> Mark:
     """The mark to go on from; a file that was cut or rewritten is read from its start."""
     if mark is None:
         return Mark(path=origin.path)
+    if mark.offset == 0:  # nothing was kept of it, so nothing can have been rewritten
+        return mark
     if origin.size >= mark.offset and _fingerprint(file, mark.offset) == mark.head:
         return mark
     return Mark(path=origin.path, generation=mark.generation + 1)

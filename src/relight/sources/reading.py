@@ -251,11 +251,13 @@ class Collector:
             )
 
     def _take_attributed(self, attributed: Attributed) -> None:
-        for name in attributed.names:
-            if call := self.calls.get(name) or self.open_calls.get(name):
-                self.calls[name] = msgspec.structs.replace(call, turn=attributed.turn)
-                if name in self.open_calls:
-                    self.open_calls[name] = self.calls[name]
+        """Give calls their turn; of a call that an earlier stretch closed, only that is new."""
+        for asked in attributed.calls:
+            name = asked.name or asked.key
+            call = self.calls.get(asked.key) or self.open_calls.get(name) or asked
+            self.calls[asked.key] = msgspec.structs.replace(call, turn=attributed.turn)
+            if name in self.open_calls:
+                self.open_calls[name] = self.calls[asked.key]
 
     def _take_call(self, call: ToolCall) -> None:
         """Add a call recorded with its result: it replaces the one the model asked for."""

@@ -55,9 +55,10 @@ class RolloutState(Struct):
     last_total: TokenUsage | None = None
     responses: int = 0
     last_role: str | None = None
-    # since the last response: the time of its first item, and the calls it asks for
+    # since the last response: the time of its first item, and the calls it asks for, of which some
+    # may have their results already
     began_at: int | None = None
-    asked: list[str] = []
+    asked_calls: list[ToolCall] = []
     # True for old clients, which write a response's usage before its items
     leads: bool | None = None
     last_turn: str | None = None
@@ -212,9 +213,9 @@ class CodexReader(Reader):
             usage_status=FoundUsage(usage).status,
         )
         yield turn
-        if state.asked:
-            yield Attributed(state.asked, key)
-        state.asked, state.began_at, state.last_turn = [], None, key
+        if state.asked_calls:
+            yield Attributed(state.asked_calls, key)
+        state.asked_calls, state.began_at, state.last_turn = [], None, key
 
     def _read_item(self, payload: Payload, at: int | None) -> Iterator[Event]:
         if payload.type in CALLS or payload.type == "reasoning" or payload.role == "assistant":
@@ -270,7 +271,7 @@ class CodexReader(Reader):
         )
         yield Called(call, payload.call_id or payload.id or "")
         if not self.state.leads:
-            self.state.asked.append(key)
+            self.state.asked_calls.append(call)
 
     def _read_event(self, payload: Payload, at: int | None) -> Iterator[Event]:
         item = payload.item
