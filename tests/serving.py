@@ -46,17 +46,32 @@ def read_secret(client: TestClient) -> str:
 
 
 @contextmanager
-def serve(home: Path, *words: str, **environment: str) -> Iterator[tuple[str, int]]:
-    """`relight serve` in a separate process: its address and process id."""
+def serve(
+    home: Path,
+    *words: str,
+    descriptors: int | None = None,
+    errors: Path | None = None,
+    **environment: str,
+) -> Iterator[tuple[str, int]]:
+    """`relight serve` in a separate process: its address and process id.
+
+    It may open at most `descriptors` files, and its standard error goes to the file `errors`.
+    """
+    limit = [] if descriptors is None else ["prlimit", f"--nofile={descriptors}"]
+    command = [*limit, sys.executable, "-m", "relight", "serve", "--home", str(home)]
+    written = None if errors is None else os.open(errors, os.O_WRONLY | os.O_CREAT, 0o600)
     child = subprocess.Popen(
-        [sys.executable, "-m", "relight", "serve", "--home", str(home), "--port", "0", *words],
+        [*command, "--port", "0", *words],
         env={**os.environ, **environment},
         stdout=subprocess.PIPE,
+        stderr=written,
         text=True,
     )
     try:
         assert child.stdout is not None
         yield child.stdout.readline().strip(), child.pid
     finally:
+        if written is not None:
+            os.close(written)
         child.terminate()
         child.communicate(timeout=20)

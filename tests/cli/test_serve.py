@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -53,17 +54,27 @@ def test_a_port_that_is_taken_is_told_with_what_to_do(home: Path) -> None:
     assert "hint: name another with --port" in told.stderr
 
 
+def write_token(folder: Path, token: str, mode: int = 0o600) -> Path:
+    path = folder / "token"
+    path.write_text(f"{token}\n")
+    path.chmod(mode)
+    return path
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [
         (["--host", "0.0.0.0"], "no token is set"),
-        (["--host", "0.0.0.0", "--token", "short"], "shorter than 16 characters"),
-        (["--host", "nosuch.invalid", "--token", TOKEN], "not an address of this machine"),
+        (["--host", "0.0.0.0", "--token-file", "short"], "shorter than 16 characters"),
+        (["--host", "nosuch.invalid", "--token-file", TOKEN], "not an address of this machine"),
     ],
 )
 def test_other_machines_are_not_served_by_accident(
-    home: Path, words: list[str], error: str
+    home: Path, tmp_path: Path, words: list[str], error: str
 ) -> None:
+    for number, word in enumerate(words):
+        if number and words[number - 1] == "--token-file":
+            words = [*words[:number], str(write_token(tmp_path, word)), *words[number + 1 :]]
     told = run(home, *words, "--port", "0")
     assert (told.returncode, told.stdout) == (1, "")
     assert error in told.stderr
@@ -78,6 +89,43 @@ def test_with_a_token_other_machines_are_served_who_have_it(home: Path) -> None:
             answer = connection.getresponse()
             assert (answer.status, TOKEN.encode() in answer.read()) == (status, False)
             connection.close()
+
+
+def test_the_token_may_stand_in_a_file_for_its_owner_alone(home: Path, tmp_path: Path) -> None:
+    path = write_token(tmp_path, TOKEN)
+    with serving.serve(home, "--token-file", str(path)) as (address, _):
+        for token, status in (("", 401), (TOKEN, 200)):
+            connection = http.client.HTTPConnection(urlsplit(address).netloc)
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            connection.request("GET", "/api/live", headers=headers)
+            assert connection.getresponse().status == status
+            connection.close()
+    told = run(home, "--token-file", str(write_token(tmp_path, TOKEN, 0o644)))
+    assert (told.returncode, "hint: run: chmod 600" in told.stderr) == (1, True)
+
+
+def test_a_token_is_not_taken_from_the_command_line(home: Path) -> None:
+    told = run(home, "--token", TOKEN)
+    assert (told.returncode, "No such option" in told.stderr) == (2, True)
+
+
+def test_half_requests_without_end_keep_nobody_out_and_fill_no_log(
+    home: Path, tmp_path: Path
+) -> None:
+    """With 100 descriptors, 300 clients that never finish their request."""
+    errors = tmp_path / "errors"
+    with serving.serve(home, descriptors=100, errors=errors) as (address, _):
+        half = [
+            socket.create_connection(("127.0.0.1", urlsplit(address).port or 0)) for _ in range(300)
+        ]
+        for one in half:
+            with suppress(OSError):  # the server has closed some
+                one.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+        with urllib.request.urlopen(f"{address}api/live", timeout=60) as answer:
+            assert answer.status == 200
+        for one in half:
+            one.close()
+    assert errors.read_text().count("\n") <= 1
 
 
 def test_the_token_may_stand_in_the_settings(home: Path, tmp_path: Path) -> None:

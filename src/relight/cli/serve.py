@@ -1,4 +1,5 @@
 import os
+import shlex
 import socket
 from pathlib import Path
 
@@ -11,19 +12,44 @@ PORT = 7717
 HOST = "127.0.0.1"
 LOOPBACK = (HOST, "localhost", "::1")
 SHORTEST_TOKEN = 16
+BACKLOG = 128
 
 
 @relight_command("serve", example="relight serve --port 8080")
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
 @click.option("--host", default=HOST, show_default=True, help="The address to serve on.")
-@click.option("--token", help="Require this secret (default: RELIGHT_TOKEN or [serve] token).")
-def command(port: int, host: str, token: str | None) -> None:
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Require the secret in this file (default: RELIGHT_TOKEN or [serve] token).",
+)
+def command(port: int, host: str, token_file: Path | None) -> None:
     """Serve the dashboard and its JSON API to a browser on this machine.
 
     Nothing is loaded from outside. Other machines are served only if a token is set. The address
     is the first line of the output.
     """
+    token = read_token(token_file) if token_file else None
     serve(current_home(), host=host, port=port, token=token)
+
+
+def read_token(path: Path) -> str:
+    """Return the secret in a file; raise if other users may read it.
+
+    A secret is no option of the command: every user can read the list of processes.
+    """
+    try:
+        text, mode = path.read_text(encoding="utf-8"), path.stat().st_mode
+    except (OSError, UnicodeDecodeError) as error:
+        raise RelightError(f"cannot read the token in {path}: {error}") from error
+    if mode & 0o077 and os.name == "posix":
+        raise RelightError(
+            f"other users may open {path}", f"run: chmod 600 {shlex.quote(str(path))}"
+        )
+    if not text.strip():
+        raise RelightError(f"{path} is empty", "write a long secret into it")
+    return text.strip()
 
 
 def serve(home: str | Path | None, *, host: str, port: int, token: str | None = None) -> None:
@@ -39,23 +65,34 @@ def serve(home: str | Path | None, *, host: str, port: int, token: str | None = 
         name = f"[{host}]" if ":" in host else host
         click.echo(f"http://{name}:{listening.getsockname()[1]}/")
 
+        import asyncio
+
         import uvicorn
 
         from relight.web.app import create_app
+        from relight.web.connections import LimitedConnection, TroubleReporter, find_limit
 
+        LimitedConnection.limit = find_limit()
         app = create_app(home, token=token, hosts=config.serve.hosts, is_loopback=is_loopback)
         settings = uvicorn.Config(
             app,
-            http="h11",
+            http=LimitedConnection,
             ws="none",
-            loop="asyncio",
             lifespan="on",
-            log_level="warning",
+            # warnings are about single requests, which a stranger can send without end
+            log_level="error",
+            backlog=BACKLOG,
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=2,
         )
-        uvicorn.Server(settings).run(sockets=[listening])
+        server = uvicorn.Server(settings)
+
+        async def run() -> None:
+            asyncio.get_running_loop().set_exception_handler(TroubleReporter())
+            await server.serve(sockets=[listening])
+
+        asyncio.run(run())
 
 
 def check_token(host: str, token: str | None) -> None:
@@ -71,7 +108,7 @@ def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket: requests may arrive as soon as the address is printed."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.create_server(found[4][:2], family=found[0], backlog=128)
+        listening = socket.create_server(found[4][:2], family=found[0], backlog=BACKLOG)
         # the end of a response must not wait for an acknowledgement of its start
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening

@@ -52,7 +52,7 @@ def create_app(
         exception_handlers={RelightError: respond, HTTPException: respond, Exception: respond},
     )
     # outermost, so that error responses get its headers too
-    return Guard(app, token=token, hosts=hosts, is_loopback=is_loopback)
+    return Guard(app, token=token, hosts=hosts, is_loopback=is_loopback, attempts=site.attempts)
 
 
 def error_responder(site: Site) -> Callable[[Request, Exception], Response]:

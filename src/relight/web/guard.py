@@ -4,6 +4,7 @@ import hmac
 import re
 from collections.abc import Iterable
 from ipaddress import ip_address
+from math import ceil
 from socket import gethostname
 from urllib.parse import quote
 
@@ -11,6 +12,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from relight.web.attempts import PAUSE_SECONDS, Attempts
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 COOKIE = "relight_token"
@@ -49,8 +52,10 @@ class Guard:
         token: str | None = None,
         hosts: Iterable[str] = (),
         is_loopback: bool = True,
+        attempts: Attempts | None = None,
     ) -> None:
         self.app = app
+        self.attempts = attempts or Attempts()
         self.token = token
         self.is_loopback = is_loopback
         self.hosts = {*LOOPBACK, *(host.lower() for host in hosts)}
@@ -71,7 +76,8 @@ class Guard:
                     headers["Cache-Control"] = "no-store"
             await send(message)
 
-        refusal = self._check(scope, Headers(scope=scope))
+        headers = Headers(scope=scope)
+        refusal = self._check(scope, headers) or await self._check_token(scope, headers)
         await (refusal or self.app)(scope, receive, send_guarded)
 
     def _check(self, scope: Scope, headers: Headers) -> Response | None:
@@ -100,8 +106,21 @@ class Guard:
             )
         if len(scope["query_string"]) > LONGEST_QUERY:
             return _refuse(scope, 414, "the address is too long", "request less at once")
-        if self.token is None or OPEN.fullmatch(scope["path"]) or self._has_token(headers):
+        return None
+
+    async def _check_token(self, scope: Scope, headers: Headers) -> Response | None:
+        """Return the response to a request without the token; None if it may pass."""
+        if self.token is None or OPEN.fullmatch(scope["path"]):
             return None
+        if headers.get("authorization") or COOKIE in headers.get("cookie", ""):
+            client = (scope.get("client") or (None,))[0]
+            is_right = await self.attempts.check(client, lambda: self._has_token(headers))
+            if is_right:
+                return None
+            if is_right is None:
+                refusal = _refuse(scope, 429, "too many wrong tokens", "try again later")
+                refusal.headers["Retry-After"] = str(ceil(PAUSE_SECONDS))
+                return refusal
         if scope["path"].startswith("/api/"):
             refusal = _refuse(
                 scope, 401, "a token is required", "send `Authorization: Bearer TOKEN`"

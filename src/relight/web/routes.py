@@ -1,6 +1,5 @@
 """Routes of the API and the sign-in page: parse the request, check it, respond."""
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ from relight.web.site import Site
 DOCUMENT = Path(__file__).parent / "openapi.json"
 WRITE_SECONDS = 10.0
 LOGIN = Page("login", "/login", "Sign in", is_in_navigation=False)
-WRONG_TOKEN_SECONDS = 0.5
 COOKIE_SECONDS = 30 * 86_400
 
 
@@ -163,8 +161,12 @@ def login_route(site: Site) -> Route:
             return show(request.query_params.get("next", "/"), None, 200)
         fields, _ = await read_body(request)
         following = str(fields.get("next", "/"))
-        if not is_same(str(fields.get("token", "")), site.token):
-            await asyncio.sleep(WRONG_TOKEN_SECONDS)
+        token, sent = site.token, str(fields.get("token", ""))
+        address = request.client.host if request.client else None
+        is_right = await site.attempts.check(address, lambda: is_same(sent, token))
+        if is_right is None:
+            return show(following, "Too many wrong tokens: try again later.", 429)
+        if not is_right:
             return show(following, "That is not the token.", 403)
         response = RedirectResponse(check_local(following), status_code=303)
         response.set_cookie(

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from relight.config import Config, find_home, read_config
 from relight.store import Store, open_reader, open_store
 from relight.store.changes import ChangeWatcher, identify
+from relight.web.attempts import Attempts
 from relight.web.cache import ResponseCache
 from relight.web.filters import Filters
 from relight.web.pages import PAGES
@@ -37,6 +38,7 @@ class Site:
             timezone = store.timezone
         self.config = read_config(find_home(home))
         self.token = token
+        self.attempts = Attempts()
         self.readers = Readers(self.config)
         self.watcher = ChangeWatcher(self.config.database)
         self.cache = ResponseCache()
