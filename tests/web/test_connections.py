@@ -14,8 +14,8 @@ import uvicorn
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from relight.web.attempts import MOST_WAITING, PAUSE_SECONDS, Attempts
 from relight.web.connections import LimitedConnection, TroubleReporter
+from relight.web.token_checks import MOST_WAITING, PAUSE_SECONDS, TokenChecks
 
 
 class HastyConnection(LimitedConnection):
@@ -117,21 +117,21 @@ def test_at_the_limit_the_longest_waiting_connection_makes_room() -> None:
 
 
 def test_wrong_tokens_are_checked_one_after_another_over_all_connections() -> None:
-    attempts = Attempts()
-    assert attempts.reserve("a", 100.0) == 0.0
-    attempts.punish("a", 100.0)
-    waits = [attempts.reserve("a", 100.0) for _ in range(100)]
+    token_checks = TokenChecks()
+    assert token_checks.reserve("a", 100.0) == 0.0
+    token_checks.punish("a", 100.0)
+    waits = [token_checks.reserve("a", 100.0) for _ in range(100)]
     granted = [wait for wait in waits if wait is not None]
     assert granted == [PAUSE_SECONDS * number for number in range(1, MOST_WAITING + 1)]
     # another client does not wait, nor does this one when its pause is over
-    assert attempts.reserve("b", 100.0) == 0.0
-    assert attempts.reserve("a", 100.0 + PAUSE_SECONDS * (MOST_WAITING + 1)) == 0.0
+    assert token_checks.reserve("b", 100.0) == 0.0
+    assert token_checks.reserve("a", 100.0 + PAUSE_SECONDS * (MOST_WAITING + 1)) == 0.0
 
 
 def test_right_tokens_do_not_wait_for_each_other() -> None:
     async def check_many() -> list[bool | None]:
-        attempts = Attempts()
-        return await asyncio.gather(*(attempts.check("a", lambda: True) for _ in range(100)))
+        token_checks = TokenChecks()
+        return await asyncio.gather(*(token_checks.check("a", lambda: True) for _ in range(100)))
 
     assert asyncio.run(check_many()) == [True] * 100
 
@@ -144,9 +144,9 @@ def test_many_wrong_tokens_at_once_are_refused_unchecked() -> None:
         return False
 
     async def check_many() -> list[bool | None]:
-        attempts = Attempts()
-        attempts.punish("a", time.monotonic() + 3600)
-        return await asyncio.gather(*(attempts.check("a", is_right) for _ in range(100)))
+        token_checks = TokenChecks()
+        token_checks.punish("a", time.monotonic() + 3600)
+        return await asyncio.gather(*(token_checks.check("a", is_right) for _ in range(100)))
 
     assert (asyncio.run(check_many()), checked) == ([None] * 100, [])
 

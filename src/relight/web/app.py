@@ -52,7 +52,9 @@ def create_app(
         exception_handlers={RelightError: respond, HTTPException: respond, Exception: respond},
     )
     # outermost, so that error responses get its headers too
-    return Guard(app, token=token, hosts=hosts, is_loopback=is_loopback, attempts=site.attempts)
+    return Guard(
+        app, token=token, hosts=hosts, is_loopback=is_loopback, token_checks=site.token_checks
+    )
 
 
 def error_responder(site: Site) -> Callable[[Request, Exception], Response]:

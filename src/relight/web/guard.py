@@ -13,7 +13,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from relight.web.attempts import PAUSE_SECONDS, Attempts
+from relight.web.token_checks import PAUSE_SECONDS, TokenChecks
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 COOKIE = "relight_token"
@@ -52,10 +52,10 @@ class Guard:
         token: str | None = None,
         hosts: Iterable[str] = (),
         is_loopback: bool = True,
-        attempts: Attempts | None = None,
+        token_checks: TokenChecks | None = None,
     ) -> None:
         self.app = app
-        self.attempts = attempts or Attempts()
+        self.token_checks = token_checks or TokenChecks()
         self.token = token
         self.is_loopback = is_loopback
         self.hosts = {*LOOPBACK, *(host.lower() for host in hosts)}
@@ -114,7 +114,7 @@ class Guard:
             return None
         if headers.get("authorization") or COOKIE in headers.get("cookie", ""):
             client = (scope.get("client") or (None,))[0]
-            is_right = await self.attempts.check(client, lambda: self._has_token(headers))
+            is_right = await self.token_checks.check(client, lambda: self._has_token(headers))
             if is_right:
                 return None
             if is_right is None:

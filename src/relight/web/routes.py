@@ -163,7 +163,7 @@ def login_route(site: Site) -> Route:
         following = str(fields.get("next", "/"))
         token, sent = site.token, str(fields.get("token", ""))
         address = request.client.host if request.client else None
-        is_right = await site.attempts.check(address, lambda: is_same(sent, token))
+        is_right = await site.token_checks.check(address, lambda: is_same(sent, token))
         if is_right is None:
             return show(following, "Too many wrong tokens: try again later.", 429)
         if not is_right:

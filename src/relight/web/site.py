@@ -17,11 +17,11 @@ from starlette.responses import Response
 from relight.config import Config, find_home, read_config
 from relight.store import Store, open_reader, open_store
 from relight.store.changes import ChangeWatcher, identify
-from relight.web.attempts import Attempts
 from relight.web.cache import ResponseCache
 from relight.web.filters import Filters
 from relight.web.pages import PAGES
 from relight.web.rendering import make_environment
+from relight.web.token_checks import TokenChecks
 
 T = TypeVar("T")
 THREADS = 4
@@ -38,7 +38,7 @@ class Site:
             timezone = store.timezone
         self.config = read_config(find_home(home))
         self.token = token
-        self.attempts = Attempts()
+        self.token_checks = TokenChecks()
         self.readers = Readers(self.config)
         self.watcher = ChangeWatcher(self.config.database)
         self.cache = ResponseCache()

@@ -10,7 +10,7 @@ MOST_WAITING = 10
 MOST_CLIENTS = 1000
 
 
-class Attempts:
+class TokenChecks:
     """The time from which each client may try its next token.
 
     The check itself waits, not its answer: otherwise a client would take silence for "wrong" and
