@@ -12,7 +12,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from relight import redact as redaction
-from relight.redact import Secret, find_secrets, read_known_secrets, redact, redact_text
+from relight.redact import (
+    Secret,
+    find_secrets,
+    read_known_secrets,
+    redact,
+    redact_cell,
+    redact_text,
+)
 from relight.secret_shapes import Lookalike, Rule, Shapes, read_secret_table, read_shapes
 
 KEY = b"a key of this store"
@@ -440,3 +447,10 @@ def test_a_secret_in_needless_escapes_is_found(written: str) -> None:
 def test_needless_escapes_without_a_secret_stay_as_they_are() -> None:
     data = rb'{"path":"a\/b","text":"\u0041 plain \u0022quote\u0022"}'
     assert redact(data, key=KEY, known=()) is data
+
+
+def test_a_cell_is_redacted_for_what_only_parsing_shows() -> None:
+    token = fill("ghp_{a36}")
+    assert redact_cell(f"use {token}", key=KEY).startswith("use [redacted:github:")
+    joined = fill("the token: {a20}")
+    assert redact_cell(joined, key=KEY) is joined

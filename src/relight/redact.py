@@ -15,7 +15,7 @@ from functools import cache
 
 from msgspec import Struct
 
-from relight.secret_shapes import Shape, Shapes, read_lookalike, read_shapes
+from relight.secret_shapes import Shape, Shapes, read_lookalike, read_own_shapes, read_shapes
 
 # `MY_` and `x2_`, but not the end of a blob in base64.
 _NAME = re.compile(
@@ -283,6 +283,15 @@ def _list_texts(record: bytes) -> list[tuple[int, int]]:
     else:
         pattern = _STRING
     return [found.span(1) for found in pattern.finditer(record) if found[1]]
+
+
+def redact_cell(text: str, *, key: bytes) -> str:
+    """Return a text that was taken from redacted records without what only its parsing shows.
+
+    Lines are joined in a cell, so only secrets with a shape of their own count.
+    """
+    data = text.encode("utf-8", "surrogatepass")
+    return redact_text(text, key=key) if find_secrets(data, read_own_shapes()) else text
 
 
 def redact_text(text: str, *, key: bytes) -> str:

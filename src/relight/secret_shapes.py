@@ -217,6 +217,12 @@ def read_shapes() -> Shapes:
 
 
 @cache
+def read_own_shapes() -> Shapes:
+    """Return the shapes of secrets that need no text near them."""
+    return Shapes(rule for rule in read_secret_table().rule if rule.prefixes)
+
+
+@cache
 def read_lookalike(kind: str) -> re.Pattern[bytes]:
     """Return the expression of values that are not secrets, for one kind of evidence."""
     rows = [row.regex for row in read_secret_table().lookalike if kind in row.kinds]

@@ -28,7 +28,7 @@ from relight.model import (
     hash_names,
     row_id,
 )
-from relight.redact import DENSE, redact, redact_text
+from relight.redact import DENSE, redact, redact_cell
 from relight.store.derive.scores import (
     WordCounts,
     count_words,
@@ -175,7 +175,7 @@ def seal_parsed(source: str, parsed: Parsed, *, key: bytes, timezone: str) -> Se
 def _redact_cells(session: Session, key: bytes) -> Session:
     """The session with the texts of its lists redacted once more: what escapes hid stands here."""
     cells = {name: getattr(session, name) for name in ("title", "project", "answer")}
-    clean = {name: redact_text(text, key=key) for name, text in cells.items() if text}
+    clean = {name: redact_cell(text, key=key) for name, text in cells.items() if text}
     changed = {name: text for name, text in clean.items() if text is not cells[name]}
     return msgspec.structs.replace(session, **changed) if changed else session
 
