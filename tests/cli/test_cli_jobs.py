@@ -89,8 +89,9 @@ def test_all_fields_of_a_job_are_kept_and_shown(cli: Cli) -> None:
         --schedule '*/15 9-17 * * mon-fri' --timezone Asia/Kolkata --skill mail --skill notes
         --prompt Look --model big --provider someone --base-url http://127.0.0.1:9/v1
         --key-variable MY_KEY --context-tokens 99000 --template auto --script look.sh
-        --workdir . --tools read_file,terminal --allow-terminal --timeout 10m --max-attempts 2
-        --deliver webhook:https://example.org/hook --budget-usd 0.5 --budget-usd-per-day 3
+        --workdir . --tools read_file,terminal --allow-terminal --pass-variable GH_TOKEN
+        --timeout 10m --max-attempts 2 --deliver webhook:https://example.org/hook
+        --budget-usd 0.5 --budget-usd-per-day 3
     """
     told = cli.json("job", "add", "full", *shlex.split(words))
     given = {
@@ -99,7 +100,8 @@ def test_all_fields_of_a_job_are_kept_and_shown(cli: Cli) -> None:
         "context_tokens": 99000,
         "base_url": "http://127.0.0.1:9/v1", "key_variable": "MY_KEY", "template": "auto",
         "script": "look.sh", "workdir": str(Path.cwd()), "tools": ["read_file", "terminal"],
-        "allow_terminal": True, "timeout_seconds": 600.0, "max_attempts": 2, "budget_usd": 0.5,
+        "allow_terminal": True, "pass_variables": ["GH_TOKEN"], "timeout_seconds": 600.0,
+        "max_attempts": 2, "budget_usd": 0.5,
         "deliver": "webhook:https://example.org/hook", "budget_usd_per_day": 3.0,
     }  # fmt: skip
     assert {key: told[key] for key in given} == given

@@ -1,8 +1,11 @@
 """The loop and its tools: what they do, what they refuse, and what is on record afterwards."""
 
+import ctypes
 import json
 import os
 import re
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -185,10 +188,57 @@ def test_a_file_of_nuls_does_not_become_a_result_of_six_times_its_size(tmp_path:
 
 
 def test_keys_are_not_seen_by_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOME_KEY", "s3cret")
-    place = make_context(tmp_path, secret_variables=("SOME_KEY",))
-    result = execute_call(TOOLS, "terminal", '{"command": "env"}', context=place)
-    assert "s3cret" not in result.text
+    for name in ("SOME_KEY", "GH_TOKEN", "client_secret", "DB_PASS", "SMTP_PASSWORD", "MODEL"):
+        monkeypatch.setenv(name, f"value of {name}")
+
+    def show(**given: Any) -> set[str]:
+        place = make_context(tmp_path, **given)
+        shown = execute_call(TOOLS, "terminal", '{"command": "env"}', context=place).text
+        return set(re.findall(r"value of (\w+)", shown))
+
+    assert show() == {"MODEL"}
+    assert show(secret_variables=("MODEL",)) == set()
+    assert show(pass_variables=("GH_TOKEN", "DB_PASS")) == {"GH_TOKEN", "DB_PASS", "MODEL"}
+    with pytest.raises(RelightError, match="own model"):
+        show(secret_variables=("SOME_KEY",), pass_variables=("SOME_KEY",))
+    with pytest.raises(RelightError, match="ABSENT_KEY is not set"):
+        show(pass_variables=("ABSENT_KEY",))
+
+
+PEEKING = """
+import sys
+from relight.store import open_store
+from relight.work.agent.session import run_prompt
+from relight.work.run_spec import RunSpec
+
+with open_store(sys.argv[1]) as store:
+    run_prompt(store, "Look", RunSpec(
+        model="m", base_url=sys.argv[2], key_variable="PEEK_KEY", folder=sys.argv[1]
+    ))
+"""
+
+
+def drop_rights_to_trace() -> None:
+    """Root with these may look into every process; without them, it is a user as any other."""
+    for right in (19, 21, 38):  # CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON
+        ctypes.CDLL(None).prctl(24, right, 0, 0, 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows another process")
+def test_a_command_cannot_read_the_key_of_the_run_from_its_parent(tmp_path: Path) -> None:
+    look = "tr '\\0' '\\n' < /proc/$PPID/environ; echo looked"
+    replies = [Reply(None, [call("terminal", command=look)]), Reply("Done.")]
+    with Server(replies) as server:
+        subprocess.run(
+            [sys.executable, "-c", PEEKING, str(tmp_path), server.base_url],
+            env={**os.environ, "PEEK_KEY": "k3y-of-the-run"},
+            preexec_fn=drop_rights_to_trace,
+            check=True,
+            timeout=120,
+        )
+        seen = json.dumps(server.chats[-1].body)
+    assert "looked" in seen
+    assert "k3y-of-the-run" not in seen
 
 
 def test_a_task_of_thirty_turns_with_three_calls_each_is_done_and_on_record(tmp_path: Path) -> None:

@@ -56,6 +56,13 @@ OPTIONS = (
     click.option(
         "--allow-terminal/--no-allow-terminal", default=None, help="Allow it at any endpoint."
     ),
+    click.option(
+        "--pass-variable",
+        "pass_variables",
+        multiple=True,
+        metavar="V",
+        help="A variable named like a secret that its commands get; repeatable.",
+    ),
     click.option("--timeout", metavar="10m", help="Time limit of a run (else 30m)."),
     click.option("--max-attempts", type=int, metavar="N", help="Attempts, if a retry can help."),
     click.option("--deliver", metavar="WHERE", help="file, command:ARGV or webhook:URL."),
@@ -84,6 +91,8 @@ def read_fields(given: Mapping[str, Any]) -> dict[str, Any]:
         fields["prompt"] = _read_prompt(given["prompt_file"])
     if given["skills"]:
         fields["skills"] = [name for name in given["skills"] if name]
+    if given["pass_variables"]:
+        fields["pass_variables"] = [name for name in given["pass_variables"] if name]
     if given["model"] is not None:
         fields["model"] = None if given["model"] in ("", "default") else given["model"]
     if given["use_shell"] is not None:

@@ -37,6 +37,13 @@ SHOWN_CHARACTERS = 100
     "--allow-private-fetch", is_flag=True, help="Let web_fetch reach this machine and its network."
 )
 @click.option(
+    "--pass-variable",
+    "pass_variables",
+    multiple=True,
+    metavar="NAME",
+    help="Variable that its commands get although it is named like a secret; repeatable.",
+)
+@click.option(
     "--max-tool-chars",
     type=click.IntRange(200),
     default=8000,
@@ -56,12 +63,14 @@ def command(
     cost_usd: float | None,
     seconds: float | None,
     allow_private_fetch: bool,
+    pass_variables: tuple[str, ...],
     max_tool_chars: int,
     as_json: bool,
 ) -> None:
     """Let an agent do a task in a folder, and record it.
 
-    File tools stay inside the folder; the terminal can do everything that you can. Without
+    File tools stay inside the folder; the terminal can do everything that you can, but gets no
+    variable named *KEY*, *TOKEN*, *SECRET* or *PASS* without --pass-variable. Without
     --base-url, OPENAI_BASE_URL and OPENAI_API_KEY are used; with it, a key is sent only if
     --key-variable names it. Tool results longer than --max-tool-chars are shortened for the model;
     the record has them in full. Exit 1 if the run failed.
@@ -85,6 +94,7 @@ def command(
         budget=budget,
         max_tool_chars=max_tool_chars,
         allow_private_fetch=allow_private_fetch,
+        pass_variables=pass_variables,
     )
     with current_store() as store:
         result, start = run_prompt(store, prompt, spec, on_event=None if as_json else _show)

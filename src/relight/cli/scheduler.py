@@ -47,7 +47,9 @@ def command(
         _install(install or "auto", remove=remove, yes=yes)
         return
     from relight.work.jobs.scheduler import Scheduler
+    from relight.work.kernel import hide_memory
 
+    hide_memory()  # its environment holds the keys of all runs
     with current_store() as store:
         size = max_parallel or store.config.jobs.max_parallel
 

@@ -35,6 +35,8 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     max_tool_chars: int = MAX_TOOL_CHARS
     tool_seconds: float = 120.0
     allow_private_fetch: bool = False
+    # variables that the agent's commands get although they are named like secrets
+    pass_variables: Sequence[str] = ()
     # None: a new name
     session_id: str | None = None
     # the attempts of the run, if it shares them with others; None: each call has its own

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import threading
 import time
 from bisect import bisect_right
@@ -17,6 +18,8 @@ from relight.models.endpoints import encode_json
 from relight.work.processes import ProcessEnd, run_process
 
 LONGEST_SECONDS = 3600.0
+# variables of such names are not passed to the commands of an agent
+SECRET_NAME = re.compile("KEY|TOKEN|SECRET|PASS", re.IGNORECASE)
 
 
 class ToolResult(Struct, frozen=True, kw_only=True):
@@ -144,19 +147,41 @@ def find_workdir(folder: str | Path) -> Path:
     return path
 
 
+def choose_environment(
+    *, secret_variables: Sequence[str], pass_variables: Sequence[str]
+) -> dict[str, str]:
+    """Return the environment of an agent's commands.
+
+    It has no variable that is named like a secret, except `pass_variables`. The keys of the run's
+    own models, `secret_variables`, are never passed.
+    """
+    for name in pass_variables:
+        if name in secret_variables:
+            raise RelightError(
+                f"{name} holds the key of the run's own model", "commands get another variable"
+            )
+        if name not in os.environ:
+            raise RelightError(f"the variable {name} is not set", f"export {name}=… before the run")
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in pass_variables or (name not in secret_variables and not SECRET_NAME.search(name))
+    }
+
+
 def make_context(
     folder: str | Path,
     *,
-    secret_variables: tuple[str, ...] = (),
+    secret_variables: Sequence[str] = (),
+    pass_variables: Sequence[str] = (),
     timeout_seconds: float = 120.0,
     deadline: float | None = None,
     allows_private: bool = False,
 ) -> ToolContext:
-    """Return the context of a folder; its commands do not see the variables that hold keys."""
-    environment = {k: v for k, v in os.environ.items() if k not in secret_variables}
+    """Return the context of a folder."""
     return ToolContext(
         find_workdir(folder),
-        environment,
+        choose_environment(secret_variables=secret_variables, pass_variables=pass_variables),
         timeout_seconds,
         deadline=deadline,
         allows_private=allows_private,

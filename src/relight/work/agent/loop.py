@@ -78,6 +78,7 @@ def run_agent(
     max_tool_chars: int = MAX_TOOL_CHARS,
     tool_seconds: float = 120.0,
     allow_private_fetch: bool = False,
+    pass_variables: Sequence[str] = (),
     retries: RetryBudget | None = None,
     on_event: OnEvent | None = None,
 ) -> AgentResult:
@@ -92,6 +93,7 @@ def run_agent(
     context = make_context(
         folder,
         secret_variables=model.key_variables,
+        pass_variables=pass_variables,
         timeout_seconds=tool_seconds,
         deadline=deadline,
         allows_private=allow_private_fetch,

@@ -12,10 +12,11 @@ from relight.store import Store
 from relight.warm.injection import render_template
 from relight.warm.library import find_template
 from relight.warm.provision import provision_session
-from relight.work.agent.context import find_workdir
+from relight.work.agent.context import choose_environment, find_workdir
 from relight.work.agent.loop import AgentResult, OnEvent, run_agent
 from relight.work.agent.models import MOA, Model, choose_model, find_endpoint
 from relight.work.agent.tools import choose_tools
+from relight.work.kernel import hide_memory
 from relight.work.run_spec import RunSpec
 
 
@@ -38,6 +39,8 @@ def run_prompt(
         raise RelightError("there is no task", "describe what the agent should do")
     for variable in model.key_variables:
         read_key(variable)
+    hide_memory()  # the keys are here, and commands of this user are about to run
+    choose_environment(secret_variables=model.key_variables, pass_variables=spec.pass_variables)
     choose_tools(spec.tools)
     project = str(find_workdir(spec.folder))
     start = find_start(
@@ -60,6 +63,7 @@ def run_prompt(
         max_tool_chars=spec.max_tool_chars,
         tool_seconds=spec.tool_seconds,
         allow_private_fetch=spec.allow_private_fetch,
+        pass_variables=spec.pass_variables,
         retries=spec.retries,
         on_event=on_event,
     )

@@ -53,6 +53,8 @@ class JobFields(Struct, frozen=True, kw_only=True):
     tools: list[str] | None = None
     # allow the terminal to a model outside this machine and its network
     allow_terminal: bool = False
+    # variables that the chat runner's commands get although they are named like secrets
+    pass_variables: list[str] = []
     timeout_seconds: float = 1800.0
     max_attempts: int = 3
     # file, command:ARGV or webhook:URL

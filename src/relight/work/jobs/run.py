@@ -247,6 +247,7 @@ def _run_agent(
         key_variable=route.key_variable,
         template=job.template,
         tools=prepared.allowance.tools,
+        pass_variables=job.pass_variables,
         folder=prepared.folder,
         budget=Budget(cost_usd=left, seconds=seconds),
         # the session of an interrupted run is found by this name

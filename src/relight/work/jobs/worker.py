@@ -25,6 +25,7 @@ from relight.work.jobs.claimed_run import complete_run
 from relight.work.jobs.job import Execute, JobDefinition, JobResult, JobRun, run_variables
 from relight.work.jobs.lost_runs import collect_interrupted
 from relight.work.jobs.slots import begin
+from relight.work.kernel import hide_memory
 
 # time for a stopped run to clean up
 STOP_SECONDS = 10.0
@@ -125,6 +126,7 @@ def main(words: list[str]) -> None:
     execute: Execute = getattr(import_module(module), function)
     for name in PRELOADED:
         import_module(name)
+    hide_memory()
     serve_runs(Path(home), holder, execute)
 
 
