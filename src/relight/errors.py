@@ -28,6 +28,10 @@ class StoreError(RelightError):
     """The database could not be used."""
 
 
+class DamagedTapeError(StoreError):
+    """Records on a tape are not those that were written."""
+
+
 class RefusedError(RelightError):
     """A job's run was not started, so that nothing was spent."""
 

@@ -10,11 +10,12 @@ if TYPE_CHECKING:
 
 @relight_command("doctor", example="relight doctor --json")
 @click.option("--secrets", is_flag=True, help="Look for secrets in what is recorded.")
+@click.option("--deep", is_flag=True, help="Check all tapes, not only some of them.")
 @json_option
-def command(secrets: bool, as_json: bool) -> None:
-    """Check the agents found, unreadable files, missing prices and the database.
+def command(secrets: bool, deep: bool, as_json: bool) -> None:
+    """Check the agents found, unreadable files, missing prices, tapes and the database.
 
-    Exits with 1 if the database is damaged, or if `--secrets` finds one.
+    Exits with 1 if the database or a tape is damaged, or if `--secrets` finds one.
     """
     if secrets:
         _look_for_secrets(as_json=as_json)
@@ -22,7 +23,7 @@ def command(secrets: bool, as_json: bool) -> None:
     from relight.reports.doctor import examine
 
     with current_store() as store:
-        found = examine(store)
+        found = examine(store, deep=deep)
     if as_json:
         print_json(found)
     else:
@@ -75,5 +76,8 @@ def _print(found: "HealthReport") -> None:
     screen.print_table(columns, rows)
     for line in found.unreadable.recent:
         screen.print_text(f"unreadable: {line.file} at byte {line.offset}: {line.reason}")
+    for damage in found.tapes.damaged:
+        place = f"{damage.session}: {damage.file} from byte {damage.offset}"
+        screen.print_text(f"damaged tape: {place}: {damage.reason}")
     for advice in found.advice or ["all is well"]:
         screen.print_text(f"→ {advice}")

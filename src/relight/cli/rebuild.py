@@ -14,7 +14,8 @@ def command(reprice: bool, again_redact: bool) -> None:
     """Derive all figures again from the tape.
 
     Costs stay as recorded unless --prices is given: it looks prices up and applies [prices] and
-    [plans] of config.toml. Sessions whose tape was pruned keep their figures.
+    [plans] of config.toml. Sessions whose tape was pruned or is damaged
+    keep their figures.
     """
     from relight.cli.screen import progress_bar
     from relight.intake.rebuild import find_absent_sources, rebuild
@@ -30,8 +31,11 @@ def command(reprice: bool, again_redact: bool) -> None:
             known = join_words(sorted(list_sources()), "or")
             click.echo(f"warning: [plans.{name}] names no source: {known}", err=True)
         with progress_bar("rebuilding") as progress:
-            parts = rebuild(store, reprice=reprice, again_redact=again_redact, progress=progress)
+            rebuilt = rebuild(store, reprice=reprice, again_redact=again_redact, progress=progress)
         included = sum_included(store)
-    click.echo(f"rebuilt from {parts} tape parts")
+    for damage in rebuilt.damaged:
+        note = f"{damage.session} stays as it is: its tape of {damage.file} is damaged"
+        click.echo(f"warning: {note} from byte {damage.offset}", err=True)
+    click.echo(f"rebuilt from {rebuilt.parts - len(rebuilt.damaged)} tape parts")
     if reprice and (included or store.config.plans):
         click.echo(f"included in plans, at list price: {dollars(included)}")

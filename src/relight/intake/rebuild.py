@@ -1,7 +1,7 @@
 """Derive the whole index again from the tape, after a rule has improved."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 
 import msgspec
@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from relight.intake.importing import POOL_BYTES, hold_import
 from relight.model import Mark
+from relight.reports.tapes import DamagedTape, describe_damage, find_damaged
 from relight.sources import find_source, is_source
 from relight.store import Store
 from relight.store.derive.aliases import refresh_aliases
@@ -30,6 +31,13 @@ class Derivation(Struct, frozen=True):
     number: int = 0
 
 
+class Rebuilt(Struct, frozen=True):
+    """The number of tape parts, and those that could not be read."""
+
+    parts: int
+    damaged: list[DamagedTape]
+
+
 def rebuild(
     store: Store,
     *,
@@ -37,11 +45,11 @@ def rebuild(
     again_redact: bool = False,
     progress: Callable[[int, int], None] | None = None,
     workers: int | None = None,
-) -> int:
-    """Derive every session with a tape again, in one transaction; return the number of parts.
+) -> Rebuilt:
+    """Derive every session with a tape again, in one transaction.
 
     Costs stay as they were recorded unless `reprice` is set. Facts, sessions whose tape
-    was pruned, and sessions of absent sources stay as they are.
+    was pruned or is damaged, and sessions of absent sources stay as they are.
     """
     with hold_import(store):
         refresh_aliases(store)  # also of sessions that have no tape to derive them from
@@ -49,21 +57,26 @@ def rebuild(
             redact_tapes(store)
         count, size = count_parts(store)
         absent = find_absent_sources(store)
+        damaged = list(find_damaged(store))
+        found = [describe_damage(store, part, reason) for part, reason in damaged]
         with store.transaction() as database:
             find_recorded = None if reprice else keep_costs(database)
-            clear_index(database, reprice=reprice, without=absent)
+            unreadable = {part.session_id for part, _ in damaged}
+            kept = unreadable | clear_index(
+                database, reprice=reprice, without=absent, unreadable=unreadable
+            )
             recorder = Recorder(store, Pricing(store, find_recorded))
             if workers is None:
                 workers = os.cpu_count() or 1 if size > POOL_BYTES // 4 else 1
             done = 0
-            sealed = _derive(store, workers, absent)
+            sealed = _derive(store, workers, absent, kept)
             while some := list(islice(sealed, PARTS_AT_ONCE)):
                 recorder.write(database, some)
                 done += len(some)
                 if progress:
                     progress(done, count)
             drop_costs(database)
-    return count
+    return Rebuilt(count, found)
 
 
 def find_absent_sources(store: Store) -> list[str]:
@@ -71,8 +84,14 @@ def find_absent_sources(store: Store) -> list[str]:
     return [name for name in read_taped_sources(store) if not is_source(name)]
 
 
-def _derive(store: Store, workers: int, absent: Sequence[str]) -> Iterator[Sealed]:
-    parts = (part for part in read_tape(store) if part.source not in absent)
+def _derive(
+    store: Store, workers: int, absent: Sequence[str], kept: Collection[int]
+) -> Iterator[Sealed]:
+    parts = (
+        part
+        for part in read_tape(store)
+        if part.source not in absent and part.session_id not in kept
+    )
     zone, key = store.timezone, store.redaction_key
     if workers == 1:
         yield from (derive(Derivation(part, zone, key)) for part in parts)

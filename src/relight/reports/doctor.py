@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from relight.reports.tapes import TapeHealth, check_tapes
 from relight.sources import find_added, find_source, list_sources
 from relight.store import Store
 from relight.store.misses import count_missed
@@ -13,6 +14,8 @@ from relight.store.queries.health import DatabaseHealth, UnreadableLine
 from relight.store.queries.sessions import count_of_source
 
 RECENT = 10
+# how many tape parts are checked: chosen by chance, so that all of them are in time
+SAMPLE = 200
 
 
 class SourceHealth(Struct, frozen=True):
@@ -40,7 +43,7 @@ class UnpricedTurns(Struct, frozen=True):
 
 
 class HealthReport(Struct, frozen=True, kw_only=True):
-    """The health of the record; `ok` unless the database itself is damaged."""
+    """The health of the record; `ok` unless the database itself or a tape is damaged."""
 
     ok: bool
     home: str
@@ -49,30 +52,36 @@ class HealthReport(Struct, frozen=True, kw_only=True):
     unreadable: UnreadableLines
     unpriced: UnpricedTurns
     database: DatabaseHealth
+    tapes: TapeHealth
     missed_records: int
     advice: list[str]
 
 
-def examine(store: Store, *, environment: Mapping[str, str] | None = None) -> HealthReport:
-    """Return a full examination of the record."""
+def examine(
+    store: Store, *, environment: Mapping[str, str] | None = None, deep: bool = False
+) -> HealthReport:
+    """Return an examination of the record; of all tapes if `deep`, else of a sample."""
     environment = os.environ if environment is None else environment
     sources = [_examine_source(store, name, environment) for name in list_sources()]
     lines = health.read_unreadable(store, limit=RECENT)
     unreadable = UnreadableLines(health.count_unreadable(store), lines)
     unpriced = UnpricedTurns(health.count_unpriced(store), health.list_unpriced_models(store))
     database = health.examine_database(store)
+    tapes = check_tapes(store, sample=None if deep else SAMPLE)
     missed = count_missed(store)
     return HealthReport(
-        ok=database.integrity == "ok",
+        ok=database.integrity == "ok" and not tapes.damaged,
         home=str(store.config.home),
         timezone=store.timezone,
         sources=sources,
         unreadable=unreadable,
         unpriced=unpriced,
         database=database,
+        tapes=tapes,
         missed_records=missed,
         advice=[
             *_advise(sources, unreadable, unpriced, database, missed),
+            *_advise_on_tapes(tapes),
             *find_added().warnings,
         ],
     )
@@ -121,4 +130,18 @@ def _advise(
             f"{missed} records could not be saved: the database was locked, full or read-only, or"
             " a value was not valid (the log of the program names it)"
         )
+    return advice
+
+
+def _advise_on_tapes(tapes: TapeHealth) -> list[str]:
+    if not tapes.damaged:
+        return []
+    number = len({damage.session for damage in tapes.damaged})
+    sessions = "1 session" if number == 1 else f"{number:,} sessions"
+    advice = [
+        f"the tapes of {sessions} are damaged: restore a copy made by `relight backup`; the"
+        " figures stay, and other sessions are not affected"
+    ]
+    if tapes.checked < tapes.parts:
+        advice.append("run `relight doctor --deep`, which checks all tapes")
     return advice

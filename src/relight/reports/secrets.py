@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 
 from msgspec import Struct
 
+from relight.errors import DamagedTapeError
 from relight.redact import find_secrets
 from relight.store import Store
 from relight.store.queries.health import read_cells
@@ -32,8 +34,9 @@ def find_stored_secrets(store: Store) -> list[StoredSecret]:
 
 def _find_all(store: Store) -> Iterator[tuple[int | None, str]]:
     for part in read_tape(store):
-        for secret in find_secrets(b"\n".join(part.lines())):
-            yield part.session_id, secret.rule
+        with suppress(DamagedTapeError):  # it has no words that could be read
+            for secret in find_secrets(b"\n".join(part.lines())):
+                yield part.session_id, secret.rule
     for cell in read_cells(store):
         for secret in find_secrets(cell.text.encode("utf-8", "surrogatepass")):
             yield cell.session_id, secret.rule

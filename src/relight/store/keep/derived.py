@@ -1,7 +1,7 @@
 """The derived index as a whole: cleared before a rebuild, which retains the recorded costs."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from relight.model import TOKENS, Cost, CostStatus, TokenColumns, Usage
 from relight.store import Store
@@ -63,16 +63,23 @@ def read_taped_sources(store: Store) -> list[str]:
 
 
 def clear_index(
-    database: sqlite3.Connection, *, reprice: bool, without: Sequence[str] = ()
-) -> None:
+    database: sqlite3.Connection,
+    *,
+    reprice: bool,
+    without: Sequence[str] = (),
+    unreadable: Iterable[int] = (),
+) -> set[int]:
     """Delete everything that the tape can give back, and nothing else; with prices if `reprice`.
 
-    The sources in `without` cannot be read: their sessions stay as they are.
+    The sources in `without` and the tapes of `unreadable` sessions cannot be read: these sessions,
+    and those in one tree with them, stay as they are. Return their ids.
     """
     if reprice:
         database.execute("delete from price")
+    kept = _keep_trees(database, unreadable)
     marks = ", ".join("?" for _ in without) or "''"
     is_derivable = f"is_frozen = 0 and source not in ({marks})"
+    is_derivable += " and id not in (select id from temp.kept_session)"
     derivable = f"select id from session where {is_derivable}"
     for table in DERIVED:
         database.execute(f"delete from {table} where session_id in ({derivable})", without)
@@ -82,3 +89,18 @@ def clear_index(
         f"delete from skill_invocations where is_told = 0 and root_id in ({derivable})", without
     )
     database.execute(f"delete from session where {is_derivable}", without)
+    database.execute("drop table temp.kept_session")
+    return kept
+
+
+def _keep_trees(database: sqlite3.Connection, sessions: Iterable[int]) -> set[int]:
+    """Note these sessions, and all of their trees, in `temp.kept_session`; return their ids."""
+    database.execute("drop table if exists temp.kept_session")
+    database.execute("create temp table kept_session (id integer primary key)")
+    statement = (
+        "insert into kept_session (id) select id from session"
+        " where root_id = (select root_id from session where id = ?)"
+        " on conflict do nothing"
+    )
+    database.executemany(statement, [(one,) for one in sessions])
+    return {found for (found,) in database.execute("select id from temp.kept_session")}

@@ -8,12 +8,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from relight.errors import DamagedTapeError
 from relight.model import Mark, Origin, row_id
 from relight.store import Store
 from relight.store.sql import insert, read, replacing
@@ -203,7 +205,12 @@ class TapePart(Struct, frozen=True, kw_only=True):
     records: bytes
 
     def lines(self) -> list[bytes]:
-        return split_lines(decompress(self.records))
+        """The records; raise if they are not those that were written."""
+        try:
+            return split_lines(decompress(self.records))
+        except DamagedTapeError as error:
+            place = f"{self.origin.path} from byte {self.offset}"
+            raise DamagedTapeError(f"the tape of {place} is damaged", error.hint) from error
 
 
 # one compressor for each thread: making one takes as long as compressing ten records
@@ -211,15 +218,27 @@ _of_thread = threading.local()
 
 
 def compress(records: bytes) -> bytes:
+    """Return compressed records with a checksum of four bytes."""
     if not hasattr(_of_thread, "compressor"):
-        _of_thread.compressor = _load_zstd().ZstdCompressor(level=LEVEL)
+        zstd = _load_zstd()
+        setting = zstd.CompressionParameter
+        options = {setting.compression_level: LEVEL, setting.checksum_flag: 1}
+        _of_thread.compressor = zstd.ZstdCompressor(options=options)
     compressor = _of_thread.compressor
     compressed: bytes = compressor.compress(records, mode=compressor.FLUSH_FRAME)
     return compressed
 
 
 def decompress(records: bytes) -> bytes:
-    raw: bytes = _load_zstd().decompress(records)
+    """Return the records; raise if their checksum is wrong."""
+    zstd = _load_zstd()
+    try:
+        raw: bytes = zstd.decompress(records)
+    except zstd.ZstdError as error:
+        hint = (
+            "restore a copy made by `relight backup`; figures and other sessions are not affected"
+        )
+        raise DamagedTapeError("records on a tape are damaged", hint) from error
     return raw
 
 
@@ -255,7 +274,10 @@ def join_parts(database: sqlite3.Connection, source: str, mark: Mark) -> None:
     ).fetchall()
     if len(parts) < 2:
         return
-    records = b"".join(decompress(part) for _, part, _ in parts)
+    try:
+        records = b"".join(decompress(part) for _, part, _ in parts)
+    except DamagedTapeError:  # the others stay readable by themselves
+        return
     first, *others = [part_id for part_id, _, _ in parts]
     database.executemany("delete from tape_part where id = ?", [(one,) for one in others])
     database.execute(
@@ -278,13 +300,22 @@ def count_parts(store: Store) -> tuple[int, int]:
     return int(rows[0][0]), int(rows[0][1])
 
 
-def read_tape(store: Store, session_id: int | None = None) -> Iterator[TapePart]:
-    """Yield the parts of one session's tape, or of all, in the order they were recorded."""
+def read_tape(
+    store: Store, session_id: int | None = None, *, sample: int | None = None
+) -> Iterator[TapePart]:
+    """Yield the parts of one session's tape, or of all, in the order they were recorded.
+
+    With `sample`, at most this many parts are chosen by chance.
+    """
     where = "" if session_id is None else "where tape_part.session_id = ?"
     ids = store.query(
         f"select id from tape_part {where} order by origin_id, part, generation, position",
         () if session_id is None else (session_id,),
     )
+    if sample is not None and sample < len(ids):
+        import random
+
+        ids = random.sample(ids, sample)
     statement = (
         "select tape_part.session_id, source, path, part, position, modified_ns, state,"
         " recorded_at, records"
@@ -312,7 +343,10 @@ def redact_tapes(store: Store) -> None:
 
     for (session_id,) in store.query("select distinct session_id from tape_part"):
         parts = store.query("select id, records from tape_part where session_id = ?", (session_id,))
-        tapes = {part_id: decompress(records) for part_id, records in parts}
+        tapes = {}
+        for part_id, records in parts:
+            with suppress(DamagedTapeError):  # there are no words to be found in it
+                tapes[part_id] = decompress(records)
         known = read_own_secrets().union(*map(find_secret_values, tapes.values()))
         for part_id, lines in tapes.items():
             redacted = redact(lines, key=store.redaction_key, known=known)
