@@ -8,13 +8,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from relight.models import background
-from relight.models.background import find_client
 from relight.work.agent import page_text
+from relight.work.agent.addresses import is_public
 from relight.work.agent.context import ToolContext, ToolError, fit_json, make_context
-from relight.work.agent.fetch import REDIRECTS, TEXT_BYTES, check_peer, is_public
+from relight.work.agent.fetch import REDIRECTS, TEXT_BYTES, send_to
 from relight.work.agent.page_text import decode_page, read_html
 from relight.work.agent.tools import TOOLS, execute_call
 from scripted import Reply, Server
@@ -190,22 +191,80 @@ def test_a_redirect_is_followed_where_it_may_lead_and_refused_where_not(tmp_path
         assert sum(one.path == "/round" for one in server.requests) == REDIRECTS
 
 
-def test_an_answer_is_not_passed_on_where_the_other_end_turns_out_to_be_private() -> None:
-    """As when a name means a public address at first, and another when it is asked."""
+def test_a_name_that_changes_its_address_after_the_check_gains_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first lookup gives a public address, each later one this machine."""
+    # a sinkhole of the internet's own, which answers nobody's pages
+    found = iter(["192.175.48.1"])
+    lookups = []
 
-    async def ask(url: str) -> None:
-        client = find_client()
-        response = await client.send(client.build_request("GET", url), stream=True)
+    def look_up(host: str, port: int, *_: Any, **__: Any) -> list[Any]:
+        lookups.append(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (next(found, "127.0.0.1"), port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    place = make_context(tmp_path, deadline=time.monotonic() + 0.5)
+    with Server([], pages={"/": Reply(body=b"secret")}) as server:
+        port = server.page("").rpartition(":")[2]
+        told = fetch(f"http://rebinding.example.com:{port}/", place)
+        assert server.requests == []
+    assert "error" in told
+    assert [name for name in lookups if "rebinding" in name] == ["rebinding.example.com"]
+
+
+def test_a_page_is_requested_from_the_address_given_under_its_own_name() -> None:
+    async def request(url: str) -> int:
+        response = await send_to("127.0.0.1", httpx2.URL(url))
         try:
-            check_peer(response)
+            return response.status_code
         finally:
             await response.aclose()
 
-    with (
-        Server([], pages={"/": Reply(body=b"secret")}) as server,
-        pytest.raises(ToolError, match="not a public address"),
-    ):
-        background.run_coroutine(ask(server.page("/")))
+    with Server([], pages={"/a?b=c": Reply(body=b"x")}) as server:
+        port = server.page("").rpartition(":")[2]
+        url = f"http://pages.example.com:{port}/a?b=c"
+        assert background.run_coroutine(request(url)) == 200
+        (logged,) = server.requests
+    assert logged.headers["Host"] == f"pages.example.com:{port}"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("metadata.google.internal", "intranet.corp", "printer.local", "printer.local.", "router"),
+        *("ROUTER.LAN", "nas.home", "wpad.localdomain", "a.localhost", "1.0.0.10.in-addr.arpa"),
+        "only-the-proxy-knows.invalid",
+    ],
+)
+@pytest.mark.parametrize("has_proxy", [True, False])
+def test_no_proxy_is_asked_for_a_name_that_may_be_an_inner_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, has_proxy: bool
+) -> None:
+    with Server([], pages={f"http://{host}/": Reply(body=b"secret")}) as proxy:
+        if has_proxy:
+            monkeypatch.setenv("http_proxy", proxy.page(""))
+            monkeypatch.setenv("no_proxy", "")
+        told = fetch(f"http://{host}/", open_place(tmp_path, allows_private=False))
+        assert proxy.requests == []
+    assert "is not a public address" in told["error"] or "is not found" in told["error"]
+    assert "--allow-private-fetch" in told.get("hint", "") or not has_proxy
+
+
+def test_a_proxy_gets_a_name_whose_addresses_are_public(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look_up(host: str, port: int, *_: Any, **__: Any) -> list[Any]:
+        address = "192.175.48.1" if "example" in host else host
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    url = "http://pages.example.com/"
+    with Server([], pages={url: Reply(body=b"by proxy")}) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.page(""))
+        monkeypatch.setenv("no_proxy", "")
+        told = fetch(url, open_place(tmp_path, allows_private=False))
+    assert (told["text"], told["url"]) == ("by proxy", url)
 
 
 def test_a_name_that_is_not_found_is_told(tmp_path: Path) -> None:
@@ -234,6 +293,17 @@ def test_a_server_that_says_nothing_is_left_when_time_is_over(tmp_path: Path) ->
         ("64:ff9b::a00:1", False),
         ("2002:c0a8:101::", False),
         ("255.255.255.255", False),
+        ("64:ff9b:1::a00:1", False),
+        ("::10.0.0.1", False),
+        ("::8.8.8.8", False),
+        ("::ffff:0:10.0.0.1", False),
+        ("fec0::1", False),
+        ("3fff::1", False),
+        ("5f00::1", False),
+        ("2001::1", False),
+        ("192.88.99.1", False),
+        ("192.88.98.1", True),
+        ("64:ff9b::808:808", True),
     ],
 )
 def test_only_addresses_of_the_public_internet_are_public(address: str, expected: bool) -> None:

@@ -59,7 +59,8 @@ class _Background:
 
 _lock = threading.Lock()
 _current: _Background | None = None
-_clients: dict[int, "AsyncClient"] = {}
+# by the loop, and by the proxy of those that fetch pages
+_clients: dict[tuple[int, str | None], "AsyncClient"] = {}
 
 
 def find_background() -> _Background:
@@ -74,26 +75,42 @@ def find_background() -> _Background:
 
 
 def find_client() -> "AsyncClient":
-    """Return the HTTP client of the background loop; call it only inside that loop.
+    """Return the HTTP client of the background loop; call it only inside that loop."""
+    return _find_client(None, keepalive=64)
 
-    httpx2 is imported here and nowhere else, when a client is first needed.
+
+def find_page_client(proxy: str = "") -> "AsyncClient":
+    """Return the HTTP client of strangers' pages, which uses this proxy and no other, or none.
+
+    It sends no passwords from the user's `.netrc`, and uses no connection twice: a page that is
+    requested from an address must not get the connection that was made for another name.
     """
+    return _find_client(proxy, keepalive=0)
+
+
+def _find_client(proxy: str | None, *, keepalive: int) -> "AsyncClient":
+    """Return a client, which is made when it is first needed; None uses the environment's proxy."""
     background = find_background()
-    if id(background) not in _clients:
+    key = (id(background), proxy)
+    if key not in _clients:
         import httpx2
 
-        # each caller limits the time of its call as a whole
-        timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
-        limits = httpx2.Limits(max_connections=256, max_keepalive_connections=64)
-        client = httpx2.AsyncClient(timeout=timeout, limits=limits)
-        _clients[id(background)] = client
+        client = httpx2.AsyncClient(
+            # each caller limits the time of its call as a whole
+            timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
+            limits=httpx2.Limits(max_connections=256, max_keepalive_connections=keepalive),
+            verify=httpx2.create_ssl_context(),
+            proxy=proxy or None,
+            trust_env=proxy is None,
+        )
+        _clients[key] = client
 
         async def close() -> None:
-            _clients.pop(id(background), None)
+            _clients.pop(key, None)
             await client.aclose()
 
         background.closers.append(close)
-    return _clients[id(background)]
+    return _clients[key]
 
 
 @lru_cache(maxsize=64)

@@ -1,21 +1,17 @@
 """The tool `web_fetch`: web pages as text, with limits on time and size.
 
-Only public addresses are fetched. A page can ask a model to fetch the router's settings, a cloud
-machine's keys or a local service. So each address is resolved before the request, also after
-redirects, and the address of the peer is checked before the response is used: a name may resolve
-differently the second time.
+Only public addresses are fetched, also after redirects (`addresses`).
 """
 
 import asyncio
 import re
-import socket
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
-from urllib.request import getproxies, proxy_bypass
 
 from msgspec import Meta, Struct
 
-from relight.models.background import BackgroundTask, find_client
+from relight.models.background import BackgroundTask, find_client, find_page_client
+from relight.work.agent.addresses import find_proxy, find_public
 from relight.work.agent.context import (
     ToolContext,
     ToolError,
@@ -26,16 +22,14 @@ from relight.work.agent.context import (
 from relight.work.agent.page_text import PageText, decode_page, read_html
 
 if TYPE_CHECKING:
-    from httpx2 import URL, Request, Response
+    from httpx2 import URL, Response
 
 LIMIT_BYTES = 5_000_000
 TEXT_BYTES = 1_000_000
 FETCH_SECONDS = 60.0
 REDIRECTS = 10
-
-PRIVATE_HINT = "`relight run --allow-private-fetch` allows it"
-# IPv4 addresses written as IPv6
-TRANSLATED = IPv6Network("64:ff9b::/96")
+# how many addresses of a name are tried
+ADDRESSES = 4
 
 
 class WebFetch(Struct, frozen=True):
@@ -81,18 +75,19 @@ async def _fetch(url: str, seconds: float, *, allows_private: bool) -> FetchedPa
 
     try:
         async with asyncio.timeout(seconds):
-            request: Request | None = find_client().build_request("GET", url)
+            place = httpx2.URL(url)
             for _ in range(REDIRECTS):
-                assert request is not None
-                if not allows_private:
-                    await check_address(request.url)
-                response = await find_client().send(request, stream=True, follow_redirects=False)
+                if place.scheme not in ("http", "https"):
+                    raise ToolError(f"cannot fetch {place}: it is not an http or https address")
+                request = find_client().build_request("GET", place)
+                if allows_private:
+                    response = await find_client().send(request, stream=True)
+                else:
+                    response = await send_public(place)
                 try:
-                    if not allows_private:
-                        check_peer(response)
-                    request = response.next_request
-                    if request is None:
-                        return await _read(response)
+                    if not response.has_redirect_location:
+                        return await _read(place, response)
+                    place = place.join(response.headers["location"])
                 finally:
                     await response.aclose()
     except TimeoutError:
@@ -102,7 +97,35 @@ async def _fetch(url: str, seconds: float, *, allows_private: bool) -> FetchedPa
     raise ToolError(f"cannot fetch {url}: more than {REDIRECTS} redirects")
 
 
-async def _read(response: "Response") -> FetchedPage:
+async def send_public(url: "URL") -> "Response":
+    """Request a page from an address that was found public, or by its name from a proxy."""
+    import httpx2
+
+    addresses = await find_public(url)
+    if proxy := find_proxy(url):
+        client = find_page_client(proxy)
+        return await client.send(client.build_request("GET", url), stream=True)
+    *others, last = addresses[:ADDRESSES]
+    for address in others:
+        with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
+            return await send_to(address, url)
+    return await send_to(last, url)
+
+
+async def send_to(address: str, url: "URL") -> "Response":
+    """Request a page from this very address, under the name that its URL has."""
+    client = find_page_client()
+    request = client.build_request(
+        "GET",
+        url.copy_with(host=address.partition("%")[0]),
+        headers={"Host": url.netloc.decode("ascii")},
+        # the certificate must be that of the name
+        extensions={"sni_hostname": url.raw_host.decode("ascii")},
+    )
+    return await client.send(request, stream=True)
+
+
+async def _read(url: "URL", response: "Response") -> FetchedPage:
     data, is_cut = bytearray(), False
     async for piece in response.aiter_bytes():
         data += piece
@@ -110,61 +133,10 @@ async def _read(response: "Response") -> FetchedPage:
             is_cut = True
             break
     return FetchedPage(
-        url=str(response.url),
+        url=str(url),
         status_code=response.status_code,
         content_type=response.headers.get("content-type", ""),
         charset=response.charset_encoding,
         data=bytes(data[:LIMIT_BYTES]),
         is_cut=is_cut,
     )
-
-
-async def check_address(url: "URL") -> None:
-    """Raise ToolError if a host resolves to an address that is not public."""
-    host = url.raw_host.decode("ascii")
-    try:
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, url.port, type=socket.SOCK_STREAM)
-    except (OSError, ValueError) as error:
-        if _is_proxied(url):
-            return  # only the proxy knows this name
-        raise ToolError(f"cannot fetch {url}: {host!r} is not found: {error}") from error
-    for *_, peer in found:
-        _check_public(host, str(peer[0]))
-
-
-def check_peer(response: "Response") -> None:
-    """Raise ToolError if a response came from an address that is not public."""
-    stream = response.extensions.get("network_stream")
-    peer = stream.get_extra_info("server_addr") if stream is not None else None
-    if peer and not _is_proxied(response.url):
-        _check_public(response.url.host, str(peer[0]))
-
-
-def _check_public(host: str, address: str) -> None:
-    if not is_public(address):
-        name = host if host == address else f"{host} ({address})"
-        raise ToolError(f"{name} is not a public address", PRIVATE_HINT)
-
-
-def is_public(address: str) -> bool:
-    """True if an address is public.
-
-    >>> [is_public(one) for one in ("8.8.8.8", "127.0.0.1", "10.1.2.3", "169.254.169.254", "::1")]
-    [True, False, False, False, False]
-    >>> is_public("::ffff:192.168.1.1")
-    False
-    """
-    found: IPv4Address | IPv6Address = ip_address(address.partition("%")[0])
-    if isinstance(found, IPv6Address):
-        inside = found.ipv4_mapped or found.sixtofour
-        if inside is None and found in TRANSLATED:
-            inside = IPv4Address(int(found) & 0xFFFFFFFF)
-        found = inside or found
-    return found.is_global and not found.is_multicast
-
-
-def _is_proxied(url: "URL") -> bool:
-    """True if a proxy makes the request."""
-    proxies = getproxies()
-    return bool(proxies.get(url.scheme) or proxies.get("all")) and not proxy_bypass(url.host)
