@@ -15,7 +15,7 @@ from functools import cache
 
 from msgspec import Struct
 
-from relight.secret_shapes import Shape, Shapes, read_lookalike, read_own_shapes, read_shapes
+from relight.secret_shapes import SecretShape, Shapes, read_lookalike, read_own_shapes, read_shapes
 
 # `MY_` and `x2_`, but not the end of a blob in base64.
 _NAME = re.compile(
@@ -40,7 +40,7 @@ _REST = re.compile(rb"[A-Za-z0-9_+/=.~%-]*+")
 # makes that go on, one secret after another, is replaced by whole strings, and then altogether.
 _MOST_PASSES = 4
 DENSE = "dense"
-_STRING = re.compile(rb'"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
+_STRING = re.compile(rb'"((?>(?:[^"\\]++|\\.)*))"', re.DOTALL)
 _LINE = re.compile(rb"([^\n]+)")
 
 # A secret that was found once is removed everywhere, if it cannot be a word or a path as well.
@@ -106,14 +106,14 @@ def find_secrets(data: bytes, shapes: Shapes | None = None) -> list[Secret]:
     return joined
 
 
-def _fits(shape: Shape, data: bytes, start: int, place: int) -> bool:
+def _fits(shape: SecretShape, data: bytes, start: int, place: int) -> bool:
     """True if the text before a match is what its rule requires."""
     if shape.rule.prefixes and data[max(0, start - 1) : start] in (b"_", b"-", b"+"):
         return bool(_NAME.search(data, max(0, start - _NAME_REACH), start))
     return not shape.rule.command or _is_command(shape, data[max(0, place - _REACH) : place])
 
 
-def _is_command(shape: Shape, before: bytes) -> bool:
+def _is_command(shape: SecretShape, before: bytes) -> bool:
     before = before[max((joint.end() for joint in _JOINT.finditer(before)), default=0) :]
     found = shape.command.search(before)
     for _ in range(_MOST_PROGRAMS):

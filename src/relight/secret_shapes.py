@@ -67,7 +67,7 @@ class SecretTable(Struct, frozen=True, forbid_unknown_fields=True):
     lookalike: list[Lookalike]
 
 
-class Shape(Struct, frozen=True, dict=True):
+class SecretShape(Struct, frozen=True, dict=True):
     """A rule at one of its places; `place` is the expression that the scan looks for."""
 
     number: int
@@ -91,7 +91,7 @@ class Shapes:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         pairs = [(rule, place) for rule in rules for place in rule.prefixes or rule.near]
-        self.all = [Shape(number, *pair) for number, pair in enumerate(pairs)]
+        self.all = [SecretShape(number, *pair) for number, pair in enumerate(pairs)]
         self._slow_bytes = _SLOW_BYTES
 
     def find_places(self, data: bytes) -> list[tuple[int, int]]:
@@ -168,11 +168,11 @@ _PART = re.compile(r"(?:\[[^\]]+\]|\(\?:[^)]+\)|\\x..|\\.|.)(?:\{[0-9]+\}|\?)?")
 _LETTERS = "_-.kwzJAKZ:@vybgfhpmdl210/usrcinoate"
 
 
-def find_anchor(shape: Shape) -> Anchor:
+def find_anchor(shape: SecretShape) -> Anchor:
     """Return the letter by which Python finds a place.
 
     >>> rule = Rule("x", "[a-z]", [], [], prefixes=["gh[pousr]_v1"])
-    >>> found = find_anchor(Shape(0, rule, "gh[pousr]_v1"))
+    >>> found = find_anchor(SecretShape(0, rule, "gh[pousr]_v1"))
     >>> found.letter, found.before, found.after, found.width
     ('_', 'gh[pousr]', 'v1', 3)
     """
