@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
-from relight.errors import RelightError
+from relight.errors import RelightError, StoreError
 
 # every command: its module and its line in the help
 COMMANDS = {
@@ -78,6 +78,12 @@ class LazyGroup(click.Group):
                 _discard_rest(sys.stdout)
                 ctx.exit(0)
             raise
+        except (RelightError, OSError, click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            # a damaged database may hold anything, and so raise anything
+            _check_database(ctx.meta.get("relight.home"), error)
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -133,6 +139,21 @@ def main(arguments: list[str] | None = None) -> NoReturn:
                 stream.flush()
         os._exit(status)
     sys.exit(status)
+
+
+def _check_database(home: str | None, error: Exception) -> None:
+    """Raise what is wrong with the database, if that explains an error nobody expected."""
+    from relight.config import find_home, read_config
+    from relight.store import RESTORE, open_reader
+    from relight.store.queries.health import find_damage
+
+    config = read_config(find_home(home))
+    if not config.database.exists():
+        return
+    with open_reader(config) as store:
+        damage = find_damage(store)
+    if damage is not None:
+        raise StoreError(f"the database {config.database} is damaged: {damage}", RESTORE) from error
 
 
 def _is_hook(words: list[str]) -> bool:

@@ -27,6 +27,7 @@ LOOK_SECONDS = 0.2
 WAIT_SECONDS = 0.1
 # causes of a StoreError that lie in the database, not in the values to be written
 TROUBLE = (sqlite3.OperationalError, sqlite3.DatabaseError)
+RESTORE = "restore a copy made by `relight backup`, or move the file away and import again"
 # what a fork must neither use nor close
 _inherited: list[sqlite3.Connection] = []
 
@@ -261,8 +262,14 @@ def readable_errors(path: Path) -> Iterator[None]:
         elif "closed" in text:
             hint = "open it again; each process must open its own"
         elif "malformed" in text or "not a database" in text:
-            hint = "restore a copy made by `relight backup`, or move the file away and import again"
+            hint = RESTORE
         raise StoreError(f"the database {path} could not be used: {text}", hint) from error
+    except UnicodeDecodeError as error:
+        if b"malformed" not in error.object:
+            raise
+        # SQLite quotes the damaged name, in bytes that Python cannot decode
+        text = "its schema is malformed"
+        raise StoreError(f"the database {path} could not be used: {text}", RESTORE) from error
 
 
 class Log:
