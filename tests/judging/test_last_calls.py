@@ -157,3 +157,10 @@ def test_the_verdict_on_a_call_and_the_outcome_agree(tmp_path: Path) -> None:
     told = [{"call_id": "c", "exit_code": 1}]
     messages = [*call("c", "pytest", PASSED), ANSWER]
     assert judge(tmp_path, messages, calls=told)[1][0] == "the last test run failed"
+
+
+def test_all_calls_of_a_long_spiral_are_counted(tmp_path: Path) -> None:
+    calls = [one for n in range(90) for one in call(f"c{n}", f"make {n}", "Error: no rule")]
+    facts = [{"call_id": f"c{n}", "exit_code": 2} for n in range(90)]
+    _, evidence = judge(tmp_path, [*calls, ANSWER], calls=facts)
+    assert any("bash failed 90 times" in one for one in evidence), evidence

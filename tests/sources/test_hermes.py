@@ -258,3 +258,55 @@ def test_the_calls_that_a_branch_copied_are_its_parents(
         (branch_id,) = store.query("select id from session where key = 'branch'")[0]
         told = read_transcript(store, branch_id).messages
         assert sum(len(one.get("tool_calls") or ()) for one in told) == 2
+
+
+NUDGE = "You've reached the maximum number of tool-calling iterations allowed. Please provide a"
+
+
+def judge_after(
+    tmp_path: Path, hermes: sqlite3.Connection, *rows: dict[str, str]
+) -> tuple[str | None, str | None, str | None]:
+    """The outcome, the ending and the title of a session whose calls failed, with these rows."""
+    name = build.hermes_session(hermes)
+    hermes.execute("delete from messages")
+    result = '{"output": "", "exit_code": 2, "error": "no such file"}'
+    said: list[dict[str, str]] = [{"role": "user", "content": "Build it"}]
+    for number in range(6):
+        function = {"name": "terminal", "arguments": json.dumps({"command": f"make {number}"})}
+        asked = [{"id": f"c{number}", "type": "function", "function": function}]
+        said.append({"role": "assistant", "content": "", "tool_calls": json.dumps(asked)})
+        said.append({"role": "tool", "tool_call_id": f"c{number}", "content": result})
+    for number, row in enumerate([*said, *rows]):
+        build.insert(
+            hermes, "messages", session_id=name, timestamp=build.START / 1000 + number, **row
+        )
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        ((outcome, ending, title),) = store.query("select outcome, ending, title from session")
+    return outcome, ending, title
+
+
+SUMMARY = {"role": "assistant", "content": "I looked at the files.", "finish_reason": "stop"}
+
+
+@pytest.mark.parametrize("text", [NUDGE, "[System: Your previous response was truncated by the"])
+def test_words_of_hermes_itself_are_no_further_request(
+    tmp_path: Path, hermes: sqlite3.Connection, text: str
+) -> None:
+    found = judge_after(tmp_path, hermes, {"role": "user", "content": text}, SUMMARY)
+    assert found == ("failure", "answer", "Build it")
+
+
+def test_a_further_request_of_a_person_is_not_judged_by_the_calls_before_it(
+    tmp_path: Path, hermes: sqlite3.Connection
+) -> None:
+    asked = {"role": "user", "content": "What did you look at?"}
+    assert judge_after(tmp_path, hermes, asked, SUMMARY) == ("unknown", "answer", "Build it")
+
+
+def test_a_note_of_hermes_at_the_end_waits_for_no_answer(
+    tmp_path: Path, hermes: sqlite3.Connection
+) -> None:
+    note = "[System: The active model for this chat has changed to gpt-5.1.]"
+    found = judge_after(tmp_path, hermes, SUMMARY, {"role": "user", "content": note})
+    assert found == ("failure", "answer", "Build it")

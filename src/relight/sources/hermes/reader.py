@@ -31,6 +31,27 @@ from relight.times import read_time
 NAME = "hermes"
 DATABASE = "state.db"
 SCRIPT_ERROR = re.compile(r"^## Script Error\n[^`]*(?:```\w*\n)?([^`]*)", re.MULTILINE)
+# Hermes' own words in a person's place that ask the model to go on
+NUDGES = (
+    "You've reached the maximum number of tool-calling iterations",
+    "You just executed tool calls but returned an empty response.",
+    "Continue from the compressed conversation context above.",
+    "[System: Continue now.",
+    "[System: Your previous ",
+    "[System: The previous response was cut off",
+    "[System: You are a Hermes kanban worker.",
+    "[System: You edited code in this turn",
+    "[IMPORTANT: Background process ",
+)
+# and those that ask for nothing: the next message is somebody's
+NOTES = (
+    "[System: The active model for this chat",
+    "[System: The user has ",
+    "[IMPORTANT: MCP servers have been reloaded.",
+    "[Your active task list was preserved across context compression]",
+    "[CONTEXT COMPACTION",
+    "[CONTEXT SUMMARY]",
+)
 # the bulk of the request, repeated in every session; nothing is derived from it
 LEFT_OUT = {"system_prompt", "origin_json", "codex_reasoning_items", "codex_message_items"}
 
@@ -267,18 +288,19 @@ class HermesReader(Reader):
         at = read_time(row.get("timestamp"))
         key = row["session_id"]
         text = str(row.get("content") or "")
-        is_person = role == "user" and not text.startswith("[IMPORTANT:")
+        is_person = role == "user" and not text.startswith((*NUDGES, *NOTES))
+        is_title = is_person and not text.startswith("[IMPORTANT:")
         # the calls and skills of a message that a branch copied are its parent's
         is_own = self.has_copies or not row.get("copied")
         # a row that was rewound is no longer part of the conversation
         ending = _ending(row) if row.get("active", 1) else None
         yield Session(
             key=key,
-            title=first_line(text) if is_person else None,
+            title=first_line(text) if is_title else None,
             started_at=at,
             ended_at=at,
             ending=ending,
-            prompted_at=at if ending == "prompt" else None,
+            prompted_at=at if ending == "prompt" and is_person else None,
             answer=last_words(text) if role == "assistant" else None,
             script_error=_script_error(text) if role == "user" else None,
         )
@@ -330,7 +352,7 @@ def _place(row: dict[str, Any]) -> tuple[bool, int]:
 def _ending(row: dict[str, Any]) -> Ending | None:
     match row["role"]:
         case "user":
-            return "prompt"
+            return None if str(row.get("content") or "").startswith(NOTES) else "prompt"
         case "assistant":
             if row.get("tool_calls"):
                 return "call"

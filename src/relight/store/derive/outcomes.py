@@ -31,10 +31,11 @@ LAST_API_FAILURE = """
     where session_id = ? and failure is not null and coalesce(role, '') <> 'reference'
     order by at desc nulls last limit 1
 """
-# a spiral at the end, and tests that were run last, are among these
-LATE_CALLS = """
+# a spiral at the end has some of its calls, and tests that were run last are, among so many
+LATE = 30
+CALLS_BACKWARDS = """
     select tool, fingerprint, label, kind, reason, tests, work, at from tool_call
-    where session_id = ? order by at desc nulls last, place desc limit 30
+    where session_id = ? order by at desc nulls last, place desc
 """
 COUNT_CALLS = f"""
     select count(*) as judged_calls, {count_if("label = 'error'")} as failed_calls
@@ -166,7 +167,7 @@ def read_evidence(database: sqlite3.Connection, session_id: int) -> OutcomeEvide
     is_run = facts.pop("run_id") is not None
     prompted_at = facts.pop("prompted_at")
     failure = _read_first(database, ApiFailure, LAST_API_FAILURE, session_id)
-    late = read(database, LateCall, LATE_CALLS, (session_id,))
+    late = read(database, LateCall, f"{CALLS_BACKWARDS} limit {LATE}", (session_id,))
     last = late[0] if late else None
     # a request that needed no call is not judged by the calls before it
     is_stale = last is None or last.is_before(prompted_at)
@@ -175,6 +176,8 @@ def read_evidence(database: sqlite3.Connection, session_id: int) -> OutcomeEvide
         _read_first(database, CallCounts, COUNT_CALLS, session_id) if has_failed else CallCounts()
     )
     spiral = None if is_stale else _find_spiral(late)
+    if spiral and len(late) == LATE:  # it may have begun earlier
+        spiral = _find_spiral(read(database, LateCall, CALLS_BACKWARDS, (session_id,)))
     return OutcomeEvidence(
         **facts,
         **asdict(failure),
@@ -190,21 +193,24 @@ def read_evidence(database: sqlite3.Connection, session_id: int) -> OutcomeEvide
     )
 
 
-def _find_spiral(late: Sequence[LateCall]) -> Spiral | None:
-    """Return the spiral that a session ends in; calls that a person stopped are left out."""
-    if sum(call.label == "error" for call in late) < SPIRAL_MINIMUM:
+def _find_spiral(calls: Sequence[LateCall]) -> Spiral | None:
+    """Return the spiral that a session ends in; calls that a person stopped are left out.
+
+    The calls are given backwards.
+    """
+    if sum(call.label == "error" for call in calls) < SPIRAL_MINIMUM:
         return None
-    calls = [
+    judged = [
         JudgedCall(
             call.tool,
             str(call.fingerprint),
             call.label or "unknown",
             is_harmless=call.is_harmless,
         )
-        for call in reversed(late)
+        for call in reversed(calls)
         if call.kind not in STOPPED
     ]
-    return find_open_spiral(calls)
+    return find_open_spiral(judged)
 
 
 def _find_last_tests(late: Sequence[LateCall], prompted_at: int | None) -> str | None:
