@@ -57,6 +57,19 @@ def test_a_run_for_people_shows_what_goes_on_beside_the_answer(tmp_path: Path) -
     assert "File not found" in done.stderr
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt orphans")
+def test_a_command_leaves_no_child_behind_however_it_hides(tmp_path: Path) -> None:
+    hide = "(env -i setsid sleep 971 & echo $! > left); setsid sleep 971 & echo $! >> left"
+    look = "for one in $(cat left); do if kill -0 $one; then echo alive; else echo dead; fi; done"
+    asked = [call("terminal", command=hide)], [call("terminal", command=look)]
+    with Server([Reply(None, asked[0]), Reply(None, asked[1]), Reply("Done.")]) as server:
+        words = ["--model", "m", "--base-url", server.base_url, "--workdir", str(tmp_path)]
+        done = relight(tmp_path, "run", "Hide", *words)
+        seen = server.chats[-1].body["messages"][-1]["content"]
+    assert done.returncode == 0, done.stderr
+    assert (seen.count("dead"), seen.count("alive")) == (2, 0)
+
+
 def test_a_failed_run_ends_with_one(tmp_path: Path) -> None:
     with Server([Reply(status=401, body=b'{"error": {"message": "bad key"}}')]) as server:
         words = ["--model", "m", "--base-url", server.base_url, "--key-variable", "K"]

@@ -13,7 +13,7 @@ import pytest
 
 from relight.errors import RelightError
 from relight.work.jobs.scripts import ScriptResult, find_script, read_wake, run_script
-from relight.work.processes import find_descendants, run_process
+from relight.work.processes import ProcessEnd, find_descendants, run_process
 
 
 def write_script(home: Path, name: str, text: str) -> Path:
@@ -218,6 +218,64 @@ def test_a_run_that_takes_too_long_leaves_no_service_behind(tmp_path: Path) -> N
     done = run(tmp_path, "slow.sh", seconds=0.5, environment={**os.environ, **marks})
     assert done.timed_out
     assert wait_until_dead(int(done.output))
+
+
+LEAVING = {
+    "another group": "setsid sleep 971 & echo $!",
+    "a lost parent": "(setsid sleep 971 & echo $!)",
+    "two forks": "setsid sh -c 'sleep 971 & echo $!'",
+}
+
+
+@pytest.mark.parametrize("how", LEAVING)
+@pytest.mark.parametrize("rest", ["", "; sleep 60"])
+def test_a_child_that_left_the_group_ends_with_its_program(
+    tmp_path: Path, how: str, rest: str
+) -> None:
+    command = ["/bin/sh", "-c", f"{LEAVING[how]}{rest}"]
+    seconds = 1.0 if rest else 30
+    ended = run_process(command, folder=tmp_path, seconds=seconds, ending_seconds=0)
+    assert ended.timed_out is bool(rest)
+    assert wait_until_dead(int(ended.output))
+
+
+def test_the_end_of_one_program_leaves_the_children_of_another_alone(tmp_path: Path) -> None:
+    marks = {**os.environ, "RELIGHT_HOME": str(tmp_path), "RELIGHT_RUN_ID": "house@1"}
+    script = "(setsid sleep 971 & echo $! > left); while [ ! -e go ]; do sleep 0.05; done; cat left"
+    ended: list[ProcessEnd] = []
+
+    def work() -> None:
+        command = ["/bin/sh", "-c", script]
+        ended.append(run_process(command, folder=tmp_path, seconds=60, environment=marks))
+
+    other = threading.Thread(target=work)
+    other.start()
+    while not (tmp_path / "left").exists() or not (tmp_path / "left").read_text().strip():
+        time.sleep(0.02)
+    run_process(["/bin/sh", "-c", "sleep 60"], folder=tmp_path, seconds=0.1, environment=marks)
+    run_process(["/bin/sh", "-c", "true"], folder=tmp_path, seconds=60, environment=marks)
+    left = int((tmp_path / "left").read_text())
+    os.kill(left, 0)
+    (tmp_path / "go").touch()
+    other.join()
+    assert ended[0].exit_code == 0
+    assert wait_until_dead(left)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt orphans")
+def test_a_child_without_any_mark_ends_with_the_last_program_of_a_process_that_owns_all(
+    tmp_path: Path,
+) -> None:
+    text = (
+        "from pathlib import Path; from relight.work.processes import own_children, run_process\n"
+        "own_children()\n"
+        "left = '(env -i setsid sleep 971 & echo $!)'\n"
+        "ended = run_process(['/bin/sh', '-c', left], folder=Path(), seconds=60)\n"
+        "stat = Path('/proc', ended.output.strip(), 'stat')\n"
+        "print('dead' if not stat.exists() else stat.read_text())\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True)
+    assert ended.stdout == b"dead\n", ended
 
 
 def test_what_a_program_is_told_reaches_it_however_long(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     words = sys.argv[1:] if arguments is None else arguments
     _open_standard_streams()
     try:
-        status = _run(words)
+        status = _run(words, is_program=arguments is None)
     except Exception as error:
         if not _is_hook(words) or "--debug" in words:
             raise
@@ -173,14 +173,17 @@ def _open_standard_streams() -> None:
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
-def _run(words: list[str]) -> int:
-    """Run a command and return its exit status."""
+def _run(words: list[str], *, is_program: bool) -> int:
+    """Run a command and return its exit status.
+
+    The context's `obj` is True if the process is this program alone.
+    """
     for stream in (sys.stdout, sys.stderr):
         # a terminal that lacks a character shows a replacement
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        code: Any = relight.main(words, prog_name="relight", standalone_mode=False)
+        code: Any = relight.main(words, prog_name="relight", standalone_mode=False, obj=is_program)
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()

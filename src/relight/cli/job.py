@@ -173,7 +173,10 @@ def run(name: str, as_json: bool) -> None:
     from relight.work.jobs.claimed_run import run_now
     from relight.work.jobs.leases import Holder
     from relight.work.jobs.run import execute_run
+    from relight.work.processes import own_children
 
+    if click.get_current_context().obj:
+        own_children()
     # an ended run cleans up, and records that it was ended
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with current_store() as store, Holder(store.config.home) as holder:

@@ -77,10 +77,13 @@ def command(
     """
     from relight.work.agent.limits import Budget
     from relight.work.agent.session import run_prompt
+    from relight.work.processes import own_children
     from relight.work.run_spec import RunSpec
 
     if not model:
         raise RelightError("which model?", "name one with --model or RELIGHT_MODEL")
+    if click.get_current_context().obj:
+        own_children()
     # a terminated run also ends its commands, and its record says so
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     budget = Budget(turns=max_turns, tokens=max_tokens, cost_usd=cost_usd, seconds=seconds)

@@ -2,10 +2,13 @@
 
 Each program leads a new process group. At its time limit it gets SIGTERM, so that an agent can save
 its record and end its tools. After a moment the rest is killed, including children that moved to
-other groups.
+other groups. A program that ended by itself leaves nothing behind either: children that left both
+its group and their parents carry its mark in their environment. Where a process owns all of its
+children (`own_children`), even those are found that have dropped the mark.
 """
 
 import os
+import secrets
 import signal
 import subprocess
 import threading
@@ -19,6 +22,8 @@ from typing import IO
 
 from msgspec import Struct
 
+from relight.work.kernel import adopt_orphans
+
 LINGER_SECONDS = 0.3
 # how often a watched program is looked at: more rarely if a look takes long
 LOOK_SECONDS = (1.0, 2.0)
@@ -27,7 +32,25 @@ ENDING_SECONDS = 2.0
 OUTPUT_BYTES = 4 << 20
 # the variables that name the run and the home of a process
 MARKS = ("RELIGHT_HOME", "RELIGHT_RUN_ID")
+# the variable that names the programs that a process descends from, the innermost last
+COMMANDS = "RELIGHT_COMMANDS"
+# how often strays are looked for: each may have started another meanwhile
+ROUNDS, ROUND_SECONDS = 50, 0.02
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+
+
+_lock = threading.Lock()
+_running = 0
+_owns_children = False
+
+
+def own_children() -> None:
+    """Declare that all children of this process are programs of `run_process`, and adopt orphans.
+
+    When the last program has ended, whatever this process still has for children is killed.
+    """
+    global _owns_children
+    _owns_children = adopt_orphans()
 
 
 class ProcessEnd(Struct, frozen=True, kw_only=True):
@@ -69,12 +92,15 @@ def run_process(
     child: subprocess.Popen[bytes] | None = None
     streams: list[_Stream] = []
     exit_code, timed_out, is_stopped = 0, False, False
+    mark = secrets.token_hex(8)
+    inherited = os.environ if environment is None else environment
+    _count_start()
     try:
         with _undisturbed():
             child = subprocess.Popen(
                 list(command),
                 cwd=folder,
-                env=None if environment is None else dict(environment),
+                env={**inherited, COMMANDS: f"{inherited.get(COMMANDS, '')}/{mark}"},
                 stdin=subprocess.DEVNULL if standard_input is None else subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT if joins_errors else subprocess.PIPE,
@@ -90,7 +116,9 @@ def run_process(
         timed_out = True
     finally:
         if child is not None:
-            exit_code = _end(child, environment or {}, ending_seconds=ending_seconds)
+            exit_code = _end(child, ending_seconds=ending_seconds)
+            kill_while_found(partial(find_commanded, mark))
+        _count_end()
         for one in streams:
             one.close()
     return ProcessEnd(
@@ -148,9 +176,35 @@ def _feed(stream: IO[bytes], text: str) -> None:
         stream.write(text.encode("utf-8", "replace"))
 
 
-def _end(
-    child: "subprocess.Popen[bytes]", environment: Mapping[str, str], *, ending_seconds: float
-) -> int:
+def _count_start() -> None:
+    global _running
+    with _lock:
+        _running += 1
+
+
+def _count_end() -> None:
+    """Kill every child that is left, if this process owns them and no other program runs."""
+    global _running
+    with _lock:
+        _running -= 1
+        if _owns_children and not _running:
+            kill_while_found(partial(find_descendants, os.getpid()))
+
+
+def kill_while_found(find: Callable[[], set[int]]) -> None:
+    """Kill the processes that are found, until none is left."""
+    for _ in range(ROUNDS):
+        found = find()
+        if not found:
+            return
+        kill_all(found)
+        for process in found:
+            with suppress(ChildProcessError):  # most are not children of this process
+                os.waitpid(process, os.WNOHANG)
+        time.sleep(ROUND_SECONDS)
+
+
+def _end(child: "subprocess.Popen[bytes]", *, ending_seconds: float) -> int:
     """End a program and its children; return its exit code. A program that ended gets no time."""
     strays = set[int]()
     if child.poll() is None:
@@ -159,7 +213,7 @@ def _end(
             _signal_group(child.pid, signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
                 child.wait(ending_seconds)
-        strays |= find_descendants(child.pid) | find_marked(environment)
+        strays |= find_descendants(child.pid)
     _signal_group(child.pid, KILL)
     kill_all(strays)
     return child.wait()
@@ -194,10 +248,19 @@ def find_marked(environment: Mapping[str, str]) -> set[int]:
     marks = {os.fsencode(f"{name}={environment.get(name)}") for name in MARKS}
     if any(name not in environment for name in MARKS):
         return set()
+    return _find_by_environment(lambda variables: marks <= set(variables.split(b"\0")))
+
+
+def find_commanded(mark: str) -> set[int]:
+    """The processes that descend from the program with this mark."""
+    return _find_by_environment(lambda variables: mark.encode() in variables)
+
+
+def _find_by_environment(is_such: Callable[[bytes], bool]) -> set[int]:
     found = set()
     for entry in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):
-            if marks <= set(entry.read_bytes().split(b"\0")):
+            if is_such(entry.read_bytes()):
                 found.add(int(entry.parent.name))
     return found - {os.getpid()}
 

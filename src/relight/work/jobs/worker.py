@@ -26,6 +26,7 @@ from relight.work.jobs.job import Execute, JobDefinition, JobResult, JobRun, run
 from relight.work.jobs.lost_runs import collect_interrupted
 from relight.work.jobs.slots import begin
 from relight.work.kernel import hide_memory
+from relight.work.processes import own_children
 
 # time for a stopped run to clean up
 STOP_SECONDS = 10.0
@@ -127,6 +128,7 @@ def main(words: list[str]) -> None:
     for name in PRELOADED:
         import_module(name)
     hide_memory()
+    own_children()
     serve_runs(Path(home), holder, execute)
 
 
