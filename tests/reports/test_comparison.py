@@ -476,7 +476,9 @@ def test_what_is_not_there_is_an_error_with_a_hint(store: Store) -> None:
 JOB = "aaaaaaaaaaaa"
 
 
-def write_hermes_runs(home: Path, runs: list[tuple[str, bool]]) -> None:
+def write_hermes_runs(
+    home: Path, runs: list[tuple[str, bool]], *, tokens_of_failed: int = 1000
+) -> None:
     """A job of Hermes with runs on these models; its file names the model of today only."""
     database = build.open_hermes(home)
     folder = home / ".hermes" / "cron"
@@ -496,16 +498,18 @@ def write_hermes_runs(home: Path, runs: list[tuple[str, bool]]) -> None:
             started_at=build.stamp(at), finished_at=build.stamp(at + 50),
             error=None if is_good else "HTTP 500",
         )  # fmt: skip
+        tokens = 1000 if is_good else tokens_of_failed
         begin = build.START / 1000 + at + 3
         name = f"cron_{JOB}_20261115_{number:06}"
         build.insert(
             database, "sessions", id=name, source="cron", model=model, started_at=begin,
-            end_reason="cron_complete", api_call_count=1, input_tokens=1000, output_tokens=50,
+            end_reason="cron_complete", api_call_count=1, input_tokens=tokens,
+            output_tokens=tokens // 20,
         )  # fmt: skip
         build.insert(
             database, "session_model_usage", session_id=name, model=model,
-            billing_provider="openai", api_call_count=1, first_seen=begin, input_tokens=1000,
-            output_tokens=50,
+            billing_provider="openai", api_call_count=1, first_seen=begin, input_tokens=tokens,
+            output_tokens=tokens // 20,
         )  # fmt: skip
         for offset, (role, text) in enumerate((("user", "go"), ("assistant", "All is fine."))):
             if is_good or role == "user":
@@ -527,6 +531,18 @@ def test_the_models_of_another_schedulers_job_are_compared(store: Store, tmp_pat
     assert {run.model for run in read_runs(store, "nightly")} == {big, small}
     (one,) = compare_jobs(store).jobs
     assert (one.job, one.pairs[0].verdict) == (f"hermes:{JOB}", "worse")
+
+
+def test_refused_runs_are_not_the_cost_of_a_model_without_a_price(
+    store: Store, tmp_path: Path
+) -> None:
+    runs = [("gpt-5.1", True)] * 3 + [("nobodys-27b", True)] * 3 + [("nobodys-27b", False)] * 2
+    write_hermes_runs(tmp_path, runs, tokens_of_failed=0)
+    build.import_home(store, tmp_path)
+    found = compare_job(store, "nightly", now=build.START / 1000 + DAY)
+    arm = next(arm for arm in found.models if arm.model == "nobodys-27b")
+    assert (arm.runs, arm.cost_per_call, arm.cost_per_success) == (5, None, None)
+    assert [pair.is_cheaper for pair in found.pairs] == [None]
 
 
 def test_a_job_that_never_ran_or_is_unknown_is_an_error(store: Store, tmp_path: Path) -> None:

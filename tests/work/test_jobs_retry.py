@@ -229,9 +229,14 @@ def test_job_show_and_failures_say_whether_another_run_can_help(tmp_path: Path) 
     assert (retry["category"], retry["can_retry"]) == ("permanent", False)
     assert (retry["kind"], retry["next_run_at"]) == ("auth", shown["next_run_at"])
     assert "will fail too until the key or login is mended" in ask("job", "show", "denied")
-    limited = json.loads(ask("job", "show", "limited", "--json"))["retry"]
+    shown = json.loads(ask("job", "show", "limited", "--json"))
+    limited = shown["retry"]
     assert limited["can_retry"]
-    assert limited["retry_at"] > limited["next_run_at"]
+    # no slot before that time runs, so none is named as the next
+    assert limited["retry_at"] <= limited["next_run_at"] == shown["next_times"][0]
+    jobs = {job["job"]: job for job in json.loads(ask("job", "list", "--json"))["jobs"]}
+    assert jobs["limited"]["next_run_at"] == shown["next_run_at"] == limited["next_run_at"]
+    assert "the last run failed: temporary: tried again at" in ask("job", "show", "limited")
 
     text = " ".join(ask("failures").split())
     assert "denied: permanent: the next run at" in text

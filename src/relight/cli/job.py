@@ -43,12 +43,13 @@ def command() -> None:
 @json_option
 def list_jobs(as_json: bool) -> None:
     """List the jobs with their last outcome."""
-    from relight.reports.runs import JobList, read_jobs
+    from relight.reports.runs import JobList
+    from relight.work.jobs import registry
     from relight.work.jobs.leases import find_alive
 
     with current_store() as store:
         _settle_dead(store)
-        jobs, zone = read_jobs(store), store.timezone
+        jobs, zone = registry.list_jobs(store), store.timezone
         is_run = bool(find_alive(store.config.home))
     if as_json:
         print_json(JobList(jobs))

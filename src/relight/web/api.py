@@ -32,6 +32,7 @@ from relight.web import parameters as given
 from relight.web.filters import Filters, choose
 from relight.work.experiments import budget, holdout, pairs
 from relight.work.experiments.register import find_experiment
+from relight.work.jobs import registry
 from relight.work.moa import trace_report
 
 Path = Mapping[str, str]
@@ -75,7 +76,7 @@ def read_overview(store: Store, asked: given.FilterParameters, _: Path) -> Overv
         failed=found.failed.total,
         failures=found.failures,
         spirals=found.spirals,
-        jobs=runs.read_jobs(store),
+        jobs=registry.list_jobs(store),
     )
 
 
@@ -173,7 +174,7 @@ def _list_models(asked: given.ComparisonParameters) -> list[str] | None:
 
 def list_jobs(store: Store, _: given.NoParameters, __: Path) -> runs.JobList:
     """Scheduled jobs, also those of other schedulers, with the results of their runs."""
-    return runs.JobList(runs.read_jobs(store))
+    return runs.JobList(registry.list_jobs(store))
 
 
 def list_runs(store: Store, asked: given.RunListParameters, _: Path) -> runs.RunList:
@@ -185,7 +186,7 @@ def read_job(store: Store, _: given.NoParameters, path: Path) -> runs.JobHistory
     """One job and its runs, newest first."""
     name = path["job"]
     names = find_job_names(store, name)
-    for job in runs.read_jobs(store):
+    for job in registry.list_jobs(store):
         if job.job in names:
             return runs.JobHistory(**asdict(job), history=read_runs(store, job.job))
     raise MissingError(f"there is no job {name!r}", "`relight job list` shows them")

@@ -51,6 +51,7 @@ _USES = f"""
 _RUNS = f"""
     select job.full_name as job, {NAMED.format("coalesce(run.model, session.model)")} as model,
         coalesce(label.outcome, run.outcome) as outcome, run.session_id, run.cost_nanos,
+        run.input_tokens, run.cache_read_tokens, run.output_tokens,
         coalesce(run.started_at, run.scheduled_for) as at
     from run join job on job.id = run.job_id
     left join session on session.id = run.session_id
@@ -58,15 +59,22 @@ _RUNS = f"""
     where run.status not in ('claimed', 'running', 'skipped', 'refused') {{test}}
     union all
     select job.full_name as job, {NAMED.format("session.model")}, session.outcome,
-        session.id as session_id, cast(null as integer) as cost_nanos, session.started_at as at
+        session.id as session_id, cast(null as integer) as cost_nanos,
+        cast(null as integer), cast(null as integer), cast(null as integer),
+        session.started_at as at
     from session join job on {IS_NAMED_AFTER}
     where not exists (select 1 from run where run.session_id = session.id) {{test}}
 """
 _SUM = "select sum({0}) from session_day where root_id = ended.session_id"
+_TOKENS = " + ".join(f"coalesce({name}_tokens, 0)" for name in ("input", "cache_read", "output"))
+# a run that died before a model answered says nothing about the cost of the work
+_HAS_WORKED = f"{_TOKENS} > 0 or coalesce(({_SUM.format(_TOKENS)}), 0) > 0"
 _ENDED = f"""
     select cast(null as text) as skill, job, model, cast(null as text) as project,
         case outcome when 'success' then 1 when 'failure' then 0 end as success,
-        case when cost_nanos is not null then cost_nanos
+        case when cost_nanos <> 0 then cost_nanos
+            when not ({_HAS_WORKED}) then null
+            when cost_nanos = 0 then 0
             when ({_SUM.format("unpriced_turns")}) = 0 then ({_SUM.format("cost_nanos")})
         end as nanos,
         case when at >= :since then at end as recent_at

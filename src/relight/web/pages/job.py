@@ -5,7 +5,7 @@ from typing import Any
 
 from relight.errors import MissingError, RelightError
 from relight.reports.retries import judge_run_retry
-from relight.reports.runs import RECENT_RUNS, JobReport, read_jobs
+from relight.reports.runs import RECENT_RUNS, JobReport
 from relight.reports.sessions import find_session, read_head
 from relight.store.queries.runs import RunReport, find_job_names, find_run, read_runs
 from relight.text import cut_visible, dollars
@@ -13,6 +13,7 @@ from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.page import Context, View
 from relight.web.pages.jobs import show_job
 from relight.web.rendering import day
+from relight.work.jobs.registry import list_jobs
 
 SHOWN = 100
 LONGEST_ANSWER = 200_000
@@ -22,7 +23,7 @@ def show(view: View) -> Context:
     """One job, with the run given in the address or else its last run."""
     store, name = view.store, view.path["name"]
     names = find_job_names(store, name)
-    job = next((one for one in read_jobs(store) if one.job in names), None)
+    job = next((one for one in list_jobs(store) if one.job in names), None)
     runs = read_runs(store, name, limit=SHOWN)
     if job is None:
         raise MissingError(

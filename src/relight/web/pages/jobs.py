@@ -7,13 +7,14 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from relight.reports.filters import is_model
-from relight.reports.runs import RECENT_RUNS, JobReport, read_jobs
+from relight.reports.runs import RECENT_RUNS, JobReport
 from relight.store.queries.filters import find_day_start
 from relight.store.queries.runs import RunReport, read_recent_runs, read_runs_since
 from relight.text import dollars, seconds
 from relight.web.charts.sparks import RunBlock, draw_sparkline, draw_strip
 from relight.web.page import Context, View
 from relight.web.periods import today_of
+from relight.work.jobs.registry import list_jobs
 
 OPEN = ("claimed", "running")
 
@@ -34,7 +35,7 @@ def show(view: View) -> Context:
     recent = read_recent_runs(view.store, each=RECENT_RUNS)
     jobs = [
         show_job(view, job, recent.get(job.job, []))
-        for job in read_jobs(view.store)
+        for job in list_jobs(view.store)
         if is_chosen(view, job)
     ]
     jobs.sort(key=lambda job: (not job.trouble, job.next_run_at or "~", job.name))

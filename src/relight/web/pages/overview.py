@@ -10,7 +10,6 @@ from relight.reports.failures import read_spirals
 from relight.reports.filters import quote_name
 from relight.reports.listing import list_sessions
 from relight.reports.metrics import COST, TOKENS, UsageMetric
-from relight.reports.runs import read_jobs
 from relight.reports.totals import MergedRow, ReportRow, merge_rows, report
 from relight.store.queries.listing import Listing, count_outcomes
 from relight.store.queries.totals import CostRow, sum_costs
@@ -20,6 +19,7 @@ from relight.web.charts.sparks import draw_share
 from relight.web.page import Context, View
 from relight.web.pages.jobs import read_spent_today
 from relight.web.periods import count_days, find_before, find_step, today_of, walk_days
+from relight.work.jobs.registry import list_jobs
 
 MODELS = 6
 TOP = 7
@@ -48,7 +48,7 @@ def show(view: View) -> Context:
     before = find_before(store, chosen, today_of(view))
     # models without a price have no known cost, but must be visible here
     shown = [row for at, row in enumerate(ranked) if at < TOP or row.unpriced_turns]
-    jobs = read_jobs(store)
+    jobs = list_jobs(store)
     return {
         "total": days.total,
         "before": report(store, (), before).total if before else None,

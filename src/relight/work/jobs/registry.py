@@ -1,6 +1,7 @@
 """The store's own jobs: add, find, describe, pause, resume, remove."""
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Literal
 
@@ -8,12 +9,14 @@ import msgspec
 
 from relight.errors import MissingError, RelightError
 from relight.model import row_id
+from relight.reports.runs import JobReport, read_jobs
 from relight.store import Store
 from relight.store.jobs import (
     JobRow,
     OwnJob,
     find_foreign_name,
     find_own_job,
+    find_waiting_jobs,
     read_own_definitions,
     replace_job,
     set_job_state,
@@ -24,6 +27,7 @@ from relight.work.jobs.schedules import Schedule, find_next, read_schedule
 
 SOURCE = "relight"
 TIMES = 3
+UNREADABLE = (msgspec.MsgspecError, RelightError, LookupError, OSError)
 JobState = Literal["scheduled", "paused", "done", "removed"]
 
 
@@ -155,7 +159,8 @@ def is_past(store: Store, job: JobDefinition, *, now: int) -> bool:
 def describe_job(store: Store, name: str, *, now: int) -> JobDescription:
     """All that is set of a job, with its next three slots."""
     row = _find_row(store, name)
-    job, due = decode_job(row.definition), row.next_run_at
+    job = decode_job(row.definition)
+    due = find_allowed_slots(store).get(job.name, row.next_run_at)
     zone = job.timezone or store.timezone
     schedule = schedule_of(job, zone)
     slots: list[int] = []
@@ -174,6 +179,31 @@ def describe_job(store: Store, name: str, *, now: int) -> JobDescription:
         next_times=[write_time(slot) for slot in slots],
         next_times_told=[format_moment(slot, zone) for slot in slots],
     )
+
+
+def list_jobs(store: Store) -> list[JobReport]:
+    """Every job with its runs; the next run of ours is the first that may begin."""
+    allowed = find_allowed_slots(store)
+    return [
+        msgspec.structs.replace(job, next_run_at=write_time(allowed[job.job]))
+        if job.job in allowed
+        else job
+        for job in read_jobs(store)
+    ]
+
+
+def find_allowed_slots(store: Store) -> dict[str, int | None]:
+    """The first slot that may run, of jobs whose last run ended with a request to wait longer.
+
+    The scheduler skips their slots before that.
+    """
+    allowed = {}
+    for job in find_waiting_jobs(store, now=0):
+        if job.retry_at is not None and job.retry_at > job.next_run_at:
+            with suppress(*UNREADABLE):
+                schedule = schedule_of(decode_job(job.definition), store.timezone)
+                allowed[job.key] = find_next(schedule, job.retry_at - 1)
+    return allowed
 
 
 def pause_job(store: Store, name: str) -> None:

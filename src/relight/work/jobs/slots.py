@@ -37,7 +37,7 @@ from relight.store.runs import (
 from relight.times import format_moment
 from relight.work.jobs.job import JobDefinition, JobResult, JobRun
 from relight.work.jobs.leases import LEASE_MS
-from relight.work.jobs.registry import JobState, decode_job, job_id, schedule_of
+from relight.work.jobs.registry import UNREADABLE, JobState, decode_job, job_id, schedule_of
 from relight.work.jobs.schedules import (
     Schedule,
     count_missed_slots,
@@ -49,7 +49,6 @@ from relight.work.jobs.schedules import (
 
 MOST_COUNTED = 1000
 BY_HAND = "asked for by a person"
-UNREADABLE = (msgspec.MsgspecError, RelightError, LookupError, OSError)
 
 
 class Slot(Struct, frozen=True, kw_only=True):
