@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import build
 from relight.aliases import find_model_name
+from relight.errors import RelightError
 from relight.intake.importing import import_all
 from relight.model import Piece
 from relight.reports.totals import report
@@ -317,8 +318,18 @@ def test_eight_processes_at_once_leave_the_store_of_one(tmp_path: Path) -> None:
 def test_a_worker_that_dies_is_told_and_what_was_recorded_stays(tmp_path: Path) -> None:
     from relight.intake.workers import Workers
 
-    with Workers(1, "os:_exit") as pool, pytest.raises(ChildProcessError):
+    with Workers(1, "os:_exit") as pool, pytest.raises(RelightError, match="ended with code"):
         list(pool.responses([b"a message"]))
+
+
+def test_a_worker_killed_for_memory_is_no_problem_of_the_disk() -> None:
+    from relight.intake.workers import Workers
+
+    killed = b"__import__('os').kill(__import__('os').getpid(), 9)"
+    with Workers(1, "builtins:eval") as pool, pytest.raises(RelightError) as caught:
+        list(pool.responses([killed]))
+    assert "was ended by SIGKILL" in caught.value.message
+    assert "short of memory" in (caught.value.hint or "")
 
 
 def test_an_import_that_must_wait_says_so(tmp_path: Path) -> None:

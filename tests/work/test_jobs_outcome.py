@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from relight.judging.outcomes import OutcomeEvidence, is_silent, judge_outcome
 from relight.work.jobs.outcomes import judge_run
+from relight.work.jobs.prompt import build_prompt
 from relight.work.jobs.runners import AttemptResult
 from relight.work.jobs.scripts import ScriptResult
 
@@ -146,3 +147,19 @@ def test_an_agent_that_was_not_woken_is_a_success_that_says_so() -> None:
 )
 def test_only_silence_alone_is_silence(answer: str | None, silent: bool) -> None:
     assert is_silent(answer) is silent
+
+
+def test_an_answer_that_quotes_its_prompt_says_nothing_of_a_failure() -> None:
+    """As `echo {prompt}` does: the rules of the prompt contain the marker."""
+    task = "Look at the disk.\n[SCRIPT_FAILED]: is the marker; use it if df fails."
+    answer = build_prompt(task, script=ScriptResult(name="df.sh", output="x"), model="m")
+    assert "[SCRIPT_FAILED]" in answer
+    seen = OutcomeEvidence(task=task)
+    assert judge_run(AttemptResult(answer=answer), seen=seen).outcome == "success"
+    failed = judge_run(AttemptResult(answer=f"{answer}\n[SCRIPT_FAILED]: no disk"), seen=seen)
+    assert failed.evidence == ["the answer says [SCRIPT_FAILED]: no disk"]
+    script = ScriptResult(name="df.sh", exit_code=3)
+    quoted = build_prompt(task, script=script, model="m")
+    judged = judge_run(AttemptResult(answer=quoted), script, seen=seen)
+    assert judged.outcome == "failure"
+    assert not any("[SCRIPT_FAILED]" in one for one in judged.evidence)

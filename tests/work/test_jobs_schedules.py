@@ -237,3 +237,26 @@ def test_a_duration_must_be_one(text: str) -> None:
     assert read_span("90") == read_span("1.5m") == 90
     with pytest.raises(RelightError):
         read_span(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "zone"),
+    [
+        ("9999-12-31 23:59", "America/St_Johns"),
+        ("9999-12-31 23:59", "UTC"),
+        ("0001-01-01 00:00", "Asia/Kolkata"),
+        ("0001-01-01T00:00+14:00", "UTC"),
+        ("0000-01-01 00:00", "UTC"),
+        ("10000-01-01 00:00", "UTC"),
+    ],
+)
+def test_a_moment_at_the_end_of_time_is_refused_in_words(text: str, zone: str) -> None:
+    with pytest.raises(RelightError, match=r"outside the years|cannot be parsed"):
+        read_schedule(text, timezone=zone, made_at=0)
+
+
+def test_the_last_year_of_schedules_has_a_name_in_every_zone() -> None:
+    once = read_schedule("9998-12-31 23:59", timezone="America/St_Johns", made_at=0)
+    (slot,) = once.slots(0)
+    for zone in ("Pacific/Kiritimati", "Pacific/Niue"):
+        assert format_moment(slot, zone)

@@ -6,6 +6,7 @@ its input and goes too.
 
 import os
 import queue
+import signal
 import sys
 import threading
 from collections import deque
@@ -14,9 +15,32 @@ from contextlib import suppress
 from types import TracebackType
 from typing import IO, Self
 
+from relight.errors import RelightError
+
 AHEAD = 3
 # a pipe holds 64 KiB: a longer message waits until the child reads, or both would wait forever
 AHEAD_BYTES = 32 << 10
+
+
+def describe_exit(code: int) -> str:
+    """The end of a process in words.
+
+    >>> describe_exit(3), describe_exit(-9)
+    ('ended with code 3', 'was ended by SIGKILL')
+    """
+    if code >= 0:
+        return f"ended with code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
+
+
+def _make_error(code: int) -> RelightError:
+    hint = "try again: nothing that was read before is lost"
+    if code == -getattr(signal, "SIGKILL", 9):  # as the kernel does when memory is full
+        hint = f"the machine may be short of memory; free some, and {hint}"
+    return RelightError(f"a worker process {describe_exit(code)} before its work was done", hint)
 
 
 class Workers:
@@ -63,7 +87,7 @@ class Workers:
                 return
             number, response = self._responses.get()
             if response is None:
-                raise ChildProcessError("a worker process ended before its work was done")
+                raise _make_error(self._children[number].wait())
             self._pending[number] -= 1
             yield response
 

@@ -14,6 +14,9 @@ from relight.model import Ending, Outcome, OutcomeName
 
 SILENT = "[SILENT]"
 SCRIPT_FAILED = "[SCRIPT_FAILED]"
+# the sentences of a job's prompt that contain the marker; an answer may quote them
+MARKER_RULE = f"put {SCRIPT_FAILED}: and the reason on a line of your answer"
+MARKER_REPORT = f"Report this with {SCRIPT_FAILED}."
 ONGOING = ("claimed", "running")
 # failure kinds of calls that a person stopped
 STOPPED = ("interrupted", "rejected")
@@ -155,9 +158,8 @@ def _describe_last_call(seen: OutcomeEvidence) -> str:
 def _find_admissions(seen: OutcomeEvidence) -> list[str]:
     """The failures that the final answer admits; a job has promises of its own about answers."""
     answer = seen.answer or ""
-    if seen.is_run and SCRIPT_FAILED in answer:
-        found = _REASON.search(answer)
-        reason = found[1].strip()[:300] if found else ""
+    if seen.is_run and (found := _REASON.search(_drop_prompt(answer, seen.task))):
+        reason = found[1].strip()[:300]
         return [f"the answer says {SCRIPT_FAILED}{f': {reason}' if reason else ''}"]
     if seen.is_run and (seen.ending == "empty" or (_is_answered(seen) and not answer.strip())):
         return ["the answer is empty"]
@@ -165,6 +167,16 @@ def _find_admissions(seen: OutcomeEvidence) -> list[str]:
         phrase = find_admission(answer, seen.task)
         return [f"the answer says: {phrase}"] if phrase else []
     return []
+
+
+def _drop_prompt(answer: str, task: str | None) -> str:
+    """The answer without the places where it quotes a marker from its prompt."""
+    if SCRIPT_FAILED not in answer:
+        return answer
+    for sentence in (MARKER_RULE, MARKER_REPORT):
+        answer = answer.replace(sentence, "")
+    quoted = {line.strip() for line in (task or "").splitlines() if SCRIPT_FAILED in line}
+    return "\n".join(line for line in answer.splitlines() if line.strip() not in quoted)
 
 
 def _is_answered(seen: OutcomeEvidence) -> bool:

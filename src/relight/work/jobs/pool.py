@@ -2,7 +2,6 @@
 
 import os
 import queue
-import signal
 import subprocess
 import sys
 import threading
@@ -13,7 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from relight.intake.workers import read_message, write_message
+from relight.intake.workers import describe_exit, read_message, write_message
 from relight.work.jobs.leases import Holder
 
 EXECUTE = "relight.work.jobs.run:execute_run"
@@ -89,7 +88,7 @@ class WorkerPool:
             return WorkerEvent(run_id) if run_id is not None else None
         self._workers.remove(worker)
         code = worker.process.wait()
-        return None if run_id is None else WorkerEvent(run_id, _describe_exit(code))
+        return None if run_id is None else WorkerEvent(run_id, describe_exit(code))
 
     def wake(self) -> None:
         """End a wait at once; safe in a signal handler."""
@@ -157,12 +156,3 @@ def _close(worker: Worker) -> None:
     assert worker.process.stdin is not None
     with suppress(OSError):
         worker.process.stdin.close()
-
-
-def _describe_exit(code: int) -> str:
-    if code < 0:
-        try:
-            return f"was ended by {signal.Signals(-code).name}"
-        except ValueError:
-            return f"was ended by signal {-code}"
-    return f"ended with code {code}"

@@ -30,6 +30,7 @@ MACROS = {
 ORDINALS = {"1": "st", "2": "nd", "3": "rd"}
 SHORTEST_GRACE_MS, LONGEST_GRACE_MS = 120_000, 7_200_000
 LONGEST_PERIOD_SECONDS = 366 * 86400
+YEARS = range(1970, 9999)
 # how far back the last slot is searched for, in growing steps
 WINDOWS_SECONDS = (120, 3600, 86400, 32 * 86400, 367 * 86400, 30 * 367 * 86400)
 HINT = (
@@ -162,6 +163,9 @@ def _read_once(text: str, timezone: str) -> Once:
         at = round(moment.timestamp()) * 1000
     except (ValueError, OverflowError):
         raise RelightError(f"the schedule {text!r} cannot be parsed", HINT) from None
+    if moment.year not in YEARS:  # the first and the last day of time have no name in some zones
+        years = f"{YEARS[0]} to {YEARS[-1]}"
+        raise RelightError(f"the schedule {text!r} is outside the years {years}", HINT)
     return Once(at, f"Once, at {format_moment(at, timezone)}")
 
 
