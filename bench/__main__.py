@@ -7,6 +7,7 @@ from bench.measure import compile_sources
 
 BENCHES = {
     "agent": "running agents: what recording, tracing and the loop add to the models' time",
+    "admissions": "failures that answers admit: cross-validation, speed, fit of the weights",
     "jobs": "jobs: a thousand due at once among killed schedulers, and ten thousand that wait",
     "decisions": "verdicts looked at again and again: how often wrong, and how soon",
     "import": "reading logs, against agentsview and ccusage on the same trees",

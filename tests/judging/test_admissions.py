@@ -2,77 +2,39 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from bench.admissions import fit, read_answer, score
 
-from relight.judging.admissions import find_admission, find_cues, list_clauses, read_admission_table
+from relight.judging.admissions import (
+    find_admission,
+    list_clauses,
+    list_features,
+    read_admission_table,
+)
 from relight.judging.outcomes import SILENT
 
-# Written by somebody who had not seen the rules. The rules were made with these answers, so the
-# counts below show that nothing was lost, and not how good the rules are for other answers.
-ANSWERS = [
+# Sets by several writers who had not seen the rules, and examples of our own. The weights were
+# fitted with all of them: the counts below show that nothing was lost, and not how good the rules
+# are for other answers. `./dev bench admissions` shows that.
+ANSWERS: list[dict[str, Any]] = [
     json.loads(line)
     for line in (Path(__file__).parent / "answers.jsonl").read_text("utf-8").splitlines()
 ]
+EXAMPLES = [row for row in ANSWERS if row["set"] == "examples"]
+WRITTEN = [row for row in ANSWERS if row["set"] != "examples"]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "I was unable to complete the task: the disk is full.",
-        "I'm sorry, but I could not complete the report.",
-        "⚠️ API call failed after 3 retries: HTTP 500",
-        "Task failed: no such table",
-        "The nightly backup failed.",
-        "**Error:** no key",
-        "❌ Backup did not run",
-        "# Nightly backup\n\nThe backup script exited with code 1, so nothing was backed up.",
-        "Status: FAILED. The sync did not run because ssh timed out.",
-        "**Status:** FAILED",
-        "| Overall status | ❌ failed |",
-        "Script timed out after 60 seconds.",
-        "Result: the deploy command failed (connection refused). Nothing was deployed.",
-        "I couldn't run the check since the tool returned an error.",
-        "Sorry, I can't help with that.",
-        "**Summary**\n\nTask could not be completed because the repository is missing.",
-        "Report: everything checked. Note that the script failed to run with exit code 1.",
-        "Yesterday's backup worked, but today it failed: nothing was saved.",
-        '{"job": "backup", "status": "failed"}',
-        "Die Sicherung konnte nicht abgeschlossen werden.",
-        "La sauvegarde a échoué : le disque est plein.",
-        "No se pudo completar la copia.",
-        "Não foi possível enviar o relatório.",
-        "部署失败:镜像拉取超时。",
-        "レポートの作成に失敗しました。",
-    ],
-)
-def test_an_answer_that_says_it_failed_is_found(answer: str) -> None:
-    assert find_admission(answer)
+@pytest.mark.parametrize("row", EXAMPLES, ids=lambda row: row["text"][:40])
+def test_an_example_is_judged_as_labelled(row: dict[str, Any]) -> None:
+    found = find_admission(row["text"], row["task"])
+    assert (found is not None) is row["admits_failure"], found
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "",
-        SILENT,
-        "All good: three errors were fixed.",
-        "I was able to complete the task.",
-        "Report\n\nError: 3 rows were skipped, the rest is in.",
-        "The job failed yesterday but ran today.",
-        "… yesterday the backup failed but today it is fine.",
-        "Nothing failed.",
-        "Failure rates fell by 3 %.",
-        "Tests: 0 failed, 90 passed, 90 total",
-        "The log:\n\n```\nERROR: the backup failed\nStatus: FAILED\n```\n\nAll is well.",
-        'I put "The backup could not be completed" into the message catalogue.',
-        "> We could not deliver your parcel.\n\nThat is the draft of the reply.",
-        "If the deploy fails, run `make rollback`.",
-        "The first attempt failed with a stale lock; after removing it the upgrade went through.",
-        "❌ ~~NPS~~ (left out, as agreed)\n\nThe dashboard is published.",
-    ],
-)
-def test_an_answer_about_failures_is_not_one(answer: str) -> None:
-    assert find_admission(answer) is None
+def test_silence_admits_nothing() -> None:
+    assert find_admission("") is None
+    assert find_admission(SILENT) is None
 
 
 def test_the_sentence_that_admits_the_failure_is_the_evidence() -> None:
@@ -86,34 +48,58 @@ def test_the_failures_that_a_task_is_about_are_not_the_runs() -> None:
     assert find_admission(answer, "Why is CI red? Analyse the build of last night.") is None
 
 
-def test_answers_by_a_writer_who_had_not_seen_the_rules_are_judged_as_counted() -> None:
-    hits = {row["id"] for row in ANSWERS if find_admission(row["text"], row["task"]) is not None}
-    admitting = {row["id"] for row in ANSWERS if row["admits_failure"]}
-    assert (len(ANSWERS), len(admitting)) == (100, 46)
-    assert (len(hits & admitting), sorted(hits - admitting), sorted(admitting - hits)) == (
-        46,
-        [],
-        [],
-    )
-
-
-def test_every_clause_that_a_cue_finds_has_one_of_its_words() -> None:
-    table = read_admission_table()
-    without = [
-        (cue.name, clause.plain)
-        for row in ANSWERS
-        for clause in list_clauses(row["text"])
-        for cue in table.cue
-        if cue.words and cue.words.isdisjoint(clause.words) and cue.matches(clause)
+def test_answers_by_writers_who_had_not_seen_the_rules_are_judged_as_counted() -> None:
+    pairs = [
+        (find_admission(row["text"], row["task"]) is not None, row["admits_failure"])
+        for row in WRITTEN
     ]
-    assert without == []
+    assert (len(pairs), sum(admits for _, admits in pairs)) == (550, 271)
+    counts = (pairs.count((True, True)), pairs.count((True, False)))
+    assert counts == (261, 2)
 
 
-def test_hints_alone_admit_nothing() -> None:
-    answer = "Sorry for the delay. Please renew the token, it has expired. I'd need your approval."
-    assert find_cues(answer) == []
+def test_words_of_a_phrase_stand_for_classes_gaps_and_ends() -> None:
+    table = read_admission_table()
+    assert {"put ~ back", "^ WORK FAIL"} <= {one for cue in table.cue for one in cue.phrases}
+    names = list_features(list_clauses("The import failed. I put all of the files back."))
+    assert "cue put back" in names[1]
+    assert "first failure words" in names[0]
+    assert "last put back" in names[1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "word"),
+    [("3 of 40 hosts", "#part"), ("40/40 hosts", "#all"), ("0 of 2,115 readers", "#none")],
+)
+def test_a_share_is_one_word(answer: str, word: str) -> None:
+    assert list_clauses(answer)[0].words[0] == word
+
+
+def test_every_class_in_a_phrase_has_words() -> None:
+    table = read_admission_table()
+    names = {
+        name
+        for cue in table.cue
+        for phrase in cue.phrases
+        for name in phrase.split()
+        if name.isupper() and name.isalpha()
+    }
+    assert names - {"ED"} <= table.classes.keys()
+
+
+def test_a_fit_learns_what_tells_answers_apart() -> None:
+    rows = [
+        {"set": name, "task": None, "admits_failure": is_bad, "text": text}
+        for name in ("one", "two")
+        for is_bad, text in ((True, "Nothing was saved, sorry."), (False, "All files were saved."))
+        for _ in range(3)
+    ]
+    bias, weights = fit([read_answer(row) for row in rows])
+    bad, good = (score(read_answer(row).features, bias, weights) for row in (rows[0], rows[3]))
+    assert bad > 0 > good
 
 
 @pytest.mark.parametrize("part", ["not " * 5000, "the task " * 3000, "no " * 6000 + "x" * 9000])
 def test_a_long_answer_without_sentences_is_read_to_its_end(part: str) -> None:
-    assert find_admission(f"{part}\nStatus: FAILED")
+    clauses = list_clauses(f"{part}\nStatus: FAILED")
+    assert clauses[-1].words == ("status", "failed")

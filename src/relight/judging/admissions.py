@@ -1,14 +1,16 @@
 """Failures that a final answer admits: statements about this run, anywhere in the answer.
 
 No single word decides: "failed" may be the subject of the task, a quoted log, or an attempt before
-the one that worked. Clauses are searched for cues, and the cues of the answer are added up. Cues
-and weights are in `data/admissions.toml`.
+the one that worked. Clauses are searched for cues and phrases, and their weights are added up. The
+words are in `data/admissions.toml`; `./dev bench admissions --write` fits the weights.
 """
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from functools import cache, lru_cache
+from itertools import pairwise
 
 from msgspec import Struct, convert
 
@@ -18,6 +20,10 @@ from relight.data import read_data
 _FIRST_CHARACTERS, _LAST_CHARACTERS = 4_000, 8_000
 _CLAUSE_CHARACTERS = 600
 _SHOWN_CHARACTERS = 200
+# a cue that is found in more clauses than this counts no more
+_MOST_CLAUSES = 2
+# the longest gap that "~" stands for, in words
+_GAP_WORDS = 5
 _FENCED = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _QUOTED_LINE = re.compile(r"^[ \t]*>.*$|^.*~~.*$", re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
@@ -40,62 +46,68 @@ _SHORTENED = [
         (r"\bwon't\b", "will not"),
         (r"n't\b", " not"),
         (r"\bi'm\b", "i am"),
-        (r"\b(it|that|there|here|what)'s\b", r"\1 is"),
+        (r"\b(it|that|there|here|what|where|everything)'s\b", r"\1 is"),
         (r"'ve\b", " have"),
         (r"'re\b", " are"),
         (r"'d\b", " would"),
         (r"'ll\b", " will"),
     )
 ]
-_ASSIGNED = re.compile(r"(?<=\w)=(?=\w)")
-_WORD = re.compile(r"[^\W_]+")
-_NAME = re.compile(r"\{([a-z]+)\}")
+_SHARE = re.compile(
+    r"(?<![\w.,/:-])(\d[\d,.]*|zero|none)(?: ?/ ?| (?:out )?of (?:the |our |all )?)"
+    r"(\d[\d,.]*)(?![\w/])"
+)
+_WORD = re.compile(r"#\w+|\[[ x]\]|[^\W\d_][\w'-]*|\d[\d.,:]*|[❌✘✗⛔🛑☐⬜✅✔%?]")
 
 
 class Clause(Struct, frozen=True):
-    """A clause as it was written, as patterns see it, and its words."""
+    """A clause as it was written, and its words as phrases have them."""
 
     text: str
-    plain: str
-    words: frozenset[str]
+    words: tuple[str, ...]
 
 
 class Cue(Struct, frozen=True, forbid_unknown_fields=True):
-    """A kind of statement, and what it weighs; every match contains one of `words`, if any."""
+    """A kind of statement and its weight; `first` and `last` are added in these clauses.
+
+    `is_subject`: it does not count if the task itself is about failures.
+    """
 
     name: str
-    weight: int
-    patterns: tuple[str, ...]
-    words: frozenset[str] = frozenset()
-    guards: tuple[str, ...] = ()
-    is_first: bool = False
+    weight: float = 0.0
+    first: float = 0.0
+    last: float = 0.0
     is_subject: bool = False
-
-    @property
-    def is_claim(self) -> bool:
-        """True if it says by itself that something failed; the others are added to claims."""
-        return self.weight > 1
-
-    def matches(self, clause: Clause) -> bool:
-        return _compile(*self.patterns).search(clause.plain) is not None
-
-
-class FoundCue(Struct, frozen=True):
-    """A cue of an answer: its name, its weight, and the first clause that has it."""
-
-    name: str
-    weight: int
-    clause: str
+    phrases: tuple[str, ...] = ()
+    characters: tuple[str, ...] = ()
 
 
 class AdmissionTable(Struct, frozen=True, forbid_unknown_fields=True):
     """The whole of `admissions.toml`."""
 
-    threshold: int
+    threshold: float
+    bias: float
     subject: str
-    words: dict[str, str]
-    guards: dict[str, str]
+    classes: dict[str, str]
     cue: tuple[Cue, ...]
+    phrases: dict[str, float]
+
+
+# the first word, the second word, and what follows them, with the number of the cue
+_Phrases = dict[str, dict[str, list[tuple[tuple[str, ...], int]]]]
+
+
+class AdmissionIndex(Struct, frozen=True):
+    """The table as it is searched: classes by word, and phrases by their first two words.
+
+    `gaps` has the phrases with "~" between the two.
+    """
+
+    table: AdmissionTable
+    classes: dict[str, frozenset[str]]
+    phrases: _Phrases
+    gaps: _Phrases
+    characters: list[tuple[str, int]]
 
 
 @cache
@@ -105,10 +117,27 @@ def read_admission_table() -> AdmissionTable:
 
 
 @cache
-def _compile(*patterns: str) -> re.Pattern[str]:
-    """One pattern for several; compiled when it is needed, since all of them take 50 ms."""
-    words = read_admission_table().words
-    return re.compile(_NAME.sub(lambda found: words[found[1]], "|".join(patterns)))
+def _read_index() -> AdmissionIndex:
+    return make_index(read_admission_table())
+
+
+def make_index(table: AdmissionTable) -> AdmissionIndex:
+    """Return a table in the form that is searched."""
+    classes: dict[str, set[str]] = {}
+    for name, words in table.classes.items():
+        for word in words.split():
+            classes.setdefault(word, {word}).add(name)
+    phrases: _Phrases = {}
+    gaps: _Phrases = {}
+    for number, cue in enumerate(table.cue):
+        for phrase in cue.phrases:
+            first, *rest = phrase.split()
+            into = gaps if rest[:1] == ["~"] else phrases
+            second, *rest = [name for name in rest[:1] if name != "~"] + rest[1:] or [""]
+            into.setdefault(first, {}).setdefault(second, []).append((tuple(rest), number))
+    characters = [(text, number) for number, cue in enumerate(table.cue) for text in cue.characters]
+    by_word = {word: frozenset(names) for word, names in classes.items()}
+    return AdmissionIndex(table, by_word, phrases, gaps, characters)
 
 
 @lru_cache(maxsize=256)
@@ -121,58 +150,143 @@ def find_admission(answer: str, task: str | None = None) -> str | None:
     'The disk is full, so nothing was backed up.'
     >>> find_admission("Yesterday the backup failed but today it is fine.")
     """
-    cues = find_cues(answer, task)
-    if sum(cue.weight for cue in cues) < read_admission_table().threshold:
-        return None
-    return max(cues, key=lambda cue: cue.weight).clause[:_SHOWN_CHARACTERS]
-
-
-def find_cues(answer: str, task: str | None = None) -> list[FoundCue]:
-    """Return the cues of an answer.
-
-    Most answers have no claim of a failure: only then are hints and signs of success looked for.
-    """
-    table = read_admission_table()
-    about_failures = bool(task and _compile(table.subject).search(task.lower()))
+    weights = _read_weights()
     clauses = list_clauses(answer)
-    found: list[FoundCue] = []
-    for are_claims in (True, False):
-        for cue in table.cue:
-            if cue.is_claim is are_claims and not (about_failures and cue.is_subject):
-                some = clauses[:1] if cue.is_first else clauses
-                if clause := next(_search(cue, some), None):
-                    found.append(FoundCue(cue.name, cue.weight, clause))
-        if not found:
-            break
+    found = [names & weights.keys() for names in list_features(clauses, task)]
+    total = read_admission_table().bias
+    for name, count in count_features(found).items():
+        total += weights[name] * count
+    if not clauses or total < read_admission_table().threshold:
+        return None
+    sums = [sum(weights[name] for name in names) for names in found]
+    return clauses[sums.index(max(sums))].text[:_SHOWN_CHARACTERS]
+
+
+@cache
+def _read_weights() -> dict[str, float]:
+    """The weights of the table by feature, as `list_features` names them."""
+    table = read_admission_table()
+    weights = dict(table.phrases)
+    for cue in table.cue:
+        weights[f"cue {cue.name}"] = cue.weight
+        weights[f"first {cue.name}"] = cue.first
+        weights[f"last {cue.name}"] = cue.last
+    return weights
+
+
+def list_features(
+    clauses: list[Clause], task: str | None = None, *, index: AdmissionIndex | None = None
+) -> list[set[str]]:
+    """Return the features of each clause: `cue NAME`, `first NAME`, `last NAME`, its phrases."""
+    index = index or _read_index()
+    about_failures = bool(task and re.search(index.table.subject, task.lower()))
+    found = []
+    for position, clause in enumerate(clauses):
+        features = _list_phrases(clause.words)
+        for number in _match_cues(clause, index):
+            cue = index.table.cue[number]
+            if about_failures and cue.is_subject:
+                continue
+            features.add(f"cue {cue.name}")
+            if position == 0:
+                features.add(f"first {cue.name}")
+            if position == len(clauses) - 1:
+                features.add(f"last {cue.name}")
+        found.append(features)
     return found
 
 
-def _search(cue: Cue, clauses: list[Clause]) -> Iterator[str]:
-    """The clauses in which a cue is found."""
-    for clause in clauses:
-        if cue.words and cue.words.isdisjoint(clause.words):
-            continue
-        if cue.matches(clause) and not _has_guard(clause, cue.guards):
-            yield clause.text
+def count_features(found: list[set[str]]) -> dict[str, int]:
+    """Return how often each feature counts in an answer: a cue twice at most, a phrase once."""
+    counts = dict.fromkeys(set().union(*found), 1)
+    cues = Counter(name for names in found for name in names if name.startswith("cue "))
+    return counts | {name: min(count, _MOST_CLAUSES) for name, count in cues.items()}
 
 
-def _has_guard(clause: Clause, names: Iterable[str]) -> bool:
-    guards = read_admission_table().guards
-    return any(_compile(guards[name]).search(clause.plain) for name in names)
+def _list_phrases(words: tuple[str, ...]) -> set[str]:
+    """The words of a clause, and all that follow one another in pairs and threes."""
+    ends = ("^", *words, "$")
+    phrases = set(words)
+    phrases.update(map(" ".join, pairwise(ends)))
+    phrases.update(map(" ".join, zip(ends, ends[1:], ends[2:], strict=False)))
+    return phrases
+
+
+def _match_cues(clause: Clause, index: AdmissionIndex) -> set[int]:
+    """The numbers of the cues that have a phrase in a clause."""
+    words = (_find_symbols(word, index.classes) for word in clause.words)
+    symbols = [frozenset("^"), *words, frozenset("$"), frozenset()]
+    found: set[int] = set()
+    for position, names in enumerate(symbols[:-1]):
+        for name in names:
+            if seconds := index.phrases.get(name):
+                found.update(number for _, number in seconds.get("", ()))
+                found.update(_follow(symbols, position + 1, seconds))
+            if seconds := index.gaps.get(name):
+                for end in range(position + 1, min(position + 2 + _GAP_WORDS, len(symbols))):
+                    found.update(_follow(symbols, end, seconds))
+    if not clause.text.isascii():
+        found.update(number for text, number in index.characters if text in clause.text)
+    return found
+
+
+def _find_symbols(word: str, classes: dict[str, frozenset[str]]) -> frozenset[str]:
+    """A word and its classes; ED is any other participle."""
+    names = classes.get(word) or frozenset((word,))
+    is_participle = word.endswith("ed") and len(word) > len("need")
+    return names | {"ED"} if is_participle and not names & {"FAIL", "BLOCK"} else names
+
+
+def _follow(
+    symbols: list[frozenset[str]],
+    position: int,
+    seconds: dict[str, list[tuple[tuple[str, ...], int]]],
+) -> Iterator[int]:
+    """The cues with a phrase whose second word stands at a position, and the rest after it."""
+    for second in symbols[position]:
+        for rest, number in seconds.get(second, ()):
+            if _stands(symbols, position + 1, rest):
+                yield number
+
+
+def _stands(symbols: list[frozenset[str]], position: int, rest: tuple[str, ...]) -> bool:
+    """True if the rest of a phrase stands at a position; "~" is a gap of some words."""
+    for number, name in enumerate(rest):
+        if name == "~":
+            ends = range(position, min(position + _GAP_WORDS + 1, len(symbols)))
+            return any(_stands(symbols, end, rest[number + 1 :]) for end in ends)
+        if position >= len(symbols) or name not in symbols[position]:
+            return False
+        position += 1
+    return True
 
 
 def list_clauses(answer: str) -> list[Clause]:
     """Return the clauses of an answer, without what it quotes and without Markdown."""
     texts = list(_split(answer))
     plain = "\n".join(text[:_CLAUSE_CHARACTERS] for text in texts).lower()
-    plain = _ASSIGNED.sub(": ", plain.replace("’", "'").replace("cannot", "can not"))
+    plain = plain.replace("’", "'").replace("cannot", "can not")
     if "'" in plain:
         for pattern, words in _SHORTENED:
             plain = pattern.sub(words, plain)
+    plain = _SHARE.sub(_name_share, plain)
     return [
-        Clause(text, line, frozenset(_WORD.findall(line)))
+        Clause(text, tuple(_name_number(word) for word in _WORD.findall(line)))
         for text, line in zip(texts, plain.split("\n"), strict=False)
     ]
+
+
+def _name_share(found: re.Match[str]) -> str:
+    """A share such as "3 of 40" as one word: `#all`, `#part` or `#none`."""
+    some, whole = (number.strip(".,").replace(",", "") for number in found.groups())
+    name = "#none" if some in ("0", "zero", "none") else "#all" if some == whole else "#part"
+    return f" {name} "
+
+
+def _name_number(word: str) -> str:
+    """A word, and `#` for a number; zero and the HTTP statuses of a refusal stay."""
+    is_named = not word[0].isdigit() or word == "0" or word in _read_index().classes
+    return word if is_named else "#"
 
 
 def _split(answer: str) -> Iterator[str]:
