@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 from weakref import WeakSet
 
 FOLDER_MODE = 0o700
@@ -37,6 +37,11 @@ def write_private(path: Path, data: bytes) -> None:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+def open_lock(path: Path) -> IO[bytes]:
+    """Return an open file to hold; nothing is written into it."""
+    return os.fdopen(open_private(path, os.O_WRONLY), "wb")
 
 
 def hold(file: int, *, waits: bool = True) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from relight.locks import hold
+from relight.locks import hold, open_lock
 from relight.model import Work
 from relight.sources import find_source, list_sources
 from relight.store import Store
@@ -96,7 +96,7 @@ def _take(
 @contextmanager
 def hold_import(store: Store, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
     """Allow one import at a time: others wait, and then find nothing left to do."""
-    with (store.config.home / "import.lock").open("a") as lock:
+    with open_lock(store.config.home / "import.lock") as lock:
         if not hold(lock.fileno(), waits=False):
             if on_wait:
                 on_wait()

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.errors import StoreError
-from relight.locks import hold, renew_in_forks
+from relight.locks import hold, make_folder, open_private, renew_in_forks
 from relight.model import Mark, Origin, Piece, row_id
 from relight.redact import redact
 from relight.sources import relight as events
@@ -291,9 +291,9 @@ class Backlog:
 
     def _create(self, head: bytes) -> int:
         """Return a new file that appears under its name only when it is locked."""
-        self._path.parent.mkdir(exist_ok=True, mode=0o700)
+        make_folder(self._path.parent)
         new = self._path.with_suffix(".new")
-        file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        file = open_private(new, os.O_WRONLY | os.O_TRUNC | os.O_APPEND)
         try:
             hold(file)
             _write(file, head)

@@ -1,7 +1,9 @@
 """The store: one SQLite file with the records and everything derived from them."""
 
 import os
+import shlex
 import sqlite3
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +14,7 @@ from typing import Any, Self
 
 from relight.config import Config, find_home, read_config
 from relight.errors import RelightError, StoreError
-from relight.locks import renew_in_forks
+from relight.locks import make_folder, open_private, renew_in_forks
 from relight.store.sql import S, read
 
 MIGRATIONS = Path(__file__).with_name("migrations")
@@ -161,12 +163,13 @@ def open_store(home: str | Path | None = None, *, wait_seconds: float = BUSY_SEC
     config = read_config(find_home(home))
     with readable_errors(config.database):
         try:
-            config.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(config.home)
         except OSError as error:
             raise RelightError(
                 f"cannot make {config.home}: {error.strerror}",
                 "name another folder with --home or RELIGHT_HOME",
             ) from error
+        check_place(config)
         if not config.database.exists():
             make_private(config.database)
         with closed_on_error(connect(config.database, wait_seconds=wait_seconds)) as connection:
@@ -181,6 +184,8 @@ def open_store(home: str | Path | None = None, *, wait_seconds: float = BUSY_SEC
 def open_reader(config: Config) -> Store:
     """Return an existing store for reading only: it waits for no writer."""
     with readable_errors(config.database):
+        if config.home.exists():
+            check_place(config)
         connection = sqlite3.connect(
             f"{config.database.absolute().as_uri()}?mode=ro",
             uri=True,
@@ -193,10 +198,24 @@ def open_reader(config: Config) -> Store:
             return Store(config, connection)
 
 
+def check_place(config: Config) -> None:
+    """Raise if other users could replace the database, or if it is a link to another place."""
+    if os.name == "posix" and config.home.stat().st_mode & stat.S_IWOTH:
+        raise RelightError(
+            f"every user of this machine may write in {config.home}",
+            f"run: chmod go-w {shlex.quote(str(config.home))}",
+        )
+    if config.database.is_symlink():
+        raise RelightError(
+            f"{config.database} is a link",
+            "move the file it leads to here, or name that file's folder with --home",
+        )
+
+
 def make_private(path: Path) -> None:
     """Make an empty file that only its owner may read, if it is missing; SQLite keeps its mode."""
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        os.close(open_private(path, os.O_RDWR))
     except OSError as error:
         raise RelightError(
             f"cannot write {path}: {error.strerror}", "check the permissions of its folder"

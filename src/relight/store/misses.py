@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from relight.config import find_home
+from relight.locks import make_folder, open_private
 from relight.store import Store, open_store
 from relight.times import write_time
 
@@ -81,10 +82,10 @@ def count_missed(store: Store) -> int:
 
 def _append(path: Path, lines: str) -> bool:
     """Append lines to a file that only its owner may read; False if it fails or is a link."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    flags = os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        number = os.open(path, flags, 0o600)
+        make_folder(path.parent)
+        number = open_private(path, flags)
         with os.fdopen(number, "a", encoding="utf-8", errors="replace") as file:
             file.write(lines)
     except (OSError, ValueError):

@@ -13,6 +13,7 @@ from relight.chat.tokens import estimate_messages
 from relight.chat.validity import validate_messages
 from relight.errors import RelightError
 from relight.judging.kinds import Category, TaskType
+from relight.locks import make_folder, write_private
 from relight.model import OutcomeName
 from relight.names import file_name
 from relight.redact import find_secrets
@@ -93,11 +94,10 @@ def export_template(template: Template, place: Path, *, now: int | None = None) 
     is_file = place.suffix == ".json" and not place.is_dir()
     path = place if is_file else place / file_name(template.name, ending=".json")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         if path.exists() and FORMAT.encode() not in path.read_bytes()[:200]:
             raise RelightError(f"{path} exists and is not a template", "name another place")
-        path.touch(mode=0o600)
-        path.write_bytes(data)
+        write_private(path, data)
     except OSError as error:
         raise RelightError(f"cannot write {path}: {error.strerror}") from error
     return path

@@ -12,6 +12,7 @@ from relight.cli.demo.metering import TokenUse, estimate_usd
 from relight.cli.demo.story import HOLD_OUT, read_demo_table
 from relight.errors import RelightError
 from relight.intake.recorder import SessionTracker, record
+from relight.locks import make_folder, write_private
 from relight.store import Store
 from relight.store.queries.sessions import list_titled
 from relight.times import write_time
@@ -48,8 +49,8 @@ aggregator = {{ model = "claude-opus-4-6", provider = "anthropic" }}
 
 def write_settings(home: Path) -> None:
     """Write the settings of the invented developer, before the store is first opened."""
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    (home / "config.toml").write_text(SETTINGS, encoding="utf-8")
+    make_folder(home)
+    write_private(home / "config.toml", SETTINGS.encode())
 
 
 def record_facts(store: Store, *, now: datetime) -> None:

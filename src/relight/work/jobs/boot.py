@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from relight.errors import RelightError
+from relight.locks import make_folder, write_private
 
 SERVICES = {
     "scheduler": ("Relight: run jobs when they are due", ["scheduler"]),
@@ -118,8 +119,8 @@ def install_units(kind: str, units: Sequence[BootUnit]) -> list[str]:
     """Write the files and start the services; return lines that report each step."""
     lines = []
     for unit in units:
-        unit.path.parent.mkdir(parents=True, exist_ok=True)
-        unit.path.write_text(unit.text, encoding="utf-8")
+        make_folder(unit.path.parent)
+        write_private(unit.path, unit.text.encode())
         lines.append(f"wrote {unit.path}")
     lines += [_run(words) for words in _starting(kind, units)]
     lines.append(f"put keys that jobs need into {KEYS[kind]}")

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.errors import RelightError
+from relight.locks import make_folder, open_private
 from relight.names import file_name
 from relight.work.jobs.job import Delivery
 from relight.work.processes import run_process
@@ -48,13 +49,13 @@ def find_job_folder(home: Path, job: str) -> Path:
 def write_answer(home: Path, job: str, text: str, *, at: float) -> str:
     """Write an answer to a new file that only its owner can read; return its path in the home."""
     folder = find_job_folder(home, job)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder)
     moment = f"{time.strftime('%Y-%m-%d-%H-%M-%S', time.gmtime(at))}-{round(at * 1000) % 1000:03}"
     number = 1
     while True:
         name = file_name(moment if number == 1 else f"{moment}-{number}", ending=".md")
         try:
-            file = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            file = open_private(folder / name, os.O_WRONLY | os.O_EXCL)
         except FileExistsError:
             number += 1
             continue

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Self
 
-from relight.locks import hold
+from relight.locks import hold, make_folder, open_lock
 
 FOLDER = "schedulers"
 LEASE_MS = 90_000
@@ -24,14 +24,14 @@ class Holder:
     def __init__(self, home: Path) -> None:
         self.name = f"{_host()}/{os.getpid()}-{secrets.token_hex(4)}"
         self._path = _find_file(home, self.name)
-        self._path.parent.mkdir(exist_ok=True, mode=0o700)
+        make_folder(self._path.parent)
         _sweep(self._path.parent)
         self._file = self._open()
 
     def _open(self) -> IO[bytes]:
         """The locked file; opened again if another process swept it away meanwhile."""
         while True:
-            file = self._path.open("wb")
+            file = open_lock(self._path)
             if hold(file.fileno(), waits=False):
                 with suppress(FileNotFoundError):
                     if self._path.stat().st_ino == os.fstat(file.fileno()).st_ino:

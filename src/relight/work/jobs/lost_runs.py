@@ -14,7 +14,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from relight.locks import hold
+from relight.locks import hold, open_lock
 from relight.store import Store
 from relight.store.misses import record_safely
 from relight.store.runs import (
@@ -122,7 +122,7 @@ def collect_interrupted(store: Store, *, run_id: int | None = None) -> None:
     if not find_uncollected(store):
         return
     # one process at a time, and once; where no file can be written, nothing is collected
-    with suppress(OSError), (home / FOLDER / "lock").open("a") as lock:
+    with suppress(OSError), open_lock(home / FOLDER / "lock") as lock:
         hold(lock.fileno())
         uncollected = find_uncollected(store)
         for note in find_run_notes(home):

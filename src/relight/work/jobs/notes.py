@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from relight.locks import make_folder, write_private
 from relight.names import file_name
 from relight.sources import list_sources
 from relight.work.jobs.job import JobRun
@@ -94,7 +95,5 @@ def find_run_folder(home: Path, key: str) -> Path:
 
 def _write(path: Path, value: Struct) -> None:
     """Write a note atomically, since it may be read at any moment."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    new = path.with_suffix(".new")
-    new.write_bytes(msgspec.json.encode(value))
-    new.replace(path)
+    make_folder(path.parent)
+    write_private(path, msgspec.json.encode(value))

@@ -16,6 +16,7 @@ from msgspec.structs import asdict, replace
 
 from relight.config import Config
 from relight.errors import ModelContextError, RefusedError, RelightError
+from relight.locks import make_folder
 from relight.models.endpoints import Endpoint
 from relight.store import Store
 from relight.work.jobs.delivery import find_job_folder
@@ -120,7 +121,7 @@ def prepare_run(task: RunTask) -> Prepared:
 def _make_folder(home: Path, job: str) -> Path:
     """A working folder for a job that names none, independent of the current directory."""
     folder = find_job_folder(home, job) / "work"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder)
     return folder
 
 

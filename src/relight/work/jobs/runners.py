@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from relight.errors import RelightError
 from relight.judging.failures import classify_error, make_failure
+from relight.locks import make_folder, write_private
 from relight.model import Failure, Usage, row_id
 from relight.prices import reported_cost
 from relight.sources.printouts import READERS, Printout
@@ -193,9 +194,9 @@ def run_command(
 
 def _list_values(prompt: str, model: str | None, *, folder: Path, scratch: Path) -> dict[str, str]:
     """The values of the places in a command; the prompt is also written to a file."""
-    scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(scratch)
     prompt_file = scratch / PROMPT
-    prompt_file.write_text(prompt, encoding="utf-8", errors="replace")
+    write_private(prompt_file, prompt.encode(errors="replace"))
     return {
         "prompt": prompt,
         "prompt_file": str(prompt_file),

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.config import Config
-from relight.locks import hold
+from relight.locks import hold, make_folder, open_private
 from relight.model import Cost, Turn, Usage
 from relight.names import file_name
 from relight.prices import find_price, price_usage
@@ -173,11 +173,10 @@ def write_trace(folder: Path, session_id: str, record: TracedTurn | Mapping[str,
 
     A line left unfinished by a crash is closed first, so that only that line is lost.
     """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder)
     line = msgspec.json.encode(record) + b"\n"
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
     with _lock:
-        file = os.open(trace_path(folder, session_id), flags, 0o600)
+        file = open_private(trace_path(folder, session_id), os.O_RDWR | os.O_APPEND)
         try:
             hold(file)
             size = os.lseek(file, 0, os.SEEK_END)
