@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,16 +49,15 @@ def read_secret(client: TestClient) -> str:
 def serve(
     home: Path,
     *words: str,
-    descriptors: int | None = None,
+    through: Sequence[str] = (),
     errors: Path | None = None,
     **environment: str,
 ) -> Iterator[tuple[str, int]]:
     """`relight serve` in a separate process: its address and process id.
 
-    It may open at most `descriptors` files, and its standard error goes to the file `errors`.
+    The command `through` starts it, and its standard error goes to the file `errors`.
     """
-    limit = [] if descriptors is None else ["prlimit", f"--nofile={descriptors}"]
-    command = [*limit, sys.executable, "-m", "relight", "serve", "--home", str(home)]
+    command = [*through, sys.executable, "-m", "relight", "serve", "--home", str(home)]
     written = None if errors is None else os.open(errors, os.O_WRONLY | os.O_CREAT, 0o600)
     child = subprocess.Popen(
         [*command, "--port", "0", *words],

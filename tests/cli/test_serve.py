@@ -114,7 +114,8 @@ def test_half_requests_without_end_keep_nobody_out_and_fill_no_log(
 ) -> None:
     """With 100 descriptors, 300 clients that never finish their request."""
     errors = tmp_path / "errors"
-    with serving.serve(home, descriptors=100, errors=errors) as (address, _):
+    few = ["prlimit", "--nofile=100"]
+    with serving.serve(home, through=few, errors=errors) as (address, _):
         half = [
             socket.create_connection(("127.0.0.1", urlsplit(address).port or 0)) for _ in range(300)
         ]

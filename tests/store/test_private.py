@@ -1,13 +1,17 @@
-"""The home is its owner's alone: modes of folders and files, and homes that are refused."""
+"""The home is its owner's alone: modes, homes that are refused, homes that can only be read."""
 
 import os
+import shutil
 import subprocess
 import sys
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import build
+import serving
 from relight.config import read_config
 from relight.errors import RelightError
 from relight.store import open_reader, open_store
@@ -67,3 +71,68 @@ def test_a_database_that_is_a_link_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RelightError, match=r"relight\.db is a link"):
         open_store(home)
     assert not (tmp_path / "not there").exists()
+
+
+def as_plain_user() -> list[str]:
+    """The words that start a command which modes of files stop, also if root runs the tests."""
+    if os.geteuid() != 0:
+        return []
+    if shutil.which("setpriv") is None:
+        pytest.skip("root can write everywhere, and setpriv is missing")
+    return ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
+
+
+@pytest.fixture
+def read_only(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """A home that nobody may write in, and the name of its one session."""
+    build.write_claude(tmp_path, build.claude_session())
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        home = store.config.home
+        ((name,),) = store.query("select source || ':' || key from session")
+    for path in (*home.rglob("*"), home):
+        path.chmod(0o500 if path.is_dir() else 0o400)
+    yield home, name
+    home.chmod(0o700)
+
+
+def run_plain(home: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    command = [*as_plain_user(), sys.executable, "-m", "relight", "--home", str(home), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_home_that_can_only_be_read_is_reported_shown_and_served(
+    read_only: tuple[Path, str],
+) -> None:
+    home, session = read_only
+    before = sorted(home.rglob("*"))
+    for words in ((), ("report", "--since", "all"), ("show", session), ("failures",), ("doctor",)):
+        done = run_plain(home, *words)
+        assert (done.returncode, done.stderr, bool(done.stdout)) == (0, "", True), words
+    with serving.serve(home, through=as_plain_user()) as (address, _):
+        for path in ("", "sessions?since=all", "api/sessions?since=all", "api/live"):
+            with urllib.request.urlopen(f"{address}{path}") as answer:
+                assert answer.status == 200
+    assert sorted(home.rglob("*")) == before
+
+
+@pytest.mark.parametrize("words", [("import",), ("label", "SESSION", "success")])
+def test_nothing_is_written_to_a_home_that_can_only_be_read(
+    read_only: tuple[Path, str], words: tuple[str, ...]
+) -> None:
+    home, session = read_only
+    done = run_plain(home, *(session if word == "SESSION" else word for word in words))
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert "permissions" in done.stderr
+
+
+def test_a_database_that_needs_migration_is_not_read_from_a_read_only_home(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with open_store(home) as store:
+        store.run("pragma user_version = 17")
+    for path in (home / "relight.db", home):
+        path.chmod(0o500 if path.is_dir() else 0o400)
+    done = run_plain(home, "report")
+    home.chmod(0o700)
+    assert done.returncode == 1
+    assert "can only be read, and its database has schema 17" in done.stderr

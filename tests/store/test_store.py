@@ -19,6 +19,14 @@ from relight.store.write.record import Recorder
 from relight.store.write.tape import read_tape
 
 
+def test_a_negative_schema_is_reported_as_damage(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        store.run("pragma user_version = -5")
+    with pytest.raises(RelightError, match="is damaged: its schema cannot be -5") as raised:
+        open_store(tmp_path)
+    assert "relight backup" in str(raised.value.hint)
+
+
 def test_a_database_from_a_newer_version_is_refused_untouched(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         path = store.path

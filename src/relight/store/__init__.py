@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -172,6 +173,8 @@ def open_store(home: str | Path | None = None, *, wait_seconds: float = BUSY_SEC
         check_place(config)
         if not config.database.exists():
             make_private(config.database)
+        elif not (os.access(config.database, os.W_OK) and os.access(config.home, os.W_OK)):
+            return open_unwritable(config)
         with closed_on_error(connect(config.database, wait_seconds=wait_seconds)) as connection:
             ((version,),) = connection.execute("pragma user_version")
             if version != SCHEMA:
@@ -181,21 +184,52 @@ def open_store(home: str | Path | None = None, *, wait_seconds: float = BUSY_SEC
             return Store(config, connection)
 
 
+def open_unwritable(config: Config) -> Store:
+    """Return the store of a home that this user may only read; raise if it must be migrated."""
+    store = open_reader(config)
+    ((version,),) = store.query("pragma user_version")
+    if version != SCHEMA:
+        store.close()
+        raise StoreError(
+            f"{config.home} can only be read, and its database has schema {version}, not {SCHEMA}",
+            "run a command of this Relight as a user who may write there",
+        )
+    return store
+
+
 def open_reader(config: Config) -> Store:
     """Return an existing store for reading only: it waits for no writer."""
     with readable_errors(config.database):
         if config.home.exists():
             check_place(config)
-        connection = sqlite3.connect(
-            f"{config.database.absolute().as_uri()}?mode=ro",
-            uri=True,
-            isolation_level=None,
-            check_same_thread=False,
-        )
-        with closed_on_error(connection):
+        with closed_on_error(connect_reader(config.database)) as connection:
             connection.execute("pragma cache_size = -4000")
             connection.execute("pragma temp_store = memory")
             return Store(config, connection)
+
+
+def connect_reader(database: Path) -> sqlite3.Connection:
+    """Return a connection that can only read.
+
+    Readers of a database with a log share a file beside it. Where that file cannot be made, the
+    database is read as one that does not change, unless a log waits to be read with it.
+    """
+    address = f"{database.absolute().as_uri()}?mode=ro"
+    connect_to = partial(sqlite3.connect, uri=True, isolation_level=None, check_same_thread=False)
+    connection = connect_to(address)
+    try:
+        connection.execute("pragma user_version").fetchone()
+    except sqlite3.OperationalError as error:
+        connection.close()
+        log = Path(f"{database}-wal")
+        is_shut = error.sqlite_errorcode & 0xFF in (
+            sqlite3.SQLITE_CANTOPEN,
+            sqlite3.SQLITE_READONLY,
+        )
+        if not is_shut or not database.exists() or (log.exists() and log.stat().st_size):
+            raise
+        return connect_to(f"{address}&immutable=1")
+    return connection
 
 
 def check_place(config: Config) -> None:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from relight.errors import StoreError
-from relight.store import readable_errors
+from relight.store import connect_reader, readable_errors
 from relight.store.keep.migrate import find_migrations
 
 LOOK_SECONDS = 0.1
@@ -57,11 +57,7 @@ class ChangeWatcher:
             if self.connection is None or file != self._file:
                 if self.connection is not None:
                     self.connection.close()
-                self.connection = sqlite3.connect(
-                    f"{self._database.absolute().as_uri()}?mode=ro",
-                    uri=True,
-                    check_same_thread=False,
-                )
+                self.connection = connect_reader(self._database)
                 self._file, self._seen = file, None
             (seen,) = self.connection.execute("pragma data_version").fetchone()
             if seen != self._seen:

@@ -25,6 +25,11 @@ def migrate(connection: sqlite3.Connection, *, timezone: str | None) -> None:
     """
     first, newest = min(find_migrations()), max(find_migrations())
     version = _version(connection)
+    if version < 0:
+        raise RelightError(
+            f"the database is damaged: its schema cannot be {version}",
+            "restore a copy made by `relight backup`, or move the file away and import again",
+        )
     if version > newest:
         raise RelightError(
             f"this database was written by a newer Relight (schema {version}, known {newest})",
