@@ -346,6 +346,25 @@ def test_nothing_is_in_a_seed_that_a_person_cannot_see() -> None:
     assert "7 files" in text
 
 
+@pytest.mark.parametrize("is_text", [True, False])
+def test_nothing_hidden_is_in_the_arguments_of_a_seeds_calls(is_text: bool) -> None:
+    """As values, and as the escapes that JSON writes for them."""
+    fields = {"command": f"ls {HIDDEN}-l\r\b", f"k{HIDDEN}": [{"a": HIDDEN}, f"ü{HIDDEN}\n"]}
+    for ascii_only in (True, False):
+        given = json.dumps(fields, ensure_ascii=ascii_only) if is_text else fields
+        made = {"id": "c1", "type": "function", "function": {"name": "x", "arguments": given}}
+        messages = [
+            user("List them."),
+            {"role": "assistant", "content": None, "tool_calls": [made]},
+            {"role": "tool", "tool_call_id": "c1", "content": "a"},
+            assistant("Done."),
+        ]
+        seed = extract_seed(messages)
+        (kept,) = [call for one in seed for call in one.get("tool_calls", ())]
+        arguments = json.loads(kept["function"]["arguments"])
+        assert arguments == {"command": "ls -l", "k": [{"a": ""}, "ü\n"]}
+
+
 def test_a_wrapped_seed_names_the_template_and_ends_with_the_assistant() -> None:
     seed = extract_seed(run(("make", "built")))
     wrapped = wrap_messages(seed, "  fix\nrounding ")

@@ -28,8 +28,11 @@ Message = dict[str, Any]
 _ARGUMENT_CHARACTERS = 1200
 _COMPARED_CHARACTERS = 400
 _ALIKE = 0.6
+_DEPTH_LIMIT = 8
 _NO_OUTPUT = "(no output)"
 _FAILED = "[This call failed; the next one is how it was put right.]\n"
+# escapes that may stand for a hidden character
+_ESCAPE = re.compile(r"\\[ubfr]")
 _PATH = re.compile(r"[\w@~.-]*/[\w@./-]+|\b[\w-]+\.[A-Za-z]{1,5}\b")
 # Programs whose first argument is the action.
 _MASTERS = frozenset(("git", "npm", "pip", "cargo", "docker", "kubectl", "go", "uv", "apt-get"))
@@ -141,7 +144,7 @@ def show_unit(unit: CallUnit, *, result_limit: int, text_limit: int) -> tuple[Me
     results: list[Message] = []
     for at, (call, is_failed) in enumerate(zip(unit.entry.calls, unit.failures, strict=True)):
         name = tool_name(call.tool)
-        arguments = strip_hidden(shorten_arguments(call.arguments, _ARGUMENT_CHARACTERS))
+        arguments = _strip_arguments(shorten_arguments(call.arguments, _ARGUMENT_CHARACTERS))
         key = _make_id(f"{unit.at} {at} {name} {arguments}")
         function = {"name": name, "arguments": arguments}
         calls.append({"id": key, "type": "function", "function": function})
@@ -152,6 +155,31 @@ def show_unit(unit: CallUnit, *, result_limit: int, text_limit: int) -> tuple[Me
         results.append({"role": "tool", "tool_call_id": key, "content": content})
     words = cut_text(unit.entry.text.strip(), text_limit) or None
     return {"role": "assistant", "content": words, "tool_calls": calls}, *results
+
+
+def _strip_arguments(text: str) -> str:
+    r"""Return arguments without hidden characters, also those that JSON writes as escapes.
+
+    >>> _strip_arguments(r'{"command": "ls\u200b -l"}')
+    '{"command": "ls -l"}'
+    """
+    if _ESCAPE.search(text):
+        text = _write_json(_strip_value(read_arguments(text) or {}), is_sorted=False)
+    return strip_hidden(text)
+
+
+def _strip_value(value: object, depth: int = 0) -> object:
+    if isinstance(value, str):
+        return strip_hidden(value)
+    if depth >= _DEPTH_LIMIT and isinstance(value, list | dict):
+        return "…"
+    if isinstance(value, list):
+        return [_strip_value(one, depth + 1) for one in value]
+    if isinstance(value, dict):
+        return {
+            strip_hidden(str(name)): _strip_value(one, depth + 1) for name, one in value.items()
+        }
+    return value
 
 
 def make_ids_unique(messages: Iterable[Message]) -> list[Message]:
@@ -191,8 +219,8 @@ def _read_result(result: object) -> str:
     return read_text(result)
 
 
-def _write_json(value: object) -> str:
+def _write_json(value: object, *, is_sorted: bool = True) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+        return json.dumps(value, ensure_ascii=False, sort_keys=is_sorted, default=str)
     except (ValueError, TypeError, RecursionError):
         return str(value)
