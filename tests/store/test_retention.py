@@ -121,3 +121,45 @@ def test_a_sub_agent_on_its_sessions_own_tape_is_forgotten_only_with_it(
     assert caught.value.hint == f"forget that one: relight forget {ROOT}"
     assert forget(store, find_session(store, build.CLAUDE_SESSION)) == 2
     assert b"zebra" not in store.path.read_bytes()
+
+
+def read_files(store: Store) -> bytes:
+    """Everything that the store has on disk: the database and its log."""
+    return b"".join(path.read_bytes() for path in store.path.parent.glob("relight.db*"))
+
+
+def test_pruning_leaves_no_words_in_the_file(tmp_path: Path, store: Store) -> None:
+    for number in range(30):
+        prompt = build.claude_prompt(f"the zebra{number} is blue {'and striped ' * 50}", at=1)
+        key = f"{number:08}-0000-4000-8000-000000000000"
+        lines = [{**one, "sessionId": key} for one in (prompt, build.claude_answer("m1", at=2))]
+        build.write_claude(tmp_path, lines, name=key)
+    build.import_home(store, tmp_path)
+    now = build.START + 200 * DAY_SECONDS * 1000
+    # the tapes went before: then the index alone is pruned
+    prune(store, now=now, tape_days=100, index_days=None, dry_run=False)
+    assert b"zebra" in read_files(store)
+    prune(store, now=now, tape_days=100, index_days=100, dry_run=False)
+    assert store.query("select count(*) from session") == [(0,)]
+    assert b"zebra" not in read_files(store)
+
+
+def test_forgetting_keeps_no_path_and_reads_the_file_no_more(tmp_path: Path, store: Store) -> None:
+    write_tree(tmp_path, build.claude_prompt("the zebra is blue", at=3))
+    (path,) = [one for one in tmp_path.rglob("*.jsonl") if one.stem == build.CLAUDE_SESSION]
+    build.import_home(store, tmp_path)
+    folder = path.parent.name.encode()
+    assert folder in read_files(store)
+    forget(store, find_session(store, build.CLAUDE_SESSION))
+    assert folder not in read_files(store)
+    assert build.CLAUDE_SESSION.encode() not in read_files(store)
+    assert sum(one.files for one in build.import_home(store, tmp_path)) == 0
+    # the file grows, and is copied: still nothing of it is kept
+    with path.open("ab") as file:
+        file.write(build.as_lines([build.claude_prompt("the zebra is green", at=9)]))
+    (path.parent / "copy.jsonl").write_bytes(path.read_bytes())
+    build.import_home(store, tmp_path)
+    assert store.query("select * from session") == []
+    assert folder not in read_files(store)
+    assert b"zebra" not in read_files(store)
+    assert sum(one.files for one in build.import_home(store, tmp_path)) == 0

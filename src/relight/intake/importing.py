@@ -6,9 +6,10 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from relight.locks import hold, open_lock
-from relight.model import Work
+from relight.model import Work, row_id
 from relight.sources import find_source, list_sources
 from relight.store import Store
 from relight.store.derive.aliases import refresh_aliases
@@ -110,5 +111,6 @@ def find_work(
     """Yield the files of a source that have something new."""
     seen = read_seen(store, name)
     for origin in find_source(name).find(environment, folder):
-        if origin != seen.get(origin.path):
+        found = seen.get(origin.path) or seen.get(str(row_id("origin", name, origin.path)))
+        if found is None or origin != replace(found, path=origin.path):
             yield Work(name, origin, read_marks(store, name, origin.path).get(""))

@@ -1,6 +1,7 @@
 """Deletion of old tapes, of old sessions, or of one session for good."""
 
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -53,8 +54,10 @@ def prune(
     """Delete tapes of sessions older than one limit, and whole sessions older than another.
 
     The third limit is for the files of jobs' answers. A session without its tape is frozen: its
-    figures stay, and no rebuild touches them.
+    figures stay, and no rebuild touches them. Nothing of what was deleted is left in the file.
     """
+    if not dry_run:
+        store.run("pragma secure_delete = on")
     old_tapes = _find_old(store, now, tape_days) | (gone := _find_old(store, now, index_days))
     with store.transaction() as database:
         count, size = _count_tapes(database, old_tapes)
@@ -68,8 +71,10 @@ def prune(
                 "update session set is_frozen = 1 where id = ?", [(found,) for found in old_tapes]
             )
             _delete_index(store, database, gone)
-    if not dry_run and size:
+            _merge_words(database)
+    if not dry_run and (count or gone):
         store.run("vacuum")
+        store.run("pragma wal_checkpoint(truncate)")
     return pruned
 
 
@@ -85,6 +90,7 @@ def forget(store: Store, session_id: int) -> int:
         rows = database.execute(
             "select id from session where root_id = :id or id = :id", {"id": session_id}
         ).fetchall()
+        _forget_paths(database, [found for (found,) in rows])
         for (found,) in rows:
             # the reader's state has calls that wait for their results
             database.execute(
@@ -100,10 +106,38 @@ def forget(store: Store, session_id: int) -> int:
             _forget_run(store.config.home, database, found)
             _delete_templates(database, found)
         _delete_index(store, database, {found for (found,) in rows})
-        # the search index keeps deleted words until its parts are merged
-        database.execute("insert into listing_words (listing_words) values ('optimize')")
+        _merge_words(database)
     store.run("pragma wal_checkpoint(truncate)")
     return len(rows)
+
+
+def _merge_words(database: sqlite3.Connection) -> None:
+    """Merge the parts of the search index, which keeps deleted words until then."""
+    database.execute("insert into listing_words (listing_words) values ('optimize')")
+
+
+def _forget_paths(database: sqlite3.Connection, sessions: Sequence[int]) -> None:
+    """Replace the paths of files that hold nothing but these sessions by the files' ids.
+
+    A file's id is a hash of its path, so its read mark still finds it and it is not read again.
+    """
+    marks = ", ".join("?" * len(sessions))
+    places = "select origin_id from {table} where session_id {which} in ({marks})"
+    own, shared = (
+        " union ".join(
+            places.format(table=table, which=which, marks=marks)
+            for table in ("tape_part", "session_words")
+        )
+        for which in ("", "not")
+    )
+    for statement, column in (
+        ("delete from unreadable", "origin_id"),
+        ("update origin set path = cast(id as text)", "id"),
+    ):
+        database.execute(
+            f"{statement} where {column} in ({own}) and {column} not in ({shared})",
+            [*sessions] * 4,
+        )
 
 
 def _refuse_part(database: sqlite3.Connection, session_id: int) -> None:

@@ -75,7 +75,8 @@ class Recorder:
             is_appended = len(wanted) == 1 and append(database, wanted[0], self.pricing)
             new = set() if is_appended else self.write(database, wanted)
             for piece, is_gone in zip(current, forgotten, strict=True):
-                write_place(database, _remove_words(piece) if is_gone else piece)
+                kept = _remove_words(piece) if is_gone else piece
+                write_place(database, kept, is_forgotten=is_gone)
         return current, new
 
     def write(self, database: sqlite3.Connection, pieces: Sequence[Sealed]) -> set[int]:

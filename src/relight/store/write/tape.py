@@ -82,7 +82,10 @@ class Reached(Struct, frozen=True):
 
 
 def read_seen(store: Store, source: str) -> dict[str, Origin]:
-    """Return the files of a source by path, as they were when last read."""
+    """Return the files of a source by path, as they were when last read.
+
+    The path of a forgotten session's file is the text of its id.
+    """
     rows = store.query(
         "select path, size, modified_ns, inode from origin join file_mark on origin_id = origin.id"
         " where source = ? and part = ''",
@@ -147,12 +150,16 @@ def _continues(before: Mark, reached: Reached | None) -> bool:
     return Reached(before.offset, before.generation, before.head) == reached
 
 
-def write_place(database: sqlite3.Connection, piece: "Sealed") -> None:
+def write_place(
+    database: sqlite3.Connection, piece: "Sealed", *, is_forgotten: bool = False
+) -> None:
     """Write a piece's tape, the lines that could not be read, and the read mark."""
     origin_id = row_id("origin", piece.source, piece.after.path)
     after, before = piece.after, piece.before
     now = int(time.time() * 1000)
-    origin = OriginRow(origin_id, piece.source, after.path)
+    # a database is shared with other sessions, each of which is a part
+    path = str(origin_id) if is_forgotten and not after.part else after.path
+    origin = OriginRow(origin_id, piece.source, path)
     insert(database, "origin", [origin], on_conflict="on conflict do nothing")
     if piece.records and piece.owner_id is not None:
         part = TapePartRow(
