@@ -119,6 +119,8 @@ class TroubleReporter:
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
+        if isinstance(error, ValueError) and "Invalid file descriptor" in str(error):
+            return  # asyncio tries to accept again on a socket that was closed meanwhile
         if not isinstance(error, OSError):
             loop.default_exception_handler(context)
             return
