@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 
 import build
+from relight.intake.live import LiveTape
 from relight.intake.rebuild import rebuild
 from relight.intake.recorder import SessionTracker, record
 from relight.model import Cost, Failure, Usage
+from relight.sources.relight import CallEvent, MessageEvent, TurnEvent, decode_event
 from relight.store.misses import count_missed
+from relight.store.write.tape import read_tape
 
 SEEDS = range(12)
 CALLS = 40
@@ -45,6 +48,32 @@ class Mute(Exception):
 
     def __str__(self) -> str:
         raise ValueError("no words")
+
+
+class Words(str):
+    """A text as LangChain's, which is called as a method too."""
+
+    def __call__(self) -> str:
+        return self
+
+    def __str__(self) -> str:
+        return self
+
+
+class Whole(int):
+    """A whole number of some library."""
+
+
+class Real(float):
+    """A number of some library."""
+
+
+class Table(dict[str, Any]):
+    """A mapping of some library."""
+
+
+class Row(list[Any]):
+    """A list of some library."""
 
 
 def make_circle() -> list[Any]:
@@ -86,6 +115,11 @@ HOSTILE: list[Callable[[], Any]] = [
     lambda: Usage(input=-1, output=10**30),
     lambda: Cost(-5, "reported", 7),  # type: ignore[arg-type]
     lambda: Failure(5, "x", 6, 7, 8, 9),  # type: ignore[arg-type]
+    lambda: Words("spoken"),
+    lambda: Whole(3),
+    lambda: Real(1.5),
+    lambda: Table({Words("text"): Row([Words("x"), Whole(1), Real(0.5)])}),
+    lambda: Row([Table(type=Words("text"), text=Words("x"))]),
 ]
 # the public methods that record, with the parameters that a program gives
 METHODS = {
@@ -138,6 +172,46 @@ def test_nothing_that_a_program_passes_raises_and_each_refused_value_is_a_logged
         rebuild(store, workers=1)
         after = [store.query(f"select count(*) from {one}") for one in ("turn", "tool_call")]
         assert after == counted
+
+
+def test_values_of_subclasses_are_recorded_as_what_they_are(tmp_path: Path) -> None:
+    with build.open_home(tmp_path) as store:
+        rec = record(store, Words("own"), model=Words("m"), title=Words("Titled"))
+        rec.message("user", Words("asked"))
+        rec.message("user", Row([Table(type="text", text=Words("more"), n=Whole(1))]))
+        rec.turn(message=Words("said"), input_tokens=Whole(7), cost_usd=Real(0.5))
+        rec.tool_call(
+            Words("bash"), Table(n=Whole(2), part=Real(0.5)), Words("done"), exit_code=Whole(0)
+        )
+        rec.turn(message=Table(role="assistant", content=Words("end")), failure=Words("broke"))
+        lines = [decode_event(line) for part in read_tape(store) for line in part.lines()]
+        assert count_missed(store) == 0
+    said = [one.message for one in lines if isinstance(one, MessageEvent)]
+    assert said[0]["content"] == "asked"
+    assert said[1]["content"] == [{"type": "text", "text": "more", "n": 1}]
+    first, last = (one for one in lines if isinstance(one, TurnEvent))
+    assert (first.message or {})["content"] == "said"
+    assert (first.usage.input, first.cost and first.cost.nanos) == (7, 500_000_000)
+    assert (last.message or {})["content"] == "end"
+    (call,) = (one for one in lines if isinstance(one, CallEvent))
+    assert (call.tool, call.arguments, call.result) == ("bash", '{"n":2,"part":0.5}', "done")
+    assert call.exit_code == 0
+
+
+def test_an_event_with_a_value_that_nothing_foresaw_is_recorded_and_is_a_miss(
+    tmp_path: Path,
+) -> None:
+    with build.open_home(tmp_path) as store:
+        tape = LiveTape.begin(store, "own")
+        strange: Any = Broken()
+        call = CallEvent(key="c", session="own", at=1_794_700_000_000, tool="bash", result=strange)
+        tape.write(tape.line_up(call))
+        message = {"role": "user", "content": strange}
+        tape.write(tape.line_up(MessageEvent(session="own", at=1_794_700_000_000, message=message)))
+        assert store.query("select tool from tool_call") == [("bash",)]
+        assert store.query("select title from session") == [("<Broken>",)]
+        assert store.query("select count(*) from unreadable") == [(0,)]
+        assert count_missed(store) == 2
 
 
 def test_a_session_may_be_opened_with_anything(

@@ -97,9 +97,10 @@ def take_outcome(value: object) -> OutcomeName | None:
 
 
 def _as_int(value: Any) -> object:
-    """Return integers of other libraries as Python's."""
-    is_foreign = not isinstance(value, int) and hasattr(value, "__index__")
-    return value.__index__() if is_foreign else value
+    """Return integers of other libraries, and of subclasses, as Python's."""
+    if isinstance(value, int):
+        return value if isinstance(value, bool) else int.__int__(value)
+    return value.__index__() if hasattr(value, "__index__") else value
 
 
 def take_text(name: str, value: object) -> str | None:
@@ -120,14 +121,14 @@ def take_id(value: object) -> str | None:
     text = "" if value is None else str(value)
     plain = mend(text)
     if plain == text:
-        return text or None
+        return plain or None
     raw = text.encode("utf-8", "surrogatepass")
     return f"{plain}~{blake2b(raw, digest_size=8).hexdigest()}"
 
 
 def mend(text: str) -> str:
     """Return the text with lone surrogates replaced, which UTF-8 cannot encode."""
-    return text.encode("utf-8", "replace").decode()
+    return str.encode(text, "utf-8", "replace").decode()
 
 
 def take_failure(failure: object) -> Failure | None:
@@ -188,8 +189,8 @@ def take_message(message: object) -> dict[str, Any] | None:
 
 def write_payload(value: object) -> str | None:
     """Return arguments or a result as text: JSON if possible."""
-    if value is None or isinstance(value, str):
-        return value
+    if value is None:
+        return None
     if isinstance(value, bytes | bytearray):
         return value.decode("utf-8", "replace")
     plain = make_plain(value)
@@ -216,13 +217,20 @@ def make_plain(value: object, dump: Callable[[Any], Any] | None = None) -> Any:
 def _dump(value: Any) -> Any:
     """Return the fields of a mapping or an SDK object; the `repr` of anything else."""
     fields = _as_mapping(value)
-    return format_payload(value) if fields is None else fields
+    return _make_simple(value) if fields is None else fields
 
 
 def _dump_fields(value: Any) -> Any:
     """Return the fields of any object; the `repr` of one without fields."""
-    fields = _read_fields(value)
-    return format_payload(value) if fields is None else fields
+    fields = None if isinstance(value, str | int | float) else _read_fields(value)
+    return _make_simple(value) if fields is None else fields
+
+
+def _make_simple(value: Any) -> Any:
+    """Return a number or a text of a subclass as Python's own; the `repr` of anything else."""
+    if isinstance(value, int):
+        return int.__int__(value)
+    return float.__float__(value) if isinstance(value, float) else format_payload(value)
 
 
 def _as_mapping(value: Any) -> dict[Any, Any] | None:
@@ -254,6 +262,7 @@ def _read_fields(value: Any) -> dict[Any, Any] | None:
 def format_payload(value: object) -> str:
     """Return a value's `repr`, or its type if that fails."""
     try:
-        return value if isinstance(value, str) else repr(value)
+        # of a subclass, such as LangChain's, the text itself: JSON takes no other
+        return str.__str__(value if isinstance(value, str) else repr(value))
     except Exception:  # noqa: BLE001 - as above
         return f"<{type(value).__name__}>"

@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.errors import StoreError
+from relight.intake.checks import make_plain
 from relight.locks import hold, make_folder, open_private, renew_in_forks
 from relight.model import Mark, Origin, Piece, row_id
 from relight.redact import redact
@@ -63,7 +64,7 @@ class LiveTape:
         self._mark = mark
         self._lock = threading.Lock()
         self._write_lock = threading.Lock()
-        self._queued = self._written = self._saved = self._lost = 0
+        self._queued = self._written = self._saved = self._lost = self._mended = 0
         self._backlog = Backlog(self.store.config.backlog / f"{mark.part}.jsonl")
         self._held = threading.local()
         self._is_in_trouble = False
@@ -109,8 +110,10 @@ class LiveTape:
 
     def line_up(self, event: events.AnyEvent) -> int:
         """Queue an event; return its number."""
+        line, is_whole = encode(event)
         with self._lock:
-            self.waiting.append(encode(event))
+            self.waiting.append(line)
+            self._mended += not is_whole
             self._queued += 1
             return self._queued
 
@@ -139,7 +142,8 @@ class LiveTape:
             except Exception as error:  # noqa: BLE001 - a recorder must never break what it records
                 self._save(error)
             self._count_lost(self._lost, "events could not be understood")
-            self._lost = 0
+            self._count_lost(self._mended, "values were recorded as text")
+            self._lost = self._mended = 0
 
     def _write_until(self, number: int, *, batch: int = BATCH) -> None:
         """Write the events up to this one in batches; one by one after one that fails."""
@@ -253,13 +257,30 @@ def take_backlogs(store: Store) -> None:
         logger.warning("events that other programs left were not written: %s", error)
 
 
-def encode(event: events.AnyEvent) -> bytes:
-    """Return an event as one line; text that JSON cannot carry is repaired, never refused."""
+def encode(event: events.AnyEvent) -> tuple[bytes, bool]:
+    """Return an event as one line, and whether that has every value as it was given.
+
+    Text that JSON cannot carry is repaired, and any other value becomes text: nothing is refused.
+    """
     try:
-        return msgspec.json.encode(event) + b"\n"
+        return msgspec.json.encode(event) + b"\n", True
     except UnicodeEncodeError:
-        plain = msgspec.to_builtins(event)
-        return json.dumps(plain, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        return _dump(msgspec.to_builtins(event)), True
+    except Exception:  # noqa: BLE001 - a recorder must never break what it records
+        fields = zip(event.__struct_encode_fields__, event.__struct_fields__, strict=True)
+        plain = {name: _simplify(getattr(event, field)) for name, field in fields}
+        config = event.__struct_config__
+        return _dump({str(config.tag_field): config.tag, **plain}), False
+
+
+def _simplify(value: object) -> object:
+    if isinstance(value, dict):  # a message stays one
+        return {str(key): make_plain(one) for key, one in value.items()}
+    return make_plain(value)
+
+
+def _dump(plain: object) -> bytes:
+    return json.dumps(plain, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 class LeftEvents(Struct, frozen=True):

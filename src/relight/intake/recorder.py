@@ -243,7 +243,7 @@ class SessionTracker:
         `call_id` is the model's id of the call, which joins it to its turn; without one it belongs
         to the last recorded turn. `place` is its place among the calls of `turn`.
         """
-        own_id = None if call_id is None else self._take(str, call_id)
+        own_id = None if call_id is None else self._take(lambda: mend(str(call_id)))
         among = self._take(take_place, place)
         with self._lock:
             caller = self._take(take_text, "turn", turn) or self._last_turn
