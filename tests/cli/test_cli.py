@@ -10,6 +10,7 @@ import build
 from relight.cli import COMMANDS
 from relight.cli.config import SETTINGS
 from relight.config import JobSettings
+from relight.store import open_store
 from terminal import Cli
 
 
@@ -42,6 +43,21 @@ def test_without_agents_the_first_run_offers_the_demo(cli: Cli) -> None:
 def test_a_later_overview_says_when_something_new_waits(filled: Cli) -> None:
     build.write_claude(filled.home, [build.claude_answer("m9", sessionId="other")], name="other")
     assert "1 file has something new" in filled.run().stdout
+
+
+def test_a_store_derived_by_earlier_rules_is_said_to_need_a_rebuild(filled: Cli) -> None:
+    advice = "the rules have changed since this was derived: run `relight rebuild`"
+
+    def say() -> list[int]:
+        done = [filled.run(*one) for one in ((), ("import",), ("doctor",))]
+        return [(one.stdout + one.stderr).replace("\n", " ").count(advice) for one in done]
+
+    assert say() == [0, 0, 0]
+    with open_store(filled.home / "relight") as store, store.transaction() as database:
+        database.execute("delete from meta where key = 'rules'")  # as a store of an early schema
+    assert say() == [1, 1, 1]
+    filled.run("rebuild")
+    assert say() == [0, 0, 0]
 
 
 def test_import_tells_what_it_took(cli: Cli) -> None:

@@ -78,9 +78,13 @@ class ShownSettings(Struct, frozen=True, kw_only=True):
 @relight_command("config", example="relight config --json")
 @json_option
 def command(as_json: bool) -> None:
+    from relight.sources import find_unknown_plans
+
     home = find_home(current_home())
     config = read_config(home)
     path = home / "config.toml"
+    for note in find_unknown_plans(config.plans):
+        click.echo(f"warning: {note}", err=True)
     if as_json:
         print_json(
             ShownSettings(

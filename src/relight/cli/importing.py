@@ -14,6 +14,7 @@ from relight.intake.importing import Imported
 from relight.sources import SOURCES, find_added, find_source, list_sources
 from relight.store import Store
 from relight.store.candidates import count_proposed
+from relight.store.keep.rules import find_old_rules
 from relight.text import join_words, size
 from relight.warm.automatic import import_and_propose
 
@@ -65,6 +66,8 @@ def command(sources: Sequence[str], folder: Path | None, watch: bool, as_json: b
     for warning in find_added().warnings:
         click.echo(f"warning: {warning}", err=True)
     with current_store() as store:
+        for note in find_old_rules(store):
+            click.echo(f"warning: {note}", err=True)
         while True:
             _import_once(store, sources, folder, as_json=as_json, is_quiet=watch)
             if not watch:

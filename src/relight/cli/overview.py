@@ -9,6 +9,7 @@ from relight.cli.report import print_report
 from relight.reports import filters, totals
 from relight.reports.failed_work import describe_failed, read_failed_totals
 from relight.store import Store, open_store
+from relight.store.keep.rules import find_old_rules
 from relight.store.queries import sessions
 from relight.store.queries.filters import Filter
 from relight.store.queries.totals import CostRow, sum_costs
@@ -88,6 +89,8 @@ def _format_cost(row: CostRow) -> str:
 
 
 def _print_next(store: Store) -> None:
+    for note in find_old_rules(store):
+        screen.print_text(f"→ {note}")
     from relight.intake.importing import find_work
     from relight.sources import list_sources
 

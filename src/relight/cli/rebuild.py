@@ -19,17 +19,16 @@ def command(reprice: bool, again_redact: bool) -> None:
     """
     from relight.cli.screen import progress_bar
     from relight.intake.rebuild import find_absent_sources, rebuild
-    from relight.sources import list_sources
+    from relight.sources import find_unknown_plans
     from relight.store.queries.totals import sum_included
-    from relight.text import dollars, join_words
+    from relight.text import dollars
 
     with current_store() as store:
         for name in find_absent_sources(store):
             note = f"sessions of {name} stay as they are: its package is not installed"
             click.echo(f"warning: {note}, or does not work", err=True)
-        for name in store.config.plans.keys() - list_sources().keys():
-            known = join_words(sorted(list_sources()), "or")
-            click.echo(f"warning: [plans.{name}] names no source: {known}", err=True)
+        for note in find_unknown_plans(store.config.plans):
+            click.echo(f"warning: {note}", err=True)
         with progress_bar("rebuilding") as progress:
             rebuilt = rebuild(store, reprice=reprice, again_redact=again_redact, progress=progress)
         included = sum_included(store)

@@ -15,6 +15,7 @@ from relight.store import Store
 from relight.store.derive.aliases import refresh_aliases
 from relight.store.derive.pricing import Pricing
 from relight.store.keep.derived import clear_index, drop_costs, keep_costs, read_taped_sources
+from relight.store.keep.rules import note_rules
 from relight.store.write.record import Recorder
 from relight.store.write.seal import Sealed, seal_parsed
 from relight.store.write.tape import TapePart, count_parts, read_tape, redact_tapes
@@ -76,6 +77,7 @@ def rebuild(
                 if progress:
                     progress(done, count)
             drop_costs(database)
+            note_rules(database)
     return Rebuilt(count, found)
 
 

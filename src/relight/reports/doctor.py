@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from relight.reports.tapes import TapeHealth, check_tapes
-from relight.sources import find_added, find_source, list_sources
+from relight.sources import find_added, find_source, find_unknown_plans, list_sources
 from relight.store import Store
+from relight.store.keep.rules import find_old_rules
 from relight.store.misses import count_missed
 from relight.store.queries import health
 from relight.store.queries.health import DatabaseHealth, UnreadableLine
@@ -82,6 +83,8 @@ def examine(
         advice=[
             *_advise(sources, unreadable, unpriced, database, missed),
             *_advise_on_tapes(tapes),
+            *find_old_rules(store),
+            *find_unknown_plans(store.config.plans),
             *find_added().warnings,
         ],
     )

@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from relight.errors import RelightError
 from relight.model import Mark, Origin, Parsed, Piece
+from relight.text import join_words
 
 if TYPE_CHECKING:
     from relight.sources.events import Transcript
@@ -176,6 +177,13 @@ def is_source(name: str) -> bool:
 def list_sources() -> dict[str, Source]:
     """All sources by name: built-in ones first, then those of other packages."""
     return SOURCES | find_added().sources
+
+
+def find_unknown_plans(plans: Iterable[str]) -> list[str]:
+    """Return a note for each `[plans.SOURCE]` of config.toml that names no source."""
+    known = list_sources()
+    names = join_words(sorted(known), "or")
+    return [f"[plans.{name}] names no source: {names}" for name in plans if name not in known]
 
 
 @cache

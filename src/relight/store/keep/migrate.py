@@ -9,6 +9,7 @@ from pathlib import Path
 
 from relight.errors import RelightError
 from relight.store import MIGRATIONS
+from relight.store.keep.rules import note_rules
 
 
 @cache
@@ -66,6 +67,7 @@ def _version(connection: sqlite3.Connection) -> int:
 def _write_meta(connection: sqlite3.Connection, timezone: str) -> None:
     facts = {"timezone": timezone, "redaction_key": secrets.token_hex(32)}
     connection.executemany("insert into meta (key, value) values (?, ?)", facts.items())
+    note_rules(connection)
 
 
 def split_statements(script: str) -> list[str]:
