@@ -146,10 +146,15 @@ def test_a_comparison_shows_each_job(cli: Cli) -> None:
         assert cli.run("skills", "record", "triage", *words).returncode == 0
     shown = cli.run("skills", "compare", "triage").stdout
     lines = [" ".join(line.split()) for line in shown.splitlines()]
+    # counts of different jobs make no rate of a model
+    assert "model runs ok failed unkn. a run" in lines
+    assert "haiku 3 2 1 0 $0.05" in lines
     assert "easy haiku 2 of 2 opus 1 of 1 cannot tell yet" in lines
     assert "hard haiku 0 of 1 opus 0 of 0 not shared" in lines
     alone = cli.json("skills", "compare", "triage", "--job", "easy")
     assert (alone["job"], len(alone["pairs"][0]["jobs"])) == ("easy", 1)
+    heading = cli.run("skills", "compare", "triage", "--job", "easy").stdout.splitlines()[0]
+    assert heading.split()[-4:] == ["95", "%", "a", "success"]
 
 
 @pytest.mark.parametrize("words", [["stats"], ["ema"], ["compare", "triage"]])
@@ -180,6 +185,7 @@ def test_tables_fit_eighty_columns(filled: Cli, words: list[str]) -> None:
         (["record", "x", "--entry", "magic"], 1, "error: --entry cannot be 'magic'"),
         (["record", "x", "--invoked-at", "soon"], 1, "error: --invoked-at must be a time"),
         (["stats", "--since", "soon"], 1, "is not a day"),
+        (["compare", "x", "--margin", "100"], 2, "less than 100 points, not 100"),
         (["compare", "x", "--margin", "some"], 2, "give points, as 5, or a share, as 0.05"),
         (["compare", "x", "--models", ","], 2, "name two models or more"),
         (["compare", "x", "--models", ""], 2, "name two models or more"),

@@ -74,6 +74,24 @@ def test_a_cheaper_model_that_does_as_well_is_good_enough(store: Store) -> None:
     assert pair.saving_month_usd == pytest.approx(788 * 0.4)
 
 
+def test_an_interval_wider_than_the_margin_is_explained(store: Store) -> None:
+    use(store, "big", 290, 10, cost_usd=0.5)
+    use(store, "small", 147, 3, cost_usd=0.1)
+    pair = compare(store)
+    assert pair.verdict == "good enough"
+    assert pair.low is not None
+    assert pair.low < -0.05
+    assert (
+        "The interval is wider than the margin, since it bounds every difference at every look;"
+        ' the verdict weighs "as good" against "5 points worse".'
+    ) in pair.sentence
+
+
+def test_one_run_without_a_place_is_one_run(store: Store) -> None:
+    use(store, "big", 1, 0, cost_usd=0.5)
+    assert "1 run has neither a job nor a project" in compare_models(store, "triage").notes
+
+
 def test_a_model_that_fails_far_more_often_does_worse(store: Store) -> None:
     use(store, "big", 118, 2, cost_usd=0.5)
     use(store, "small", 11, 5, cost_usd=0.1)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 import build
 import build_runs
@@ -60,6 +60,11 @@ def test_runs_that_a_scheduler_says_failed_are_failures(tmp_path: Path, store: S
     assert (total.runs, total.sessions, total.unrecorded_runs) == (3, 0, 3)
     assert total.cost_usd is None, "nothing of theirs is recorded"
     assert [(one.name, one.runs) for one in total.jobs] == [("triage", 3)]
+    one = replace(total, runs=1, jobs=[])
+    assert describe_failed(one) == "1 run failed and has no known cost"
+    # nothing of it is known: a lower bound of nothing is no figure
+    nothing = replace(one, cost_usd=0.0, unpriced_turns=2)
+    assert describe_failed(nothing) == "1 run failed and has no known cost"
     assert describe_failed(total) == ("1 job failed: triage (3 runs); 3 runs have no known cost")
     newest = found.failed.newest[0]
     assert (newest.what, newest.job, newest.session) == ("run", f"hermes:{JOB}", None)

@@ -5,12 +5,15 @@ import pytest
 from relight.reports.retries import RetryAdvice, judge_retry
 
 NEXT = "2026-11-16T06:00:00.000Z"
+NOW = 1_794_806_000_000  # an hour and a half before that
 
 
 def advise(
-    kind: str | None, *, retry_at: str | None = None, next_run_at: str | None = NEXT
+    kind: str | None, *, retry_at: str | None = None, next_run_at: str | None = NEXT, now: int = NOW
 ) -> RetryAdvice:
-    return judge_retry(kind, retry_at=retry_at, next_run_at=next_run_at, timezone="Europe/Berlin")
+    return judge_retry(
+        kind, retry_at=retry_at, next_run_at=next_run_at, timezone="Europe/Berlin", now=now
+    )
 
 
 def test_a_permanent_failure_names_what_ends_it() -> None:
@@ -30,6 +33,18 @@ def test_a_temporary_failure_says_when_it_is_tried_again() -> None:
     assert found.words == "temporary: tried again at Mon 2026-11-16 07:00 CET"
     assert advise("server_error", next_run_at=None).words == (
         "temporary: another run can help, and none is scheduled"
+    )
+
+
+def test_a_run_whose_time_has_passed_is_overdue_and_not_promised() -> None:
+    late = NOW + 86_400_000
+    assert advise("server_error", now=late).words == (
+        "temporary: another run can help; the next is overdue: its scheduler has not begun that of"
+        " Mon 2026-11-16 07:00 CET"
+    )
+    assert "the next is overdue" in advise("unknown", now=late).words
+    assert advise("auth", now=late).words == (
+        "permanent: another run will fail too until the key or login is mended"
     )
 
 

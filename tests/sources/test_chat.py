@@ -68,6 +68,15 @@ def test_an_object_may_say_more(tmp_path: Path) -> None:
         assert store.query("select exit_code from tool_call") == [(2,)]
 
 
+def test_usage_of_a_session_that_is_not_understood_is_partial(tmp_path: Path) -> None:
+    session = {"messages": MESSAGES, "model": "gpt-5.1", "usage": {"foo": 1}}
+    with build.open_home(tmp_path) as store:
+        import_chat(store, write(tmp_path, session))
+        assert report(store, ("session",)).total.partial_turns == 2
+        statuses = store.query("select usage_status from turn where usage_status = 'reconciled'")
+        assert statuses == []
+
+
 def test_lines_are_sessions_with_tapes_of_their_own(tmp_path: Path) -> None:
     first, second = {"id": "a", "messages": MESSAGES}, {"id": "b", "messages": MESSAGES}
     path = write(tmp_path, first, second)

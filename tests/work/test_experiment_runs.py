@@ -24,6 +24,7 @@ from relight.stats.rates import Estimate
 from relight.store import Store
 from relight.store.experiments import read_trial_runs
 from relight.store.keep.retention import forget
+from relight.work.experiments.budget import summarise_experiments
 from relight.work.experiments.conduct import conduct, list_pairs
 from relight.work.experiments.holdout import read_holdout
 from relight.work.experiments.pairs import PairedReport, read_paired_report
@@ -153,7 +154,9 @@ def test_a_task_that_nothing_is_like_is_run_in_no_arm(tmp_path: Path) -> None:
         tasks = [*make_tasks(1, tmp_path), odd, same]
         found = run(store, make_plan(tmp_path, server.base_url, tasks=tasks))
         asked = len(server.chats)
+        (listed,) = summarise_experiments(store, now=0)
     assert found.pairs == {"planned": 3, "done": 1, "skipped": 2}
+    assert (listed.runs_done, listed.runs_planned) == (2, 6)
     assert asked == 4  # the template was made of the third task itself: it would give it away
     assert "no template is like this task" in str(found.runs)
 

@@ -45,6 +45,8 @@ def _read_margin(_: click.Context, __: click.Parameter, text: str) -> float:
         number = float(text.removesuffix("%"))
     except ValueError:
         raise click.BadParameter("give points, as 5, or a share, as 0.05") from None
+    if not 0 < number < 100:
+        raise click.BadParameter(f"give more than 0 and less than 100 points, not {text}")
     return number / 100 if number >= 1 else number
 
 
@@ -52,24 +54,20 @@ def print_comparison(found: "Comparison") -> None:
     """Print the models, the pairs job by job, and the verdict."""
     from relight.cli import screen
 
-    columns = [screen.Column("model", is_number=False)]
-    headings = ("runs", "ok", "failed", "unkn.", "95 %", "a run", "a success")
-    columns += [screen.Column(name) for name in headings]
-    rows = [
-        [
-            arm.model or "unknown",
-            screen.count(arm.runs),
-            screen.count(arm.successes),
-            screen.count(arm.failures),
-            screen.count(arm.unknown),
-            "–" if arm.success_rate is None else f"{arm.low * 100:.0f}–{arm.high:.0%}",
-            screen.dollars(arm.cost_per_call),
-            screen.dollars(arm.cost_per_success) if arm.successes else "–",
-        ]
-        for arm in found.models
-    ]
-    screen.print_table(columns, rows)
     several = [pair for pair in found.pairs if len(pair.jobs) > 1]
+    # counts of different jobs make no rate of a model: those of each job are below
+    headings = ["runs", "ok", "failed", "unkn.", "a run"]
+    headings += [] if several else ["95 %", "a success"]
+    columns = [screen.Column("model", is_number=False), *map(screen.Column, headings)]
+    rows = []
+    for arm in found.models:
+        rate = "–" if arm.success_rate is None else f"{arm.low * 100:.0f}–{arm.high:.0%}"
+        success = screen.dollars(arm.cost_per_success) if arm.successes else "–"
+        counts = [arm.runs, arm.successes, arm.failures, arm.unknown]
+        row = [arm.model or "unknown", *map(screen.count, counts)]
+        row.append(screen.dollars(arm.cost_per_call))
+        rows.append(row if several else [*row, rate, success])
+    screen.print_table(columns, rows)
     _print_pairs([(job.name, pair, job) for pair in several for job in pair.jobs])
     screen.print_text(found.verdict, style="bold")
     for pair in found.pairs:

@@ -192,7 +192,7 @@ def stop(name: str, at_once: bool, as_json: bool) -> None:
             click.echo(f"{name} is asked to stop{wait}", err=True)
         while is_running(store, found := find_experiment(store, name), now=now_ms()):
             time.sleep(WAIT_SECONDS)
-        done = sum(run.is_settled for run in read_trial_runs(store, found.id))
+        done = sum(run.status == "done" for run in read_trial_runs(store, found.id))
     _print_stopped(found, done, was_running=was_running, as_json=as_json)
 
 

@@ -203,8 +203,11 @@ def notes(found: UsageReport) -> list[str]:
     total = found.total
     if total.unpriced_turns:
         lines.append(
-            f"{total.unpriced_turns:,} model calls have no known cost and are not in the sum (≥):"
-            " their model has no price (`relight doctor` names it), or they were cut off"
+            "1 model call has no known cost and is not in the sum (≥): its model has no price"
+            " (`relight doctor` names it), or it was cut off"
+            if total.unpriced_turns == 1
+            else f"{total.unpriced_turns:,} model calls have no known cost and are not in the sum"
+            " (≥): their model has no price (`relight doctor` names it), or they were cut off"
         )
     if total.partial_turns:
         share = total.partial_turns / (found.total.turns or 1)

@@ -47,7 +47,9 @@ def _print(found: "SessionReport") -> None:
     )
     if found.category is not None:
         screen.print_text(f"{found.category} ({found.task_type})")
-    fresh = (figures.input_tokens or 0) + (figures.cache_write_tokens or 0)
+    fresh = None
+    if figures.input_tokens is not None:
+        fresh = figures.input_tokens + (figures.cache_write_tokens or 0)
     calls = "1 tool call" if figures.tool_calls == 1 else f"{figures.tool_calls} tool calls"
     screen.print_text(
         f"{figures.turns} turns · {screen.count(fresh)} in,"

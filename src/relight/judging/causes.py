@@ -47,6 +47,8 @@ def find_cause(evidence: Sequence[str]) -> Cause:
     Cause(kind='command_failed', cause='script failed: exit code 3')
     >>> find_cause(["the scheduler's ledger says failed: HTTP 500: no luck, req_0a1b2c3d4"])
     Cause(kind='server_error', cause='HTTP 500: no luck, …')
+    >>> find_cause(["the scheduler's ledger says failed: Script exited with code 3"])
+    Cause(kind='command_failed', cause='Script exited with code 3')
     """
     label = LABEL.fullmatch(evidence[0]) if evidence else None
     if label and label["why"]:
@@ -71,7 +73,9 @@ def _read_sentence(sentence: str) -> Cause | None:
 
 
 def _read_ledger(found: re.Match[str]) -> Cause:
-    return Cause(classify_error(found[1]).kind, _shorten(found[1]))
+    kind = classify_error(found[1]).kind
+    is_script = kind == "unknown" and found[1].startswith("Script exited with code")
+    return Cause("command_failed" if is_script else kind, _shorten(found[1]))
 
 
 def _read_script(found: re.Match[str]) -> Cause:

@@ -125,8 +125,9 @@ def describe_failed(total: FailedTotals) -> str | None:
         return None
     parts = [_count("run", total.runs)] if total.runs else []
     parts += [_count("session", total.sessions)] if total.sessions else []
-    cost = "have no known cost"
-    if total.cost_usd is not None:
+    is_one = total.runs + total.sessions == 1
+    cost = "has no known cost" if is_one else "have no known cost"
+    if total.cost_usd or (total.cost_usd is not None and not total.unpriced_turns):
         cost = f"cost {dollars(total.cost_usd, unpriced=total.unpriced_turns)}"
     if not total.jobs:
         return f"{join_words(parts)} failed and {cost}"

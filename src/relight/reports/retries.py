@@ -1,5 +1,6 @@
 """Whether another run can help after a failed one, and when it happens."""
 
+import time
 from typing import Literal
 
 from msgspec import Struct
@@ -8,6 +9,9 @@ from relight.judging.causes import find_cause
 from relight.judging.failures import read_kinds
 from relight.store.queries.runs import RunReport
 from relight.times import format_moment, read_time
+
+# a scheduler that looks at its jobs once a minute is not late before this
+LATE_MS = 300_000
 
 
 class RetryAdvice(Struct, frozen=True, kw_only=True):
@@ -23,7 +27,7 @@ class RetryAdvice(Struct, frozen=True, kw_only=True):
 
 
 def judge_run_retry(
-    run: RunReport, *, next_run_at: str | None, timezone: str
+    run: RunReport, *, next_run_at: str | None, timezone: str, now: int | None = None
 ) -> RetryAdvice | None:
     """Return the advice for a run that failed; None for any other.
 
@@ -32,7 +36,11 @@ def judge_run_retry(
     if run.outcome != "failure":
         return None
     return judge_retry(
-        find_failure_kind(run), retry_at=run.retry_at, next_run_at=next_run_at, timezone=timezone
+        find_failure_kind(run),
+        retry_at=run.retry_at,
+        next_run_at=next_run_at,
+        timezone=timezone,
+        now=now,
     )
 
 
@@ -42,9 +50,18 @@ def find_failure_kind(run: RunReport) -> str:
 
 
 def judge_retry(
-    kind: str | None, *, retry_at: str | None, next_run_at: str | None, timezone: str
+    kind: str | None,
+    *,
+    retry_at: str | None,
+    next_run_at: str | None,
+    timezone: str,
+    now: int | None = None,
 ) -> RetryAdvice:
-    """Return the advice after a failure of this kind; times are ISO-8601, shown in `timezone`."""
+    """Return the advice after a failure of this kind; times are ISO-8601, shown in `timezone`.
+
+    A next run that lies more than `LATE_MS` before `now` was not begun by its scheduler.
+    """
+    now = round(time.time() * 1000) if now is None else now
     row = read_kinds().get(kind or "")
     category: Literal["temporary", "permanent", "unknown"] = "unknown"
     if retry_at is not None or (row and row.category == "retryable"):
@@ -54,8 +71,14 @@ def judge_retry(
     next_at, allowed_at = read_time(next_run_at), read_time(retry_at)
     at = None if next_at is None else format_moment(next_at, timezone)
     if row and category == "permanent":
-        who = f"the next run at {at}" if at else "another run"
+        is_ahead = at and next_at is not None and next_at + LATE_MS >= now
+        who = f"the next run at {at}" if is_ahead else "another run"
         words = f"permanent: {who} will fail too until {row.remedy}"
+    elif at is not None and next_at is not None and next_at + LATE_MS < now:
+        can = {"temporary": "temporary: another run can help"}.get(
+            category, "it is not known whether another run can help"
+        )
+        words = f"{can}; the next is overdue: its scheduler has not begun that of {at}"
     elif at is None:
         words = {"temporary": "temporary: another run can help"}.get(
             category, "it is not known whether another run can help"

@@ -171,6 +171,7 @@ class ChatReader(Reader):
                 case "tool":
                     yield _read_result(key, message, known, at)
         if session.usage is not None:
+            total = read_usage(session.usage)
             yield Turn(
                 key=f"{key}#total",
                 session=key,
@@ -178,8 +179,8 @@ class ChatReader(Reader):
                 model=session.model,
                 provider=session.provider,
                 calls=max(answers, 1),
-                usage=read_usage(session.usage).usage,
-                usage_status="reconciled",
+                usage=total.usage,
+                usage_status="reconciled" if total.status == "final" else "partial",
             )
         outcome = session.outcome
         self.owner = self.owner or key

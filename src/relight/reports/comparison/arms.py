@@ -132,8 +132,10 @@ def note_places(cells: Sequence[RunCell]) -> list[str]:
         notes.append(f"runs outside of jobs are compared by project ({shown})")
     if loose:
         notes.append(
-            f"{loose:,} runs have neither a job nor a project: they are compared as one kind of"
-            " work"
+            "1 run has neither a job nor a project"
+            if loose == 1
+            else f"{loose:,} runs have neither a job nor a project: they are compared as one kind"
+            " of work"
         )
     return notes
 

@@ -37,9 +37,15 @@ def _describe_good(pair: Pairing, what: str, margin: float) -> str:
     exceptions = [job.name for job in list_shared(pair.jobs) if job.is_exception]
     but = f", except in {join_words(exceptions)}" if exceptions else ""
     saving = pair.saving_month_usd
+    wide = ""
+    if pair.low is not None and pair.low < -margin:
+        wide = (
+            " The interval is wider than the margin, since it bounds every difference at every"
+            f' look; the verdict weighs "as good" against "{points(margin)} worse".'
+        )
     parts = [
         f"{name_model(pair.model)} is good enough for {what}, within {points(margin)}{but}:"
-        f" {_settled(pair)}.",
+        f" {_settled(pair)}.{wide}",
         NOT_DEALT,
     ]
     if pair.is_cheaper is None:

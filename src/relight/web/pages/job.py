@@ -65,7 +65,8 @@ def find_retry(
     if last is None or chosen is None or chosen.run_id != last.run_id:
         return None
     zone = view.store.timezone
-    advice = judge_run_retry(last, next_run_at=job.next_run_at, timezone=zone)
+    now = round(view.now.timestamp() * 1000)
+    advice = judge_run_retry(last, next_run_at=job.next_run_at, timezone=zone, now=now)
     return advice.words if advice else None
 
 

@@ -128,7 +128,7 @@ def summarise_experiments(store: Store, *, now: int | None = None) -> list[Exper
                 runner=one.plan.runner,
                 status="stopped" if is_killed else one.status,
                 note="its process was killed; start it again" if is_killed else one.note,
-                runs_done=sum(run.is_settled for run in runs),
+                runs_done=sum(run.status == "done" for run in runs),
                 runs_planned=2 * one.plan.planned_pairs,
                 cost_usd=None if spent.unpriced else spent.usd,
                 tokens=None if spent.uncounted else spent.tokens,

@@ -39,7 +39,7 @@ from relight.work.jobs.outcomes import judge_run, read_run_evidence
 from relight.work.jobs.preparation import Prepared, Route, RunTask, prepare_run
 from relight.work.jobs.prompt import build_prompt
 from relight.work.jobs.retry import Attempts, count_spent, try_run
-from relight.work.jobs.runners import AttemptResult, run_chat, run_command
+from relight.work.jobs.runners import AttemptResult, format_limit, run_chat, run_command
 from relight.work.jobs.scripts import ScriptResult, run_script
 from relight.work.jobs.skills import record_skills
 from relight.work.run_spec import RunSpec
@@ -189,7 +189,7 @@ def _attempt(
     retries = RetryBudget(
         task.job.max_attempts, least_wait_seconds=LEAST_WAIT_SECONDS, sleep=task.sleep
     )
-    return try_run(
+    attempts = try_run(
         task.store,
         lambda seconds, spent: _run_agent(
             task, prepared, prompt, retries, seconds=seconds, spent_usd=spent
@@ -198,6 +198,12 @@ def _attempt(
         deadline=deadline,
         sleep=task.sleep or time.sleep,
     )
+    *earlier, last = attempts.results
+    if not last.timed_out:
+        return attempts
+    # an attempt had what was left of the limit: the limit is what a person set
+    last = replace(last, ended_by=format_limit(task.job.timeout_seconds))
+    return replace(attempts, results=[*earlier, last])
 
 
 def _make_note(task: RunTask, prepared: Prepared) -> RunNote:

@@ -93,7 +93,7 @@ def run_chat(
     timed_out = bool(result.ended_by) and limit is not None and time.monotonic() - started >= limit
     return AttemptResult(
         answer=result.answer,
-        ended_by=_format_limit(limit) if limit is not None and timed_out else result.ended_by,
+        ended_by=format_limit(limit) if limit is not None and timed_out else result.ended_by,
         failure=result.failure,
         timed_out=timed_out,
         retry_at=find_retry_at(result.failure),
@@ -242,7 +242,7 @@ def _judge_end(
 ) -> tuple[str | None, Failure | None]:
     """The reason of a failure, if any: the time limit, the program's report, then its exit code."""
     if ended.timed_out:
-        return _format_limit(seconds), None
+        return format_limit(seconds), None
     if printed.error is not None:
         failure = classify_error(printed.error, status=printed.status)
         return f"the agent failed: {printed.error}", None if printed.is_limited else failure
@@ -258,7 +258,8 @@ def _judge_end(
     return f"exit code {ended.exit_code}: {last}", known
 
 
-def _format_limit(seconds: float) -> str:
+def format_limit(seconds: float) -> str:
+    """Return the sentence on a run that used up its time."""
     return f"it was ended after {round(seconds, 1):g} seconds, which was its limit"
 
 
