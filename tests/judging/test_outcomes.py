@@ -300,7 +300,7 @@ def write_calls(folder: Path, results: list[str], *more: dict[str, Any]) -> Path
         (
             ["Error: no"] * 90,
             "failure",
-            "it ended in a spiral: get failed 30 times, and no call after that worked",
+            "it ended in a spiral: get failed 90 times, and no call after that worked",
         ),
         (["Error: no"] * 5 + ["42"], "unknown", "it ended with an answer"),
         (["Error: no", "42"] * 9, "unknown", "it ended with an answer"),
