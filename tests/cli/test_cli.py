@@ -405,3 +405,16 @@ def test_watch_reads_on_until_interrupted(cli: Cli) -> None:
     child.stdout.close()
     assert child.stderr is not None
     child.stderr.close()
+
+
+def test_show_says_that_the_input_is_unknown(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "chat.json"
+    file.write_text(
+        '{"id": "a", "messages": [{"role": "user", "content": "Go."}, '
+        '{"role": "assistant", "content": "Done."}]}'
+    )
+    cli.run("import", "--source", "chat", "--from", str(file))
+    shown = cli.run("show", "chat:a").stdout
+    assert "turn" in shown
+    assert "· 0 in," not in shown
+    assert " in, " in shown
