@@ -313,7 +313,7 @@ def test_calls_of_one_moment_keep_their_order(tmp_path: Path, number: int) -> No
 
 
 def test_tests_that_passed_before_the_last_word_or_change_prove_nothing(tmp_path: Path) -> None:
-    passed, done = asked(1, "1 passed in 1s"), {"role": "assistant", "content": "Sorry."}
+    passed, done = asked(1, "1 passed in 1s"), {"role": "assistant", "content": "Done."}
     person = {"role": "user", "content": "it is still broken", "timestamp": 1794700900}
     function = {"name": "write_file", "arguments": '{"path": "a.py", "content": ""}'}
     change = [
