@@ -15,7 +15,7 @@ from functools import cache
 
 from msgspec import Struct
 
-from relight.secret_shapes import SecretShape, Shapes, read_lookalike, read_own_shapes, read_shapes
+from relight.secret_shapes import SecretShape, Shapes, read_lookalike, read_shapes
 
 # `MY_` and `x2_`, but not the end of a blob in base64.
 _NAME = re.compile(
@@ -59,6 +59,13 @@ _DISGUISE = re.compile(
     rb"|u200[bcdBCD]|u001[bB]\[[0-9;]{0,9}m)|%(5[fF]|2[dD])(?=[A-Za-z0-9])|\xe2\x80[\x8b-\x8d]"
 )
 
+# each begins with a plain character, which makes it ten times as fast as all of them in one
+_DISGUISE_HINTS = (
+    re.compile(rb"\\(?:u00[2-7]|u001[bB]|u200|/)"),
+    re.compile(rb"%(?:5[fF]|2[dD])"),
+    re.compile(rb"\xe2\x80[\x8b-\x8d]"),
+)
+
 _ESCAPE = re.compile(rb'((?:\\+u[0-9a-fA-F]{4})+|\\+["/bfnrt])|\\+')
 
 
@@ -70,14 +77,21 @@ class Secret(Struct, frozen=True):
     end: int
 
 
-def find_secrets(data: bytes, shapes: Shapes | None = None) -> list[Secret]:
-    """Return the secrets in `data` in order, none overlapping another."""
+def find_secrets(
+    data: bytes, shapes: Shapes | None = None, *, own_only: bool = False
+) -> list[Secret]:
+    """Return the secrets in `data` in order, none overlapping another.
+
+    With `own_only`, those with a shape of their own, which need no text near them.
+    """
     shapes = shapes or read_shapes()
     found = []
     done: dict[int, int] = {}  # by shape, the end of its last match: places inside are passed over
     rest = 0  # the end of the last long secret, which the matches inside it share
     for place, number in shapes.find_places(data):
         shape = shapes.all[number]
+        if own_only and not shape.rule.prefixes:
+            continue
         if place <= done.get(number, -1) or not (match := shape.pattern.match(data, place)):
             continue
         done[number] = match.end()
@@ -192,7 +206,7 @@ def _undo_disguises(data: bytes) -> bytes:
 
     `gh\\u0070_` says `ghp_` to whoever parses it. Lines without such a secret stay as they are.
     """
-    if not _DISGUISE.search(data):
+    if not any(hint.search(data) for hint in _DISGUISE_HINTS):
         return data
     lines = data.split(b"\n")
     for number, line in enumerate(lines):
@@ -291,7 +305,7 @@ def redact_cell(text: str, *, key: bytes) -> str:
     Lines are joined in a cell, so only secrets with a shape of their own count.
     """
     data = text.encode("utf-8", "surrogatepass")
-    return redact_text(text, key=key) if find_secrets(data, read_own_shapes()) else text
+    return redact_text(text, key=key) if find_secrets(data, own_only=True) else text
 
 
 def redact_text(text: str, *, key: bytes) -> str:

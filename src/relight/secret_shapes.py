@@ -2,9 +2,8 @@
 
 A row has expressions for the text that a secret begins with (`prefixes`) or that stands before it
 (`near`). One scan for all of them names the places; the rest of a row is tried only there.
-Hyperscan scans in one pass, however many rows there are. It takes a while to start, so the first
-bytes of a process are scanned by Python's own expressions, which name the same places. So is
-everything where Hyperscan is not installed.
+Hyperscan scans in one pass, however many rows there are. Where it is not installed, Python's own
+expressions name the same places.
 """
 
 import re
@@ -23,9 +22,6 @@ from relight.data import read_data
 # one may begin, if a name precedes it.
 _START = r"""(?: (?<![A-Za-z0-9\\]) | (?<=\\[nrtbf]) | (?<=\\u[0-9a-fA-F]{4})
                | (?<=%[0-9a-fA-F]{2}) | (?<=[\[;][0-9]m) | (?<=[\[;][0-9]{2}m) )"""
-
-# Python scans until so many bytes were read; to start Hyperscan costs as much as this takes.
-_SLOW_BYTES = 1_000_000
 
 
 class Rule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,12 +88,10 @@ class Shapes:
     def __init__(self, rules: Iterable[Rule]) -> None:
         pairs = [(rule, place) for rule in rules for place in rule.prefixes or rule.near]
         self.all = [SecretShape(number, *pair) for number, pair in enumerate(pairs)]
-        self._slow_bytes = _SLOW_BYTES
 
     def find_places(self, data: bytes) -> list[tuple[int, int]]:
         """Return (end of a place, number of a shape) in order."""
-        if self._slow_bytes > 0 or self._fast is None:
-            self._slow_bytes -= len(data)
+        if self._fast is None:
             return sorted(set(self.find_slowly(data)))
         found: set[tuple[int, int]] = set()
 
@@ -214,12 +208,6 @@ def read_secret_table() -> SecretTable:
 def read_shapes() -> Shapes:
     """Return the shapes of `data/redact.toml`."""
     return Shapes(read_secret_table().rule)
-
-
-@cache
-def read_own_shapes() -> Shapes:
-    """Return the shapes of secrets that need no text near them."""
-    return Shapes(rule for rule in read_secret_table().rule if rule.prefixes)
 
 
 @cache

@@ -18,7 +18,7 @@ def test_secrets_recorded_under_older_rules_are_found_and_removed(
 ) -> None:
     with open_store(tmp_path) as store:
         with monkeypatch.context() as older:
-            older.setattr(redaction, "find_secrets", lambda *_: [])
+            older.setattr(redaction, "find_secrets", lambda *_, **__: [])
             with relight.record(store, "one", model="m") as rec:
                 rec.message("user", f"Use {TOKEN} here.")
                 rec.turn(input_tokens=1, output_tokens=1)
@@ -33,7 +33,7 @@ def test_a_session_is_redacted_as_a_whole(tmp_path: Path, monkeypatch: pytest.Mo
     secret = "Zk7-vial-Mq3-crow"
     with open_store(tmp_path) as store:
         with monkeypatch.context() as older:
-            older.setattr(redaction, "find_secrets", lambda *_: [])
+            older.setattr(redaction, "find_secrets", lambda *_, **__: [])
             with relight.record(store, "one", model="m") as rec:
                 rec.message("user", f"Say {secret}.")
                 rec.turn(input_tokens=1, output_tokens=1)
