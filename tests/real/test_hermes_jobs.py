@@ -112,7 +112,10 @@ def test_every_run_of_hermes_tells_what_came_of_it_and_what_it_cost(home: Home) 
         "scripted": ("failed", "failure"),
         "slow": ("failed", "failure"),
     }
-    assert runs["good"]["evidence"] == ["the usage file says completed"]
+    assert runs["good"]["evidence"] == [
+        "it ended with an answer",
+        "the usage file says completed",
+    ]
     assert "HTTP 500: scripted outage" in runs["broken"]["evidence"][0]
     reason = "the job's script failed: bad.sh ended with exit code 3: boom"
     assert runs["scripted"]["evidence"][0] == reason
