@@ -64,10 +64,10 @@ def compare_job(series: int) -> Iterator[Row]:
                     find_verdict(dice, rate, rate - behind, before, beside, verdict)
                     for dice in deal(f"{name} {rate} {verdict}", series)
                 ]
-                told = "a margin worse" if behind else "equal"
+                truth = "a margin worse" if behind else "equal"
                 for runs in (150, 300):
                     wrong = sum(look is not None and look <= runs for look in looks)
-                    what = f"{name}, {rate}, {told}: wrong '{verdict}' in {runs} runs"
+                    what = f"{name}, {rate}, {truth}: wrong '{verdict}' in {runs} runs"
                     yield at_most(what, wrong, series, WRONG)
 
 

@@ -204,7 +204,7 @@ def _redact_values(data: bytes, values: Iterable[bytes], *, key: bytes) -> bytes
 def _undo_disguises(data: bytes) -> bytes:
     """The bytes with ASCII that is escaped without need written out, where that shows a secret.
 
-    `gh\\u0070_` says `ghp_` to whoever parses it. Lines without such a secret stay as they are.
+    A parser reads `gh\\u0070_` as `ghp_`. Lines without such a secret stay unchanged.
     """
     if not any(hint.search(data) for hint in _DISGUISE_HINTS):
         return data

@@ -103,7 +103,7 @@ def _read_part(part: object) -> str | None:
 
 
 def _read_call(part: object) -> dict[str, Any] | None:
-    """Return a call in OpenAI's chat format; None if the item is none."""
+    """Return a call in OpenAI's chat format; None for other items."""
     if not isinstance(part, dict):
         return None
     if isinstance(part.get("function"), Mapping):

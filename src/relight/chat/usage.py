@@ -129,7 +129,7 @@ def _is_more(part: int | None, whole: int | None) -> bool:
 
 
 def read_count(value: Any) -> int | None:
-    """Return a number of tokens, also from other libraries' integers; None if it is none."""
+    """Return a number of tokens, also from other libraries' integers; None for anything else."""
     if isinstance(value, bool):
         return None
     if isinstance(value, float) and value.is_integer():

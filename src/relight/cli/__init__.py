@@ -126,6 +126,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     try:
         status = _run(words, is_program=arguments is None)
     except Exception as error:
+        # an error of Relight must not stop the agent that runs the hook
         if not _is_hook(words) or "--debug" in words:
             raise
         status = _print_error(f"{type(error).__name__}: {error}", None)
@@ -142,7 +143,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 def _check_database(home: str | None, error: Exception) -> None:
-    """Raise what is wrong with the database, if that explains an error nobody expected."""
+    """Raise what is wrong with the database, if that explains an unexpected error."""
     from relight.config import find_home, read_config
     from relight.store import RESTORE, open_reader
     from relight.store.queries.health import find_damage

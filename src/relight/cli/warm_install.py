@@ -49,7 +49,7 @@ def install_agent(agent: str, *, remove: bool, yes: bool, as_json: bool) -> None
         else:
             _run_step(package, step, added, remove=False)
             apply_change(change)
-    elif remove:  # drops the kept original, if a person removed Relight from the settings
+    elif remove:  # removes the copy of the original if a person edited Relight out
         apply_change(change)
     if as_json:
         print_json(Installation(agent, str(change.path), is_needed, step.command, step.why_not))

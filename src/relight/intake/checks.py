@@ -143,7 +143,7 @@ def take_failure(failure: object) -> Failure | None:
 
 
 def _check_struct(name: str, value: object, kind: type[T]) -> T:
-    """Return one of Relight's values whose fields, which nobody has checked, are sound."""
+    """Return one of Relight's values with its unchecked fields made sound."""
     if not isinstance(value, kind):
         raise RelightError(f"{name} must be a {kind.__name__}, not {describe(value)}")
     try:

@@ -153,6 +153,7 @@ class LiveTape:
             try:
                 count = self._record(lines)
             except Exception as error:
+                # whatever an event makes fail, the others are written; it is logged and counted
                 if isinstance(error, StoreError) and type(error.__cause__) in TROUBLE:
                     raise  # the database is not available now: all events wait
                 if len(lines) > 1:
