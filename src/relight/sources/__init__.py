@@ -64,6 +64,10 @@ class Source(Struct, frozen=True, kw_only=True):
     needs_path: bool = False
     # True if a recorded session is complete and does not grow
     is_complete: bool = False
+    # the command that continues a session, before the session's id
+    resume: tuple[str, ...] = ()
+    # True if that command finds a session from any folder, not only from the session's own
+    resumes_anywhere: bool = False
 
     def find_homes(self, environment: Mapping[str, str]) -> list[Path]:
         """The agent's home folders: those that its variable names, else the usual ones."""
@@ -123,6 +127,7 @@ SOURCES = {
             skills_rank=2,
             project_skills=".claude/skills",
             settings="settings.json",
+            resume=("claude", "--resume"),
         ),
         Source(
             name="codex",
@@ -133,6 +138,8 @@ SOURCES = {
             folders=("sessions", "archived_sessions"),
             skills="skills",
             skills_rank=3,
+            resume=("codex", "resume"),
+            resumes_anywhere=True,
         ),
         Source(
             name="hermes",
@@ -143,6 +150,8 @@ SOURCES = {
             skills="skills",
             skills_rank=1,
             settings="config.yaml",
+            resume=("hermes", "--resume"),
+            resumes_anywhere=True,
         ),
         Source(
             name="chat",
