@@ -2,8 +2,10 @@
 
 import ast
 import re
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,28 @@ def test_the_tests_have_the_same_rooms() -> None:
 def test_no_module_has_more_than_400_lines() -> None:
     long = {name: text.count("\n") for name, text in MODULES.items() if text.count("\n") > 400}
     assert not long
+
+
+def test_every_package_that_is_imported_is_declared() -> None:
+    """The development tools bring more packages than `./dev run`, which would hide a gap."""
+    project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    declared = {
+        re.split(r"[^\w.-]", words)[0].lower() for words in project["project"]["dependencies"]
+    }
+    packages = packages_distributions()
+    imported = defaultdict(set)
+    for name, text in MODULES.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Import):
+                found = [one.name for one in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                found = [node.module or ""]
+            else:
+                continue
+            for one in found:
+                for owner in packages.get(one.partition(".")[0], []):
+                    imported[owner.lower()].add(name)
+    assert set(imported) <= declared | {"relight"}, imported
 
 
 def test_no_class_name_is_defined_twice() -> None:
