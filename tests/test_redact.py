@@ -120,6 +120,16 @@ def test_a_row_of_the_table_finds_what_it_says_at_every_depth_of_escaping(rule: 
 
 
 @every_rule
+def test_what_a_row_finds_is_removed_from_plain_text_and_from_every_escaping(rule: Rule) -> None:
+    for hit in map(fill, rule.hit):
+        for depth in range(4):
+            text = f"first\n{escape(hit, depth)}\nlast".encode()
+            clean = redact(text, key=KEY, known=())
+            assert b"[redacted:" in clean, (hit, depth)
+            assert not find_secrets(clean), (hit, depth)
+
+
+@every_rule
 def test_a_row_of_the_table_leaves_alone_what_it_says_at_every_depth(rule: Rule) -> None:
     assert rule.miss
     for miss in map(fill, rule.miss):
@@ -299,6 +309,7 @@ def test_a_planted_secret_never_survives(
     fill("sk-or-v1-{x64}-----BEGIN PRIVATE KEY-----\n{a64}\n{a64}\n-----END PRIVATE KEY-----"), 0
 )
 @example(fill("token=example/ghp_{a36}/api_key={a20}"), 1)
+@example(f"{fill('AKIA{u16}')}{fill('sk-ant-api03-{a93}AA')} {fill('sk-ant-api03-{a93}AA')}", 0)
 def test_redacting_twice_changes_nothing(text: str, depth: int) -> None:
     once = redact_text(escape(text, depth), key=KEY)
     assert find_secrets(once.encode("utf-8", "surrogatepass")) == []

@@ -36,7 +36,7 @@ _MOST_PROGRAMS = 8
 _LONG = 512
 _REST = re.compile(rb"[A-Za-z0-9_+/=.~%-]*+")
 
-# A secret that was replaced may have hidden another, so a record is searched again. Text that
+# A secret that was replaced may have hidden another, so text is searched again. What
 # makes that go on, one secret after another, is replaced by whole strings, and then altogether.
 _MOST_PASSES = 4
 DENSE = "dense"
@@ -56,25 +56,28 @@ _MOST_VALUES = 500
 # `\/`; a quote or a backslash must stay escaped), `%5F`, colours, characters without width.
 _DISGUISE = re.compile(
     rb"\\+(?:u00(2[013-9a-fA-F]|[346][0-9a-fA-F]|5[0-9abdefABDEF]|7[0-9a-eA-E])|(/)"
-    rb"|u200[bcdBCD]|u001[bB]\[[0-9;]{0,9}m)|%(5[fF]|2[dD])(?=[A-Za-z0-9])|\xe2\x80[\x8b-\x8d]"
+    rb"|u200[bcdBCD]|u001[bB]\[[0-9;]{0,9}m)|%(5[fF]|2[dD]|3[dD])(?=[A-Za-z0-9])"
+    rb"|(?<!\\)(\\|\\\\|\\{4})u0022|\xe2\x80[\x8b-\x8d]|\x1b\[[0-9;]{0,9}m"
 )
 
 # each begins with a plain character, which makes it ten times as fast as all of them in one
 _DISGUISE_HINTS = (
     re.compile(rb"\\(?:u00[2-7]|u001[bB]|u200|/)"),
-    re.compile(rb"%(?:5[fF]|2[dD])"),
+    re.compile(rb"%(?:5[fF]|2[dD]|3[dD])"),
     re.compile(rb"\xe2\x80[\x8b-\x8d]"),
+    re.compile(rb"\x1b\["),
 )
 
 _ESCAPE = re.compile(rb'((?:\\+u[0-9a-fA-F]{4})+|\\+["/bfnrt])|\\+')
 
 
 class Secret(Struct, frozen=True):
-    """The rule that found a secret and the bytes it occupies."""
+    """The rule that found a secret, the bytes it occupies, and where the text that shows it is."""
 
     rule: str
     start: int
     end: int
+    shown_at: int
 
 
 def find_secrets(
@@ -108,15 +111,16 @@ def find_secrets(
             if end > rest and (more := _REST.match(data, end)):
                 rest = more.end()
             end = max(end, rest)
-        found.append((start, -end, number))
+        found.append((start, -end, number, min(start, place)))
     joined: list[Secret] = []
     # Where rules saw the same bytes, the longest match names them, then the first in the table.
-    for start, end, number in sorted(found):
+    for start, end, number, shown in sorted(found):
         if joined and start < joined[-1].end:
             last = joined.pop()
-            joined.append(Secret(last.rule, last.start, max(last.end, -end)))
+            shown = min(last.shown_at, shown)
+            joined.append(Secret(last.rule, last.start, max(last.end, -end), shown))
         else:
-            joined.append(Secret(shapes.all[number].rule.name, start, -end))
+            joined.append(Secret(shapes.all[number].rule.name, start, -end, shown))
     return joined
 
 
@@ -145,18 +149,26 @@ def redact(data: bytes, *, key: bytes, known: Iterable[bytes] | None = None) -> 
     `known` are secrets to remove wherever they stand, by default those in the variables of this
     process. So is each secret that is found.
     """
+    own = read_own_secrets() if known is None else known
+    found: set[bytes] = set()
+    for _ in range(_MOST_PASSES):
+        rest = _redact_records(data, key=key, found=found)
+        data = _redact_values(rest, {*own, *found}, key=key)
+        if data is rest:
+            break
+    return data
+
+
+def _redact_records(data: bytes, *, key: bytes, found: set[bytes]) -> bytes:
+    """The bytes without the secrets that their shape or the text near them shows."""
     clear = _undo_disguises(data)
     pieces = []
     done = 0
-    found: set[bytes] = set()
     for start, end in _find_records(clear):
         record = _redact_record(clear[start:end], key=key, found=found)
         pieces += [clear[done:start], record]
         done = end
-    if pieces:
-        data = b"".join([*pieces, clear[done:]])
-    own = read_own_secrets() if known is None else known
-    return _redact_values(data, {*own, *found}, key=key)
+    return b"".join([*pieces, clear[done:]]) if pieces else data
 
 
 @cache
@@ -218,19 +230,21 @@ def _undo_disguises(data: bytes) -> bytes:
 
 
 def _show(match: re.Match[bytes]) -> bytes:
+    if marks := match[4]:  # a quote stays escaped, as deep as it was
+        return marks + marks[1:] + b'"'
     letter = match[1] or match[3]
     return bytes.fromhex(letter.decode()) if letter else match[2] or b""
 
 
 def _find_records(data: bytes) -> Iterator[tuple[int, int]]:
-    """The lines that contain secrets; in plain text a secret can span many."""
+    """The lines that contain secrets and what shows them; in plain text these can be many."""
     start = end = 0
     for secret in find_secrets(data):
         # At `end` itself only a private key begins: with the line break after its heading.
-        if secret.start > end:
+        if secret.shown_at > end:
             if end:
                 yield start, end
-            start = data.rfind(b"\n", end, secret.start) + 1 or end
+            start = data.rfind(b"\n", end, secret.shown_at) + 1 or end
             while start > end and data[start - 2 : start] == b"\\\n":
                 start = data.rfind(b"\n", end, start - 1) + 1 or end
         if secret.end > end:
