@@ -82,11 +82,15 @@ def session_spirals(store: Store, session_id: int) -> list[SessionSpiral]:
     return _find_all(store, [session_id]).get(session_id, [])
 
 
-def find_spiral_rows(store: Store, session_id: int) -> set[int]:
-    """Return the rows of the calls that are part of a session's spirals."""
+def number_spirals(store: Store, session_id: int) -> dict[int, int]:
+    """Return the number of the spiral, from 1, that each call is part of, by the call's row."""
     calls = queries.read_judged_calls(store, [session_id])
     found = find_spirals(_judge_calls(calls, None))
-    return {calls[position].place for spiral in found for position in spiral.positions}
+    return {
+        calls[position].place: number
+        for number, spiral in enumerate(found, start=1)
+        for position in spiral.positions
+    }
 
 
 def _find_all(store: Store, sessions: Sequence[int]) -> dict[int, list[SessionSpiral]]:

@@ -11,6 +11,7 @@ from relight.sources.events import Transcript
 from relight.store import Store
 from relight.store.derive.scores import fingerprint_call, read_object
 from relight.store.queries import sessions, steps
+from relight.store.queries.sessions import SessionFacts
 from relight.store.queries.steps import CallPlace, TurnPlace
 from relight.store.write.tape import read_tape
 
@@ -43,13 +44,24 @@ class Wording(Struct, frozen=True):
 
 
 def read_transcript(store: Store, session_id: int) -> Transcript:
-    """Return the messages of a session, redacted as on the tape, without what Relight injected.
+    """Return the messages of a session, redacted as on the tape, without what Relight injected."""
+    found = find_facts(store, session_id)
+    return find_source(found.source).read_messages(read_lines(store, session_id, found), found.id)
+
+
+def find_facts(store: Store, session_id: int) -> SessionFacts:
+    """Return the facts of a session; raise if it is not recorded."""
+    found = sessions.read_facts(store, session_id)
+    if found is None:
+        raise MissingError("that session is not in the store", "`relight report --by session`")
+    return found
+
+
+def read_lines(store: Store, session_id: int, found: SessionFacts) -> list[bytes]:
+    """Return the records of a session; raise if they are gone or nothing can read them.
 
     An early sub-agent's records are on its parent's tape.
     """
-    found = sessions.read_facts(store, session_id)
-    if found is None:
-        raise RelightError("that session is not in the store", "`relight report --by session`")
     if not is_source(found.source):
         raise RelightError(
             f"there is no source {found.source!r} any more",
@@ -63,7 +75,7 @@ def read_transcript(store: Store, session_id: int) -> Transcript:
             f"the records of {found.session} are gone",
             "its tape was pruned: only figures are left",
         )
-    return find_source(found.source).read_messages(lines, found.id)
+    return lines
 
 
 def read_wording(store: Store, session_id: int) -> Wording:

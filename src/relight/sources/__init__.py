@@ -28,7 +28,7 @@ from relight.model import Mark, Origin, Parsed, Piece
 from relight.text import join_words
 
 if TYPE_CHECKING:
-    from relight.sources.events import Transcript
+    from relight.sources.events import Event, Transcript
     from relight.sources.reading import Reader
 
     Fetch = Callable[[Origin, Mapping[str, Mark]], Iterator[Piece]]
@@ -104,6 +104,10 @@ class Source(Struct, frozen=True, kw_only=True):
     def read_messages(self, lines: Iterable[bytes], session: str) -> "Transcript":
         """A session as OpenAI chat messages, from all of its records."""
         return find_reader(self).read_messages(lines, session)
+
+    def read_events(self, lines: Iterable[bytes], session: str) -> "Iterator[Event]":
+        """A session's events in the order of the conversation, from all of its records."""
+        return find_reader(self).read_events(lines, session)
 
     @property
     def fetch(self) -> "Fetch | None":

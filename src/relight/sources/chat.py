@@ -160,14 +160,15 @@ class ChatReader(Reader):
             text = content_text(message.content)
             match message.role:
                 case "user":
-                    yield Said(key, "user", text)
+                    yield Said(key, "user", text, at=at)
                     prompted_at = at if ending == "prompt" else prompted_at
                     title = title or first_line(strip_block(text or ""))
                 case "assistant":
                     answers += 1
                     answer = text or answer
-                    yield Said(key, "assistant", strip_block(text or ""))
-                    yield from _read_answer(f"{key}#{answers}", key, session, message, at)
+                    turn = f"{key}#{answers}"
+                    yield Said(key, "assistant", strip_block(text or ""), turn, at=at)
+                    yield from _read_answer(turn, key, session, message, at)
                 case "tool":
                     yield _read_result(key, message, known, at)
         if session.usage is not None:

@@ -15,8 +15,9 @@ from relight.model import Job, Latency, Run, Session, SkillEntry, Timing, ToolCa
 class Said(Struct, frozen=True):
     """Words of a person or a model.
 
-    `answer` names the response that the words are part of; without it they belong to the response
-    before them. `is_new` is False if the message they are part of has been counted.
+    `answer` names the response that the words are part of, which is its turn's key where that is
+    known; without it they belong to the response before them. `is_new` is False if the message
+    they are part of has been counted, `is_typed` if the agent itself wrote in a person's place.
     """
 
     session: str
@@ -24,6 +25,19 @@ class Said(Struct, frozen=True):
     text: str | None = None
     answer: str | None = None
     is_new: bool = True
+    at: int | None = None
+    is_typed: bool = True
+
+
+class Compacted(Struct, frozen=True):
+    """The agent replaced the conversation so far by a summary.
+
+    If the summary was also `Said` in a person's place, this comes right after it.
+    """
+
+    session: str
+    at: int | None = None
+    text: str | None = None
 
 
 class Called(Struct, frozen=True):
@@ -74,7 +88,7 @@ class Attributed(Struct, frozen=True):
 
 
 Noun = Session | Turn | ToolCall | Total | SkillEntry | Job | Run | Latency | Timing
-Event = Said | Called | Returned | Measured | Attributed | Noun
+Event = Said | Compacted | Called | Returned | Measured | Attributed | Noun
 
 
 class Transcript(Struct, frozen=True):

@@ -30,6 +30,7 @@ from relight.model import (
 from relight.sources.events import (
     Attributed,
     Called,
+    Compacted,
     Event,
     Measured,
     MessageWriter,
@@ -122,13 +123,19 @@ class Reader(ABC):
     @classmethod
     def read_messages(cls, lines: Iterable[bytes], session: str) -> Transcript:
         """The chat messages of one session, from all of its records."""
-        reader, writer = cls.begin(session), MessageWriter(session)
+        writer = MessageWriter(session)
+        for event in cls.read_events(lines, session):
+            writer.take(event)
+        return writer.finish()
+
+    @classmethod
+    def read_events(cls, lines: Iterable[bytes], session: str) -> Iterator[Event]:
+        """The events of all of a session's records, in the order of the conversation."""
+        reader = cls.begin(session)
         for line in cls.arrange(lines):
             # an unreadable record was counted when it was recorded
             with suppress(*BAD_LINE):
-                for event in reader.read_line(line):
-                    writer.take(event)
-        return writer.finish()
+                yield from reader.read_line(line)
 
     @classmethod
     def begin(cls, session: str) -> Self:
@@ -162,6 +169,7 @@ class Collector:
         self._takers: dict[type, Callable[[Any], None]] = {
             Session: self._take_session,
             Said: self._take_said,
+            Compacted: lambda _: None,
             Turn: self._take_turn,
             Called: self._take_called,
             Returned: self._take_returned,

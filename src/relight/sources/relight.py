@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from relight.chat.injected import skip_injected, strip_block
+from relight.chat.injected import OPENING, find_injected, skip_injected, strip_block
 from relight.model import Ending, Moment, Origin, OutcomeName, Session, ToolCall, Turn
 from relight.sources.events import Called, Event, Returned, Said, Transcript
 from relight.sources.reading import BAD_LINE, Reader, content_text, first_line, last_words
@@ -104,6 +104,21 @@ class RecorderReader(Reader):
                     pass
         return Transcript(list(skip_injected(messages)), facts)
 
+    @staticmethod
+    def arrange(lines: Iterable[bytes]) -> Iterable[bytes]:
+        """The records without an example that Relight put before the conversation."""
+        listed = list(lines)
+        if not any(OPENING.encode() in line for line in listed):
+            return listed
+        said: list[dict[str, Any]] = []
+        for line in listed:
+            try:
+                said.append(getattr(decode_event(line), "message", None) or {})
+            except BAD_LINE:
+                said.append({})
+        injected = find_injected((one.get("role"), one.get("content")) for one in said)
+        return [line for line, is_example in zip(listed, injected, strict=True) if not is_example]
+
     def save(self) -> bytes:
         return b""  # each line stands for itself
 
@@ -125,19 +140,20 @@ class RecorderReader(Reader):
             case MessageEvent(message=message):
                 if message.get("role") == "user":
                     text = strip_block(content_text(message.get("content")) or "")
-                    yield Said(session, "user", text)
+                    yield Said(session, "user", text, at=event.at)
                     seen = msgspec.structs.replace(
                         seen, title=first_line(text), ending="prompt", prompted_at=event.at
                     )
             case TurnEvent():
-                yield from _read_turn(event)
+                yield _take(Turn, event)
                 answer = content_text((event.message or {}).get("content"))
                 if event.role != "reference":
                     if event.message is not None:
-                        yield Said(session, "assistant", answer)
+                        yield Said(session, "assistant", answer, event.key, at=event.at)
                     seen = msgspec.structs.replace(
                         seen, ending=_ending(event, answer), answer=last_words(answer)
                     )
+                yield from _read_calls(event)
             case CallEvent():
                 yield msgspec.structs.replace(_take(ToolCall, event), finished_at=event.at)
                 yield Returned(session)
@@ -161,8 +177,7 @@ def _ending(event: TurnEvent, answer: str | None) -> Ending | None:
     return "answer" if (answer or "").strip() else "empty"
 
 
-def _read_turn(event: TurnEvent) -> Iterator[Event]:
-    yield _take(Turn, event)
+def _read_calls(event: TurnEvent) -> Iterator[Event]:
     if event.failure is not None or event.role == "reference":
         return  # no one runs the calls of a failed turn or an adviser
     for place, call in read_asked(event.message):

@@ -27,7 +27,7 @@ from relight.sources.claude_code.lines import (
     result_text,
 )
 from relight.sources.claude_code.skills import SkillWatch, WatchedSkills
-from relight.sources.events import Called, Event, Returned, Said
+from relight.sources.events import Called, Compacted, Event, Returned, Said
 from relight.sources.reading import Reader
 from relight.times import read_time
 
@@ -90,8 +90,10 @@ class ClaudeCodeReader(Reader):
         elif line.type == "user":
             if isinstance(message.content, list):
                 yield from self._read_results(message.content, session, at)
-            if not line.isMeta and not line.isCompactSummary and (text := find_prompt(message)):
-                yield Said(session, "user", text)
+            if line.isCompactSummary:
+                yield Compacted(session, at, find_prompt(message))
+            elif not line.isMeta and (text := find_prompt(message)):
+                yield Said(session, "user", text, at=at)
             text = own_text(message)
             if text is not None and self.skills.may_be_in(text):
                 yield from self.skills.see_text(
@@ -164,7 +166,7 @@ class ClaudeCodeReader(Reader):
         name = message.id or line.uuid or ""
         key = f"{name}:{line.requestId}" if line.requestId else name
         if isinstance(message.content, str):
-            yield self._say(session, name, message.content)
+            yield self._say(session, name, message.content, key=key, at=at)
         if (usage := message.usage) is not None:
             yield Turn(
                 key=key,
@@ -181,10 +183,10 @@ class ClaudeCodeReader(Reader):
             yield from self.skills.see_answer(skill, session=session, turn=key, at=at)
         for block in message.blocks:
             if block.type == "text":
-                yield self._say(session, name, block.text)
+                yield self._say(session, name, block.text, key=key, at=at)
             elif block.type == "tool_use":
                 if self.state.last_answer != name:
-                    yield self._say(session, name, None)
+                    yield self._say(session, name, None, key=key, at=at)
                 if block.name == "Skill":
                     arguments = bytes(block.input)
                     self.skills.see_call(block.id, arguments, session=session, turn=key, at=at)
@@ -196,7 +198,7 @@ class ClaudeCodeReader(Reader):
                     at=at,
                     arguments=bytes(block.input).decode("utf-8", "replace") or None,
                 )
-                yield Called(call, None, name or None)
+                yield Called(call, None, key or None)
 
     def _read_api_error(
         self, line: TranscriptLine, message: Message, session: str, at: int | None
@@ -217,11 +219,11 @@ class ClaudeCodeReader(Reader):
             failure_text=text[:500],
         )
 
-    def _say(self, session: str, name: str, text: str | None) -> Said:
+    def _say(self, session: str, name: str, text: str | None, *, key: str, at: int | None) -> Said:
         """Words of a response, counted once though each of its blocks has a line."""
         is_new = self.state.last_answer != name
         self.state.last_answer = name
-        return Said(session, "assistant", text, name or None, is_new)
+        return Said(session, "assistant", text, key or None, is_new, at)
 
     def _read_results(self, blocks: list[Block], session: str, at: int | None) -> Iterator[Event]:
         for block in blocks:

@@ -30,10 +30,13 @@ from relight.sources.codex.lines import (
     find_written,
     is_included,
 )
-from relight.sources.events import Attributed, Called, Event, Measured, Returned, Said
+from relight.sources.events import Attributed, Called, Compacted, Event, Measured, Returned, Said
 from relight.sources.files import find_files
 from relight.sources.reading import Reader, earliest, first_line, last_words, latest
 from relight.times import read_time, uuid7_time
+
+# the turn of what a fork repeats: its parent's, whose key the fork does not know
+REPLAYED = "replayed"
 
 
 class RolloutState(Struct):
@@ -76,12 +79,14 @@ class CodexReader(Reader):
         # of the file's own records, for its session
         self.first_at: int | None = None
         self.last_at: int | None = None
+        # True if what a fork repeats of its parent is read as well, but for its usage
+        self.has_replay = False
 
     @classmethod
     def begin(cls, session: str) -> Self:
-        """A reader that takes every record as the session's: a fork's replay was said in it."""
+        """A reader that takes a fork's replay as well: it was said in the session."""
         reader = super().begin(session)
-        reader.state.session = session
+        reader.has_replay = True
         return reader
 
     @staticmethod
@@ -117,16 +122,18 @@ class CodexReader(Reader):
             if payload.rate_limits is not None:
                 state.is_planned = is_included(payload.rate_limits)
             yield from self._read_token_count(payload.info, at)
-        if state.is_replay:
+        if state.is_replay and not self.has_replay:
             return
         self.first_at, self.last_at = earliest(self.first_at, at), latest(self.last_at, at)
-        if kind == "token_usage_record" and payload.usage:
+        if kind == "token_usage_record" and payload.usage and not state.is_replay:
             state.has_records = True
             yield from self._read_response(payload.response_id, payload.usage, at)
         elif kind == "response_item":
             yield from self._read_item(payload, at)
         elif kind == "event_msg":
             yield from self._read_event(payload, at)
+        elif kind == "compacted":
+            yield Compacted(state.session, at, payload.message)
 
     def _read_meta(self, payload: Payload) -> Iterator[Session]:
         """The file's own session: only the first record, as a fork may repeat its parent's."""
@@ -218,7 +225,8 @@ class CodexReader(Reader):
         state.asked_calls, state.began_at, state.last_turn = [], None, key
 
     def _read_item(self, payload: Payload, at: int | None) -> Iterator[Event]:
-        if payload.type in CALLS or payload.type == "reasoning" or payload.role == "assistant":
+        is_answer = payload.type == "reasoning" or payload.role == "assistant"
+        if (is_answer or payload.type in CALLS) and not self.state.is_replay:
             self.state.began_at = earliest(self.state.began_at, at)
         if payload.type in CALLS:
             yield from self._read_call(payload, at)
@@ -233,7 +241,7 @@ class CodexReader(Reader):
             if payload.role == "assistant":
                 text = "\n".join(texts)
                 yield self._see(at, ending="answer", answer=text)
-                yield self._say(text)
+                yield self._say(text, at)
             elif payload.role == "user":
                 yield from self._read_prompt(texts, at)
 
@@ -243,26 +251,33 @@ class CodexReader(Reader):
         if own:
             yield self._see(at, title=first_line(own[0]), ending="prompt")
             self.state.last_role = "user"
-            yield Said(session, "user", "\n".join(own))
+            yield Said(session, "user", "\n".join(own), at=at)
         if len(own) < len(texts):
             yield from find_written(session, texts, at)
 
-    def _say(self, text: str | None) -> Said:
+    def _say(self, text: str | None, at: int | None) -> Said:
         """Words of a model; words and calls in a row are counted as one answer."""
         is_new = self.state.last_role != "assistant"
         self.state.last_role = "assistant"
-        return Said(self.state.session or "", "assistant", text, None, is_new)
+        turn = self._find_turn()
+        return Said(self.state.session or "", "assistant", text, turn, is_new, at)
+
+    def _find_turn(self) -> str | None:
+        """The turn that an item belongs to; None if its usage comes after it."""
+        if self.state.is_replay:
+            return REPLAYED
+        return self.state.last_turn if self.state.leads else None
 
     def _read_call(self, payload: Payload, at: int | None) -> Iterator[Event]:
         session = self.state.session or ""
         key = payload.call_id or payload.id or f"{session}@{at}"
         is_search = payload.type == "web_search_call"
         yield self._see(at, ending="call")
-        yield self._say(None)
+        yield self._say(None, at)
         call = ToolCall(
             key=key,
             session=session,
-            turn=self.state.last_turn if self.state.leads else None,
+            turn=self._find_turn(),
             tool=payload.name or payload.type.removesuffix("_call"),
             at=at,
             # a search is done by the provider, which reports no result
@@ -270,7 +285,7 @@ class CodexReader(Reader):
             arguments=find_arguments(payload),
         )
         yield Called(call, payload.call_id or payload.id or "")
-        if not self.state.leads:
+        if not self.state.leads and not self.state.is_replay:
             self.state.asked_calls.append(call)
 
     def _read_event(self, payload: Payload, at: int | None) -> Iterator[Event]:

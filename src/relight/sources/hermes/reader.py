@@ -17,7 +17,7 @@ import msgspec
 
 from relight.errors import RelightError
 from relight.model import Ending, Mark, Origin, Piece, Session, ToolCall
-from relight.sources.events import Called, Event, Returned, Said
+from relight.sources.events import Called, Compacted, Event, Returned, Said
 from relight.sources.files import look_at_database, open_database
 from relight.sources.hermes.cron import JOBS, LEDGER, fetch_cron, find_cron, read_job, read_run
 from relight.sources.hermes.logs import DUMP, fetch_logs, find_logs, read_log_row, read_plugin_row
@@ -43,14 +43,15 @@ NUDGES = (
     "[System: You edited code in this turn",
     "[IMPORTANT: Background process ",
 )
+# what a conversation was replaced by
+SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]")
 # and those that ask for nothing: the next message is somebody's
 NOTES = (
     "[System: The active model for this chat",
     "[System: The user has ",
     "[IMPORTANT: MCP servers have been reloaded.",
     "[Your active task list was preserved across context compression]",
-    "[CONTEXT COMPACTION",
-    "[CONTEXT SUMMARY]",
+    *SUMMARIES,
 )
 # the bulk of the request, repeated in every session; nothing is derived from it
 LEFT_OUT = {"system_prompt", "origin_json", "codex_reasoning_items", "codex_message_items"}
@@ -305,12 +306,14 @@ class HermesReader(Reader):
             script_error=_script_error(text) if role == "user" else None,
         )
         if role == "user":
-            yield Said(key, "user", text)
+            yield Said(key, "user", text, at=at, is_typed=is_title)
+            if text.startswith(SUMMARIES):
+                yield Compacted(key, at, text)
             if is_own:
                 yield from find_written(key, text, at)
         elif role == "assistant":
             answer = f"row {row.get('id')}"
-            yield Said(key, "assistant", text, answer)
+            yield Said(key, "assistant", text, answer, at=at)
             if is_own:
                 yield from _read_calls(row, key, answer, at)
         elif role == "tool" and is_own:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from relight.model import TokenColumns
 from relight.store import Store
 from relight.store.derive.rollup import IS_COUNTED
 from relight.store.queries.sessions import FAMILY
@@ -97,6 +98,63 @@ class CallStep(SessionCall, frozen=True, tag_field="step", tag="call"):
     @property
     def step(self) -> str:
         return "call"
+
+
+class TraceTurn(TokenColumns, frozen=True):
+    """A turn as a trace needs it: row ids, Unix milliseconds and nano-dollars."""
+
+    id: int
+    at: int | None
+    model: str | None
+    provider: str | None
+    role: str | None
+    calls: int
+    usage_status: str
+    cost_status: str
+    cost_nanos: int | None
+    duration_ms: int | None
+    first_token_ms: int | None
+    failure: str | None
+    failure_text: str | None
+    total_id: int | None
+    is_shared: bool
+
+    @property
+    def is_late(self) -> bool:
+        """True for a sum over many calls, and for the call that a session was cut off in."""
+        return self.total_id is not None or self.usage_status in ("reconciled", "unanswered")
+
+    @property
+    def is_spoken(self) -> bool:
+        """True if it is one answer in the conversation, not an adviser's, a sum or a failure."""
+        is_single = self.calls == 1 and not self.is_late
+        return is_single and self.role in (None, "aggregator")
+
+
+class TraceCall(Struct, frozen=True):
+    """A tool call as a trace needs it."""
+
+    id: int
+    place: int
+    turn_id: int | None
+    at: int | None
+    finished_at: int | None
+    tool: str
+    exit_code: int | None
+    duration_ms: int | None
+    label: str | None
+    kind: str | None
+    reason: str | None
+    evidence: str | None
+
+
+class SubAgent(Struct, frozen=True):
+    """A sub-agent directly below a session, and its beginning."""
+
+    session_id: str
+    key: str
+    title: str | None
+    started_at: int | None
 
 
 T = TypeVar("T", bound=SessionTurn)
@@ -193,6 +251,47 @@ def read_tool_calls(
         f"select {column_list(shape)} from tool_call where {_among(rows, OWN_CALLS)} {IN_ORDER}",
         {"session": session_id},
         {"at": write_time, "finished_at": write_time},
+    )
+
+
+def read_trace_turns(store: Store, session_id: int) -> list[TraceTurn]:
+    """Return a session's turns in the order of their times."""
+    known = ", ".join(TraceTurn.__struct_fields__[:-1])
+    return store.read(
+        TraceTurn,
+        f"select {known}, {flag('session_id <> :session')} as is_shared from turn"
+        f" where {OWN_TURNS} {IN_ORDER}",
+        {"session": session_id},
+        {"is_shared": bool},
+    )
+
+
+def read_trace_calls(store: Store, session_id: int) -> list[TraceCall]:
+    """Return a session's tool calls in the order of their times."""
+    return store.read(
+        TraceCall,
+        f"select {column_list(TraceCall)} from tool_call where {OWN_CALLS} {IN_ORDER}",
+        {"session": session_id},
+    )
+
+
+def find_trace_calls(store: Store, ids: Sequence[int]) -> list[TraceCall]:
+    """Return calls by their ids: a fork repeats those of its parent."""
+    found: list[TraceCall] = []
+    for start in range(0, len(ids), 500):
+        some = ", ".join(map(str, ids[start : start + 500]))
+        statement = f"select {column_list(TraceCall)} from tool_call where id in ({some})"
+        found += store.read(TraceCall, statement)
+    return found
+
+
+def read_subagents(store: Store, session_id: int) -> list[SubAgent]:
+    """Return the sub-agents directly below a session, in the order they began."""
+    return store.read(
+        SubAgent,
+        "select source || ':' || key as session_id, key, title, started_at from session"
+        " where parent_id = ? and parent_kind = 'subagent' order by started_at nulls last, key",
+        (session_id,),
     )
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from relight.chat.messages import read_arguments
 from relight.errors import RelightError
-from relight.reports.failures import find_spiral_rows
+from relight.reports.failures import number_spirals
 from relight.reports.sessions import find_session, read_head
 from relight.reports.steps import StepPage, read_placed_steps
 from relight.reports.transcript import CallText, Text, Wording, read_wording
@@ -64,7 +64,7 @@ def show(view: View) -> Context:
     found = read_head(store, session_id)
     page, rows = read_placed_steps(store, session_id, after=view.query.get("after"), limit=STEPS)
     wording, silence = find_wording(store, session_id)
-    spirals = find_spiral_rows(store, session_id) if found.spirals else set()
+    spirals = number_spirals(store, session_id).keys() if found.spirals else set()
     rest = wording.rest if wording and page.next is None else []
     has_curve = (found.figures.turns or 0) <= MOST_TURNS
     return {

@@ -1,0 +1,315 @@
+"""The numbered steps of a session: prompts, answers, calls with results, compactions and pauses.
+
+One reading for `relight show`, the session page, search and the API. Texts come from the tape,
+verdicts and costs from the index. Steps are numbered from 1 without gaps. A session that grows at
+its end keeps the numbers of its steps; only sums that the agent keeps for the whole session stand
+after the last step.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from relight.errors import MissingError, RelightError
+from relight.reports.call_subjects import find_child, find_subject
+from relight.reports.conversation import Conversation, Item, arrange
+from relight.reports.failures import number_spirals
+from relight.reports.transcript import find_facts, read_lines
+from relight.sources import find_source
+from relight.store import Store
+from relight.store.queries import steps
+from relight.store.queries.steps import TraceCall, TraceTurn
+from relight.times import write_time
+
+StepKind = Literal["prompt", "answer", "call", "compaction", "pause"]
+# A prompt cache lives for five minutes by default: the first turn after a longer wait for a person
+# pays for the whole context again. In recorded sessions people answer within it or much later.
+PAUSE_MS = 5 * 60_000
+MOST_STEPS = 1000
+OUTLINE_CHARACTERS = 200
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """One step of a session.
+
+    `text` is what a person typed or a model said, `injected` what the agent, a hook or Relight put
+    into a prompt. A model call that said nothing stands at its first tool call, or is an answer
+    without a text. `cost_usd` is what the step adds to the session's cost: 0 for a turn that
+    another session counts (`is_shared`) or that a plan pays for (`included_usd`), null if unknown
+    or if no model call stands here. `duration_ms` is the call's time, or the model's for an answer;
+    `model_ms` is always the model's.
+    """
+
+    step: int
+    kind: StepKind
+    at: str | None = None
+    ended_at: str | None = None
+    text: str | None = None
+    injected: str | None = None
+    model: str | None = None
+    provider: str | None = None
+    role: str | None = None
+    tool: str | None = None
+    command: str | None = None
+    path: str | None = None
+    arguments: str | None = None
+    result: str | None = None
+    label: str | None = None
+    failure_kind: str | None = None
+    reason: str | None = None
+    evidence: str | None = None
+    exit_code: int | None = None
+    duration_ms: int | None = None
+    model_ms: int | None = None
+    first_token_ms: int | None = None
+    # how many model calls the figures are of: 0 for a failed one, null if none stands here
+    turns: int | None = None
+    cost_usd: float | None = None
+    cost_status: str | None = None
+    included_usd: float | None = None
+    is_shared: bool = False
+    running_cost_usd: float | None = None
+    running_unpriced_turns: int = 0
+    usage_status: str | None = None
+    input_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    child_session_id: str | None = None
+    # the number of the spiral that the call is part of
+    spiral: int | None = None
+
+
+class Trace(Struct, frozen=True):
+    """All steps of a session; `silence` says why its texts are missing, if they are.
+
+    `calls`, `turns` and `said` give the steps of rows by id, and of texts by their order.
+    """
+
+    session_id: str
+    steps: list[Step]
+    silence: str | None
+    calls: dict[int, int]
+    turns: dict[int, int]
+    said: dict[int, int]
+
+
+class TracePart(Struct, frozen=True):
+    """Steps of a session from `first` on; `next` and `previous` are the first steps of others."""
+
+    session_id: str
+    steps: list[Step]
+    total: int
+    first: int
+    previous: int | None
+    next: int | None
+    silence: str | None
+
+
+def read_trace(store: Store, session_id: int) -> Trace:
+    """Return the steps of a session with all their texts."""
+    facts = find_facts(store, session_id)
+    turns = steps.read_trace_turns(store, session_id)
+    calls = steps.read_trace_calls(store, session_id)
+    conversation = Conversation(facts.source, facts.id, {turn.id for turn in turns})
+    silence = None
+    try:
+        lines = read_lines(store, session_id, facts)
+        for event in find_source(facts.source).read_events(lines, facts.id):
+            conversation.take(event)
+    except RelightError as error:
+        silence = f"{error.message}: {error.hint}" if error.hint else error.message
+    items, owners = arrange(conversation, turns, calls)
+    known = {call.id: call for call in calls}
+    copied = [one.call for one in items if one.call is not None and one.call not in known]
+    known |= {call.id: call for call in steps.find_trace_calls(store, copied)}
+    items = list(_add_pauses(items, known))
+    builder = _Builder(turns, known, owners, number_spirals(store, session_id))
+    made = [builder.make(number, item) for number, item in enumerate(items, start=1)]
+    return Trace(
+        session_id=facts.session,
+        steps=_link_children(made, steps.read_subagents(store, session_id)),
+        silence=silence,
+        calls={one.call: n for n, one in enumerate(items, start=1) if one.call is not None},
+        turns=builder.turns,
+        said={one.said: n for n, one in enumerate(items, start=1) if one.said is not None},
+    )
+
+
+def read_part(store: Store, session_id: int, *, step: int = 1, limit: int = 200) -> TracePart:
+    """Return the part of a session that begins with a step."""
+    return cut_part(read_trace(store, session_id), step=step, limit=limit)
+
+
+def cut_part(trace: Trace, *, step: int = 1, limit: int = 200) -> TracePart:
+    """Return a part of a trace that was read."""
+    if not 1 <= limit <= MOST_STEPS:
+        raise RelightError(f"a part has 1 to {MOST_STEPS} steps, got {limit}", "read several parts")
+    total = len(trace.steps)
+    if not 1 <= step <= max(total, 1):
+        raise MissingError(f"there is no step {step} in that session", f"it has {total} steps")
+    end = step - 1 + limit
+    return TracePart(
+        session_id=trace.session_id,
+        steps=trace.steps[step - 1 : end],
+        total=total,
+        first=step,
+        previous=max(step - limit, 1) if step > 1 else None,
+        next=end + 1 if end < total else None,
+        silence=trace.silence,
+    )
+
+
+def find_step(trace: Trace, *, call: int | None = None, said: int | None = None) -> int | None:
+    """Return the number of the step of a call's row, or of a text by its order among all said."""
+    if call is not None:
+        return trace.calls.get(call)
+    return None if said is None else trace.said.get(said)
+
+
+def find_part(step: int, *, limit: int = 200) -> int:
+    """Return the first step of the part that holds a step, if parts begin at 1.
+
+    >>> [find_part(step) for step in (1, 200, 201)]
+    [1, 1, 201]
+    """
+    return (max(step, 1) - 1) // limit * limit + 1
+
+
+def shorten(step: Step, limit: int = OUTLINE_CHARACTERS) -> Step:
+    """Return a step with the beginnings of its texts."""
+    texts = {name: getattr(step, name) for name in ("text", "injected", "arguments", "result")}
+    cut = {name: text[:limit] for name, text in texts.items() if text and len(text) > limit}
+    return replace(step, **cut) if cut else step
+
+
+def _add_pauses(items: Sequence[Item], calls: Mapping[int, TraceCall]) -> list[Item]:
+    """Return the items with each long wait for a person before the prompt that ended it."""
+    found: list[Item] = []
+    end: int | None = None
+    for item in items:
+        if item.kind == "prompt" and item.at and end and item.at - end > PAUSE_MS:
+            found.append(Item("pause", end, ended_at=item.at))
+        if item.call is not None and (call := calls.get(item.call)):
+            item.at = call.at if item.at is None else item.at
+            item.ended_at = call.finished_at
+        if item.at is not None:
+            end = max(end or 0, item.at, item.ended_at or 0)
+        found.append(item)
+    return found
+
+
+class _Builder:
+    """Makes steps in order, with the cost so far and the time of the step before."""
+
+    def __init__(
+        self,
+        turns: Sequence[TraceTurn],
+        calls: Mapping[int, TraceCall],
+        owners: Mapping[int, Item],
+        spirals: Mapping[int, int],
+    ) -> None:
+        self._rows = {turn.id: turn for turn in turns}
+        self._calls, self._owners, self._spirals = calls, owners, spirals
+        self._nanos = self._unpriced = 0
+        self._end: int | None = None
+        self.turns: dict[int, int] = {}
+
+    def make(self, number: int, item: Item) -> Step:
+        turn = None if item.turn is None else self._rows.get(item.turn)
+        step = Step(
+            step=number,
+            kind=item.kind,  # type: ignore[arg-type]
+            at=write_time(item.at),
+            text=item.text,
+            injected=item.injected,
+            model=turn.model if turn else None,
+            provider=turn.provider if turn else None,
+            role=turn.role if turn else None,
+            tool=item.tool,
+            arguments=item.arguments,
+            result=item.result,
+        )
+        if turn is not None and self._owners.get(turn.id) is item:
+            self.turns[turn.id] = number
+            step = self._add_turn(step, turn, item.at)
+        if item.kind == "call":
+            step = self._add_call(step, item)
+        elif item.kind == "pause" and item.at and item.ended_at:
+            spent = item.ended_at - item.at
+            step = replace(step, ended_at=write_time(item.ended_at), duration_ms=spent)
+        self._end = max(item.at or 0, item.ended_at or 0, self._end or 0) or None
+        is_known = not self._unpriced or self._nanos
+        return replace(
+            step,
+            running_cost_usd=self._nanos / 1e9 if is_known else None,
+            running_unpriced_turns=self._unpriced,
+        )
+
+    def _add_turn(self, step: Step, turn: TraceTurn, at: int | None) -> Step:
+        is_included = turn.cost_status == "included"
+        nanos = 0 if turn.is_shared else turn.cost_nanos
+        if is_included and nanos is not None:
+            nanos = 0
+        self._nanos += nanos or 0
+        if nanos is None:
+            is_failed = turn.calls == 0 and turn.usage_status != "reconciled"
+            self._unpriced += 1 if is_failed else turn.calls
+        spent = turn.duration_ms
+        if spent is None and at is not None and self._end is not None and turn.is_spoken:
+            spent = max(at - self._end, 0)  # a response is recorded when it arrives
+        return replace(
+            step,
+            turns=turn.calls,
+            cost_usd=None if nanos is None else nanos / 1e9,
+            cost_status=turn.cost_status,
+            included_usd=(turn.cost_nanos or 0) / 1e9 if is_included else None,
+            is_shared=turn.is_shared,
+            usage_status=turn.usage_status,
+            input_tokens=turn.input_tokens,
+            cache_read_tokens=turn.cache_read_tokens,
+            cache_write_tokens=turn.cache_write_tokens,
+            output_tokens=turn.output_tokens,
+            reasoning_tokens=turn.reasoning_tokens,
+            duration_ms=spent if step.kind == "answer" else None,
+            model_ms=spent,
+            first_token_ms=turn.first_token_ms,
+            label="error" if turn.failure else step.label,
+            failure_kind=turn.failure,
+            reason=turn.failure_text,
+        )
+
+    def _add_call(self, step: Step, item: Item) -> Step:
+        call = None if item.call is None else self._calls.get(item.call)
+        subject = find_subject(item.tool or "", item.arguments)
+        step = replace(step, command=subject.command, path=subject.path)
+        if call is None:
+            return step
+        spent = call.duration_ms
+        if spent is None and call.at is not None and call.finished_at is not None:
+            spent = max(call.finished_at - call.at, 0)
+        return replace(
+            step,
+            ended_at=write_time(call.finished_at),
+            label=call.label,
+            failure_kind=call.kind,
+            reason=call.reason,
+            evidence=call.evidence,
+            exit_code=call.exit_code,
+            duration_ms=spent,
+            spiral=self._spirals.get(call.place),
+        )
+
+
+def _link_children(made: list[Step], children: Sequence[steps.SubAgent]) -> list[Step]:
+    """Return the steps, each call that started a sub-agent with its session."""
+    taken: set[int] = set()
+    for child in children:
+        found = find_child(child, made, taken)
+        if found is not None:
+            taken.add(found)
+            made[found] = replace(made[found], child_session_id=child.session_id)
+    return made

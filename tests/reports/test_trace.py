@@ -1,0 +1,230 @@
+"""The numbered steps of a session: each thing once, in order, with exact costs."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import build
+from relight.chat.injected import CLOSING, OPENING
+from relight.cli.demo import write_demo
+from relight.errors import MissingError
+from relight.intake.importing import import_all
+from relight.intake.recorder import record
+from relight.reports.sessions import find_session
+from relight.reports.trace import Step, Trace, find_step, read_part, read_trace
+from relight.store import Store
+
+NOW = datetime(2026, 11, 15, 18, tzinfo=UTC)
+
+
+def read(store: Store, name: str) -> Trace:
+    return read_trace(store, find_session(store, name))
+
+
+def show(step: Step) -> tuple[str, str]:
+    """The kind of a step, and its words or its command and result."""
+    if step.kind == "call":
+        return "call", f"{step.command} -> {step.result}"
+    return step.kind, step.text or ""
+
+
+def ask(name: str, command: str) -> dict[str, Any]:
+    function = {"name": "terminal", "arguments": json.dumps({"command": command})}
+    return {"id": name, "type": "function", "function": function}
+
+
+def write_program(store: Store) -> None:
+    now = iter(range(1_794_700_800, 1_794_800_000))
+    with record(store, "one", model="claude-sonnet-4-5", clock=lambda: float(next(now))) as rec:
+        rec.message("user", OPENING + "x.")
+        rec.message("assistant", CLOSING)
+        rec.message("user", "first")
+        calls = [ask("a", "ls"), ask("b", "ls")]
+        message = {"role": "assistant", "content": "looking", "tool_calls": calls}
+        rec.turn(message=message, input_tokens=5, output_tokens=1)
+        rec.tool_call("terminal", calls[0]["function"]["arguments"], "one", call_id="a")
+        rec.tool_call("terminal", calls[1]["function"]["arguments"], "two", call_id="b")
+        rec.turn(message={"role": "assistant", "content": "answer 1"}, output_tokens=1)
+        rec.message("user", "second")
+        silent = {"role": "assistant", "content": None, "tool_calls": [ask("c", "pwd")]}
+        rec.turn(message=silent, input_tokens=7, output_tokens=1)
+
+
+def test_words_calls_and_results_stand_in_the_order_they_happened(store: Store) -> None:
+    write_program(store)
+    trace = read(store, "relight:one")
+    assert [show(step) for step in trace.steps] == [
+        ("prompt", "first"),
+        ("answer", "looking"),
+        ("call", "ls -> one"),
+        ("call", "ls -> two"),
+        ("answer", "answer 1"),
+        ("prompt", "second"),
+        ("call", "pwd -> None"),
+    ]
+    assert [step.step for step in trace.steps] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_model_call_without_words_stands_at_its_first_tool_call(store: Store) -> None:
+    write_program(store)
+    steps = read(store, "relight:one").steps
+    assert [step.turns for step in steps] == [None, 1, None, None, 1, None, 1]
+    assert (steps[6].input_tokens, steps[6].output_tokens) == (7, 1)
+    assert steps[6].cost_usd == pytest.approx((7 * 3 + 15) / 1e6)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("demo")
+    with build.open_home(folder) as store:
+        import_all(store, environment=write_demo(folder / "demo", now=NOW), workers=1)
+        yield store
+
+
+def test_the_costs_of_a_sessions_steps_add_up_exactly(demo: Store) -> None:
+    figures = (
+        "select coalesce(sum(cost_nanos), 0), coalesce(sum(included_nanos), 0),"
+        " coalesce(sum(unpriced_turns), 0), coalesce(sum(turns), 0) from session_day"
+        " where session_id = ?"
+    )
+    kinds, sources = set(), set()
+    for session_id, source in demo.query("select id, source from session"):
+        steps = read_trace(demo, session_id).steps
+        assert [step.step for step in steps] == list(range(1, len(steps) + 1))
+        own = [step for step in steps if not step.is_shared]
+        sums = (
+            sum(round((step.cost_usd or 0) * 1e9) for step in steps),
+            sum(round((step.included_usd or 0) * 1e9) for step in own),
+            steps[-1].running_unpriced_turns if steps else 0,
+            sum(step.turns or 0 for step in own),
+        )
+        assert sums == demo.query(figures, (session_id,))[0]
+        if steps and steps[-1].running_cost_usd is not None:
+            assert round(steps[-1].running_cost_usd * 1e9) == sums[0]
+        kinds |= {step.kind for step in steps}
+        sources.add(source)
+    assert kinds >= {"prompt", "answer", "call", "pause"}
+    assert sources >= {"claude-code", "codex", "hermes"}
+
+
+def test_every_call_is_in_one_step_with_its_verdict(demo: Store) -> None:
+    for (session_id,) in demo.query("select id from session"):
+        trace = read_trace(demo, session_id)
+        rows = demo.query(
+            "select id, tool, label from tool_call where session_id = ?", (session_id,)
+        )
+        for row, tool, label in rows:
+            number = find_step(trace, call=row)
+            assert number is not None
+            assert (trace.steps[number - 1].tool, trace.steps[number - 1].label) == (tool, label)
+
+
+def test_parts_have_every_step_once(store: Store) -> None:
+    write_program(store)
+    session_id = find_session(store, "relight:one")
+    whole = read_trace(store, session_id).steps
+    steps: list[Step] = []
+    first: int | None = 1
+    while first is not None:
+        part = read_part(store, session_id, step=first, limit=3)
+        assert (part.first, part.total) == (first, 7)
+        steps += part.steps
+        first = part.next
+    assert steps == whole
+    for number in (0, 8, -1):
+        with pytest.raises(MissingError):
+            read_part(store, session_id, step=number)
+
+
+def claude_lines() -> list[dict[str, Any]]:
+    use = build.tool_use("t1", command="ls")
+    return [
+        build.claude_prompt("What is here?", 0),
+        build.claude_answer("m1", {"type": "text", "text": "Let me see."}, at=1, stop=None),
+        build.claude_answer("m1", use, at=2),
+        build.claude_result("t1", "a.txt", at=3),
+        build.claude_answer("m2", {"type": "text", "text": "One file."}, at=4),
+        build.claude_prompt("<system-reminder>Be kind.</system-reminder>\nThanks", 500),
+        build.claude_prompt("Summary of it all", 501, isCompactSummary=True),
+        build.claude_answer("m3", {"type": "text", "text": "Bye."}, at=502),
+    ]
+
+
+def test_pauses_compactions_and_injected_words_are_steps_apart(tmp_path: Path) -> None:
+    build.write_claude(tmp_path, claude_lines())
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        steps = read(store, build.CLAUDE_SESSION).steps
+    assert [show(step) for step in steps] == [
+        ("prompt", "What is here?"),
+        ("answer", "Let me see."),
+        ("call", "ls -> a.txt"),
+        ("answer", "One file."),
+        ("pause", ""),
+        ("prompt", "Thanks"),
+        ("compaction", "Summary of it all"),
+        ("answer", "Bye."),
+    ]
+    assert steps[4].duration_ms == 496_000
+    assert steps[5].injected == "<system-reminder>Be kind.</system-reminder>"
+
+
+def test_a_session_that_grows_keeps_the_numbers_of_its_steps(tmp_path: Path) -> None:
+    lines = claude_lines()
+    with build.open_home(tmp_path) as store:
+        before: list[Step] = []
+        for end in range(1, len(lines) + 1):
+            build.write_claude(tmp_path, lines[:end])
+            build.import_home(store, tmp_path)
+            steps = read(store, build.CLAUDE_SESSION).steps
+            for old, new in zip(before[:-1], steps, strict=False):
+                assert (old.step, old.kind, old.text) == (new.step, new.kind, new.text)
+            assert len(steps) >= len(before)
+            before = steps
+    assert len(before) == 8
+
+
+def test_a_rewritten_file_gives_no_step_twice(tmp_path: Path) -> None:
+    lines = claude_lines()
+    with build.open_home(tmp_path) as store:
+        build.write_claude(tmp_path, lines[:5])
+        build.import_home(store, tmp_path)
+        head = {"type": "mode", "sessionId": build.CLAUDE_SESSION}
+        build.write_claude(tmp_path, [head, *lines])
+        build.import_home(store, tmp_path)
+        steps = read(store, build.CLAUDE_SESSION).steps
+    assert len(steps) == 8
+
+
+def test_a_call_that_started_a_sub_agent_names_its_session(tmp_path: Path) -> None:
+    task = {"description": "look", "prompt": "Look for the bug in the parser"}
+    lines = [
+        build.claude_prompt("Go"),
+        build.claude_answer("m1", build.tool_use("t0", command="ls"), at=1),
+        build.claude_answer("m2", {**build.tool_use("t1"), "name": "Task", "input": task}, at=2),
+        build.claude_prompt(task["prompt"], at=3, isSidechain=True, uuid="s-1", parentUuid=None),
+        build.claude_result("t1", "Found it.", at=5),
+    ]
+    build.write_claude(tmp_path, lines)
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        steps = read(store, build.CLAUDE_SESSION).steps
+    child = f"claude-code:{build.CLAUDE_SESSION}/sidechain-s-1"
+    assert [step.child_session_id for step in steps if step.tool] == [None, child]
+
+
+def test_without_its_tape_a_session_still_has_its_steps_and_their_costs(tmp_path: Path) -> None:
+    build.write_claude(tmp_path, claude_lines())
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        with_tape = read(store, build.CLAUDE_SESSION).steps
+        with store.transaction() as database:
+            database.execute("delete from tape_part")
+        trace = read(store, build.CLAUDE_SESSION)
+    assert trace.silence is not None
+    assert "gone" in trace.silence
+    assert [step.kind for step in trace.steps] == ["call", "answer", "answer"]
+    assert trace.steps[-1].running_cost_usd == with_tape[-1].running_cost_usd
