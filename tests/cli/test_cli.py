@@ -183,7 +183,7 @@ def test_show_takes_a_beginning_and_lists_what_it_could_be(filled: Cli) -> None:
     filled.run("import")
     done = filled.run("show", "1111")
     assert done.returncode == 1
-    assert f"claude-code:{other}" in done.stderr
+    assert "could be claude-code:11111111, claude-code:1111aaaa" in done.stderr
     assert filled.run("show", "nothing-like-it").returncode == 1
 
 
@@ -226,7 +226,7 @@ def test_show_says_that_shared_turns_count_in_another_session(filled: Cli) -> No
 
 def test_failures_are_shown_and_told_as_json(filled: Cli) -> None:
     found = filled.json("failures", "--since", "all")
-    assert set(found) == {"since", "failed", "failures", "spirals"}
+    assert set(found) == {"since", "until", "failed", "failures", "spirals"}
     assert found["failures"][0]["kind"] == "file_not_found"
     assert "file_not_found" in filled.run("failures", "--since", "all").stdout
     assert "no failures" in filled.run("failures", "--since", "2099-01-01").stdout

@@ -123,6 +123,10 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line; print an error once, with a hint."""
     words = sys.argv[1:] if arguments is None else arguments
     _open_standard_streams()
+    if "_RELIGHT_COMPLETE" in os.environ:  # a shell asks for completions
+        from relight.cli.completion import prepare_bash
+
+        prepare_bash()
     try:
         status = _run(words, is_program=arguments is None)
     except Exception as error:

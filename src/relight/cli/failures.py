@@ -2,8 +2,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from relight.cli.completion import complete_jobs
+from relight.cli.filters import TypedFilter, filter_options
 from relight.cli.options import current_store, json_option, print_json, relight_command
-from relight.reports.filters import DEFAULT_SINCE, read_filter
 
 if TYPE_CHECKING:
     from relight.reports.failed_work import FailedReport, FailedWork
@@ -14,22 +15,15 @@ NEWEST_ROWS = 10
 
 
 @relight_command("failures", example="relight failures --since 7d")
-@click.option("--since", default=DEFAULT_SINCE, metavar="D", help="2026-05-01, 7d or all.")
-@click.option("--until", metavar="D", help="The last day, as 2026-05-31 or 7d.")
-@click.option("--source", metavar="S", help="Only this source.")
-@click.option("--model", metavar="M", help="Only models with this in their name.")
-@click.option("--project", metavar="P", help="Only projects with this in their folder.")
-@click.option("--job", metavar="NAME", help="Only runs of this job, and their sessions.")
+@filter_options()
+@click.option(
+    "--job",
+    metavar="NAME",
+    shell_complete=complete_jobs,
+    help="Only runs of this job, and their sessions.",
+)
 @json_option
-def command(
-    since: str,
-    until: str | None,
-    source: str | None,
-    model: str | None,
-    project: str | None,
-    job: str | None,
-    as_json: bool,
-) -> None:
+def command(typed: TypedFilter, job: str | None, as_json: bool) -> None:
     """Show failed runs and sessions by cause, failed calls by kind and tool, and spirals.
 
     A failed call is a tool call that could not do what it was asked, or a model call without a
@@ -42,17 +36,13 @@ def command(
     from relight.reports.failures import FailuresSince, read_failures
 
     with current_store() as store:
-        chosen = read_filter(
-            store, since=since, until=until, source=source, model=model, project=project, job=job
-        )
+        chosen = typed.read(store, job=job)
         found = read_failures(store, chosen)
     if as_json:
-        print_json(FailuresSince(since, **asdict(found)))
+        print_json(FailuresSince(since=chosen.since, until=chosen.until, **asdict(found)))
     elif found.is_empty:
-        limits = {"--until": until, "--source": source, "--model": model, "--project": project}
-        given = [name for name, value in (limits | {"--job": job}).items() if value]
-        rest = f", or leave out {', '.join(given)}" if given else ""
-        click.echo(f"no failures; `--since all` looks further back{rest}")
+        hint = typed.suggest(job=job)
+        click.echo(f"no failures; {hint}" if hint else "no failures")
     else:
         _print(found)
 

@@ -3,8 +3,10 @@ from collections.abc import Sequence
 import click
 from msgspec import UNSET, to_builtins
 
+from relight.cli.completion import complete_words
+from relight.cli.filters import TypedFilter, filter_options
 from relight.cli.options import current_store, json_option, print_json, relight_command
-from relight.reports import filters, totals
+from relight.reports import totals
 from relight.reports.totals import ReportFigures, ReportRow, UsageReport
 from relight.store.queries.sessions import has_sessions
 
@@ -27,23 +29,20 @@ MARKDOWN_COLUMNS = (
 
 @relight_command("report", example="relight report --by model,project --since 7d")
 @click.option(
-    "--by", default="day", metavar="KEYS", help=f"Comma-separated: {', '.join(totals.KEYS)}."
+    "--by",
+    default="day",
+    metavar="KEYS",
+    show_default=True,
+    shell_complete=complete_words(totals.KEYS),
+    help=f"Comma-separated: {', '.join(totals.KEYS)}.",
 )
-@click.option("--since", default=filters.DEFAULT_SINCE, metavar="D", help="2026-05-01, 7d or all.")
-@click.option("--until", metavar="D", help="The last day, as 2026-05-31 or 7d.")
-@click.option("--source", metavar="S", help="Only this source.")
-@click.option("--model", metavar="M", help="Only models with this in their name.")
-@click.option("--project", metavar="P", help="Only projects with this in their folder.")
+@filter_options()
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print a Markdown table.")
 def command(
     by: str,
-    since: str,
-    until: str | None,
-    source: str | None,
-    model: str | None,
-    project: str | None,
+    typed: TypedFilter,
     as_json: bool,
     as_csv: bool,
     as_markdown: bool,
@@ -59,9 +58,7 @@ def command(
     if not keys:
         raise click.UsageError(f"--by needs a key: {', '.join(totals.KEYS)}")
     with current_store() as store:
-        chosen = filters.read_filter(
-            store, since=since, until=until, source=source, model=model, project=project
-        )
+        chosen = typed.read(store)
         found = totals.report(store, keys, chosen)
         has_any = bool(found.rows) or has_sessions(store)
     if as_json:
@@ -75,11 +72,7 @@ def command(
     elif found.rows:
         print_report(found)
     else:
-        limits = {"--until": until, "--source": source, "--model": model, "--project": project}
-        given = ", ".join(name for name, value in limits.items() if value)
-        tries = [] if since == "all" else ["try --since all"]
-        tries += [f"leave out {given}"] if given else []
-        hint = ", or ".join(tries) if has_any else "run `relight import`, or try `relight demo`"
+        hint = typed.suggest() if has_any else "run `relight import`, or try `relight demo`"
         click.echo(f"nothing is recorded for this; {hint}")
 
 

@@ -1,6 +1,8 @@
 import click
 
 from relight.cli.comparison import comparison_options, print_comparison
+from relight.cli.completion import complete_skills
+from relight.cli.filters import since_option, until_option
 from relight.cli.options import (
     current_store,
     json_option,
@@ -8,7 +10,6 @@ from relight.cli.options import (
     relight_command,
     relight_group,
 )
-from relight.reports.filters import DEFAULT_SINCE
 
 
 @relight_group("skills", example="relight skills ema --half-life 5")
@@ -21,9 +22,9 @@ def command() -> None:
 
 
 @relight_command("stats", example="relight skills stats --since 7d --json")
-@click.option("--since", default=DEFAULT_SINCE, metavar="D", help="2026-05-01, 7d or all.")
-@click.option("--until", metavar="D", help="The last day, as 2026-05-31 or 7d.")
-@click.option("--skill", metavar="NAME", help="Only this skill.")
+@since_option()
+@until_option
+@click.option("--skill", metavar="NAME", shell_complete=complete_skills, help="Only this skill.")
 @json_option
 def stats(since: str, until: str | None, skill: str | None, as_json: bool) -> None:
     """Show uses, outcomes, costs and times of each skill and model.

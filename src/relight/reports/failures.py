@@ -51,9 +51,10 @@ class FailureReport(Struct, frozen=True, kw_only=True):
 
 
 class FailuresSince(FailureReport, frozen=True):
-    """The failures and spirals since a day, as the question named it."""
+    """The failures and spirals of some days; None is no bound."""
 
-    since: str
+    since: str | None
+    until: str | None
 
 
 def read_failures(store: Store, chosen: Filter) -> FailureReport:

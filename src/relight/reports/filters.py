@@ -1,13 +1,13 @@
-"""Filters as people type them: `7d`, a date, parts of names or whole names in quotes."""
+"""Filters as people type them: `7d`, `monday`, a date, parts of names or whole names in quotes."""
 
-import re
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 
 from relight.aliases import find_model_name
 from relight.errors import MissingError, RelightError
 from relight.store import Store
 from relight.store.queries.filters import Filter, is_whole
+from relight.times import read_day
 
 DEFAULT_SINCE = "30d"
 
@@ -23,7 +23,7 @@ def read_filter(
     job: str | None = None,
     now: datetime | None = None,
 ) -> Filter:
-    """Return the filter that a person typed: `7d`, `all` or a date, parts of names, a job."""
+    """Return the filter that a person typed: days (see `times.read_day`), parts of names, a job."""
     from zoneinfo import ZoneInfo
 
     if source is not None:
@@ -31,7 +31,7 @@ def read_filter(
     today = (now or datetime.now(UTC)).astimezone(ZoneInfo(store.timezone)).date()
     return Filter(
         since=read_day(since, today=today),
-        until=read_day(until, today=today) if until else None,
+        until=read_day(until, today=today, is_last=True) if until else None,
         source=source,
         model=model,
         project=project,
@@ -56,24 +56,6 @@ def _check_source(name: str) -> None:
     if not is_source(name):
         names = ", ".join(list_sources())
         raise RelightError(f"there is no source {name!r}", f"there are {names}")
-
-
-def read_day(text: str, *, today: date) -> str | None:
-    """Return a day from `2026-05-01` or `7d` (seven days up to today); None for `all`.
-
-    >>> read_day("7d", today=date(2026, 11, 15))
-    '2026-11-09'
-    """
-    if text == "all":
-        return None
-    try:
-        if days := re.fullmatch(r"(\d{1,6})d", text):
-            return (today - timedelta(days=max(int(days[1]) - 1, 0))).isoformat()
-        return date.fromisoformat(text).isoformat()
-    except (ValueError, OverflowError):
-        raise RelightError(
-            f"{text!r} is not a day", "write 2026-05-01, or 7d for the last seven days, or all"
-        ) from None
 
 
 def quote_name(name: str | None) -> str:

@@ -1,6 +1,7 @@
 """One session: found by the name that a person typed, with all facts and figures about it."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -15,6 +16,8 @@ from relight.store.queries.steps import SessionCall, SessionTurn, read_tool_call
 
 SHOWN_NAMES = 8
 MOST_NAMES = 50
+SHORT_ID = 8
+LAST = re.compile(r"last(?:~([0-9]{1,9}))?")
 
 
 class SessionHead(Struct, frozen=True, kw_only=True):
@@ -51,22 +54,51 @@ class SessionReport(SessionHead, frozen=True, kw_only=True):
 
 
 def find_session(store: Store, name: str) -> int:
-    """Return the row id of a session from `source:id`, the agent's id, or a beginning of either."""
+    """Return the row id of a session by the name that a person gave.
+
+    The name is `source:id`, the agent's id, a unique beginning of either, or `last`; `last~2` is
+    the second before the last. Sub-agents are not counted.
+    """
     found = queries.find_exact(store, name)
+    if not found and (place := LAST.fullmatch(name)):
+        found = queries.find_newest(store, int(place[1] or 0))
+        if not found:
+            raise MissingError(f"there is no session {name!r}", "there are fewer sessions")
     if not found and name:
         found = queries.find_by_prefix(store, name, limit=MOST_NAMES)
         roots = [one for one in found if "/" not in one.key]
         found = roots if len(roots) == 1 else found
     if not found:
-        raise MissingError(
-            f"there is no session {name!r}", "`relight report --by session` lists them"
-        )
+        raise MissingError(f"there is no session {name!r}", "`relight sessions` lists them")
     if len(found) > 1:
-        several = ", ".join(f"{one.source}:{one.key}" for one in found[:SHOWN_NAMES])
+        names = [f"{one.source}:{one.key}" for one in found]
+        short = shorten_names(store, names[:SHOWN_NAMES])
+        several = ", ".join(short.values())
         rest = len(found) - SHOWN_NAMES
         more = f" and {rest} more" if rest > 0 else ""
         raise MissingError(f"{name!r} could be {several}{more}", "write more of its beginning")
     return found[0].id
+
+
+def shorten_names(store: Store, names: Sequence[str]) -> dict[str, str]:
+    """Return the shortest name of each `source:id` by which `find_session` finds it.
+
+    It has at least 8 characters after the source, and more if another session begins so. The
+    name of a sub-agent that contains its parent's stays whole.
+    """
+    roots = [name for name in names if "/" not in name]
+    short = {name: name for name in names}
+    for one in queries.read_neighbours(store, roots):
+        common = [_count_common(one.key, near) for near in (one.before, one.after) if near]
+        length = max([SHORT_ID - 1, *common]) + 1
+        short[f"{one.source}:{one.key}"] = f"{one.source}:{one.key[:length]}"
+    return short
+
+
+def _count_common(one: str, other: str) -> int:
+    """Return the number of characters that both texts begin with."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def read_session(store: Store, session_id: int) -> SessionReport:
@@ -82,7 +114,7 @@ def read_head(store: Store, session_id: int) -> SessionHead:
     """Return what is known of a session, without its steps."""
     found = queries.read_facts(store, session_id)
     if found is None:
-        raise MissingError("that session is not in the store", "`relight report --by session`")
+        raise MissingError("that session is not in the store", "`relight sessions` lists them")
     known = asdict(found)
     del known["root_id"]
     return SessionHead(

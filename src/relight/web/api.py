@@ -130,7 +130,7 @@ def read_failures(store: Store, asked: given.FailureParameters, _: Path) -> fail
     if asked.job:
         chosen = replace(chosen, jobs=find_jobs(store, asked.job))
     found = failures.read_failures(store, chosen)
-    return failures.FailuresSince(asked.since, **asdict(found))
+    return failures.FailuresSince(since=chosen.since, until=chosen.until, **asdict(found))
 
 
 def read_skill_stats(store: Store, asked: given.SkillDayParameters, _: Path) -> SkillUseDays:

@@ -11,12 +11,17 @@ from relight.model import OutcomeName
 from relight.reports.filters import DEFAULT_SINCE
 from relight.reports.totals import KEYS
 from relight.sources import SOURCES
+from relight.times import DAY_FORMS, DAY_WORDS
 
 Text = Annotated[str, Meta(max_length=200)]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Version = Annotated[int, Meta(ge=1, le=1_000_000)]
 PageSize = Annotated[int, Meta(ge=1, le=500)]
-DAY_FORMS = [{"type": "string", "pattern": "^[0-9]{1,4}d$"}, {"type": "string", "format": "date"}]
+DAYS = [
+    {"type": "string", "pattern": "^[0-9]{1,4}[dw]$"},
+    {"type": "string", "format": "date"},
+    {"enum": list(DAY_WORDS)},
+]
 # reports count skills apart from single calls
 KEY_LISTS = [
     [key for key in KEYS if key not in ("tool", "failure")],
@@ -32,11 +37,11 @@ def described(text: str, **schema: Any) -> Meta:
 Since = Annotated[
     Name,
     described(
-        "The first day: 2026-05-01, 7d for the last seven days, or all.",
-        anyOf=[{"const": "all"}, *DAY_FORMS],
+        f"The first day: {DAY_FORMS}.",
+        anyOf=[{"const": "all"}, *DAYS],
     ),
 ]
-Until = Annotated[Name, described("The last day.", anyOf=DAY_FORMS)]
+Until = Annotated[Name, described("The last day, written as the first.", anyOf=DAYS)]
 
 
 class NoParameters(Struct, frozen=True):

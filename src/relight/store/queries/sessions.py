@@ -1,7 +1,10 @@
 """Sessions by name, their facts, and the sums of a session with its sub-agents."""
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
+from relight.model import row_id
 from relight.store import Store
 from relight.store.queries.totals import SessionName, UsageSums
 from relight.store.sql import flag, read_list, read_usd
@@ -25,6 +28,15 @@ class SessionKey(Struct, frozen=True):
     id: int
     source: str
     key: str
+
+
+class SessionNeighbours(Struct, frozen=True):
+    """A session's id, and those before and after it."""
+
+    source: str
+    key: str
+    before: str | None
+    after: str | None
 
 
 class SessionFacts(Struct, frozen=True):
@@ -87,6 +99,36 @@ def find_by_prefix(store: Store, name: str, *, limit: int) -> list[SessionKey]:
         " or (:key <> '' and source = :source and substr(key, 1, length(:key)) = :key)"
         f" order by source, key limit {limit}",
         {"name": name, "source": source, "key": key},
+    )
+
+
+def find_newest(store: Store, place: int) -> list[SessionKey]:
+    """Return the newest session, or one so many places before it; none if there are too few."""
+    return store.read(
+        SessionKey,
+        "select session.id, session.source, session.key from listing"
+        " join session on session.id = listing.root_id"
+        " order by listing.began_at desc, listing.root_id desc limit 1 offset ?",
+        (place,),
+    )
+
+
+def read_neighbours(store: Store, names: Sequence[str]) -> list[SessionNeighbours]:
+    """Return the ids before and after each of these sessions, in the order of ids of its source.
+
+    Ids of sub-agents with a slash are left out: a beginning never stands for one of them.
+    """
+    ids = [row_id("session", *name.split(":", 1)) for name in names]
+    marks = ", ".join("?" for _ in ids)
+    next_to = (
+        "(select {0}(near.key) from session as near where near.source = session.source"
+        " and near.key {1} session.key and near.key not like '%/%')"
+    )
+    return store.read(
+        SessionNeighbours,
+        f"select source, key, {next_to.format('max', '<')} as before,"
+        f" {next_to.format('min', '>')} as after from session where id in ({marks})",
+        ids,
     )
 
 

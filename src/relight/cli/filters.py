@@ -1,0 +1,103 @@
+"""The options by which commands choose a part of the record: days, source, project, model."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+from msgspec import Struct
+
+from relight.cli.completion import complete_models, complete_projects, complete_sources
+from relight.cli.options import Function, name_project
+from relight.reports.filters import DEFAULT_SINCE, read_filter
+from relight.store import Store
+from relight.store.queries.filters import Filter
+from relight.times import DAY_FORMS, DAY_WORDS
+
+
+class TypedFilter(Struct, frozen=True, kw_only=True):
+    """The options as typed."""
+
+    since: str
+    until: str | None
+    source: str | None
+    project: str | None
+    model: str | None
+
+    def read(self, store: Store, *, job: str | None = None) -> Filter:
+        """Return the filter for reports; raise if an option cannot be understood."""
+        return read_filter(
+            store,
+            since=self.since,
+            until=self.until,
+            source=self.source,
+            project=name_project(self.project),
+            model=self.model,
+            job=job,
+        )
+
+    def suggest(self, **more: object) -> str:
+        """Return what to try if nothing matches: other days, or fewer options."""
+        names = ("until", "source", "model", "project")
+        limits = {name: getattr(self, name) for name in names} | more
+        given = ", ".join(f"--{name}" for name, value in limits.items() if value)
+        tries = [] if self.since == "all" else ["try --since all"]
+        return ", or ".join([*tries, *([f"leave out {given}"] if given else [])])
+
+
+def complete_days(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    words = (*DAY_WORDS, "7d", "2w", "30d", "all")
+    return [word for word in words if word.startswith(incomplete.lower())]
+
+
+def since_option(default: str = DEFAULT_SINCE) -> Callable[[Function], Function]:
+    return click.option(
+        "--since",
+        default=default,
+        metavar="D",
+        show_default=True,
+        shell_complete=complete_days,
+        help=f"The first day: {DAY_FORMS}.",
+    )
+
+
+until_option = click.option(
+    "--until", metavar="D", shell_complete=complete_days, help="The last day, likewise."
+)
+
+
+def filter_options(*, since: str = DEFAULT_SINCE) -> Callable[[Function], Function]:
+    """Return a decorator that adds the options and passes them as `typed`, a `TypedFilter`."""
+    options = (
+        since_option(since),
+        until_option,
+        click.option(
+            "--source", metavar="S", shell_complete=complete_sources, help="Only this source."
+        ),
+        click.option(
+            "--project",
+            metavar="P",
+            shell_complete=complete_projects,
+            help="Only projects with this in their folder; . is the present folder.",
+        ),
+        click.option(
+            "--model",
+            metavar="M",
+            shell_complete=complete_models,
+            help="Only models with this in their name.",
+        ),
+    )
+
+    def decorate(function: Function) -> Function:
+        @wraps(function)
+        def collect(*args: Any, **given: Any) -> Any:
+            names = TypedFilter.__struct_fields__
+            typed = TypedFilter(**{name: given.pop(name) for name in names})
+            return function(*args, typed=typed, **given)
+
+        made: Function = collect
+        for option in reversed(options):
+            made = option(made)
+        return made
+
+    return decorate

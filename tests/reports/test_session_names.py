@@ -1,0 +1,76 @@
+"""Names of sessions as people type them: `last`, short ids, unique beginnings."""
+
+from pathlib import Path
+
+import pytest
+
+import build
+from relight.errors import MissingError
+from relight.reports.sessions import find_session, shorten_names
+from relight.store import Store
+from relight.store.queries.sessions import read_name
+
+KEYS = ["20261115_030929_ab12cd", "20261115_030929_ab9999", "20261115_040000_000000", "s1", "s10"]
+
+
+@pytest.fixture
+def store(tmp_path: Path, store: Store) -> Store:
+    for at, key in enumerate(KEYS):
+        lines = [
+            build.claude_prompt("Look", at=at * 1000, sessionId=key),
+            build.claude_answer(f"m_{key}", at=at * 1000 + 5, sessionId=key),
+        ]
+        build.write_claude(tmp_path, lines, name=key)
+    child = [
+        build.claude_prompt("Within", at=9000, sessionId="s1", agentId="a1", isSidechain=True),
+        build.claude_answer("m9", at=9001, sessionId="s1", agentId="a1", isSidechain=True),
+    ]
+    build.write_claude(tmp_path, child, name="s1/subagents/agent-a1")
+    build.import_home(store, tmp_path)
+    return store
+
+
+def name(store: Store, typed: str) -> str:
+    return read_name(store, find_session(store, typed)).session
+
+
+def test_last_counts_back_from_the_newest_session_without_sub_agents(store: Store) -> None:
+    names = [f"claude-code:{key}" for key in reversed(KEYS)]
+    assert name(store, "last") == name(store, "last~0") == names[0]
+    assert [name(store, f"last~{place}") for place in range(len(KEYS))] == names
+    with pytest.raises(MissingError, match="'last~5'"):
+        find_session(store, "last~5")
+    for typed in ("last~", "last~x", "last~-1", "last~9999999999", "LAST"):
+        with pytest.raises(MissingError):
+            find_session(store, typed)
+
+
+def test_a_short_name_has_eight_characters_or_as_many_as_it_needs(store: Store) -> None:
+    names = [f"claude-code:{key}" for key in KEYS]
+    short = shorten_names(store, names)
+    assert list(short.values()) == [
+        "claude-code:20261115_030929_ab1",
+        "claude-code:20261115_030929_ab9",
+        "claude-code:20261115_04",
+        "claude-code:s1",
+        "claude-code:s10",
+    ]
+    assert [name(store, one) for one in short.values()] == names
+    assert [name(store, one.partition(":")[2]) for one in short.values()] == names
+    assert shorten_names(store, ["gone:x"]) == {"gone:x": "gone:x"}
+    assert shorten_names(store, []) == {}
+
+
+def test_a_sub_agent_keeps_its_whole_name(store: Store) -> None:
+    (child,) = [key for (key,) in store.query("select key from session where id <> root_id")]
+    whole = f"claude-code:{child}"
+    assert shorten_names(store, [whole]) == {whole: whole}
+    assert name(store, whole) == whole
+
+
+def test_an_ambiguous_beginning_lists_the_sessions_by_their_short_names(store: Store) -> None:
+    with pytest.raises(MissingError) as raised:
+        find_session(store, "20261115_03")
+    assert raised.value.message == (
+        "'20261115_03' could be claude-code:20261115_030929_ab1, claude-code:20261115_030929_ab9"
+    )
