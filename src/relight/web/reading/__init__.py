@@ -1,0 +1,13 @@
+"""Session text made readable: pure functions from text to safe HTML.
+
+    markdown    answers as Markdown, without raw HTML, images or links other than to the web
+    highlight   code with coloured words
+    diffs       the lines of an edit, what was added and removed
+    edits       tool calls that change files, as diffs (`data/edits.toml` names tools and arguments)
+    patches     the patch format of `apply_patch`, also within a shell command
+    tasks       tool calls that keep a list of tasks
+    calls       a call's arguments in the best of these forms
+
+Session text is hostile. Everything is escaped, hidden characters are shown, the work is bounded,
+and the HTML has no style or script: its classes are in `relight.css`.
+"""
