@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from relight.chat.messages import read_arguments
+from relight.store.derive.scores import read_object
 from relight.store.queries.steps import SubAgent
 from relight.times import read_time
 
@@ -39,7 +39,7 @@ def find_subject(tool: str, arguments: str | None) -> CallSubject:
     'git status'
     """
     text = (arguments or "")[:LONGEST]
-    fields = read_arguments(arguments if len(arguments or "") <= LONGEST else "") or {}
+    fields = _read_fields(arguments)
     command = next((_join(fields[name]) for name in COMMANDS if fields.get(name)), None)
     path = next((fields[name] for name in PATHS if isinstance(fields.get(name), str)), None)
     if command is not None and path is not None and " " not in command:
@@ -50,6 +50,12 @@ def find_subject(tool: str, arguments: str | None) -> CallSubject:
     elif not fields and text and text.lstrip()[:1] != "{" and "patch" not in tool:
         command = text
     return CallSubject(command, path)
+
+
+def _read_fields(arguments: str | None) -> dict[str, Any]:
+    """The arguments by name; none if they are no object, or too long to be looked through."""
+    found = read_object(arguments) if len(arguments or "") <= LONGEST else None
+    return found if isinstance(found, dict) else {}
 
 
 def _join(value: Any) -> str | None:
@@ -87,9 +93,8 @@ def find_child(child: SubAgent, steps: "Sequence[Step]", taken: Container[int]) 
 
 
 def _texts(arguments: str | None) -> list[str]:
-    fields = read_arguments(arguments or "") or {}
     texts: list[str] = []
-    waiting: list[Any] = list(fields.values())
+    waiting: list[Any] = list(_read_fields(arguments).values())
     while waiting and len(texts) < 1000:
         value = waiting.pop(0)
         if isinstance(value, str):

@@ -5,6 +5,7 @@ without a search. Numbers of steps come from this order, which only grows at its
 """
 
 from collections.abc import Container, Sequence
+from typing import Literal
 
 from msgspec import Struct
 
@@ -13,13 +14,14 @@ from relight.model import ToolCall, Turn, hash_names, row_id
 from relight.sources.events import Attributed, Called, Compacted, Event, Returned, Said
 from relight.store.queries.steps import TraceCall, TraceTurn
 
+StepKind = Literal["prompt", "answer", "call", "compaction", "pause"]
 SPOKEN = (None, "aggregator")
 
 
 class Item(Struct, eq=False):
     """One thing that happened. `turn` and `call` are row ids; `is_slot`: only a model call."""
 
-    kind: str
+    kind: StepKind
     at: int | None = None
     text: str | None = None
     injected: str | None = None

@@ -7,14 +7,14 @@ after the last step.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.errors import MissingError, RelightError
 from relight.reports.call_subjects import find_child, find_subject
-from relight.reports.conversation import Conversation, Item, arrange
+from relight.reports.conversation import Conversation, Item, StepKind, arrange
 from relight.reports.failures import number_spirals
 from relight.reports.transcript import find_facts, read_lines
 from relight.sources import find_source
@@ -23,12 +23,16 @@ from relight.store.queries import steps
 from relight.store.queries.steps import TraceCall, TraceTurn
 from relight.times import write_time
 
-StepKind = Literal["prompt", "answer", "call", "compaction", "pause"]
 # A prompt cache lives for five minutes by default: the first turn after a longer wait for a person
 # pays for the whole context again. In recorded sessions people answer within it or much later.
 PAUSE_MS = 5 * 60_000
 MOST_STEPS = 1000
 OUTLINE_CHARACTERS = 200
+# the columns of a turn that a step has as they are
+COPIED = (
+    *("cost_status", "is_shared", "usage_status", "first_token_ms", "input_tokens"),
+    *("cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
+)
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -219,89 +223,80 @@ class _Builder:
         self.turns: dict[int, int] = {}
 
     def make(self, number: int, item: Item) -> Step:
+        fields: dict[str, Any] = {}
         turn = None if item.turn is None else self._rows.get(item.turn)
-        step = Step(
+        if turn is not None:
+            fields |= {"model": turn.model, "provider": turn.provider, "role": turn.role}
+            if self._owners.get(turn.id) is item:
+                self.turns[turn.id] = number
+                fields |= self._spend(turn, item)
+        if item.kind == "call":
+            fields |= self._judge(item)
+        elif item.kind == "pause" and item.at and item.ended_at:
+            fields["duration_ms"] = item.ended_at - item.at
+        self._end = max(item.at or 0, item.ended_at or 0, self._end or 0) or None
+        is_known = not self._unpriced or self._nanos
+        return Step(
             step=number,
-            kind=item.kind,  # type: ignore[arg-type]
+            kind=item.kind,
             at=write_time(item.at),
+            ended_at=write_time(item.ended_at),
             text=item.text,
             injected=item.injected,
-            model=turn.model if turn else None,
-            provider=turn.provider if turn else None,
-            role=turn.role if turn else None,
             tool=item.tool,
             arguments=item.arguments,
             result=item.result,
-        )
-        if turn is not None and self._owners.get(turn.id) is item:
-            self.turns[turn.id] = number
-            step = self._add_turn(step, turn, item.at)
-        if item.kind == "call":
-            step = self._add_call(step, item)
-        elif item.kind == "pause" and item.at and item.ended_at:
-            spent = item.ended_at - item.at
-            step = replace(step, ended_at=write_time(item.ended_at), duration_ms=spent)
-        self._end = max(item.at or 0, item.ended_at or 0, self._end or 0) or None
-        is_known = not self._unpriced or self._nanos
-        return replace(
-            step,
             running_cost_usd=self._nanos / 1e9 if is_known else None,
             running_unpriced_turns=self._unpriced,
+            **fields,
         )
 
-    def _add_turn(self, step: Step, turn: TraceTurn, at: int | None) -> Step:
+    def _spend(self, turn: TraceTurn, item: Item) -> dict[str, Any]:
+        """The figures of a model call, added to the sums so far."""
         is_included = turn.cost_status == "included"
-        nanos = 0 if turn.is_shared else turn.cost_nanos
-        if is_included and nanos is not None:
+        nanos = turn.cost_nanos
+        if turn.is_shared or (is_included and nanos is not None):
             nanos = 0
         self._nanos += nanos or 0
         if nanos is None:
             is_failed = turn.calls == 0 and turn.usage_status != "reconciled"
             self._unpriced += 1 if is_failed else turn.calls
         spent = turn.duration_ms
-        if spent is None and at is not None and self._end is not None and turn.is_spoken:
-            spent = max(at - self._end, 0)  # a response is recorded when it arrives
-        return replace(
-            step,
-            turns=turn.calls,
-            cost_usd=None if nanos is None else nanos / 1e9,
-            cost_status=turn.cost_status,
-            included_usd=(turn.cost_nanos or 0) / 1e9 if is_included else None,
-            is_shared=turn.is_shared,
-            usage_status=turn.usage_status,
-            input_tokens=turn.input_tokens,
-            cache_read_tokens=turn.cache_read_tokens,
-            cache_write_tokens=turn.cache_write_tokens,
-            output_tokens=turn.output_tokens,
-            reasoning_tokens=turn.reasoning_tokens,
-            duration_ms=spent if step.kind == "answer" else None,
-            model_ms=spent,
-            first_token_ms=turn.first_token_ms,
-            label="error" if turn.failure else step.label,
-            failure_kind=turn.failure,
-            reason=turn.failure_text,
-        )
+        if spent is None and item.at is not None and self._end is not None and turn.is_spoken:
+            spent = max(item.at - self._end, 0)  # a response is recorded when it arrives
+        fields: dict[str, Any] = {name: getattr(turn, name) for name in COPIED}
+        fields |= {
+            "turns": turn.calls,
+            "cost_usd": None if nanos is None else nanos / 1e9,
+            "included_usd": (turn.cost_nanos or 0) / 1e9 if is_included else None,
+            "model_ms": spent,
+        }
+        if item.kind == "answer":
+            fields["duration_ms"] = spent
+        if turn.failure:
+            failed = {"failure_kind": turn.failure, "reason": turn.failure_text}
+            fields |= {"label": "error", **failed}
+        return fields
 
-    def _add_call(self, step: Step, item: Item) -> Step:
-        call = None if item.call is None else self._calls.get(item.call)
+    def _judge(self, item: Item) -> dict[str, Any]:
+        """The command or path of a call, and its verdict."""
         subject = find_subject(item.tool or "", item.arguments)
-        step = replace(step, command=subject.command, path=subject.path)
+        fields: dict[str, Any] = {"command": subject.command, "path": subject.path}
+        call = None if item.call is None else self._calls.get(item.call)
         if call is None:
-            return step
+            return fields
         spent = call.duration_ms
         if spent is None and call.at is not None and call.finished_at is not None:
             spent = max(call.finished_at - call.at, 0)
-        return replace(
-            step,
-            ended_at=write_time(call.finished_at),
-            label=call.label,
-            failure_kind=call.kind,
-            reason=call.reason,
-            evidence=call.evidence,
-            exit_code=call.exit_code,
-            duration_ms=spent,
-            spiral=self._spirals.get(call.place),
-        )
+        return fields | {
+            "label": call.label,
+            "failure_kind": call.kind,
+            "reason": call.reason,
+            "evidence": call.evidence,
+            "exit_code": call.exit_code,
+            "duration_ms": spent,
+            "spiral": self._spirals.get(call.place),
+        }
 
 
 def _link_children(made: list[Step], children: Sequence[steps.SubAgent]) -> list[Step]:
