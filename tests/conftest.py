@@ -1,7 +1,11 @@
 """Settings for all tests: examples are the same on every machine, and never against the clock."""
 
+import atexit
+import os
+import shutil
 import signal
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 import build
+from relight.sources import SOURCES
 from relight.store import Store
 
 settings.register_profile("relight", deadline=None, derandomize=True)
@@ -17,6 +22,13 @@ settings.load_profile("relight")
 # A job that a shell put into the background ignores interrupts, and so would every program that a
 # test starts and interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Commands that read take in what is new: no test may reach the sessions of this machine's agents.
+os.environ.setdefault("UV_CACHE_DIR", str(Path.home() / ".cache" / "uv"))
+os.environ["HOME"] = tempfile.mkdtemp(prefix="relight-nobody-")
+atexit.register(shutil.rmtree, os.environ["HOME"], ignore_errors=True)
+for _source in SOURCES.values():
+    os.environ.pop(_source.variable or "", None)
 
 
 @pytest.fixture(autouse=True)

@@ -113,9 +113,13 @@ class ServeSettings(Struct, forbid_unknown_fields=True):
 
 
 class Settings(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Everything that `config.toml` may hold, with its defaults."""
+    """Everything that `config.toml` may hold, with its defaults.
+
+    `auto_import`: reading commands and the dashboard take in what is new by themselves.
+    """
 
     timezone: str | None = None
+    auto_import: bool = True
     prices: dict[str, dict[PriceKey, Amount]] = {}
     plans: dict[str, PlanSettings] = {}
     templates: TemplateSettings = field(default_factory=TemplateSettings)

@@ -40,9 +40,10 @@ def test_without_agents_the_first_run_offers_the_demo(cli: Cli) -> None:
     assert "relight demo" in cli.run().stdout
 
 
-def test_a_later_overview_says_when_something_new_waits(filled: Cli) -> None:
+def test_an_overview_without_import_says_when_something_new_waits(filled: Cli) -> None:
     build.write_claude(filled.home, [build.claude_answer("m9", sessionId="other")], name="other")
-    assert "1 file has something new" in filled.run().stdout
+    assert "1 file has something new" in filled.run("--no-import").stdout
+    assert "something new" not in filled.run().stdout
 
 
 def test_a_store_derived_by_earlier_rules_is_said_to_need_a_rebuild(filled: Cli) -> None:

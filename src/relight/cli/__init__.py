@@ -99,16 +99,19 @@ class LazyGroup(click.Group):
 @click.option(
     "--home", metavar="DIR", help="Relight's folder (default: RELIGHT_HOME or ~/.relight)."
 )
+@click.option("--no-import", is_flag=True, help="Do not read what is new first.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.option("--version", is_flag=True, help="Show the version and exit.")
 @click.pass_context
-def relight(ctx: click.Context, home: str | None, debug: bool, version: bool) -> None:
+def relight(
+    ctx: click.Context, home: str | None, no_import: bool, debug: bool, version: bool
+) -> None:
     """The flight recorder and warm start for AI agents.
 
     Without a command, it shows what is recorded and totals of the last 30 days. On first use it
     finds the agents on this machine and reads their sessions.
     """
-    ctx.meta["relight.home"] = home
+    ctx.meta.update({"relight.home": home, "relight.no_import": no_import})
     if version:
         from relight import __version__
 
@@ -116,7 +119,7 @@ def relight(ctx: click.Context, home: str | None, debug: bool, version: bool) ->
     elif ctx.invoked_subcommand is None:
         from relight.cli.overview import show_overview
 
-        show_overview(home)
+        show_overview(home, is_fresh=not no_import)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

@@ -20,6 +20,7 @@ SETTINGS = """Settings in config.toml:
 
 \b
 timezone = "Europe/Berlin"     # of all days; fixed with the first import
+auto_import = true             # commands that read take in what is new
 [prices."my-model"]            # dollars per million tokens; overrides lists
 input_usd_per_mtok = 0.5       # and output_…, cache_read_…, cache_write_…
 [plans.SOURCE]                 # a plan pays for the calls of this source
@@ -66,6 +67,7 @@ class ShownSettings(Struct, frozen=True, kw_only=True):
     home: str
     file: str | None
     timezone: str | None
+    auto_import: bool
     prices: Mapping[str, Mapping[PriceKey, float]]
     plans: Mapping[str, PlanSettings]
     templates: TemplateSettings
@@ -91,6 +93,7 @@ def command(as_json: bool) -> None:
                 home=str(home),
                 file=str(path) if path.exists() else None,
                 timezone=config.timezone,
+                auto_import=config.auto_import,
                 prices=config.prices,
                 plans=config.plans,
                 templates=config.templates,
@@ -104,6 +107,8 @@ def command(as_json: bool) -> None:
     click.echo(f"home: {home}")
     click.echo(f"settings: {path if path.exists() else f'none ({path} does not exist)'}")
     click.echo(f"timezone: {config.timezone or 'that of this machine when the store was created'}")
+    if not config.auto_import:
+        click.echo("import: only by `relight import`")
     live = config.templates.max_live_per_category or "any number of"
     click.echo(
         f"templates: {live} live per project and category, {config.templates.hold_out:.0%} held out"

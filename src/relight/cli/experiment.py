@@ -14,6 +14,7 @@ from relight.cli.options import (
     current_store,
     json_option,
     print_json,
+    reading_command,
     relight_command,
     relight_group,
     yes_option,
@@ -39,7 +40,7 @@ def _refuse_effect(_: click.Context, __: click.Parameter, value: str | None) -> 
         )
 
 
-@relight_command("report", example="relight experiment report --json")
+@reading_command("report", example="relight experiment report --json")
 @click.argument("name", required=False)
 @click.option(
     "--template", metavar="NAME", help="Only sessions for which this template was chosen."
@@ -123,7 +124,7 @@ def _report_pairs(name: str, *, as_json: bool) -> None:
         print_paired(found)
 
 
-@relight_command("list", example="relight experiment list --json")
+@reading_command("list", example="relight experiment list --json")
 @json_option
 def list_experiments(as_json: bool) -> None:
     """List the experiments."""

@@ -4,7 +4,7 @@ import click
 
 from relight.cli.completion import complete_jobs
 from relight.cli.filters import TypedFilter, filter_options
-from relight.cli.options import current_store, json_option, print_json, relight_command
+from relight.cli.options import current_store, json_option, print_json, reading_command
 
 if TYPE_CHECKING:
     from relight.reports.failed_work import FailedReport, FailedWork
@@ -14,7 +14,7 @@ TEXT_ROWS = 20
 NEWEST_ROWS = 10
 
 
-@relight_command("failures", example="relight failures --since 7d")
+@reading_command("failures", example="relight failures --since 7d")
 @filter_options()
 @click.option(
     "--job",

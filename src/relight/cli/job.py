@@ -17,6 +17,7 @@ from relight.cli.options import (
     current_store,
     json_option,
     print_json,
+    reading_command,
     relight_command,
     relight_group,
     yes_option,
@@ -39,7 +40,7 @@ def command() -> None:
     """
 
 
-@relight_command("list", example="relight job list --json")
+@reading_command("list", example="relight job list --json")
 @json_option
 def list_jobs(as_json: bool) -> None:
     """List the jobs with their last outcome."""
@@ -67,7 +68,7 @@ def list_jobs(as_json: bool) -> None:
         click.echo("no scheduler is running: start it with `relight scheduler`", err=True)
 
 
-@relight_command("show", example="relight job show inbox")
+@reading_command("show", example="relight job show inbox")
 @click.argument("name")
 @json_option
 def show(name: str, as_json: bool) -> None:
@@ -98,7 +99,7 @@ def show(name: str, as_json: bool) -> None:
             click.echo(f"the last run failed: {retry.words}")
 
 
-@relight_command("history", example="relight job history inbox --json")
+@reading_command("history", example="relight job history inbox --json")
 @click.argument("name", required=False)
 @click.option("--limit", type=click.IntRange(1), help="The newest N (else 50; all with --json).")
 @json_option
@@ -124,7 +125,7 @@ def history(name: str | None, limit: int | None, as_json: bool) -> None:
         click.echo("there are no runs")
 
 
-@relight_command("compare", example="relight job compare inbox --models opus,haiku")
+@reading_command("compare", example="relight job compare inbox --models opus,haiku")
 @click.argument("name", required=False)
 @click.option("--all", "is_all", is_flag=True, help="Every job that ran on two models or more.")
 @comparison_options

@@ -1,10 +1,10 @@
 import click
 
-from relight.cli.options import current_store, relight_command
+from relight.cli.options import current_store, reading_command
 from relight.model import OUTCOMES
 
 
-@relight_command("label", example='relight label codex:01a1dd31 failure --why "wrong file"')
+@reading_command("label", example='relight label codex:01a1dd31 failure --why "wrong file"')
 @click.argument("session")
 @click.argument("outcome", type=click.Choice(OUTCOMES))
 @click.option("--why", metavar="TEXT", help="The reason, in a few words.")

@@ -12,6 +12,8 @@ from relight.store import Store, open_store
 
 Function = Callable[..., Any]
 SETTINGS = {"help_option_names": ["-h", "--help"]}
+# the key of a context's `meta` that is set if no new records are to be read, or none any more
+NO_IMPORT = "relight.no_import"
 
 
 class _Command(click.Command):
@@ -25,6 +27,10 @@ class _Command(click.Command):
             for name in error.names:
                 message = re.sub(rf"(?<!-)\b{name}\b", name_option(self, name), message, count=1)
             raise RelightError(message, error.hint) from error
+
+
+class _ReadingCommand(_Command):
+    """A command whose `current_store()` first takes in what is new."""
 
 
 def name_option(command: click.Command, name: str) -> str:
@@ -51,6 +57,40 @@ def relight_command(name: str, example: str) -> Callable[[Function], click.Comma
         return made
 
     return make
+
+
+def reading_command(name: str, example: str) -> Callable[[Function], click.Command]:
+    """Return a decorator for a command that reads the record, which is `relight_command` and more.
+
+    The command has `--no-import`. Without it, the first `current_store()` in the command takes in
+    what is new in the agents' files, so that the answer is never stale. Nothing else is needed.
+    Trouble with it is a line on standard error, never an exception. A hook, a status line and the
+    completion of words must be quick: they use `relight_command`, and import nothing.
+    """
+
+    def make(function: Function) -> click.Command:
+        made = click.command(
+            name, cls=_ReadingCommand, epilog=f"Example: {example}", context_settings=SETTINGS
+        )(function)
+        made.params += [no_import_option(), *_shared_options()]
+        return made
+
+    return make
+
+
+def no_import_option() -> click.Option:
+    return click.Option(
+        ["--no-import"],
+        is_flag=True,
+        expose_value=False,
+        callback=_skip_import,
+        help="Do not read what is new first.",
+    )
+
+
+def _skip_import(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.meta[NO_IMPORT] = True
 
 
 def relight_group(name: str, example: str) -> Callable[[Function], click.Group]:
@@ -98,8 +138,15 @@ def current_home() -> str | None:
 
 
 def current_store() -> Store:
-    """Return the store that the command works on."""
-    return open_store(current_home())
+    """Return the store that the command works on; a reading command first takes in what is new."""
+    context = click.get_current_context()
+    store = open_store(current_home())
+    if isinstance(context.command, _ReadingCommand) and not context.meta.get(NO_IMPORT):
+        context.meta[NO_IMPORT] = True
+        from relight.cli.news import take_news
+
+        take_news(store)
+    return store
 
 
 def print_json(value: object) -> None:

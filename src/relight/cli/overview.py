@@ -5,6 +5,7 @@ import os
 import click
 
 from relight.cli import screen
+from relight.cli.news import take_news
 from relight.cli.report import print_report
 from relight.reports import filters, totals
 from relight.reports.failed_work import describe_failed, read_failed_totals
@@ -16,44 +17,54 @@ from relight.store.queries.totals import CostRow, sum_costs
 from relight.text import dollars
 
 
-def show_overview(home: str | None) -> None:
+def show_overview(home: str | None, *, is_fresh: bool = True) -> None:
+    """Show the overview; `is_fresh` first takes in what is new."""
     with open_store(home) as store:
-        if not sessions.has_sessions(store) and not _first_run(store):
-            return
-        _show(store)
+        is_fresh = is_fresh and store.config.auto_import
+        if is_fresh and sessions.has_sessions(store):
+            take_news(store)
+        elif is_fresh:
+            _take_first(store)
+        if sessions.has_sessions(store):
+            _show(store, is_fresh=is_fresh)
+        elif is_fresh:
+            _print_none_found()
+        else:
+            click.echo("Nothing is recorded yet: run `relight import`.")
 
 
-def _first_run(store: Store) -> bool:
-    """Find the agents on this machine and import them; True if there were any."""
+def _take_first(store: Store) -> None:
+    """Name the agents on this machine and read their sessions."""
+    import time
+
     from relight.cli.importing import summarise
     from relight.intake.importing import find_work
     from relight.sources import list_sources
-    from relight.text import join_words
-    from relight.warm.automatic import import_and_propose
 
-    sources = list_sources()
-    found = {name: len(list(find_work(store, name, None, os.environ))) for name in sources}
-    if not any(found.values()):
-        titles = [one.title for one in sources.values() if one.variable]
-        click.echo(f"No sessions of {join_words(titles, 'or')} were found on this machine.")
-        click.echo("Try `relight demo`, or name a folder: relight import --source NAME --from DIR")
-        return False
+    found = {name: len(list(find_work(store, name, None, os.environ))) for name in list_sources()}
     names = ", ".join(
         f"{name} ({files:,} file{'s' if files > 1 else ''})"
         for name, files in found.items()
         if files
     )
+    if not names:
+        return
     click.echo(f"Found {names}. Reading …")
-    import time
-
     started = time.monotonic()
-    with screen.progress_bar("importing") as progress:
-        done = import_and_propose(store, progress=progress)
-    click.echo(summarise(done, time.monotonic() - started))
-    return True
+    if done := take_news(store):
+        click.echo(summarise(done, time.monotonic() - started))
 
 
-def _show(store: Store) -> None:
+def _print_none_found() -> None:
+    from relight.sources import list_sources
+    from relight.text import join_words
+
+    titles = [one.title for one in list_sources().values() if one.variable]
+    click.echo(f"No sessions of {join_words(titles, 'or')} were found on this machine.")
+    click.echo("Try `relight demo`, or name a folder: relight import --source NAME --from DIR")
+
+
+def _show(store: Store, *, is_fresh: bool) -> None:
     chosen = filters.read_filter(store)
     if failed := describe_failed(read_failed_totals(store, chosen)):
         screen.print_text(f"{failed}: relight failures", style="bold red")
@@ -70,7 +81,7 @@ def _show(store: Store) -> None:
         _print_tops(store, chosen)
     else:
         click.echo("Nothing in the last 30 days; `relight report --since all` shows the rest.")
-    _print_next(store)
+    _print_next(store, is_fresh=is_fresh)
 
 
 def _print_tops(store: Store, chosen: Filter) -> None:
@@ -88,9 +99,15 @@ def _format_cost(row: CostRow) -> str:
     return dollars(row.cost_usd, unpriced=row.unpriced_turns, included=row.included_usd)
 
 
-def _print_next(store: Store) -> None:
+def _print_next(store: Store, *, is_fresh: bool) -> None:
     for note in find_old_rules(store):
         screen.print_text(f"→ {note}")
+    if not is_fresh and store.config.auto_import:
+        _print_waiting(store)
+    screen.print_text("→ relight report --by model · relight show SESSION · relight doctor")
+
+
+def _print_waiting(store: Store) -> None:
     from relight.intake.importing import find_work
     from relight.sources import list_sources
 
@@ -98,4 +115,3 @@ def _print_next(store: Store) -> None:
     if waiting:
         files = "1 file has" if waiting == 1 else f"{waiting:,} files have"
         screen.print_text(f"→ {files} something new: relight import")
-    screen.print_text("→ relight report --by model · relight show SESSION · relight doctor")

@@ -5,7 +5,7 @@ from msgspec import UNSET, to_builtins
 
 from relight.cli.completion import complete_words
 from relight.cli.filters import TypedFilter, filter_options
-from relight.cli.options import current_store, json_option, print_json, relight_command
+from relight.cli.options import current_store, json_option, print_json, reading_command
 from relight.reports import totals
 from relight.reports.totals import ReportFigures, ReportRow, UsageReport
 from relight.store.queries.sessions import has_sessions
@@ -27,7 +27,7 @@ MARKDOWN_COLUMNS = (
 )
 
 
-@relight_command("report", example="relight report --by model,project --since 7d")
+@reading_command("report", example="relight report --by model,project --since 7d")
 @click.option(
     "--by",
     default="day",

@@ -2,7 +2,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relight.cli.options import current_store, json_option, print_json, relight_command
+from relight.cli.options import current_store, json_option, print_json, reading_command
 
 if TYPE_CHECKING:
     from relight.reports.sessions import SessionReport
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 TEXT_ROWS = 200
 
 
-@relight_command("show", example="relight show claude-code:f5e83048")
+@reading_command("show", example="relight show claude-code:f5e83048")
 @click.argument("session")
 @json_option
 def command(session: str, as_json: bool) -> None:

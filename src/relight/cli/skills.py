@@ -7,6 +7,7 @@ from relight.cli.options import (
     current_store,
     json_option,
     print_json,
+    reading_command,
     relight_command,
     relight_group,
 )
@@ -21,7 +22,7 @@ def command() -> None:
     """
 
 
-@relight_command("stats", example="relight skills stats --since 7d --json")
+@reading_command("stats", example="relight skills stats --since 7d --json")
 @since_option()
 @until_option
 @click.option("--skill", metavar="NAME", shell_complete=complete_skills, help="Only this skill.")
@@ -50,7 +51,7 @@ def stats(since: str, until: str | None, skill: str | None, as_json: bool) -> No
         click.echo(f"no use of {what} is recorded there; try --since all, or `relight import`")
 
 
-@relight_command("ema", example="relight skills ema --window-days 30 --half-life 5")
+@reading_command("ema", example="relight skills ema --window-days 30 --half-life 5")
 @click.option(
     "--window-days", type=int, default=14, metavar="N", help="How far back (default: 14)."
 )
@@ -89,7 +90,7 @@ def ema(window_days: int, alpha: float | None, half_life: float | None, as_json:
         click.echo(f"no use of a skill in the last {window_days} days; `relight skills stats`")
 
 
-@relight_command("compare", example="relight skills compare triage --models opus,haiku")
+@reading_command("compare", example="relight skills compare triage --models opus,haiku")
 @click.argument("skill")
 @click.option("--job", metavar="NAME", help="Only the runs in this job.")
 @comparison_options

@@ -9,6 +9,7 @@ from relight.cli.options import (
     json_option,
     name_project,
     print_json,
+    reading_command,
     relight_command,
     relight_group,
     split_words,
@@ -42,7 +43,7 @@ def command() -> None:
     """
 
 
-@relight_command("create", example="relight template create codex:01a1dd31 --name fix-rounding")
+@reading_command("create", example="relight template create codex:01a1dd31 --name fix-rounding")
 @click.argument("session")
 @click.option("--name", metavar="NAME", help="By default, words of the task.")
 @click.option(
@@ -94,7 +95,7 @@ def create(
         screen.print_text(f"{one} retired to make room; `relight template restore` brings it back")
 
 
-@relight_command("list", example="relight template list --json")
+@reading_command("list", example="relight template list --json")
 @click.option("--all", "with_all", is_flag=True, help="With candidates and retired ones.")
 @click.option("--candidates", is_flag=True, help="Only candidates.")
 @json_option
@@ -132,7 +133,7 @@ def list_templates(with_all: bool, candidates: bool, as_json: bool) -> None:
         click.echo(f"{some} to be accepted: `relight template list --candidates`")
 
 
-@relight_command("show", example="relight template show fix-rounding")
+@reading_command("show", example="relight template show fix-rounding")
 @click.argument("name")
 @click.option("--version", type=click.IntRange(1), help="By default, the newest.")
 @json_option
@@ -218,7 +219,7 @@ def _take_into_use(names: Sequence[str]) -> None:
                 click.echo(f"it will retire again when it is chosen: {why}", err=True)
 
 
-@relight_command("stats", example="relight template stats --json")
+@reading_command("stats", example="relight template stats --json")
 @json_option
 def stats(as_json: bool) -> None:
     """Show the results of each version of each template."""

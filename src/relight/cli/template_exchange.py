@@ -9,6 +9,7 @@ from relight.cli.options import (
     current_store,
     json_option,
     print_json,
+    reading_command,
     relight_command,
     yes_option,
 )
@@ -50,7 +51,7 @@ def describe_origin(template: Template) -> list[str]:
     return lines
 
 
-@relight_command("auto", example="relight template auto --dry-run")
+@reading_command("auto", example="relight template auto --dry-run")
 @click.option("--dry-run", is_flag=True, help="Only list the sessions that would do.")
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="How many at most."

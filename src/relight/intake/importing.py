@@ -1,6 +1,7 @@
 """Find what is new in the agents' files, read it, and record it."""
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -8,17 +9,22 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from relight.errors import RelightError
 from relight.locks import hold, open_lock
 from relight.model import Work, row_id
 from relight.sources import find_source, list_sources
 from relight.store import Store
-from relight.store.derive.aliases import refresh_aliases
 from relight.store.write.tape import read_marks, read_seen
 
 # below this much new text, starting worker processes costs more than they save
 POOL_BYTES = 12 << 20
+LOCK_SECONDS = 0.02
 
 Progress = Callable[[int, int], None]
+
+
+class ImportRunningError(RelightError):
+    """Another process is importing into this store."""
 
 
 class Imported(Struct):
@@ -47,17 +53,23 @@ def import_all(
     environment: Mapping[str, str] | None = None,
     progress: Progress | None = None,
     on_wait: Callable[[], None] | None = None,
+    wait_seconds: float | None = None,
     workers: int | None = None,
 ) -> ImportResult:
-    """Read everything new in the sources' folders, or in the given one; return the counts."""
+    """Read everything new in the sources' folders, or in the given one; return the counts.
+
+    Another import is waited for, with `wait_seconds` only so long: then it raises.
+    """
     environment = os.environ if environment is None else environment
     counts = {name: Imported(name) for name in sources or list_sources()}
     touched: set[int] = set()
-    with hold_import(store, on_wait):
+    with hold_import(store, on_wait, wait_seconds=wait_seconds):
         if store.config.backlog.is_dir():
             from relight.intake.live import take_backlogs
 
             take_backlogs(store)
+        from relight.store.derive.aliases import refresh_aliases
+
         refresh_aliases(store)
         work = [one for name in counts for one in find_work(store, name, folder, environment)]
         if work:
@@ -95,14 +107,42 @@ def _take(
 
 
 @contextmanager
-def hold_import(store: Store, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
-    """Allow one import at a time: others wait, and then find nothing left to do."""
+def hold_import(
+    store: Store,
+    on_wait: Callable[[], None] | None = None,
+    *,
+    wait_seconds: float | None = None,
+) -> Iterator[None]:
+    """Allow one import at a time: others wait, and then find nothing left to do.
+
+    With `wait_seconds` they wait only so long, and raise `ImportRunningError`.
+    """
     with open_lock(store.config.home / "import.lock") as lock:
         if not hold(lock.fileno(), waits=False):
             if on_wait:
                 on_wait()
-            hold(lock.fileno())
+            if wait_seconds is None:
+                hold(lock.fileno())
+            else:
+                _hold_soon(lock.fileno(), wait_seconds)
         yield
+
+
+def _hold_soon(lock: int, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while not hold(lock, waits=False):
+        if time.monotonic() >= until:
+            raise ImportRunningError("another import is running", "try again when it is done")
+        time.sleep(LOCK_SECONDS)
+
+
+def has_news(store: Store, environment: Mapping[str, str] | None = None) -> bool:
+    """True if an import would find something to read; takes no lock."""
+    environment = os.environ if environment is None else environment
+    if any(store.config.backlog.glob("*.jsonl")):
+        return True
+    names = list_sources()
+    return any(True for name in names for _ in find_work(store, name, None, environment))
 
 
 def find_work(
@@ -112,5 +152,7 @@ def find_work(
     seen = read_seen(store, name)
     for origin in find_source(name).find(environment, folder):
         found = seen.get(origin.path) or seen.get(str(row_id("origin", name, origin.path)))
+        if found == origin:  # nearly all of many thousand files
+            continue
         if found is None or origin != replace(found, path=origin.path):
             yield Work(name, origin, read_marks(store, name, origin.path).get(""))

@@ -54,6 +54,8 @@ class Source(Struct, frozen=True, kw_only=True):
     homes: tuple[str, ...] = ()
     # the folders in a home that sessions are in; without them, the home itself
     folders: tuple[str, ...] = ()
+    # a part of the paths of its `.jsonl` files, if they are found without loading the reader
+    path_part: str | None = None
     # the folder of skills in a home and in a project; a lower rank is searched first
     skills: str | None = None
     project_skills: str | None = None
@@ -93,9 +95,17 @@ class Source(Struct, frozen=True, kw_only=True):
         for root in [folder] if folder else self.find_folders(environment):
             try:
                 if root.exists():
-                    yield from find_reader(self).find(root)
+                    yield from self._find_below(root)
             except Exception as error:  # noqa: BLE001 - one source must not stop the others
                 yield Origin(str(root), trouble=_describe(error))
+
+    def _find_below(self, root: Path) -> Iterator[Origin]:
+        if self.path_part is None:
+            return find_reader(self).find(root)
+        from relight.sources.files import find_files
+
+        part = self.path_part
+        return (one for one in find_files(root) if part in one.path or one.trouble)
 
     def read(self, lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
         """The index rows of a stretch of records, going on from `state`."""
@@ -127,6 +137,7 @@ SOURCES = {
             has_many_homes=True,
             homes=(".claude", ".config/claude"),
             folders=("projects",),
+            path_part="",
             skills="skills",
             skills_rank=2,
             project_skills=".claude/skills",
@@ -140,6 +151,7 @@ SOURCES = {
             variable="CODEX_HOME",
             homes=(".codex",),
             folders=("sessions", "archived_sessions"),
+            path_part="rollout-",
             skills="skills",
             skills_rank=3,
             resume=("codex", "resume"),

@@ -38,8 +38,11 @@ _inherited: list[sqlite3.Connection] = []
 class Store:
     """An open store. Threads may share it; processes open their own on the same file."""
 
-    def __init__(self, config: Config, connection: sqlite3.Connection) -> None:
+    def __init__(
+        self, config: Config, connection: sqlite3.Connection, *, can_write: bool = True
+    ) -> None:
         self.config = config
+        self.can_write = can_write
         self.path = config.database
         self._connection = connection
         self._lock = threading.RLock()
@@ -205,7 +208,7 @@ def open_reader(config: Config) -> Store:
         with closed_on_error(connect_reader(config.database)) as connection:
             connection.execute("pragma cache_size = -4000")
             connection.execute("pragma temp_store = memory")
-            return Store(config, connection)
+            return Store(config, connection, can_write=False)
 
 
 def connect_reader(database: Path) -> sqlite3.Connection:

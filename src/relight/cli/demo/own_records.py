@@ -27,7 +27,10 @@ TEMPLATES = 8
 # a session as like a template as this shows the same work again
 ALIKE = 0.4
 CHARACTERS_PER_TOKEN = 4
+# the developer's own sessions stay out of the demo
 SETTINGS = f"""\
+auto_import = false
+
 [templates]
 hold_out = {HOLD_OUT}
 

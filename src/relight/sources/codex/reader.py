@@ -6,7 +6,6 @@ Running totals restart, repeat, and are inherited, so only single responses are 
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Self
 
 import msgspec
@@ -31,7 +30,6 @@ from relight.sources.codex.lines import (
     is_included,
 )
 from relight.sources.events import Attributed, Called, Compacted, Event, Measured, Returned, Said
-from relight.sources.files import find_files
 from relight.sources.reading import Reader, earliest, first_line, last_words, latest
 from relight.times import read_time, uuid7_time
 
@@ -88,12 +86,6 @@ class CodexReader(Reader):
         reader = super().begin(session)
         reader.has_replay = True
         return reader
-
-    @staticmethod
-    def find(folder: Path) -> Iterator[Origin]:
-        for origin in find_files(folder):
-            if origin.trouble or "rollout-" in origin.path:
-                yield origin
 
     def finish(self) -> Iterator[Event]:
         if self.state.session is not None:

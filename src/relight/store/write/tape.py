@@ -94,6 +94,12 @@ def read_seen(store: Store, source: str) -> dict[str, Origin]:
     return {row[0]: Origin(*row) for row in rows}
 
 
+def count_unreadable(store: Store) -> int:
+    """Return the number of lines and files that could not be read."""
+    ((count,),) = store.query("select count(*) from unreadable")
+    return int(count)
+
+
 def read_marks(store: Store, source: str, path: str) -> dict[str, Mark]:
     """Return the marks of one file by part: '' for the file, a session's id inside a database."""
     rows = store.query(

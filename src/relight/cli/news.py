@@ -1,0 +1,111 @@
+"""What is new in the agents' files, taken in before a command reads the record."""
+
+import sys
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import click
+
+from relight.intake.importing import ImportRunningError, has_news
+from relight.store import Store
+from relight.text import clean_lines, size
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from relight.intake.importing import Imported
+
+# another import, or another writer of the database, is waited for this long
+WAIT_SECONDS = 1.0
+# an import that takes longer shows its progress
+QUIET_SECONDS = 2.0
+
+
+def take_news(store: Store) -> "list[Imported]":
+    """Read what is new in the agents' files and return the counts; if it fails, print why.
+
+    The caller answers from the store in any case. Ctrl-C ends the import, not the command: all
+    that was recorded before stays, and the next import continues there.
+    """
+    if not (store.can_write and store.config.auto_import):
+        return []
+    try:
+        return _import(store) if has_news(store) else []
+    except ImportRunningError:
+        _print("another import is running: this is what it has recorded so far")
+    except KeyboardInterrupt:
+        _print("import interrupted: what was not read yet is missing here")
+    except Exception as error:  # noqa: BLE001 - whatever a file contains, the store can be read
+        reason = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
+        _print(f"warning: not everything new was read: {reason}")
+    return []
+
+
+def _import(store: Store) -> "list[Imported]":
+    from relight.store.write.tape import count_unreadable
+    from relight.warm.automatic import import_and_propose
+
+    with LateProgress() as progress, store.waiting(WAIT_SECONDS):
+        before = count_unreadable(store)
+        done = import_and_propose(store, progress=progress.update, wait_seconds=WAIT_SECONDS)
+        # a file that cannot be opened is tried again each time, and reported only once
+        lines = count_unreadable(store) - before
+    if lines > 0:
+        what = "1 new line" if lines == 1 else f"{lines:,} new lines"
+        _print(f"warning: {what} could not be read: see `relight doctor`")
+    return done
+
+
+def _print(line: str) -> None:
+    click.echo(clean_lines(line), err=True)
+
+
+class LateProgress:
+    """The progress of an import on standard error, shown only if it takes long.
+
+    A terminal gets a bar; anything else gets one line.
+    """
+
+    def __init__(self) -> None:
+        self._timer = threading.Timer(QUIET_SECONDS, self._show)
+        self._timer.daemon = True
+        self._lock = threading.Lock()
+        self._shown: AbstractContextManager[Any] | None = None
+        self._step: Any = None
+        self._state: tuple[int, int] | None = None
+
+    def update(self, done: int, total: int) -> None:
+        with self._lock:
+            self._state = (done, total)
+            if self._step is not None:
+                self._step(done, total)
+
+    def _show(self) -> None:
+        with self._lock:
+            if sys.stderr.isatty():
+                from relight.cli.screen import progress_bar
+
+                self._shown = progress_bar("reading what is new (Ctrl-C answers without it)")
+                self._step = self._shown.__enter__()
+                if self._state:
+                    self._step(*self._state)
+                return
+            done, total = self._state or (0, 0)
+            rest = f": {size(total - done)} left" if total else ""
+            _print(f"reading what is new{rest} …")
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._timer.cancel()
+        with self._lock:
+            if self._shown is not None:
+                self._shown.__exit__(None, None, None)
