@@ -40,8 +40,13 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def open_lock(path: Path) -> IO[bytes]:
-    """Return an open file to hold; nothing is written into it."""
-    return os.fdopen(open_private(path, os.O_WRONLY), "wb")
+    """Return an open file to hold; nothing is written into it.
+
+    A fork closes it: the lock would outlive this process in it.
+    """
+    file = os.fdopen(open_private(path, os.O_WRONLY), "wb")
+    _locks.add(file)
+    return file
 
 
 def hold(file: int, *, waits: bool = True) -> bool:
@@ -67,6 +72,7 @@ class Renewable(Protocol):
 
 
 _renewable: WeakSet[Renewable] = WeakSet()
+_locks: WeakSet[IO[bytes]] = WeakSet()
 
 
 def renew_in_forks(thing: Renewable) -> None:
@@ -77,6 +83,8 @@ def renew_in_forks(thing: Renewable) -> None:
 def _renew_all() -> None:
     for thing in list(_renewable):
         thing.renew()
+    for file in list(_locks):
+        file.close()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks

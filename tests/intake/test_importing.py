@@ -122,6 +122,7 @@ def test_a_linked_folder_is_read_once(tmp_path: Path) -> None:
 
 def test_a_folder_that_may_not_be_looked_into_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
     from relight.intake.sealing import Intake
+    from relight.intake.workers import Workers
     from relight.model import Origin, Work
 
     path = build.write_claude(tmp_path, build.claude_session())
@@ -129,7 +130,8 @@ def test_a_folder_that_may_not_be_looked_into_is_told_and_the_rest_is_read(tmp_p
     found = files.look_at(path)
     assert found is not None
     with build.open_home(tmp_path) as store:
-        (claude,) = Intake(store).take([shut, Work("claude-code", found, None)])
+        with Workers(1, "relight.intake.sealing:answer_task", message_seconds=60) as pool:
+            (claude,) = Intake(store, pool).take([shut, Work("claude-code", found, None)])
         assert (claude.unreadable, claude.sessions_new) == (1, 1)
         assert store.query("select reason from unreadable") == [("Permission denied",)]
 
@@ -318,18 +320,37 @@ def test_eight_processes_at_once_leave_the_store_of_one(tmp_path: Path) -> None:
 def test_a_worker_that_dies_is_told_and_what_was_recorded_stays(tmp_path: Path) -> None:
     from relight.intake.workers import Workers
 
-    with Workers(1, "os:_exit") as pool, pytest.raises(RelightError, match="ended with code"):
+    with (
+        Workers(1, "os:_exit", message_seconds=60) as pool,
+        pytest.raises(RelightError, match="ended with code"),
+    ):
         list(pool.responses([b"a message"]))
 
 
 def test_a_worker_killed_for_memory_is_no_problem_of_the_disk() -> None:
-    from relight.intake.workers import Workers
+    from relight.intake.workers import make_error
+
+    error = make_error(-signal.SIGKILL)
+    assert "was ended by SIGKILL" in error.message
+    assert "short of memory" in (error.hint or "")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_worker_that_is_killed_costs_its_own_message_alone(count: int) -> None:
+    from relight.intake.workers import Lost, Workers
 
     killed = b"__import__('os').kill(__import__('os').getpid(), 9)"
-    with Workers(1, "builtins:eval") as pool, pytest.raises(RelightError) as caught:
-        list(pool.responses([killed]))
-    assert "was ended by SIGKILL" in caught.value.message
-    assert "short of memory" in (caught.value.hint or "")
+    messages = [b"b'one'", killed, b"b'two'", b"b'three'", killed, b"b'four'"]
+    with Workers(count, "builtins:eval", message_seconds=60) as pool:
+        found = list(pool.responses(messages))
+    lost = [one for one in found if isinstance(one, Lost)]
+    assert lost == [Lost(killed, 9)] * 2
+    assert {one for one in found if not isinstance(one, Lost)} == {
+        b"one",
+        b"two",
+        b"three",
+        b"four",
+    }
 
 
 def test_an_import_that_must_wait_says_so(tmp_path: Path) -> None:

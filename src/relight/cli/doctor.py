@@ -76,6 +76,12 @@ def _print(found: "HealthReport") -> None:
     screen.print_table(columns, rows)
     for line in found.unreadable.recent:
         screen.print_text(f"unreadable: {line.file} at byte {line.offset}: {line.reason}")
+    for piece in found.set_aside.pieces:
+        place = f"{piece.file} from byte {piece.offset}"
+        if piece.part:
+            place = f"session {piece.part} in {piece.file}"
+        tries = "once" if piece.tries == 1 else f"{piece.tries} times, last by {piece.version}"
+        screen.print_text(f"set aside: {place}: {piece.reason} (tried {tries})")
     for damage in found.tapes.damaged:
         place = f"{damage.session}: {damage.file} from byte {damage.offset}"
         screen.print_text(f"damaged tape: {place}: {damage.reason}")

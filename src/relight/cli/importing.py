@@ -97,7 +97,7 @@ def _import_once(
     else:
         done = import_and_propose(store, sources=sources, folder=folder, on_wait=_report_waiting)
     spent = time.monotonic() - started
-    if is_quiet and not any(one.bytes or one.unreadable for one in done):
+    if is_quiet and not any(one.bytes or one.unreadable or one.set_aside for one in done):
         return
     candidates = count_proposed(store, since=round(began_at * 1000))
     if as_json:
@@ -118,12 +118,15 @@ def summarise(done: Sequence[Imported], spent: float) -> str:
     """Return one line for each source with something new."""
     lines = []
     for one in done:
-        if one.bytes or one.unreadable:
+        if one.bytes or one.unreadable or one.set_aside:
             news = f"{one.sessions_new:,} new, {one.sessions_grown:,} grown"
             lines.append(f"{one.source}: {news} ({size(one.bytes)})")
         if one.unreadable:
             what = "line" if one.unreadable == 1 else "lines"
             lines.append(f"  {one.unreadable} unreadable {what}: see `relight doctor`")
+        if one.set_aside:
+            what = "piece" if one.set_aside == 1 else "pieces"
+            lines.append(f"  {one.set_aside} {what} set aside: see `relight doctor`")
     return "\n".join([*lines, f"imported in {spent:.1f} s"] if lines else ["nothing new"])
 
 

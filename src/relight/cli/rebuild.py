@@ -14,8 +14,8 @@ def command(reprice: bool, again_redact: bool) -> None:
     """Derive all figures again from the tape.
 
     Costs stay as recorded unless --prices is given: it looks prices up and applies [prices] and
-    [plans] of config.toml. Sessions whose tape was pruned or is damaged
-    keep their figures.
+    [plans] of config.toml. Sessions whose tape was pruned, is damaged or
+    takes more than a minute of CPU time for a stretch keep their figures.
     """
     from relight.cli.screen import progress_bar
     from relight.intake.rebuild import find_absent_sources, rebuild
@@ -33,8 +33,9 @@ def command(reprice: bool, again_redact: bool) -> None:
             rebuilt = rebuild(store, reprice=reprice, again_redact=again_redact, progress=progress)
         included = sum_included(store)
     for damage in rebuilt.damaged:
-        note = f"{damage.session} stays as it is: its tape of {damage.file} is damaged"
-        click.echo(f"warning: {note} from byte {damage.offset}", err=True)
+        place = f"the tape of {damage.file} from byte {damage.offset}"
+        note = f"{damage.session} stays as it is: {place} cannot be read: {damage.reason}"
+        click.echo(f"warning: {note}", err=True)
     click.echo(f"rebuilt from {rebuilt.parts - len(rebuilt.damaged)} tape parts")
     if reprice and (included or store.config.plans):
         click.echo(f"included in plans, at list price: {dollars(included)}")

@@ -161,7 +161,10 @@ def trend(values: Sequence[float | None], *, highest: float | None = None) -> st
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that shows progress, as a bar on standard error if it is a terminal."""
+    """Yield a function that shows progress, as a bar on standard error if it is a terminal.
+
+    The bar's thread starts with the first progress: a process with a second thread cannot fork.
+    """
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return
@@ -173,6 +176,14 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
         DownloadColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console(sys.stderr), transient=True) as bars:
-        task = bars.add_task(label, total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
+    bars = Progress(*columns, console=console(sys.stderr), transient=True)
+    task = bars.add_task(label, total=None)
+
+    def show(done: int, total: int) -> None:
+        bars.start()
+        bars.update(task, completed=done, total=total)
+
+    try:
+        yield show
+    finally:
+        bars.stop()

@@ -3,8 +3,9 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,10 +15,15 @@ from relight.locks import hold, open_lock
 from relight.model import Work, row_id
 from relight.sources import find_source, list_sources
 from relight.store import Store
-from relight.store.write.tape import read_marks, read_seen
+from relight.store.write.tape import read_aside, read_marks, read_seen
+
+if TYPE_CHECKING:
+    from relight.intake.workers import Workers
 
 # below this much new text, starting worker processes costs more than they save
 POOL_BYTES = 12 << 20
+# CPU time for one piece of a file, which takes a fraction of a second
+PIECE_SECONDS = 60.0
 LOCK_SECONDS = 0.02
 
 Progress = Callable[[int, int], None]
@@ -36,6 +42,7 @@ class Imported(Struct):
     sessions_new: int = 0
     sessions_grown: int = 0
     unreadable: int = 0
+    set_aside: int = 0
 
 
 class ImportResult(Struct):
@@ -55,10 +62,12 @@ def import_all(
     on_wait: Callable[[], None] | None = None,
     wait_seconds: float | None = None,
     workers: int | None = None,
+    piece_seconds: float = PIECE_SECONDS,
 ) -> ImportResult:
     """Read everything new in the sources' folders, or in the given one; return the counts.
 
-    Another import is waited for, with `wait_seconds` only so long: then it raises.
+    Another import is waited for, with `wait_seconds` only so long: then it raises. A piece of a
+    file that takes more than `piece_seconds` of CPU time is set aside.
     """
     environment = os.environ if environment is None else environment
     counts = {name: Imported(name) for name in sources or list_sources()}
@@ -73,7 +82,8 @@ def import_all(
         refresh_aliases(store)
         work = [one for name in counts for one in find_work(store, name, folder, environment)]
         if work:
-            taken, touched = _take(store, work, progress, workers or os.cpu_count() or 1)
+            with _start_workers(work, workers or os.cpu_count() or 1, piece_seconds) as pool:
+                taken, touched = _take(store, work, pool, progress)
             counts |= {one.source: one for one in taken}
     if store.has_rows("score_due"):
         from relight.store.derive.scores import refresh_due
@@ -82,27 +92,31 @@ def import_all(
     return ImportResult(list(counts.values()), touched)
 
 
+def _start_workers(work: list[Work], most: int, piece_seconds: float) -> "Workers":
+    """Return several worker processes if there is much to read, else one.
+
+    They load their modules while this process loads its own.
+    """
+    from relight.intake.workers import Workers
+
+    size = sum(one.new_bytes for one in work if not find_source(one.source).fetch)
+    count = most if size > POOL_BYTES else 1
+    return Workers(count, "relight.intake.sealing:answer_task", message_seconds=piece_seconds)
+
+
 def _take(
-    store: Store, work: list[Work], progress: Progress | None, workers: int
+    store: Store, work: list[Work], pool: "Workers", progress: Progress | None
 ) -> tuple[list[Imported], set[int]]:
     """Read and record; the modules for it are loaded only if there is something to read."""
-    size = sum(one.new_bytes for one in work if not find_source(one.source).fetch)
-    pool = None
-    if workers > 1 and size > POOL_BYTES:
-        from relight.intake.workers import Workers
+    from relight.intake.sealing import Intake
+    from relight.store.derive.scores import has_labels
 
-        # workers load their modules while this process loads its own
-        pool = Workers(workers, "relight.intake.sealing:answer_task")
-    with pool or nullcontext():
-        from relight.intake.sealing import Intake
-        from relight.store.derive.scores import has_labels
+    intake = Intake(store, pool, progress)
+    taken = intake.take(work)
+    if has_labels(store):
+        from relight.reports.labels import refit_weights
 
-        intake = Intake(store, progress)
-        taken = intake.take(work, pool)
-        if has_labels(store):
-            from relight.reports.labels import refit_weights
-
-            refit_weights(store)
+        refit_weights(store)
     return taken, intake.touched
 
 
@@ -150,9 +164,14 @@ def find_work(
 ) -> Iterator[Work]:
     """Yield the files of a source that have something new."""
     seen = read_seen(store, name)
+    aside = read_aside(store)
     for origin in find_source(name).find(environment, folder):
         found = seen.get(origin.path) or seen.get(str(row_id("origin", name, origin.path)))
-        if found == origin:  # nearly all of many thousand files
-            continue
-        if found is None or origin != replace(found, path=origin.path):
+        is_known = found == origin  # nearly all of many thousand files
+        is_new = not is_known and (found is None or origin != replace(found, path=origin.path))
+        if aside and row_id("origin", name, origin.path) in aside:
+            from relight.intake.setting_aside import is_wanted
+
+            is_new = is_wanted(store, name, origin, is_changed=is_new)
+        if is_new:
             yield Work(name, origin, read_marks(store, name, origin.path).get(""))

@@ -7,7 +7,9 @@ from itertools import islice
 import msgspec
 from msgspec import Struct
 
-from relight.intake.importing import POOL_BYTES, hold_import
+from relight.errors import RelightError
+from relight.intake.importing import PIECE_SECONDS, POOL_BYTES, hold_import
+from relight.intake.workers import Lost, Workers
 from relight.model import Mark
 from relight.reports.tapes import DamagedTape, describe_damage, find_damaged
 from relight.sources import find_source, is_source
@@ -21,6 +23,7 @@ from relight.store.write.seal import Sealed, seal_parsed
 from relight.store.write.tape import TapePart, count_parts, read_tape, redact_tapes
 
 PARTS_AT_ONCE = 16
+TARGET = "relight.intake.rebuild:answer_derivation"
 
 
 class Derivation(Struct, frozen=True):
@@ -30,6 +33,14 @@ class Derivation(Struct, frozen=True):
     timezone: str
     key: bytes
     number: int = 0
+
+
+class LostPartError(RelightError):
+    """A part of the tape that ends the worker process that reads it."""
+
+    def __init__(self, part: TapePart, reason: str) -> None:
+        super().__init__(reason)
+        self.part = part
 
 
 class Rebuilt(Struct, frozen=True):
@@ -46,39 +57,58 @@ def rebuild(
     again_redact: bool = False,
     progress: Callable[[int, int], None] | None = None,
     workers: int | None = None,
+    part_seconds: float = PIECE_SECONDS,
 ) -> Rebuilt:
     """Derive every session with a tape again, in one transaction.
 
-    Costs stay as they were recorded unless `reprice` is set. Facts, sessions whose tape
-    was pruned or is damaged, and sessions of absent sources stay as they are.
+    Costs stay as they were recorded unless `reprice` is set. Facts, sessions of absent sources,
+    and sessions whose tape was pruned, is damaged or takes more than `part_seconds` of CPU time
+    for a part, stay as they are.
     """
     with hold_import(store):
         refresh_aliases(store)  # also of sessions that have no tape to derive them from
         if again_redact:
             redact_tapes(store)
         count, size = count_parts(store)
-        absent = find_absent_sources(store)
+        if workers is None:
+            workers = os.cpu_count() or 1 if size > POOL_BYTES // 4 else 1
         damaged = list(find_damaged(store))
-        found = [describe_damage(store, part, reason) for part, reason in damaged]
-        with store.transaction() as database:
-            find_recorded = None if reprice else keep_costs(database)
+        while True:
             unreadable = {part.session_id for part, _ in damaged}
-            kept = unreadable | clear_index(
-                database, reprice=reprice, without=absent, unreadable=unreadable
-            )
-            recorder = Recorder(store, Pricing(store, find_recorded))
-            if workers is None:
-                workers = os.cpu_count() or 1 if size > POOL_BYTES // 4 else 1
-            done = 0
-            sealed = _derive(store, workers, absent, kept)
-            while some := list(islice(sealed, PARTS_AT_ONCE)):
-                recorder.write(database, some)
-                done += len(some)
-                if progress:
-                    progress(done, count)
-            drop_costs(database)
-            note_rules(database)
+            try:
+                with Workers(workers, TARGET, message_seconds=part_seconds) as pool:
+                    _derive_all(store, pool, unreadable, reprice=reprice, progress=progress)
+                break
+            except LostPartError as error:  # nothing was written: again, without its session
+                damaged.append((error.part, error.message))
+        found = [describe_damage(store, part, reason) for part, reason in damaged]
     return Rebuilt(count, found)
+
+
+def _derive_all(
+    store: Store,
+    pool: Workers,
+    unreadable: Collection[int],
+    *,
+    reprice: bool,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    """Derive all sessions but the unreadable ones again; raise if a part of the tape is lost."""
+    absent = find_absent_sources(store)
+    count, _ = count_parts(store)
+    with store.transaction() as database:
+        find_recorded = None if reprice else keep_costs(database)
+        kept = clear_index(database, reprice=reprice, without=absent, unreadable=unreadable)
+        recorder = Recorder(store, Pricing(store, find_recorded))
+        done = 0
+        sealed = _derive(store, pool, absent, kept.union(unreadable))
+        while some := list(islice(sealed, PARTS_AT_ONCE)):
+            recorder.write(database, some)
+            done += len(some)
+            if progress:
+                progress(done, count)
+        drop_costs(database)
+        note_rules(database)
 
 
 def find_absent_sources(store: Store) -> list[str]:
@@ -87,31 +117,35 @@ def find_absent_sources(store: Store) -> list[str]:
 
 
 def _derive(
-    store: Store, workers: int, absent: Sequence[str], kept: Collection[int]
+    store: Store, pool: Workers, absent: Sequence[str], kept: Collection[int]
 ) -> Iterator[Sealed]:
+    """Yield the rows of all parts of the tape; raise if a part ends its worker process."""
     parts = (
         part
         for part in read_tape(store)
         if part.source not in absent and part.session_id not in kept
     )
     zone, key = store.timezone, store.redaction_key
-    if workers == 1:
-        yield from (derive(Derivation(part, zone, key)) for part in parts)
-        return
-    from relight.intake.workers import Workers
-
     encode = msgspec.msgpack.encode
     decode = msgspec.msgpack.Decoder(tuple[int, Sealed]).decode
     messages = (encode(Derivation(part, zone, key, n)) for n, part in enumerate(parts))
     # in the order of the tape: of two records of the same moment the later one is the end
     early: dict[int, Sealed] = {}
     next_number = 0
-    with Workers(workers, "relight.intake.rebuild:answer_derivation") as pool:
-        for number, sealed in map(decode, pool.responses(messages)):
-            early[number] = sealed
-            while next_number in early:
-                yield early.pop(next_number)
-                next_number += 1
+    killed_once: set[bytes] = set()
+    for response in pool.responses(messages):
+        if isinstance(response, Lost):
+            if response.is_over_time or response.message in killed_once:
+                lost = msgspec.msgpack.decode(response.message, type=Derivation).part
+                raise LostPartError(lost, response.describe(pool.message_seconds))
+            killed_once.add(response.message)
+            pool.submit(response.message)
+            continue
+        number, sealed = decode(response)
+        early[number] = sealed
+        while next_number in early:
+            yield early.pop(next_number)
+            next_number += 1
 
 
 def derive(derivation: Derivation) -> Sealed:

@@ -1,22 +1,19 @@
-"""Seal files, here or in worker processes if there is much to read, and record them."""
+"""Seal files in worker processes, and record them."""
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 from msgspec import Struct
 
 from relight.errors import RelightError
 from relight.intake.importing import Imported
-from relight.model import Mark, Unreadable, Work
+from relight.intake.workers import Lost, Workers
+from relight.model import Mark, Piece, Unreadable, Work
+from relight.redact import redact
 from relight.sources import find_source
 from relight.sources.files import CHUNK_BYTES, read_piece
 from relight.store import Store
 from relight.store.write.seal import Sealed, seal
-from relight.store.write.tape import read_marks
-
-if TYPE_CHECKING:
-    from relight.intake.workers import Workers
 
 # how much is written in one transaction: the more, the fewer pages are written twice. As the end
 # nears it is a share of what remains, so that little is left to write when the workers are done.
@@ -29,23 +26,32 @@ Progress = Callable[[int, int], None]
 
 
 class SealTask(Struct, frozen=True):
-    """Files for a worker process to seal, with the store's redaction key and time zone."""
+    """Files or pieces for a worker process to seal, with the store's redaction key and time zone.
+
+    Pieces are those of a source that fetches them, all from one file.
+    """
 
     work: list[Work]
     key: bytes
     timezone: str
+    pieces: list[Piece] = []
 
 
 class SealedFiles(Struct, frozen=True):
-    """The sealed pieces of a task's files, and the work that is left on them."""
+    """The sealed pieces of a task, and the work that is left on its files.
+
+    `trouble` is why pieces that were fetched could not be sealed from one of them on.
+    """
 
     sealed: list[Sealed]
-    left: list[Work]
+    left: list[Work] = []
+    trouble: str | None = None
 
 
 def seal_task(task: SealTask) -> SealedFiles:
-    """Read and seal the next stretch of each of these files."""
-    sealed, left = [], []
+    """Read and seal the next stretch of each of these files, or seal these pieces."""
+    sealed: list[Sealed] = []
+    left = []
     for work in task.work:
         try:
             if work.origin.trouble:
@@ -57,6 +63,12 @@ def seal_task(task: SealTask) -> SealedFiles:
             continue
         if has_more:
             left.append(Work(work.source, work.origin, sealed[-1].after))
+    try:
+        for piece in task.pieces:
+            read = find_source(piece.source).read
+            sealed.append(seal(piece, read, key=task.key, timezone=task.timezone))
+    except Exception as error:  # noqa: BLE001 - one file must not stop the others
+        return SealedFiles(sealed, trouble=describe_error(error))
     return SealedFiles(sealed, left)
 
 
@@ -100,6 +112,11 @@ def answer_task(message: bytes) -> bytes:
     return msgspec.msgpack.encode(seal_task(msgspec.msgpack.decode(message, type=SealTask)))
 
 
+def decode_answer(message: bytes) -> SealedFiles:
+    """Return the sealed pieces that a worker process sent."""
+    return msgspec.msgpack.decode(message, type=SealedFiles)
+
+
 def seal_unreadable(work: Work, reason: str) -> Sealed:
     """Return the piece of a file that could not be read; the next import tries it again."""
     before = work.mark or Mark(path=work.origin.path)
@@ -113,22 +130,27 @@ def seal_unreadable(work: Work, reason: str) -> Sealed:
 
 
 class Intake:
-    """Reads what is new in files into a store, with worker processes if it is much."""
+    """Reads what is new in files into a store, with one worker process or several."""
 
-    def __init__(self, store: Store, progress: Progress | None = None) -> None:
+    def __init__(self, store: Store, pool: Workers, progress: Progress | None = None) -> None:
         # worker processes load this module too, and record nothing
+        from relight.intake.setting_aside import Retries
         from relight.store.write.record import Recorder
 
         self.store = store
         self.counts: dict[str, Imported] = {}
         self.recorder = Recorder(store)
+        self.retries = Retries(store, pool.message_seconds)
+        self.pool = pool
         self.progress = progress or _ignore
         self.total = self.done = 0
         self.seen: set[int] = set()
         self.touched: set[int] = set()
 
-    def take(self, work: list[Work], pool: "Workers | None" = None) -> list[Imported]:
+    def take(self, work: list[Work]) -> list[Imported]:
         """Read, seal and record these files; return the counts for each source."""
+        if self.pool.is_forked:  # loaded here, the rules are there in each fork
+            redact(b"\n", key=self.store.redaction_key)
         self.total = sum(one.new_bytes for one in work)
         for one in work:
             self.counts.setdefault(one.source, Imported(one.source)).files += 1
@@ -138,32 +160,28 @@ class Intake:
             self._import_database(one)
         # the largest first: the pieces of a file follow one another, and should not come last
         files.sort(key=lambda one: one.new_bytes, reverse=True)
-        tasks = [self._task(group) for group in group_work(files)]
-        if pool is None:
-            self._seal_here(tasks)
-        else:
-            self._seal_apart(tasks, pool)
+        self._import_files(files)
         return list(self.counts.values())
 
-    def _task(self, work: list[Work]) -> SealTask:
-        return SealTask(work, self.store.redaction_key, self.store.timezone)
+    def _encode(self, work: Sequence[Work] = (), pieces: Sequence[Piece] = ()) -> bytes:
+        key, timezone = self.store.redaction_key, self.store.timezone
+        return msgspec.msgpack.encode(SealTask(list(work), key, timezone, list(pieces)))
 
-    def _seal_here(self, tasks: list[SealTask]) -> None:
-        while tasks:
-            answer = seal_task(tasks.pop(0))
-            self._report(answer.sealed)
-            self._record(answer.sealed)
-            tasks += [self._task(group) for group in group_work(answer.left)]
-
-    def _seal_apart(self, tasks: list[SealTask], pool: "Workers") -> None:
+    def _import_files(self, files: Sequence[Work]) -> None:
         """Seal in worker processes; this one prices and writes meanwhile."""
-        encode, decode = msgspec.msgpack.encode, msgspec.msgpack.Decoder(SealedFiles).decode
         least, most = COMMIT_BYTES
         pending: list[Sealed] = []
-        for message in pool.responses(map(encode, tasks)):
-            answer = decode(message)
+        # what was set aside is not read together with other files, which would be read twice
+        apart = [one for one in files if self.retries.find_row(one)]
+        together = [one for one in files if one not in apart] if apart else files
+        groups = [[one] for one in apart] + list(group_work(together))
+        for response in self.pool.responses(map(self._encode, groups)):
+            if isinstance(response, Lost):
+                pending += self._take_lost(response)
+                continue
+            answer = decode_answer(response)
             for group in group_work(answer.left):
-                pool.submit(encode(self._task(group)))
+                self.pool.submit(self._encode(group))
             pending += answer.sealed
             self._report(answer.sealed)
             enough = min(max((self.total - self.done) // COMMIT_SHARE, least), most)
@@ -172,25 +190,71 @@ class Intake:
                 pending = []
         self._record(pending)
 
+    def _take_lost(self, lost: Lost) -> list[Sealed]:
+        """Try each file of a lost task by itself, or set the only one aside."""
+        works = msgspec.msgpack.decode(lost.message, type=SealTask).work
+        if len(works) == 1 and not self.retries.is_first(lost, works[0].origin.path):
+            return [self.retries.set_file_aside(works[0], lost)]
+        for work in works:
+            self.pool.submit(self._encode([work]))
+        return []
+
     def _import_database(self, work: Work) -> None:
-        source = find_source(work.source)
-        fetch = source.fetch
-        assert fetch is not None
-        marks = read_marks(self.store, work.source, work.origin.path)
-        key, timezone = self.store.redaction_key, self.store.timezone
-        pending: list[Sealed] = []
+        """Record the pieces that a source fetches, in their order: the last moves the mark."""
+        pieces: list[Piece] = []
         size = 0
         try:
-            for piece in fetch(work.origin, marks):
-                pending.append(seal(piece, source.read, key=key, timezone=timezone))
+            for piece in self.retries.fetch(work):
+                pieces.append(piece)
                 size += len(piece.raw)
                 if size > CHUNK_BYTES:
-                    self._report(pending)
-                    self._record(pending)
-                    pending, size = [], 0
+                    if not self._record_pieces(work, pieces):
+                        return
+                    pieces, size = [], 0
         except Exception as error:  # noqa: BLE001 - one file must not stop the others
-            pending.append(seal_unreadable(work, describe_error(error)))
-        self._record(pending)
+            self._record_pieces(work, pieces)
+            self._record([seal_unreadable(work, describe_error(error))])
+        else:
+            self._record_pieces(work, pieces)
+
+    def _record_pieces(self, work: Work, pieces: Sequence[Piece]) -> bool:
+        """Seal and record pieces of one file; False if the rest of it must wait."""
+        sealed: list[Sealed] = []
+        is_whole = True
+        from relight.intake.setting_aside import can_fetch_again
+
+        for group, found in self._seal_pieces(pieces):
+            if isinstance(found, Lost):
+                sealed.append(self.retries.set_piece_aside(work, group[0], found))
+                is_whole = can_fetch_again(group[0])
+            else:
+                sealed += found.sealed
+                is_whole = found.trouble is None
+                if found.trouble:
+                    sealed.append(seal_unreadable(work, found.trouble))
+            if not is_whole:
+                break
+        self._report(sealed)
+        self._record(sealed)
+        return is_whole
+
+    def _seal_pieces(
+        self, pieces: Sequence[Piece]
+    ) -> Iterator[tuple[Sequence[Piece], SealedFiles | Lost]]:
+        """Yield pieces with what became of them: all at once, or one by one if they were lost."""
+        if not pieces:
+            return
+        message = self._encode(pieces=pieces)
+        (response,) = self.pool.responses([message])
+        if not isinstance(response, Lost):
+            yield pieces, decode_answer(response)
+        elif len(pieces) > 1:
+            for piece in pieces:
+                yield from self._seal_pieces([piece])
+        elif self.retries.is_first(response, pieces[0].before.path):
+            yield from self._seal_pieces(pieces)
+        else:
+            yield pieces, response
 
     def _record(self, sealed: list[Sealed]) -> None:
         taken, new = self.recorder.record(sealed)
@@ -204,6 +268,7 @@ class Intake:
             count.sessions_grown += len(found - new)
             count.bytes += piece.raw_bytes
             count.unreadable += len(piece.unreadable)
+            count.set_aside += piece.set_aside is not None
 
     def _report(self, sealed: list[Sealed]) -> None:
         self.done += sum(piece.raw_bytes for piece in sealed)

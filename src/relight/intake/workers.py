@@ -1,7 +1,8 @@
-"""Worker processes that turn messages into responses, so that all cores work.
+"""Worker processes that turn messages into responses; a bad message costs itself alone.
 
 Plain child processes with pipes: when the parent dies, however it dies, a child reads the end of
-its input and goes too.
+its input and goes too. A message that takes too much CPU time ends the child that handles it. The
+kernel does that, also in code that never returns to Python.
 """
 
 import os
@@ -12,14 +13,38 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, Protocol, Self
+
+from msgspec import Struct
 
 from relight.errors import RelightError
 
 AHEAD = 3
 # a pipe holds 64 KiB: a longer message waits until the child reads, or both would wait forever
 AHEAD_BYTES = 32 << 10
+OVER_TIME = getattr(signal, "SIGPROF", None)
+
+Handle = Callable[[bytes], bytes]
+
+
+class Lost(Struct, frozen=True):
+    """A message whose worker was ended by a signal while it handled it."""
+
+    message: bytes
+    signal: int
+
+    @property
+    def is_over_time(self) -> bool:
+        """True if it took more CPU time than a message may."""
+        return self.signal == OVER_TIME
+
+    def describe(self, message_seconds: float) -> str:
+        """Return why it cannot be read."""
+        if self.is_over_time:
+            return f"it takes more than {message_seconds:g} s of CPU time"
+        return f"each worker process that reads it {describe_exit(-self.signal)}"
 
 
 def describe_exit(code: int) -> str:
@@ -36,46 +61,51 @@ def describe_exit(code: int) -> str:
         return f"was ended by signal {-code}"
 
 
-def _make_error(code: int) -> RelightError:
+def make_error(code: int) -> RelightError:
+    """The error of a worker process that ended with this code, and what to do."""
     hint = "try again: nothing that was read before is lost"
     if code == -getattr(signal, "SIGKILL", 9):  # as the kernel does when memory is full
         hint = f"the machine may be short of memory; free some, and {hint}"
     return RelightError(f"a worker process {describe_exit(code)} before its work was done", hint)
 
 
+class Child(Protocol):
+    """A worker process, and the pipes to it."""
+
+    @property
+    def stdin(self) -> IO[bytes] | None: ...
+    @property
+    def stdout(self) -> IO[bytes] | None: ...
+    def kill(self) -> None: ...
+    def wait(self) -> int: ...
+
+
 class Workers:
     """Some processes running `module:function`, each handling one message after another.
 
     A thread for each reads its responses from the pipe, so that no worker waits while the parent
-    is busy with an earlier one.
+    is busy with an earlier one. A worker that was ended by a signal is replaced.
     """
 
-    def __init__(self, count: int, target: str) -> None:
-        # imported here: the workers load this module too, and start no process
-        from subprocess import PIPE, Popen
-
-        module, function = target.split(":")
-        # values are frozen and never refer to one another in a circle: nothing to collect
-        code = (
-            "import gc; gc.disable(); from relight.intake.workers import serve_messages;"
-            f" from {module} import {function} as f; serve_messages(f)"
-        )
-        # with paths as they are here, even when Relight is not installed but only on sys.path
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-        self._children = [
-            Popen([sys.executable, "-S", "-c", code], stdin=PIPE, stdout=PIPE, env=environment)
-            for _ in range(count)
-        ]
+    def __init__(self, count: int, target: str, *, message_seconds: float) -> None:
+        self.message_seconds = message_seconds
+        # a fork has loaded everything; many processes load at once, while this one loads its own
+        self.is_forked = count == 1 and can_fork_here()
+        start = fork_child if self.is_forked else spawn_child
+        self._start = partial(start, target, message_seconds)
+        self._children: list[Child | None] = [None] * count
+        self._readers: dict[int, threading.Thread] = {}
         self._waiting: deque[bytes] = deque()
-        self._pending = [0] * count
+        self._sent: list[deque[bytes]] = [deque() for _ in range(count)]
         self._responses: queue.Queue[tuple[int, bytes | None]] = queue.Queue(maxsize=count * AHEAD)
-        for number in range(count):
-            threading.Thread(target=self._read_responses, args=(number,), daemon=True).start()
+        if not self.is_forked:
+            for number in range(count):
+                self._start_child(number)
 
     def submit(self, message: bytes) -> None:
         self._waiting.append(message)
 
-    def responses(self, messages: Iterable[bytes] = ()) -> Iterator[bytes]:
+    def responses(self, messages: Iterable[bytes] = ()) -> Iterator[bytes | Lost]:
         """Yield responses as they come, until all messages have one; more may be submitted.
 
         Messages are taken only when a worker has room for them.
@@ -83,32 +113,56 @@ class Workers:
         more = iter(messages)
         while True:
             self._hand_out(more)
-            if not any(self._pending):
+            if not any(self._sent):
                 return
             number, response = self._responses.get()
-            if response is None:
-                raise _make_error(self._children[number].wait())
-            self._pending[number] -= 1
-            yield response
+            if response is not None:
+                self._sent[number].popleft()
+                yield response
+            elif lost := self._end_child(number):
+                yield lost
 
     def _hand_out(self, more: Iterator[bytes]) -> None:
-        for number in sorted(range(len(self._pending)), key=self._pending.__getitem__):
-            while self._pending[number] < AHEAD:
+        for number in sorted(range(len(self._sent)), key=lambda one: len(self._sent[one])):
+            sent = self._sent[number]
+            while len(sent) < AHEAD:
                 if not self._waiting and (message := next(more, None)) is not None:
                     self._waiting.append(message)
-                if not self._waiting or not self._has_room(number, len(self._waiting[0])):
+                if not self._waiting or (sent and len(self._waiting[0]) >= AHEAD_BYTES):
                     break
-                stream = self._children[number].stdin
+                stream = (self._children[number] or self._start_child(number)).stdin
                 assert stream is not None
-                self._pending[number] += 1
+                sent.append(self._waiting.popleft())
                 with suppress(BrokenPipeError):  # the end of its responses shows that it is gone
-                    write_message(stream, self._waiting.popleft())
+                    write_message(stream, sent[-1])
 
-    def _has_room(self, number: int, size: int) -> bool:
-        return self._pending[number] == 0 or size < AHEAD_BYTES
+    def _start_child(self, number: int) -> Child:
+        self._children[number] = child = self._start()
+        reader = threading.Thread(target=self._read_responses, args=(number, child), daemon=True)
+        self._readers[number] = reader
+        reader.start()
+        return child
 
-    def _read_responses(self, number: int) -> None:
-        stream = self._children[number].stdout
+    def _end_child(self, number: int) -> Lost | None:
+        """Take leave of a worker that has ended; return the message that it was at, if any.
+
+        What it had not begun is handed out again.
+        """
+        child, sent = self._children[number], self._sent[number]
+        assert child is not None
+        self._children[number] = None
+        code = self._close(number, child)
+        if not sent:
+            return None
+        if code >= 0:
+            raise make_error(code)
+        message = sent.popleft()
+        self._waiting.extendleft(reversed(sent))
+        sent.clear()
+        return Lost(message, -code)
+
+    def _read_responses(self, number: int, child: Child) -> None:
+        stream = child.stdout
         assert stream is not None
         response: bytes | None = b""
         while response is not None:
@@ -117,6 +171,17 @@ class Workers:
             except (OSError, ValueError):  # closed under our hands: the parent leaves
                 response = None
             self._responses.put((number, response))
+
+    def _close(self, number: int, child: Child) -> int:
+        """Wait for a worker and for its thread; return its exit code."""
+        if child.stdin is not None:
+            with suppress(BrokenPipeError):
+                child.stdin.close()
+        code = child.wait()
+        self._readers[number].join()
+        if child.stdout is not None:
+            child.stdout.close()
+        return code
 
     def __enter__(self) -> Self:
         return self
@@ -127,30 +192,126 @@ class Workers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for child in self._children:
-            if kind is not None:
+        children = [(n, child) for n, child in enumerate(self._children) if child is not None]
+        if kind is not None:
+            for _, child in children:
                 child.kill()
-            if child.stdin is not None:
-                with suppress(BrokenPipeError):
-                    child.stdin.close()
-            child.wait()
-        for child in self._children:
-            if child.stdout is not None:
-                child.stdout.close()
+            while any(self._readers[number].is_alive() for number, _ in children):
+                with suppress(queue.Empty):  # a thread may wait for room
+                    self._responses.get(timeout=0.01)
+        for number, child in children:
+            self._close(number, child)
 
 
-def serve_messages(function: Callable[[bytes], bytes]) -> None:
+def spawn_child(target: str, message_seconds: float) -> Child:
+    """Start a new interpreter that handles messages."""
+    # imported here: the workers load this module too, and start no process
+    from subprocess import PIPE, Popen
+
+    module, function = target.split(":")
+    # values are frozen and never refer to one another in a circle: nothing to collect
+    code = (
+        "import gc; gc.disable(); from relight.intake.workers import serve_messages;"
+        f" from {module} import {function} as f; serve_messages(f, {message_seconds!r})"
+    )
+    # with paths as they are here, even when Relight is not installed but only on sys.path
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    return Popen([sys.executable, "-S", "-c", code], stdin=PIPE, stdout=PIPE, env=environment)
+
+
+def can_fork_here() -> bool:
+    """True if no other thread could hold a lock that a fork would never see released."""
+    return hasattr(os, "fork") and threading.active_count() == 1
+
+
+class ForkedChild:
+    """A copy of this process that handles messages; it starts in a millisecond."""
+
+    def __init__(self, handle: Handle, message_seconds: float) -> None:
+        their_input, our_output = os.pipe()
+        our_input, their_output = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            _serve_in_fork(handle, message_seconds, their_input, their_output, our_output)
+        os.close(their_input)
+        os.close(their_output)
+        self.stdin: IO[bytes] | None = os.fdopen(our_output, "wb")
+        self.stdout: IO[bytes] | None = os.fdopen(our_input, "rb")
+        self._code: int | None = None
+
+    def kill(self) -> None:
+        if self._code is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        if self._code is None:
+            self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self._code
+
+
+def fork_child(target: str, message_seconds: float) -> Child:
+    """Start a copy of this process that handles messages; a new interpreter if that is unsafe."""
+    from importlib import import_module
+
+    if not can_fork_here():
+        return spawn_child(target, message_seconds)
+    module, function = target.split(":")
+    return ForkedChild(getattr(import_module(module), function), message_seconds)
+
+
+def _serve_in_fork(
+    handle: Handle, message_seconds: float, source: int, target: int, parents: int
+) -> None:
+    """Handle messages as a new interpreter would, and never return into the parent's code."""
+    try:
+        os.close(parents)  # or the end of the input would never come
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        streams = os.fdopen(source, "rb"), os.fdopen(target, "wb")
+        serve_messages(handle, message_seconds, streams)
+    except BaseException:  # noqa: BLE001 - it must not go on as a second parent
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+
+
+def serve_messages(
+    function: Handle, message_seconds: float, streams: tuple[IO[bytes], IO[bytes]] | None = None
+) -> None:
     """Handle messages from standard input on standard output, until the input ends."""
-    source, target = sys.stdin.buffer, sys.stdout.buffer
+    source, target = streams or (sys.stdin.buffer, sys.stdout.buffer)
     with suppress(BrokenPipeError, KeyboardInterrupt):
         while (message := read_message(source)) is not None:
-            write_message(target, function(message))
+            limit_cpu(message_seconds)
+            response = function(message)
+            limit_cpu(0)
+            write_message(target, response)
     os._exit(0)  # at once: freeing what was loaded would keep the parent waiting
 
 
+def limit_cpu(seconds: float) -> None:
+    """End this process after so many seconds of CPU time, unless the limit is set again; 0: never.
+
+    Without a handler the signal ends the process at once, whatever code is running. Windows has no
+    such timer: there nothing is limited.
+    """
+    if OVER_TIME is None:
+        return
+    if seconds:
+        signal.signal(OVER_TIME, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {OVER_TIME})
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
 def read_message(stream: IO[bytes]) -> bytes | None:
-    size = stream.read(8)
-    return stream.read(int.from_bytes(size, "big")) if len(size) == 8 else None
+    """Return the next message; None at the end, also if it comes in the midst of a message."""
+    head = stream.read(8)
+    size = int.from_bytes(head, "big")
+    message = stream.read(size) if len(head) == 8 else b""
+    return message if len(head) == 8 and len(message) == size else None
 
 
 def write_message(stream: IO[bytes], message: bytes) -> None:

@@ -11,7 +11,7 @@ from relight.store import Store
 from relight.store.keep.rules import find_old_rules
 from relight.store.misses import count_missed
 from relight.store.queries import health
-from relight.store.queries.health import DatabaseHealth, UnreadableLine
+from relight.store.queries.health import DatabaseHealth, SetAsidePiece, UnreadableLine
 from relight.store.queries.sessions import count_of_source
 
 RECENT = 10
@@ -36,6 +36,13 @@ class UnreadableLines(Struct, frozen=True):
     recent: list[UnreadableLine]
 
 
+class SetAsidePieces(Struct, frozen=True):
+    """The number of pieces that no worker process could read, and the pieces."""
+
+    count: int
+    pieces: list[SetAsidePiece]
+
+
 class UnpricedTurns(Struct, frozen=True):
     """The number of model calls without a known cost, and the models without a price."""
 
@@ -51,6 +58,7 @@ class HealthReport(Struct, frozen=True, kw_only=True):
     timezone: str
     sources: list[SourceHealth]
     unreadable: UnreadableLines
+    set_aside: SetAsidePieces
     unpriced: UnpricedTurns
     database: DatabaseHealth
     tapes: TapeHealth
@@ -66,6 +74,7 @@ def examine(
     sources = [_examine_source(store, name, environment) for name in list_sources()]
     lines = health.read_unreadable(store, limit=RECENT)
     unreadable = UnreadableLines(health.count_unreadable(store), lines)
+    aside = health.read_set_aside_pieces(store)
     unpriced = UnpricedTurns(health.count_unpriced(store), health.list_unpriced_models(store))
     database = health.examine_database(store)
     tapes = check_tapes(store, sample=None if deep else SAMPLE)
@@ -76,12 +85,14 @@ def examine(
         timezone=store.timezone,
         sources=sources,
         unreadable=unreadable,
+        set_aside=SetAsidePieces(len(aside), aside),
         unpriced=unpriced,
         database=database,
         tapes=tapes,
         missed_records=missed,
         advice=[
             *_advise(sources, unreadable, unpriced, database, missed),
+            *_advise_on_pieces(aside),
             *_advise_on_tapes(tapes),
             *find_old_rules(store),
             *find_unknown_plans(store.config.plans),
@@ -134,6 +145,16 @@ def _advise(
             " a value was not valid (the log of the program names it)"
         )
     return advice
+
+
+def _advise_on_pieces(aside: Sequence[SetAsidePiece]) -> list[str]:
+    if not aside:
+        return []
+    pieces = "1 piece of a file is" if len(aside) == 1 else f"{len(aside):,} pieces of files are"
+    return [
+        f"{pieces} set aside: the next import tries each once more, and again after an upgrade of"
+        " Relight; all other sessions were read"
+    ]
 
 
 def _advise_on_tapes(tapes: TapeHealth) -> list[str]:

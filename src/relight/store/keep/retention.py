@@ -132,6 +132,7 @@ def _forget_paths(database: sqlite3.Connection, sessions: Sequence[int]) -> None
     )
     for statement, column in (
         ("delete from unreadable", "origin_id"),
+        ("delete from set_aside", "origin_id"),
         ("update origin set path = cast(id as text)", "id"),
     ):
         database.execute(

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from relight.errors import StoreError
 from relight.store import Store
+from relight.times import write_time
 
 # the length of the key that each store makes for itself
 KEY_BYTES = 32
@@ -15,6 +16,21 @@ class UnreadableLine(Struct, frozen=True):
     file: str
     offset: int
     reason: str
+
+
+class SetAsidePiece(Struct, frozen=True):
+    """A piece of a file that no worker process could read, and the version that tried last.
+
+    `part` is the session inside a database, None in a file of one session.
+    """
+
+    file: str
+    part: str | None
+    offset: int
+    reason: str
+    tries: int
+    version: str
+    seen_at: str
 
 
 class DatabaseHealth(Struct, frozen=True):
@@ -38,6 +54,17 @@ def read_unreadable(store: Store, *, limit: int) -> list[UnreadableLine]:
         "select path as file, position as offset, reason from unreadable"
         " join origin on origin.id = origin_id order by seen_at desc, path, position limit ?",
         (limit,),
+    )
+
+
+def read_set_aside_pieces(store: Store) -> list[SetAsidePiece]:
+    """Return the pieces that are set aside, newest first."""
+    return store.read(
+        SetAsidePiece,
+        "select path as file, case when part <> '' then part end as part, position as offset,"
+        " reason, tries, version, seen_at from set_aside join origin on origin.id = origin_id"
+        " order by seen_at desc, path, position",
+        formats={"seen_at": write_time},
     )
 
 

@@ -37,6 +37,7 @@ from relight.store.derive.scores import (
     write_work,
 )
 from relight.store.write import tape
+from relight.store.write.set_aside import SetAside
 from relight.times import day_reader
 
 # as verdicts quote an exit code that stands in the text of a result
@@ -117,6 +118,7 @@ class Sealed(Struct, frozen=True, kw_only=True):
     skills: list[SkillEntryRow] = []
     words: list[WordCounts] = []
     timings: list[TimingRow] = []
+    set_aside: SetAside | None = None
 
 
 def seal(piece: Piece, read: Read, *, key: bytes, timezone: str) -> Sealed:

@@ -100,6 +100,11 @@ def count_unreadable(store: Store) -> int:
     return int(count)
 
 
+def read_aside(store: Store) -> set[int]:
+    """Return the ids of the files of which a piece is set aside."""
+    return {found for (found,) in store.query("select origin_id from set_aside")}
+
+
 def read_marks(store: Store, source: str, path: str) -> dict[str, Mark]:
     """Return the marks of one file by part: '' for the file, a session's id inside a database."""
     rows = store.query(
@@ -191,6 +196,16 @@ def write_place(
         for bad in piece.unreadable
     ]
     insert(database, "unreadable", bad_lines, on_conflict="on conflict do nothing")
+    database.execute(
+        "delete from set_aside where origin_id = ? and part = ?"
+        " and (position = ? or generation <> ?)",
+        (origin_id, after.part, piece.start, before.generation),
+    )
+    if piece.set_aside:
+        from relight.store.write.set_aside import write_set_aside
+
+        place = (origin_id, after.part, piece.start)
+        write_set_aside(database, place, before.generation, piece.set_aside)
     mark = MarkRow(
         origin_id=origin_id,
         part=after.part,
