@@ -10,6 +10,7 @@ from typing import Any
 
 from relight.intake.importing import Imported
 from relight.store import Store, open_store
+from relight.store.search_index import PART_SHIFT
 from relight.store.write.tape import read_tape
 from relight.warm.automatic import import_and_propose
 
@@ -292,7 +293,22 @@ def dump(store: Store) -> dict[str, Any]:
         # a line's end may come later than the line, and be a part's first byte
         lines = b"".join(line + b"\n" for line in part.lines() if line)
         tape[part.session_id] = tape.get(part.session_id, b"") + lines
-    return {**tables, "tape": sorted(tape.items())}
+    return {**tables, "tape": sorted(tape.items()), "search": dump_search(store)}
+
+
+def dump_search(store: Store) -> list[tuple[int, int, tuple[str, ...]]]:
+    """The entries of the search index: session, kind, and words in their order."""
+    store.query(
+        "create virtual table if not exists temp.w using fts5vocab(main, search_words, instance)"
+    )
+    sessions = dict(store.query("select place, session_id from search_part"))
+    entries: dict[int, list[tuple[str, int, str]]] = {}
+    for term, number, column, place in store.query('select term, doc, col, "offset" from w'):
+        entries.setdefault(number, []).append((column, place, term))
+    return sorted(
+        (sessions[number >> PART_SHIFT], number & 3, tuple(f"{c}:{t}" for c, _, t in sorted(words)))
+        for number, words in entries.items()
+    )
 
 
 def _name(store: Store, table: str, columns: str) -> str:

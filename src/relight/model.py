@@ -273,12 +273,13 @@ class Latency(Struct, frozen=True, kw_only=True):
     latency_ms: Milliseconds
 
 
-class Spoken(Struct, frozen=True):
-    """Words of a person or a model in a session."""
+class Passage(Struct, frozen=True):
+    """A text of a session: a person's or a model's words, a call's arguments, or its result."""
 
     session: str
-    role: Literal["user", "assistant"]
+    kind: Literal["prompt", "answer", "call", "result"]
     text: str
+    tool: str | None = None
 
 
 class Timing(Struct, frozen=True):
@@ -317,7 +318,7 @@ class Parsed(Struct, frozen=True, kw_only=True):
     runs: list[Run] = []
     latencies: list[Latency] = []
     skills: list[SkillEntry] = []
-    spoken: list[Spoken] = []
+    passages: list[Passage] = []
     # how many messages of the conversation each session had, results of calls among them
     messages: dict[str, int] = {}
     timings: list[Timing] = []

@@ -4,9 +4,9 @@ import pytest
 
 import build
 from relight.intake.rebuild import rebuild
+from relight.intake.retention import forget, prune
 from relight.reports.totals import report
 from relight.store import Store
-from relight.store.keep.retention import forget, prune
 
 DAY = 86_400_000
 

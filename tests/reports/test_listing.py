@@ -6,11 +6,11 @@ import pytest
 
 import build
 from relight.errors import RelightError
+from relight.intake.retention import forget
 from relight.reports.listing import SessionPage, list_sessions
 from relight.reports.sessions import find_session
 from relight.store import Store
 from relight.store.derive import rollup
-from relight.store.keep.retention import forget
 from relight.store.queries.filters import Filter
 from relight.store.queries.listing import Listing
 

@@ -11,10 +11,10 @@ import build
 import build_forks
 from build_forks import DEEP, FORK, MARKS, PARENT, SECOND, copy, talk
 from relight.intake.rebuild import rebuild
+from relight.intake.retention import forget, prune
 from relight.model import row_id
 from relight.reports.totals import report
 from relight.store import Store
-from relight.store.keep.retention import forget, prune
 from relight.store.runs import find_unclaimed_sessions
 
 FAMILY = build_forks.family()

@@ -11,13 +11,13 @@ import pytest
 
 import build
 from relight.intake.importing import import_all
+from relight.intake.retention import forget
 from relight.reports.sessions import find_session, read_session
 from relight.reports.totals import report
 from relight.reports.transcript import read_transcript
 from relight.sources.claude_code.reader import ClaudeCodeReader
 from relight.sources.files import look_at, read_piece
 from relight.store import Store
-from relight.store.keep.retention import forget
 from relight.store.write.record import Recorder
 from relight.store.write.seal import seal
 

@@ -10,10 +10,10 @@ import build_skills
 import relight
 from build_skills import check_report, read
 from relight.errors import RelightError
+from relight.intake.retention import forget, prune
 from relight.reports.sessions import find_session
 from relight.reports.skills.uses import record_skill_invocation
 from relight.store import Store
-from relight.store.keep.retention import forget, prune
 
 DAY_SECONDS = 86_400
 ROOT = f"claude-code:{build.CLAUDE_SESSION}"

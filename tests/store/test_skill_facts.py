@@ -12,12 +12,12 @@ import build_skills
 from build_skills import check_report, read
 from relight.errors import RelightError
 from relight.intake.rebuild import rebuild
+from relight.intake.retention import forget, prune
 from relight.reports.labels import label_session
 from relight.reports.sessions import find_session
 from relight.reports.skills.uses import AS_KNOWN, record_skill_invocation
 from relight.reports.totals import report
 from relight.store import Store
-from relight.store.keep.retention import forget, prune
 from relight.store.queries.skills import read_daily
 
 CHAT = "20261115_000000_abc123"

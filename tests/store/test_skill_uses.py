@@ -12,6 +12,7 @@ import build
 import build_jobs
 import build_skills
 from relight.intake.rebuild import rebuild
+from relight.intake.retention import forget, prune
 from relight.reports.labels import label_session
 from relight.reports.sessions import find_session
 from relight.reports.skills.uses import record_skill_invocation
@@ -19,7 +20,6 @@ from relight.reports.totals import report
 from relight.sources.claude_code.skills import BUILT_IN
 from relight.store import Store
 from relight.store.derive.skills import charges
-from relight.store.keep.retention import forget, prune
 from relight.work.jobs.registry import add_jobs, find_job
 from relight.work.jobs.slots import finish, start_now
 

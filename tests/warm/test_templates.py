@@ -15,9 +15,9 @@ import build_messages as say
 import build_warm
 import relight
 from relight.errors import RelightError
+from relight.intake.retention import forget
 from relight.names import file_name
 from relight.store import Store
-from relight.store.keep.retention import forget
 from relight.warm.candidates import capture_candidates
 from relight.warm.library import (
     add_version,

@@ -19,11 +19,11 @@ import build
 import build_warm
 from relight.chat.injected import TAG
 from relight.errors import RelightError
+from relight.intake.retention import forget
 from relight.model import row_id
 from relight.stats.rates import Estimate
 from relight.store import Store
 from relight.store.experiments import read_trial_runs
-from relight.store.keep.retention import forget
 from relight.work.experiments.budget import summarise_experiments
 from relight.work.experiments.conduct import conduct, list_pairs
 from relight.work.experiments.holdout import read_holdout

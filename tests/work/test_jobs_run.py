@@ -23,12 +23,12 @@ from build_runs import (
     write_agent,
 )
 from relight.intake.rebuild import rebuild
+from relight.intake.retention import forget, prune
 from relight.model import Usage
 from relight.reports.labels import label_session
 from relight.reports.sessions import find_session
 from relight.reports.totals import report
 from relight.store import Store, open_store
-from relight.store.keep.retention import forget, prune
 from relight.store.queries.runs import RunDelivery, RunReport, read_runs
 from relight.work.jobs.job import Delivery, JobDefinition
 from relight.work.jobs.lost_runs import collect_interrupted, find_dead, settle_dead

@@ -13,8 +13,8 @@ def command(session: str, yes: bool) -> None:
     again. The agent's own file is not touched.
     """
     from relight.cli.screen import clean
+    from relight.intake.retention import forget
     from relight.reports.sessions import find_session
-    from relight.store.keep.retention import forget
     from relight.store.queries.sessions import read_name
 
     with current_store() as store:

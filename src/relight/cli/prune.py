@@ -62,7 +62,7 @@ def command(
     its figures, but cannot be shown in full or rebuilt. The index is small: keep it long.
     """
     from relight.cli.screen import size
-    from relight.store.keep.retention import prune
+    from relight.intake.retention import prune
 
     with current_store() as store:
         drop = partial(

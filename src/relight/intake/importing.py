@@ -14,7 +14,7 @@ from relight.errors import RelightError
 from relight.locks import hold, open_lock
 from relight.model import Work, row_id
 from relight.sources import find_source, list_sources
-from relight.store import Store
+from relight.store import Store, search_index
 from relight.store.write.tape import read_aside, read_marks, read_seen
 
 if TYPE_CHECKING:
@@ -85,6 +85,10 @@ def import_all(
             with _start_workers(work, workers or os.cpu_count() or 1, piece_seconds) as pool:
                 taken, touched = _take(store, work, pool, progress)
             counts |= {one.source: one for one in taken}
+        if search_index.read_below(store) is not None:
+            from relight.intake.search_filling import fill_index
+
+            fill_index(store)
     if store.has_rows("score_due"):
         from relight.store.derive.scores import refresh_due
 

@@ -13,12 +13,12 @@ from relight.intake.workers import Lost, Workers
 from relight.model import Mark
 from relight.reports.tapes import DamagedTape, describe_damage, find_damaged
 from relight.sources import find_source, is_source
-from relight.store import Store
+from relight.store import Store, search_index
 from relight.store.derive.aliases import refresh_aliases
 from relight.store.derive.pricing import Pricing
 from relight.store.keep.derived import clear_index, drop_costs, keep_costs, read_taped_sources
 from relight.store.keep.rules import note_rules
-from relight.store.write.record import Recorder
+from relight.store.write.record import Recorder, write_texts
 from relight.store.write.seal import Sealed, seal_parsed
 from relight.store.write.tape import TapePart, count_parts, read_tape, redact_tapes
 
@@ -99,14 +99,19 @@ def _derive_all(
     with store.transaction() as database:
         find_recorded = None if reprice else keep_costs(database)
         kept = clear_index(database, reprice=reprice, without=absent, unreadable=unreadable)
+        search_index.clear(database, fills=False)
         recorder = Recorder(store, Pricing(store, find_recorded))
         done = 0
         sealed = _derive(store, pool, absent, kept.union(unreadable))
         while some := list(islice(sealed, PARTS_AT_ONCE)):
             recorder.write(database, some)
+            for one in some:
+                assert one.tape_part_id is not None
+                write_texts(database, one.tape_part_id, one)
             done += len(some)
             if progress:
                 progress(done, count)
+        search_index.skip_rest(database)
         drop_costs(database)
         note_rules(database)
 
@@ -155,7 +160,8 @@ def derive(derivation: Derivation) -> Sealed:
     parsed = read(part.lines(), part.origin, part.state)
     sealed = seal_parsed(part.source, parsed, key=derivation.key, timezone=derivation.timezone)
     place = Mark(path=part.origin.path, part=part.part, offset=part.offset)
-    return msgspec.structs.replace(sealed, before=place)
+    owner = sealed.owner_id if sealed.owner_id is not None else part.session_id
+    return msgspec.structs.replace(sealed, before=place, owner_id=owner, tape_part_id=part.id)
 
 
 def answer_derivation(message: bytes) -> bytes:

@@ -17,11 +17,11 @@ from relight.model import (
     Mark,
     Origin,
     Parsed,
+    Passage,
     Piece,
     Run,
     Session,
     SkillEntry,
-    Spoken,
     Timing,
     ToolCall,
     Total,
@@ -39,6 +39,7 @@ from relight.sources.events import (
     Transcript,
 )
 from relight.sources.files import find_files, read_pieces
+from relight.sources.passages import quote_call, quote_result, quote_words
 
 # what a malformed record may raise: it costs that record and no other
 BAD_LINE = (
@@ -160,7 +161,7 @@ class Collector:
         self.runs: list[Run] = []
         self.latencies: list[Latency] = []
         self.skills: dict[str, SkillEntry] = {}
-        self.spoken: list[Spoken] = []
+        self.passages: list[Passage] = []
         self.messages: dict[str, int] = {}
         self.timings: list[Timing] = []
         self.bad_lines: dict[int, str] = {}
@@ -176,7 +177,7 @@ class Collector:
             Measured: self._take_measured,
             Attributed: self._take_attributed,
             ToolCall: self._take_call,
-            Total: self._take_total,
+            Total: lambda total: self.totals.update({total.key: total}),
             SkillEntry: self._take_skill,
             Job: self.jobs.append,
             Run: self.runs.append,
@@ -217,11 +218,12 @@ class Collector:
         if text := said.text:
             text = strip_block(text) if said.role == "user" else text
             if text:
-                self.spoken.append(Spoken(said.session, said.role, text))
+                self.passages.append(quote_words(said, text))
 
     def _take_called(self, called: Called) -> None:
         """Add a call; an unfinished one waits for its result, under the name the result has."""
         call = called.call
+        self.passages += quote_call(call)
         if call.key in self.calls:
             return
         name = call.name or call.key
@@ -234,6 +236,7 @@ class Collector:
 
     def _take_returned(self, result: Returned) -> None:
         self.messages[result.session] = self.messages.get(result.session, 0) + 1
+        self.passages += quote_result(result, self.open_calls)
         if result.name is not None:
             self._close_call(result.name, result)
 
@@ -269,11 +272,9 @@ class Collector:
 
     def _take_call(self, call: ToolCall) -> None:
         """Add a call recorded with its result: it replaces the one the model asked for."""
+        self.passages += quote_call(call)
         asked = self.calls.get(call.key)
         self.calls[call.key] = msgspec.structs.replace(call, at=asked.at) if asked else call
-
-    def _take_total(self, total: Total) -> None:
-        self.totals[total.key] = total
 
     def _take_skill(self, entry: SkillEntry) -> None:
         """Add a skill's entry, or its version where a later record has it."""
@@ -293,7 +294,7 @@ class Collector:
             runs=self.runs,
             latencies=self.latencies,
             skills=list(self.skills.values()),
-            spoken=self.spoken,
+            passages=self.passages,
             messages=self.messages,
             timings=self.timings,
             bad_lines=self.bad_lines,

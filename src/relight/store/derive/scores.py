@@ -28,7 +28,7 @@ from relight.judging.kinds import (
     understand_call,
 )
 from relight.judging.scoring import Weights, score_measures
-from relight.model import Parsed, Spoken, hash_names, row_id
+from relight.model import Parsed, Passage, hash_names, row_id
 from relight.store.sql import read, write_touched
 
 if TYPE_CHECKING:
@@ -172,8 +172,8 @@ def read_work(work: str) -> tuple[Sides, frozenset[str]]:
 
 def count_words(source: str, parsed: Parsed) -> list[WordCounts]:
     """Return the counts of each session's messages in a stretch of records."""
-    by_session: dict[str, list[Spoken]] = {session: [] for session in parsed.messages}
-    for one in parsed.spoken:
+    by_session: dict[str, list[Passage]] = {session: [] for session in parsed.messages}
+    for one in parsed.passages:
         by_session.setdefault(one.session, []).append(one)
     return [
         _count(row_id("session", source, session), parsed.messages.get(session, 0), some)
@@ -181,11 +181,12 @@ def count_words(source: str, parsed: Parsed) -> list[WordCounts]:
     ]
 
 
-def _count(session_id: int, messages: int, spoken: Iterable[Spoken]) -> WordCounts:
+def _count(session_id: int, messages: int, passages: Iterable[Passage]) -> WordCounts:
     users = corrections = malformed = give_ups = first = 0
-    for one in spoken:
-        if one.role == "assistant":
+    for one in passages:
+        if one.kind == "answer":
             give_ups += says("give_ups", one.text)
+        if one.kind != "prompt":
             continue
         is_correction = says("user_corrections", one.text)
         first = int(is_correction) if not users else first

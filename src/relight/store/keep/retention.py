@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.store import Store
+from relight.store import Store, search_index
 from relight.store.derive.skills import facts, uses
+from relight.store.search_index import DeriveTexts
 from relight.store.write.record import Recorder
 
 DAY_MS = 86_400_000
@@ -44,6 +45,7 @@ class Pruned(Struct, frozen=True):
 
 def prune(
     store: Store,
+    derive: DeriveTexts,
     *,
     now: int,
     tape_days: int | None,
@@ -54,7 +56,8 @@ def prune(
     """Delete tapes of sessions older than one limit, and whole sessions older than another.
 
     The third limit is for the files of jobs' answers. A session without its tape is frozen: its
-    figures stay, and no rebuild touches them. Nothing of what was deleted is left in the file.
+    figures stay, and no rebuild touches them. `derive` is as in `forget`. Nothing of what was
+    deleted is left in the file.
     """
     if not dry_run:
         store.run("pragma secure_delete = on")
@@ -65,6 +68,7 @@ def prune(
         pruned = Pruned(count, size, len(gone), len(answers))
         if not dry_run:
             _delete_answers(store.config.home, database, answers)
+            search_index.remove_sessions(database, old_tapes, derive)
             for session_id in old_tapes:
                 database.execute("delete from tape_part where session_id = ?", (session_id,))
             database.executemany(
@@ -78,9 +82,10 @@ def prune(
     return pruned
 
 
-def forget(store: Store, session_id: int) -> int:
+def forget(store: Store, session_id: int, derive: DeriveTexts) -> int:
     """Delete one session with its sub-agents: tape, index and facts; return the number deleted.
 
+    `derive` gives the texts of its tape again, by which they are deleted from the search index.
     Forks own what they copied from it. It is not read again, even if its file grows. Deleted rows
     are overwritten, so that nothing of them is left in the database file.
     """
@@ -90,6 +95,7 @@ def forget(store: Store, session_id: int) -> int:
         rows = database.execute(
             "select id from session where root_id = :id or id = :id", {"id": session_id}
         ).fetchall()
+        search_index.remove_sessions(database, {found for (found,) in rows}, derive)
         _forget_paths(database, [found for (found,) in rows])
         for (found,) in rows:
             # the reader's state has calls that wait for their results
@@ -112,7 +118,8 @@ def forget(store: Store, session_id: int) -> int:
 
 
 def _merge_words(database: sqlite3.Connection) -> None:
-    """Merge the parts of the search index, which keeps deleted words until then."""
+    """Merge the parts of the search indexes, which keep deleted words until then."""
+    search_index.merge(database)
     database.execute("insert into listing_words (listing_words) values ('optimize')")
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS, Turn, row_id
-from relight.store import Store
+from relight.store import Store, search_index
 from relight.store.derive import forks, outcomes, rollup, scores, unanswered
 from relight.store.derive.aliases import NAMED, learn
 from relight.store.derive.pricing import Pricing
@@ -76,7 +76,9 @@ class Recorder:
             new = set() if is_appended else self.write(database, wanted)
             for piece, is_gone in zip(current, forgotten, strict=True):
                 kept = _remove_words(piece) if is_gone else piece
-                write_place(database, kept, is_forgotten=is_gone)
+                part_id = write_place(database, kept, is_forgotten=is_gone)
+                if part_id is not None:
+                    write_texts(database, part_id, piece)
         return current, new
 
     def write(self, database: sqlite3.Connection, pieces: Sequence[Sealed]) -> set[int]:
@@ -123,6 +125,12 @@ class Recorder:
         from relight.store.derive.reconcile import reconcile
 
         return reconcile(database, touched, self.pricing)
+
+
+def write_texts(database: sqlite3.Connection, tape_part_id: int, piece: Sealed) -> None:
+    """Index the texts of a piece that is on the tape, so that they can be searched."""
+    assert piece.owner_id is not None
+    search_index.add_texts(database, tape_part_id, piece.owner_id, piece.texts)
 
 
 # Most agents leave no side records, totals or skills: the modules for them are loaded when needed.

@@ -36,6 +36,7 @@ from relight.store.derive.scores import (
     read_object,
     write_work,
 )
+from relight.store.derive.search_text import TextRow, make_texts
 from relight.store.write import tape
 from relight.store.write.set_aside import SetAside
 from relight.times import day_reader
@@ -119,6 +120,9 @@ class Sealed(Struct, frozen=True, kw_only=True):
     words: list[WordCounts] = []
     timings: list[TimingRow] = []
     set_aside: SetAside | None = None
+    texts: list[TextRow] = []
+    # the part of the tape that the rows were derived from again
+    tape_part_id: int | None = None
 
 
 def seal(piece: Piece, read: Read, *, key: bytes, timezone: str) -> Sealed:
@@ -171,6 +175,7 @@ def seal_parsed(source: str, parsed: Parsed, *, key: bytes, timezone: str) -> Se
             )
             for one in parsed.timings
         ],
+        texts=make_texts(source, parsed.passages),
     )
 
 

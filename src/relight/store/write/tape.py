@@ -14,11 +14,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from relight.errors import DamagedTapeError
 from relight.model import Mark, Origin, row_id
-from relight.store import Store
-from relight.store.sql import insert, read, replacing
+from relight.store import Store, search_index
+from relight.store.sql import insert, insert_into, read, replacing
 
 if TYPE_CHECKING:
     from relight.store.write.seal import Sealed
@@ -163,8 +164,11 @@ def _continues(before: Mark, reached: Reached | None) -> bool:
 
 def write_place(
     database: sqlite3.Connection, piece: "Sealed", *, is_forgotten: bool = False
-) -> None:
-    """Write a piece's tape, the lines that could not be read, and the read mark."""
+) -> int | None:
+    """Write a piece's tape, the lines that could not be read, and the read mark.
+
+    Return the id of the new part of the tape, if the piece has records for one.
+    """
     origin_id = row_id("origin", piece.source, piece.after.path)
     after, before = piece.after, piece.before
     now = int(time.time() * 1000)
@@ -172,6 +176,7 @@ def write_place(
     path = str(origin_id) if is_forgotten and not after.part else after.path
     origin = OriginRow(origin_id, piece.source, path)
     insert(database, "origin", [origin], on_conflict="on conflict do nothing")
+    tape_part_id = None
     if piece.records and piece.owner_id is not None:
         part = TapePartRow(
             session_id=piece.owner_id,
@@ -185,7 +190,7 @@ def write_place(
             raw_bytes=piece.raw_bytes,
             records=piece.records,
         )
-        insert(database, "tape_part", [part], on_conflict="on conflict do nothing")
+        tape_part_id = _insert_part(database, part)
     # lines that could not be read here before can be read now
     database.execute(
         "delete from unreadable where origin_id = ? and part = ? and position = ?",
@@ -218,11 +223,20 @@ def write_place(
         state=after.state,
     )
     insert(database, "file_mark", [mark], on_conflict=replacing(MarkRow, "origin_id", "part"))
+    return tape_part_id
+
+
+def _insert_part(database: sqlite3.Connection, part: TapePartRow) -> int | None:
+    """Insert a part of the tape and return its id; None if it is there already."""
+    statement = insert_into("tape_part", TapePartRow, "on conflict do nothing returning id")
+    row = database.execute(statement, astuple(part)).fetchone()
+    return int(row[0]) if row else None
 
 
 class TapePart(Struct, frozen=True, kw_only=True):
     """A stretch of a session's tape, with everything needed to derive its rows again."""
 
+    id: int
     session_id: int
     source: str
     origin: Origin
@@ -308,6 +322,7 @@ def join_parts(database: sqlite3.Connection, source: str, mark: Mark) -> None:
         return
     first, *others = [part_id for part_id, _, _ in parts]
     database.executemany("delete from tape_part where id = ?", [(one,) for one in others])
+    search_index.join_parts(database, first, others)
     database.execute(
         "update tape_part set records = ?, raw_bytes = ? where id = ?",
         (compress(records), sum(size for _, _, size in parts), first),
@@ -344,25 +359,33 @@ def read_tape(
         import random
 
         ids = random.sample(ids, sample)
-    statement = (
+    for (part_id,) in ids:
+        if part := read_part(store, part_id):
+            yield part
+
+
+def read_part(store: Store, part_id: int) -> TapePart | None:
+    """Return a part of the tape; None if it is gone."""
+    rows = store.query(
         "select tape_part.session_id, source, path, part, position, modified_ns, state,"
         " recorded_at, records"
-        " from tape_part join origin on origin.id = origin_id where tape_part.id = ?"
+        " from tape_part join origin on origin.id = origin_id where tape_part.id = ?",
+        (part_id,),
     )
-    for (part_id,) in ids:
-        row = store.query(statement, (part_id,))
-        if row:
-            session, source, path, part, position, modified_ns, state, recorded_at, records = row[0]
-            yield TapePart(
-                session_id=session,
-                source=source,
-                origin=Origin(path, modified_ns=modified_ns),
-                part=part,
-                offset=position,
-                state=state,
-                recorded_at=recorded_at,
-                records=records,
-            )
+    if not rows:
+        return None
+    session, source, path, part, position, modified_ns, state, recorded_at, records = rows[0]
+    return TapePart(
+        id=part_id,
+        session_id=session,
+        source=source,
+        origin=Origin(path, modified_ns=modified_ns),
+        part=part,
+        offset=position,
+        state=state,
+        recorded_at=recorded_at,
+        records=records,
+    )
 
 
 def redact_tapes(store: Store) -> None:

@@ -146,9 +146,9 @@ class BudgetWatch:
         for session in parsed.sessions:
             known = self._sessions.setdefault(f"{source}:{session.key}", _Watched(session))
             known.session = merge_sessions(known.session, session)
-        for said in parsed.spoken:
+        for said in parsed.passages:
             watched = self._sessions.get(f"{source}:{said.session}")
-            if watched and watched.prompt is None and said.role == "user":
+            if watched and watched.prompt is None and said.kind == "prompt":
                 watched.prompt = said.text
         for turn in parsed.turns:
             watched = self._find(source, turn.session)

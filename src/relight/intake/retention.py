@@ -1,0 +1,32 @@
+"""Deletion of sessions and tapes, with the texts that the search index needs to delete entries."""
+
+from relight.intake.search_filling import derive_from
+from relight.store import Store
+from relight.store.keep import retention
+from relight.store.keep.retention import Pruned
+
+
+def prune(
+    store: Store,
+    *,
+    now: int,
+    tape_days: int | None,
+    index_days: int | None,
+    answer_days: int | None = None,
+    dry_run: bool,
+) -> Pruned:
+    """Delete tapes and sessions older than these limits; see `store.keep.retention.prune`."""
+    return retention.prune(
+        store,
+        derive_from(store),
+        now=now,
+        tape_days=tape_days,
+        index_days=index_days,
+        answer_days=answer_days,
+        dry_run=dry_run,
+    )
+
+
+def forget(store: Store, session_id: int) -> int:
+    """Delete one session with its sub-agents for good; return the number deleted."""
+    return retention.forget(store, session_id, derive_from(store))

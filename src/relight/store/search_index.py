@@ -1,0 +1,199 @@
+"""The full-text index of sessions: SQLite's FTS5, which another engine replaces as a whole.
+
+The index is written with the tape (`record`), filled for tapes of older stores in portions, and
+made again by a rebuild. It keeps no texts. SQLite before 3.43 deletes from such an index only by
+the text itself, so a tape's entries are deleted before the tape is. If its texts are not those that
+were indexed, after a reader has changed, the whole index is cleared and filled again.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from hashlib import blake2b
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from relight.store import Store
+from relight.store.sql import Connection, insert, read
+
+if TYPE_CHECKING:
+    from relight.store.derive.search_text import TextRow
+
+# an entry's number: the place of its part, its number there, its kind
+PART_SHIFT, KIND_BITS = 8, 2
+MOST_TEXTS = 1 << (PART_SHIFT - KIND_BITS)
+BELOW = "search_below"
+# so few parts of the tape are quickly read again
+FEW_PARTS = 100
+WRITE = "insert into search_words (rowid, words, path, tool) values (?, ?, ?, ?)"
+DELETE = (
+    "insert into search_words (search_words, rowid, words, path, tool)"
+    " values ('delete', ?, ?, ?, ?)"
+)
+
+# gives the texts of a part of the tape again
+DeriveTexts = Callable[[int], Sequence["TextRow"]]
+
+
+class SearchPartRow(Struct, frozen=True):
+    """A row of `search_part`."""
+
+    tape_part_id: int
+    session_id: int
+    texts: int
+    checksum: int
+
+
+class IndexedPart(Struct, frozen=True):
+    """The entries of one session in one part of the tape, as they were indexed."""
+
+    place: int
+    session_id: int
+    texts: int
+    checksum: int
+
+
+class MissingPart(Struct, frozen=True):
+    """A part of the tape that is not in the index yet."""
+
+    id: int
+    session_id: int
+    raw_bytes: int
+
+
+def add_texts(
+    database: Connection, tape_part_id: int, owner_id: int, texts: Sequence["TextRow"]
+) -> None:
+    """Index the texts of a part of the tape."""
+    for session_id, some in _divide(texts) or [(owner_id, [])]:
+        row = SearchPartRow(tape_part_id, session_id, len(some), _sum(some))
+        insert(database, "search_part", [row])
+        (place,) = database.execute("select max(place) from search_part").fetchone()
+        database.executemany(WRITE, _number(place, some))
+
+
+def _divide(texts: Sequence["TextRow"]) -> list[tuple[int, list["TextRow"]]]:
+    """Return the texts by session, in as many groups as their numbers need."""
+    return [
+        (session_id, some[start : start + MOST_TEXTS])
+        for session_id, some in _gather(texts).items()
+        for start in range(0, len(some), MOST_TEXTS)
+    ]
+
+
+def _number(
+    place: int, texts: Sequence["TextRow"]
+) -> Iterator[tuple[int, str | None, str | None, str | None]]:
+    for number, text in enumerate(texts):
+        entry = place << PART_SHIFT | number << KIND_BITS | text.kind
+        yield entry, text.words, text.path, text.tool
+
+
+def _sum(texts: Sequence["TextRow"]) -> int:
+    digest = blake2b(msgspec.msgpack.encode(texts), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
+
+
+def remove_sessions(database: Connection, sessions: Collection[int], derive: DeriveTexts) -> None:
+    """Delete the entries of these sessions' tapes, which must still be there.
+
+    If the tapes are most of the store, the index is cleared, and later imports fill it with the
+    rest: deleting an entry costs as much as writing it.
+    """
+    parts = [
+        found
+        for session_id in sessions
+        for (found,) in database.execute(
+            "select id from tape_part where session_id = ?", (session_id,)
+        ).fetchall()
+    ]
+    (count,) = database.execute("select count(*) from tape_part").fetchone()
+    is_most = len(parts) > max(count // 2, FEW_PARTS)
+    if is_most or not all(_remove_part(database, part, derive) for part in parts):
+        clear(database)
+
+
+def _remove_part(database: Connection, tape_part_id: int, derive: DeriveTexts) -> bool:
+    """Delete the entries of a part of the tape; False if its texts are not those indexed."""
+    parts = [
+        IndexedPart(*row)
+        for row in database.execute(
+            "select place, session_id, texts, checksum from search_part"
+            " where tape_part_id = ? order by place",
+            (tape_part_id,),
+        )
+    ]
+    if any(part.texts for part in parts):
+        found = _gather(derive(tape_part_id))
+        rest = {session_id: iter(some) for session_id, some in found.items()}
+        for part in parts:
+            some = list(islice(rest.get(part.session_id, iter(())), part.texts))
+            if _sum(some) != part.checksum:
+                return False
+            database.executemany(DELETE, _number(part.place, some))
+    database.execute("delete from search_part where tape_part_id = ?", (tape_part_id,))
+    return True
+
+
+def _gather(texts: Sequence["TextRow"]) -> dict[int, list["TextRow"]]:
+    by_session: dict[int, list[TextRow]] = {}
+    for text in texts:
+        by_session.setdefault(text.session_id, []).append(text)
+    return by_session
+
+
+def join_parts(database: Connection, first: int, others: Sequence[int]) -> None:
+    """Give the entries of joined parts of the tape to the first: the texts follow one another."""
+    database.executemany(
+        "update search_part set tape_part_id = ? where tape_part_id = ?",
+        [(first, one) for one in others],
+    )
+
+
+def clear(database: Connection, *, fills: bool = True) -> None:
+    """Delete all entries; with `fills`, later imports index the tapes again."""
+    database.execute("insert into search_words (search_words) values ('delete-all')")
+    database.execute("delete from search_part")
+    (newest,) = database.execute("select max(id) from tape_part").fetchone()
+    write_below(database, newest + 1 if fills and newest is not None else None)
+
+
+def skip_rest(database: Connection) -> None:
+    """Note that the parts of the tape which could not be read now have no entries."""
+    database.execute(
+        "insert into search_part (tape_part_id, session_id, texts, checksum)"
+        " select id, session_id, 0, ? from tape_part where not exists"
+        " (select 1 from search_part where tape_part_id = tape_part.id)",
+        (_sum([]),),
+    )
+
+
+def merge(database: Connection) -> None:
+    """Merge the parts of the index: until then, deleted words are still in the file."""
+    database.execute("insert into search_words (search_words) values ('optimize')")
+
+
+def write_below(database: Connection, below: int | None) -> None:
+    """Note that parts of the tape below this id are not indexed yet; None: all are."""
+    database.execute("delete from meta where key = ?", (BELOW,))
+    if below is not None:
+        database.execute("insert into meta (key, value) values (?, ?)", (BELOW, str(below)))
+
+
+def read_below(store: Store) -> int | None:
+    """Return the id below which parts of the tape are not indexed yet; None if all are."""
+    rows = store.query("select value from meta where key = ?", (BELOW,))
+    return int(rows[0][0]) if rows else None
+
+
+def find_newest_missing(database: Connection) -> MissingPart | None:
+    """Return the newest part of the tape that is not in the index yet."""
+    rows = read(
+        database,
+        MissingPart,
+        "select id, session_id, raw_bytes from tape_part where id <"
+        " (select cast(value as integer) from meta where key = ?) order by id desc limit 1",
+        (BELOW,),
+    )
+    return rows[0] if rows else None
