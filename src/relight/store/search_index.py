@@ -19,6 +19,7 @@ from relight.store.sql import Connection, insert, read
 
 if TYPE_CHECKING:
     from relight.store.derive.search_text import TextRow
+    from relight.store.queries.filters import Filter
 
 # an entry's number: the place of its part, its number there, its kind
 PART_SHIFT, KIND_BITS = 8, 2
@@ -197,3 +198,55 @@ def find_newest_missing(database: Connection) -> MissingPart | None:
         (BELOW,),
     )
     return rows[0] if rows else None
+
+
+class FoundTexts(Struct, frozen=True):
+    """The number of texts of one kind in a session that match a query."""
+
+    session_id: int
+    kind: int
+    texts: int
+    started_at: int | None
+
+
+def find_texts(store: Store, match: str, chosen: "Filter") -> list[FoundTexts]:
+    """Return the sessions with texts that match, and how many of each kind."""
+    from relight.store.queries.filters import where
+
+    limit, values = where(chosen)
+    within = f"where session.id in (select session_id from session_day {limit})" if limit else ""
+    return store.read(
+        FoundTexts,
+        f"""
+        select search_part.session_id, kind, sum(found) as texts, started_at
+        from (
+            select rowid >> {PART_SHIFT} as place, rowid & 3 as kind, count(*) as found
+            from search_words where search_words match ?
+            group by rowid >> {PART_SHIFT}, rowid & 3
+        ) as matching
+        join search_part on search_part.place = matching.place
+        join session on session.id = search_part.session_id
+        {within}
+        group by search_part.session_id, kind, started_at
+        """,
+        (match, *values),
+    )
+
+
+def has_match(store: Store, match: str) -> bool:
+    """True if any text matches."""
+    statement = "select 1 from search_words where search_words match ? limit 1"
+    return bool(store.query(statement, (match,)))
+
+
+def find_missing_share(store: Store) -> float:
+    """Return the share of the tape that is not in the index yet."""
+    below = read_below(store)
+    if below is None:
+        return 0.0
+    ((missing, total),) = store.query(
+        "select coalesce(sum(case when id < ? then raw_bytes else 0 end), 0),"
+        " coalesce(sum(raw_bytes), 0) from tape_part",
+        (below,),
+    )
+    return float(missing / total) if total else 0.0

@@ -1,0 +1,257 @@
+"""Full-text search over what was said and done, each hit with the very step that it is from.
+
+The index gives the sessions that match. Their traces give the steps and the snippets, so that a
+text which is no longer on the tape is never shown. How many traces a search reads is limited.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Literal
+
+from msgspec import Struct
+
+from relight.errors import RelightError
+from relight.redact import redact_cell
+from relight.reports.filters import read_filter
+from relight.reports.search_query import Matcher, SearchText, Term, parse_query, write_match
+from relight.reports.trace import Step, read_trace
+from relight.sources.passages import RESULT_CHARACTERS
+from relight.store import Store
+from relight.store.derive.scores import read_object
+from relight.store.derive.search_text import KINDS, split_call
+from relight.store.queries.filters import Filter
+from relight.store.queries.sessions import SessionFacts, read_facts
+from relight.store.search_index import FoundTexts, find_missing_share, find_texts, has_match
+from relight.text import join_words
+
+HitKind = Literal["prompt", "answer", "call", "result"]
+# a prompt says what a session is about; a result often quotes a file that has nothing to do with it
+WEIGHTS = {"prompt": 4.0, "answer": 2.0, "call": 2.0, "result": 1.0}
+# a session counts half as much as one that is so much newer
+HALF_LIFE_MS = 30 * 86_400_000
+# how many hits of one session stand before those of the next
+SESSION_HITS = 3
+MOST_HITS = 200
+# how many traces one search reads at most: enough for a page of hits, few enough to stay quick
+MOST_TRACES = 60
+
+
+class Hit(Struct, frozen=True):
+    """A text that matches a query, and the step of the session that it is in."""
+
+    session_id: str
+    step: int
+    kind: HitKind
+    at: str | None
+    tool: str | None
+    title: str | None
+    project: str | None
+    snippet: str
+
+
+class SearchResult(Struct, frozen=True):
+    """Hits, the best first, and the number of all texts that match, null if it is not known.
+
+    `note` says why there are no hits, or what is not in the index yet.
+    """
+
+    hits: list[Hit]
+    total: int | None
+    note: str | None = None
+
+
+class RankedSession(Struct, frozen=True):
+    """A session with matching texts; `score` is that of the best of them."""
+
+    id: int
+    score: float
+    kinds: frozenset[str]
+
+
+def search(
+    store: Store,
+    query: str,
+    *,
+    since: str = "all",
+    until: str | None = None,
+    source: str | None = None,
+    model: str | None = None,
+    project: str | None = None,
+    tool: str | None = None,
+    failed: bool = False,
+    limit: int = 20,
+    now: datetime | None = None,
+) -> list[Hit]:
+    """Return the texts that match a query, best first; `failed` is for failed tool calls only.
+
+    A query has words (all must be in one text), "a phrase", prefix*, -without, path:… and tool:….
+    """
+    chosen = read_filter(
+        store, since=since, until=until, source=source, model=model, project=project, now=now
+    )
+    return find_hits(store, query, chosen, tool=tool, failed=failed, limit=limit).hits
+
+
+def find_hits(
+    store: Store,
+    query: str,
+    chosen: Filter,
+    *,
+    tool: str | None = None,
+    failed: bool = False,
+    limit: int = 20,
+) -> SearchResult:
+    """Return the hits of a query in this part of the record, with their number."""
+    if not 1 <= limit <= MOST_HITS:
+        raise RelightError(
+            f"limit must be 1 to {MOST_HITS}, got {limit}", "narrow the query instead"
+        )
+    terms = parse_query(f'{query} tool:"{tool}"' if tool and not query.strip() else query)
+    if tool:
+        terms += [one for one in parse_query(f'tool:"{tool}"') if one not in terms]
+    found = find_texts(store, write_match(terms), chosen)
+    if failed:
+        found = [one for one in found if KINDS[one.kind] in ("call", "result")]
+    ranked = rank_sessions(found)
+    groups, is_whole = _read_groups(store, ranked, Matcher(terms), failed=failed, limit=limit)
+    hits = _choose(groups, limit)
+    if failed:
+        total = sum(map(len, groups)) if is_whole else None
+    else:
+        total = sum(one.texts for one in found)
+    note = _note_missing(store)
+    if not hits:
+        note = " · ".join(filter(None, [_explain(store, terms, chosen, failed=failed), note]))
+    return SearchResult(hits, total, note)
+
+
+def rank_sessions(found: Iterable[FoundTexts]) -> list[RankedSession]:
+    """Return the sessions, best first: those with matching prompts, and recent ones.
+
+    A session's age counts from the newest of them, so that the order does not depend on the clock.
+    """
+    found = list(found)
+    newest = max((one.started_at or 0 for one in found), default=0)
+    by_session: dict[int, list[FoundTexts]] = {}
+    for one in found:
+        by_session.setdefault(one.session_id, []).append(one)
+    ranked = []
+    for session_id, some in by_session.items():
+        age = newest - (some[0].started_at or 0)
+        kinds = frozenset(KINDS[one.kind] for one in some)
+        score = max(map(WEIGHTS.__getitem__, kinds)) * 0.5 ** (age / HALF_LIFE_MS)
+        ranked.append(RankedSession(session_id, score, kinds))
+    return sorted(ranked, key=lambda one: (-one.score, one.id))
+
+
+def _read_groups(
+    store: Store,
+    ranked: Sequence[RankedSession],
+    matcher: Matcher,
+    *,
+    failed: bool,
+    limit: int,
+) -> tuple[list[list[Hit]], bool]:
+    """Return the hits of the best sessions; False if sessions were left that may have more."""
+    groups: list[list[Hit]] = []
+    enough = 0
+    for one in islice(ranked, MOST_TRACES):
+        hits = list(_find_steps(store, one, matcher, failed=failed))
+        if hits:
+            groups.append(hits)
+            enough += min(len(hits), SESSION_HITS)
+        if enough >= limit and not failed:
+            break
+    return groups, len(ranked) <= MOST_TRACES
+
+
+def _choose(groups: Sequence[Sequence[Hit]], limit: int) -> list[Hit]:
+    """Return the first hits of each session; if they are too few, the others as well."""
+    taken = [min(len(hits), SESSION_HITS) for hits in groups]
+    spare = limit - sum(taken)
+    for number, hits in enumerate(groups):
+        more = min(max(spare, 0), len(hits) - taken[number])
+        taken[number] += more
+        spare -= more
+    chosen = [hit for hits, count in zip(groups, taken, strict=True) for hit in hits[:count]]
+    return chosen[:limit]
+
+
+def _find_steps(
+    store: Store, ranked: RankedSession, matcher: Matcher, *, failed: bool
+) -> Iterator[Hit]:
+    """Yield the hits of one session, prompts first; none if its tape has gone meanwhile."""
+    facts = read_facts(store, ranked.id)
+    if facts is None:
+        return
+    title = facts.title or _read_root_title(store, facts)
+    found: list[tuple[float, Hit]] = []
+    for step in read_trace(store, ranked.id).steps:
+        if failed and (step.kind != "call" or step.label != "error"):
+            continue
+        for kind, text in _list_texts(step):
+            if kind in ranked.kinds and matcher.matches(text):
+                shown = matcher.write_snippet(_write_shown(text))
+                hit = Hit(
+                    session_id=facts.session,
+                    step=step.step,
+                    kind=kind,
+                    at=step.at,
+                    tool=step.tool,
+                    title=title,
+                    project=facts.project,
+                    snippet=redact_cell(shown, key=store.redaction_key),
+                )
+                found.append((-WEIGHTS[kind], hit))
+    yield from (hit for _, hit in sorted(found, key=lambda one: (one[0], one[1].step)))
+
+
+def _list_texts(step: Step) -> Iterator[tuple[HitKind, SearchText]]:
+    """Yield the texts of a step that the index has."""
+    if step.kind == "prompt" and step.text:
+        yield "prompt", SearchText(step.text)
+    elif step.kind == "answer" and step.text:
+        yield "answer", SearchText(step.text)
+    elif step.kind == "call":
+        words, paths = split_call(read_object(step.arguments))
+        yield "call", SearchText("\n".join(words), "\n".join(paths), step.tool)
+        if step.result:
+            yield "result", SearchText(step.result[:RESULT_CHARACTERS], "", step.tool)
+
+
+def _write_shown(text: SearchText) -> str:
+    """Return the words of a text, and its paths that are not among them."""
+    paths = (path for path in text.paths.split("\n") if path not in text.words)
+    return "\n".join(filter(None, [text.words, *paths]))
+
+
+def _read_root_title(store: Store, facts: SessionFacts) -> str | None:
+    """Return the title of the session that a sub-agent works for."""
+    root = read_facts(store, facts.root_id)
+    return root.title if root else None
+
+
+def _explain(store: Store, terms: Sequence[Term], chosen: Filter, *, failed: bool) -> str:
+    """Return the reason why nothing was found."""
+    wanted = [one for one in terms if not one.is_excluded]
+    unknown = [one.describe() for one in wanted if not has_match(store, write_match([one]))]
+    if unknown:
+        return f"no text has {join_words(unknown, 'or')}"
+    if not has_match(store, write_match(wanted)):
+        return "each of these is found, but no single text has all of them"
+    if not has_match(store, write_match(terms)):
+        return "every text that matches has a word that the query excludes"
+    if failed and find_texts(store, write_match(terms), chosen):
+        return "none of the calls that match failed"
+    return "texts match, but not with these filters"
+
+
+def _note_missing(store: Store) -> str | None:
+    share = find_missing_share(store)
+    if not share:
+        return None
+    return (
+        f"{max(share, 0.01):.0%} of the records are not in the search index yet:"
+        " each import adds more, `relight rebuild` adds all"
+    )

@@ -1,0 +1,206 @@
+"""Search queries as people type them, and the places in a text that they match.
+
+The same terms make the query of the index and the marks in a snippet. Any text is a query: nothing
+a person types reaches the index as an operator.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from relight.errors import RelightError
+from relight.store.derive.search_text import UNSPACED, clean
+from relight.text import join_words, make_visible
+
+MOST_TERMS = 64
+LONGEST_QUERY = 20_000
+SNIPPET_CHARACTERS = 160
+# how much of a text before the first mark is shown
+LEAD_CHARACTERS = 50
+OPEN, SHUT = "⟦", "⟧"
+Field = Literal["words", "path", "tool"]
+
+# -"a phrase"  -path:src/app  "a phrase"  prefix*  --an-option
+_TERM = re.compile(
+    r'(?P<no>-(?!-))?(?:(?P<field>path|tool):)?(?:"(?P<phrase>[^"]*)"?|(?P<word>\S+))'
+)
+_WORD = re.compile(r"[^\W_]+")
+_CJK = UNSPACED.pattern[1:-1]
+# the edge of a word: characters of scripts without spaces are words of their own
+_BEFORE, _AFTER = rf"(?<![^\W_{_CJK}])", rf"(?![^\W_{_CJK}])"
+_HELP = 'write words, "a phrase", prefix*, -without, path:… or tool:…'
+
+
+class Term(Struct, frozen=True):
+    """One condition: a word, phrase or beginning that a text must have, or must not."""
+
+    text: str
+    words: tuple[str, ...]
+    field: Field = "words"
+    is_prefix: bool = False
+    is_excluded: bool = False
+
+    def describe(self) -> str:
+        """Return the term as it is typed."""
+        quoted = f'"{self.text}"' if " " in self.text else self.text
+        end = "*" if self.is_prefix else ""
+        return f"{'' if self.field == 'words' else f'{self.field}:'}{quoted}{end}"
+
+
+class SearchText(Struct, frozen=True):
+    """A text as the index holds it: its words, and of a call its paths and tool."""
+
+    words: str
+    paths: str = ""
+    tool: str | None = None
+
+
+def parse_query(query: str) -> list[Term]:
+    """Return the terms of a query; raise if no text can match them."""
+    if len(query) > LONGEST_QUERY:
+        raise RelightError(
+            f"the query has {len(query):,} characters, at most {LONGEST_QUERY:,} can be searched",
+            "leave some out",
+        )
+    terms = list(dict.fromkeys(filter(None, map(_make_term, _TERM.finditer(query)))))
+    if len(terms) > MOST_TERMS:
+        raise RelightError(
+            f"the query has {len(terms):,} words, at most {MOST_TERMS} can be searched at once",
+            'leave some out, or put words that follow one another into "quotes"',
+        )
+    wanted = {(one.field, one.words) for one in terms if not one.is_excluded}
+    if not wanted:
+        raise RelightError(_explain_nothing(query, terms), _HELP)
+    for one in terms:
+        if one.is_excluded and (one.field, one.words) in wanted:
+            raise RelightError(
+                f"nothing can match: {one.describe()!r} is both wanted and excluded",
+                "leave one of them out",
+            )
+    return terms
+
+
+def _explain_nothing(query: str, terms: Sequence[Term]) -> str:
+    if terms:
+        named = join_words([f"-{one.describe()}" for one in terms[:3]])
+        return f"the query only excludes ({named}): name a word that texts must have"
+    if not query.strip():
+        return "the query is empty"
+    return "the query has no letters or digits, and nothing else is in the index"
+
+
+def _make_term(match: re.Match[str]) -> Term | None:
+    """Return the term of a match; None if it has no letters and digits."""
+    text = match["phrase"] if match["word"] is None else match["word"]
+    is_prefix = match["word"] is not None and text.endswith("*")
+    text = make_visible(text.strip().rstrip("*") if is_prefix else text.strip())
+    words = tuple(_WORD.findall(fold(clean(text))))
+    if not words:
+        return None
+    field: Field = match["field"] or "words"  # type: ignore[assignment]
+    return Term(text, words, field, is_prefix, match["no"] is not None)
+
+
+def fold(text: str) -> str:
+    """Return the text in lower case without diacritics, each character at its place.
+
+    >>> fold("Café"), fold("naïve") == "naive"
+    ('cafe', True)
+    """
+    return text.lower() if text.isascii() else text.translate(_FOLDS)
+
+
+class _Folds(dict[int, str]):
+    """The folded forms of characters, each made when it is first seen."""
+
+    def __missing__(self, code: int) -> str:
+        one = chr(code)
+        folded = unicodedata.normalize("NFD", one)[0].lower()
+        self[code] = folded if len(folded) == 1 else one
+        return self[code]
+
+
+_FOLDS = _Folds()
+
+
+def write_match(terms: Iterable[Term]) -> str:
+    """Return the terms as a query of the index, each in quotes."""
+    terms = list(terms)
+    wanted = " AND ".join(_write_term(one) for one in terms if not one.is_excluded)
+    excluded = " OR ".join(_write_term(one) for one in terms if one.is_excluded)
+    return f"({wanted}) NOT ({excluded})" if excluded else wanted
+
+
+def _write_term(term: Term) -> str:
+    columns = "{words path}" if term.field == "words" else term.field
+    return f'{columns} : "{" ".join(term.words)}"{" *" if term.is_prefix else ""}'
+
+
+class Matcher:
+    """Finds the terms of a query in texts from the tape, as the index finds them."""
+
+    def __init__(self, terms: Sequence[Term]) -> None:
+        self._terms = [(term, _write_pattern(term)) for term in terms]
+        shown = [term for term in terms if not term.is_excluded and term.field != "tool"]
+        self._marks = re.compile("|".join(map(_write_source, shown))) if shown else None
+
+    def matches(self, text: SearchText) -> bool:
+        """True if a text has all wanted terms and none of the excluded ones."""
+        words, paths = fold(_join(text.words)), fold(_join(text.paths))
+        tool = fold(text.tool or "")
+        for term, pattern in self._terms:
+            places = {"words": (words, paths), "path": (paths,), "tool": (tool,)}[term.field]
+            if any(map(pattern.search, places)) == term.is_excluded:
+                return False
+        return True
+
+    def write_snippet(self, text: str) -> str:
+        """Return a line of the text around the first places that match, marked by ⟦ and ⟧."""
+        text = _join(text.replace(OPEN, "[").replace(SHUT, "]"))
+        spans = self._find_spans(text)
+        start = max((spans[0][0] if spans else 0) - LEAD_CHARACTERS, 0)
+        if start:
+            blank = text.find(" ", start, spans[0][0])
+            start = blank + 1 if blank >= 0 else start
+        end = min(start + SNIPPET_CHARACTERS, len(text))
+        if spans:
+            end = max(end, min(spans[0][1], start + 2 * SNIPPET_CHARACTERS))
+        pieces, done = [], start
+        for first, last in spans:
+            if first >= end:
+                break
+            last = min(last, end)
+            pieces += [make_visible(text[done:first]), OPEN, make_visible(text[first:last]), SHUT]
+            done = last
+        pieces.append(make_visible(text[done:end]))
+        return f"{'…' if start else ''}{''.join(pieces)}{'…' if end < len(text) else ''}"
+
+    def _find_spans(self, text: str) -> list[tuple[int, int]]:
+        """Return the first places of the terms, wherever words of them stand together."""
+        if self._marks is None:
+            return []
+        return [match.span() for match in self._marks.finditer(fold(text))]
+
+
+def _join(text: str) -> str:
+    """The text on one line, with accents in one character with their letters."""
+    joined = " ".join(text.split())
+    return joined if joined.isascii() else unicodedata.normalize("NFC", joined)
+
+
+def _write_source(term: Term) -> str:
+    """The pattern of a term in a folded text."""
+    last = len(term.words) - 1
+    parts = []
+    for number, word in enumerate(term.words):
+        is_open = term.is_prefix and number == last
+        is_whole = UNSPACED.match(word)
+        parts.append(word if is_whole else f"{_BEFORE}{word}{'' if is_open else _AFTER}")
+    return r"[\W_]*".join(parts)
+
+
+def _write_pattern(term: Term) -> re.Pattern[str]:
+    return re.compile(_write_source(term))
