@@ -4,7 +4,7 @@ The index gives the sessions that match. Their traces give the steps and the sni
 text which is no longer on the tape is never shown. How many traces a search reads is limited.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Literal
@@ -13,17 +13,20 @@ from msgspec import Struct
 
 from relight.errors import RelightError
 from relight.redact import redact_cell
+from relight.reports.conversation import Item
 from relight.reports.filters import read_filter
 from relight.reports.search_query import Matcher, SearchText, Term, parse_query, write_match
-from relight.reports.trace import Step, read_trace
+from relight.reports.trace import read_numbered
 from relight.sources.passages import RESULT_CHARACTERS
 from relight.store import Store
 from relight.store.derive.scores import read_object
 from relight.store.derive.search_text import KINDS, split_call
 from relight.store.queries.filters import Filter
 from relight.store.queries.sessions import SessionFacts, read_facts
+from relight.store.queries.steps import TraceCall
 from relight.store.search_index import FoundTexts, find_missing_share, find_texts, has_match
 from relight.text import join_words
+from relight.times import write_time
 
 HitKind = Literal["prompt", "answer", "call", "result"]
 # a prompt says what a session is about; a result often quotes a file that has nothing to do with it
@@ -182,23 +185,22 @@ def _find_steps(
     store: Store, ranked: RankedSession, matcher: Matcher, *, failed: bool
 ) -> Iterator[Hit]:
     """Yield the hits of one session, prompts first; none if its tape has gone meanwhile."""
-    facts = read_facts(store, ranked.id)
-    if facts is None:
-        return
+    numbered = read_numbered(store, ranked.id)
+    facts = numbered.facts
     title = facts.title or _read_root_title(store, facts)
     found: list[tuple[float, Hit]] = []
-    for step in read_trace(store, ranked.id).steps:
-        if failed and (step.kind != "call" or step.label != "error"):
+    for step, item in enumerate(numbered.items, start=1):
+        if failed and not _is_failed(item, numbered.calls):
             continue
-        for kind, text in _list_texts(step):
-            if kind in ranked.kinds and matcher.matches(text):
+        for kind, text in _list_texts(item, ranked.kinds, matcher):
+            if matcher.matches(text):
                 shown = matcher.write_snippet(_write_shown(text))
                 hit = Hit(
                     session_id=facts.session,
-                    step=step.step,
+                    step=step,
                     kind=kind,
-                    at=step.at,
-                    tool=step.tool,
+                    at=write_time(item.at),
+                    tool=item.tool,
                     title=title,
                     project=facts.project,
                     snippet=redact_cell(shown, key=store.redaction_key),
@@ -207,17 +209,25 @@ def _find_steps(
     yield from (hit for _, hit in sorted(found, key=lambda one: (one[0], one[1].step)))
 
 
-def _list_texts(step: Step) -> Iterator[tuple[HitKind, SearchText]]:
-    """Yield the texts of a step that the index has."""
-    if step.kind == "prompt" and step.text:
-        yield "prompt", SearchText(step.text)
-    elif step.kind == "answer" and step.text:
-        yield "answer", SearchText(step.text)
-    elif step.kind == "call":
-        words, paths = split_call(read_object(step.arguments))
-        yield "call", SearchText("\n".join(words), "\n".join(paths), step.tool)
-        if step.result:
-            yield "result", SearchText(step.result[:RESULT_CHARACTERS], "", step.tool)
+def _is_failed(item: Item, calls: Mapping[int, TraceCall]) -> bool:
+    call = None if item.call is None else calls.get(item.call)
+    return call is not None and call.label == "error"
+
+
+def _list_texts(
+    item: Item, kinds: Container[str], matcher: Matcher
+) -> Iterator[tuple[HitKind, SearchText]]:
+    """Yield the texts of a step that the index has, of these kinds; most others are left out."""
+    if item.kind == "prompt" and "prompt" in kinds:
+        yield "prompt", SearchText("\n".join(filter(None, [item.text, item.injected])))
+    elif item.kind == "answer" and "answer" in kinds:
+        yield "answer", SearchText(item.text or "")
+    elif item.kind == "call":
+        if "call" in kinds and matcher.may_match(item.arguments or ""):
+            words, paths = split_call(read_object(item.arguments))
+            yield "call", SearchText("\n".join(words), "\n".join(paths), item.tool)
+        if "result" in kinds and item.result:
+            yield "result", SearchText(item.result[:RESULT_CHARACTERS], "", item.tool)
 
 
 def _write_shown(text: SearchText) -> str:

@@ -144,12 +144,18 @@ class Matcher:
 
     def __init__(self, terms: Sequence[Term]) -> None:
         self._terms = [(term, _write_pattern(term)) for term in terms]
-        shown = [term for term in terms if not term.is_excluded and term.field != "tool"]
-        self._marks = re.compile("|".join(map(_write_source, shown))) if shown else None
+        wanted = [one for one in terms if not one.is_excluded and one.field != "tool"]
+        self._plain = [word for one in wanted for word in one.words if word.isascii()]
+        self._marks = re.compile("|".join(map(_write_source, wanted))) if wanted else None
+
+    def may_match(self, text: str) -> bool:
+        """False if a text, in which characters may be escaped, has not all the words."""
+        folded = text.lower()
+        return all(word in folded for word in self._plain)
 
     def matches(self, text: SearchText) -> bool:
         """True if a text has all wanted terms and none of the excluded ones."""
-        words, paths = fold(_join(text.words)), fold(_join(text.paths))
+        words, paths = fold(_compose(text.words)), fold(_compose(text.paths))
         tool = fold(text.tool or "")
         for term, pattern in self._terms:
             places = {"words": (words, paths), "path": (paths,), "tool": (tool,)}[term.field]
@@ -186,9 +192,13 @@ class Matcher:
 
 
 def _join(text: str) -> str:
-    """The text on one line, with accents in one character with their letters."""
-    joined = " ".join(text.split())
-    return joined if joined.isascii() else unicodedata.normalize("NFC", joined)
+    """The text on one line."""
+    return _compose(" ".join(text.split()))
+
+
+def _compose(text: str) -> str:
+    """The text with accents in one character with their letters."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def _write_source(term: Term) -> str:
