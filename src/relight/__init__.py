@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from relight.models.retrying import execute_with_retry as execute_with_retry
     from relight.models.retrying import execute_with_retry_async as execute_with_retry_async
     from relight.reports.comparison.models import compare_models as compare_models
+    from relight.reports.search import Hit as Hit
+    from relight.reports.search import search as search
     from relight.reports.skills.averages import SkillEma as SkillEma
     from relight.reports.skills.averages import query_skill_ema as query_skill_ema
     from relight.reports.skills.uses import record_skill_invocation as record_skill_invocation
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 # the public names, and the modules that hold them
 NAMES = {
     "AsyncMoA": "work.moa.openai_client",
+    "Hit": "reports.search",
     "MoA": "work.moa.openai_client",
     "RelightError": "errors",
     "SessionTracker": "intake.recorder",
@@ -59,6 +62,7 @@ NAMES = {
     "record_safely": "store.misses",
     "record_skill_invocation": "reports.skills.uses",
     "score_session": "judging.scoring",
+    "search": "reports.search",
     "validate_messages": "chat.validity",
 }
 
