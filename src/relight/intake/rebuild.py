@@ -17,10 +17,11 @@ from relight.store import Store, search_index
 from relight.store.derive.aliases import refresh_aliases
 from relight.store.derive.pricing import Pricing
 from relight.store.keep.derived import clear_index, drop_costs, keep_costs, read_taped_sources
+from relight.store.keep.redaction import redact_tapes
 from relight.store.keep.rules import note_rules
 from relight.store.write.record import Recorder, write_texts
 from relight.store.write.seal import Sealed, seal_parsed
-from relight.store.write.tape import TapePart, count_parts, read_tape, redact_tapes
+from relight.store.write.tape import TapePart, count_parts, read_tape
 
 PARTS_AT_ONCE = 16
 TARGET = "relight.intake.rebuild:answer_derivation"
