@@ -8,31 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench.campaign.stores import dump as dump
+from bench.campaign.stores import dump_search as dump_search
+
 from relight.intake.importing import Imported
 from relight.store import Store, open_store
-from relight.store.search_index import PART_SHIFT
-from relight.store.write.tape import read_tape
 from relight.warm.automatic import import_and_propose
 
 START = 1_794_700_800_000  # 2026-11-15T00:00:00Z
 CLAUDE_SESSION = "11111111-aaaa-4aaa-8aaa-111111111111"
 CODEX_SESSION = "01a1dd31-17d7-7420-9fbf-d960215b41b5"
-INDEX = {
-    "session": "source, key, root_id, parent_id, parent_kind, forked_at, project, title, model,"
-    " version, started_at, ended_at, outcome, task_type, category, score",
-    "turn": "*",
-    "tool_call": "*",
-    "control_total": "*",
-    "shared_turn": "*",
-    "session_day": "*",
-    "call_day": "*",
-    "listing": "*",
-    "skill_entry": "*",
-    "skill_invocations": "session_id, root_id, job_id, skill_name, skill_version, entry,"
-    " invoked_at, completed_at, day, model, provider, duration_seconds, input_tokens,"
-    " output_tokens, cache_read_tokens, cache_write_tokens, cost_nanos, cost_status,"
-    " cost_source, success, end_reason, quality_score, share, is_told, turns, tool_calls",
-}
 
 
 def stamp(seconds: float) -> str:
@@ -280,43 +265,6 @@ def open_home(folder: Path) -> Store:
 def import_home(store: Store, home: Path, **options: Any) -> list[Imported]:
     """Import what lies in a home folder, and nothing of the machine's own."""
     return import_and_propose(store, environment={"HOME": str(home)}, **{"workers": 1, **options})
-
-
-def dump(store: Store) -> dict[str, Any]:
-    """The store's logical content: no order of arrival, no row ids, no times of import."""
-    tables: dict[str, Any] = {
-        table: sorted(store.query(f"select {_name(store, table, columns)} from {table}"), key=repr)
-        for table, columns in INDEX.items()
-    }
-    tape: dict[int, bytes] = {}
-    for part in read_tape(store):
-        # a line's end may come later than the line, and be a part's first byte
-        lines = b"".join(line + b"\n" for line in part.lines() if line)
-        tape[part.session_id] = tape.get(part.session_id, b"") + lines
-    return {**tables, "tape": sorted(tape.items()), "search": dump_search(store)}
-
-
-def dump_search(store: Store) -> list[tuple[int, int, tuple[str, ...]]]:
-    """The entries of the search index: session, kind, and words in their order."""
-    store.query(
-        "create virtual table if not exists temp.w using fts5vocab(main, search_words, instance)"
-    )
-    sessions = dict(store.query("select place, session_id from search_part"))
-    entries: dict[int, list[tuple[str, int, str]]] = {}
-    for term, number, column, place in store.query('select term, doc, col, "offset" from w'):
-        entries.setdefault(number, []).append((column, place, term))
-    return sorted(
-        (sessions[number >> PART_SHIFT], number & 3, tuple(f"{c}:{t}" for c, _, t in sorted(words)))
-        for number, words in entries.items()
-    )
-
-
-def _name(store: Store, table: str, columns: str) -> str:
-    """The columns by name, and all but `place` for `*`."""
-    if columns != "*":
-        return columns
-    rows = store.query("select name from pragma_table_info(?) where name <> 'place'", (table,))
-    return ", ".join(name for (name,) in rows)
 
 
 def wait_for(test: Callable[[], object], *, seconds: float = 30.0) -> None:

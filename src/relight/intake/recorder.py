@@ -43,6 +43,7 @@ from relight.intake.live import LiveTape, take_backlogs
 from relight.judging.failures import classify_error
 from relight.locks import renew_in_forks
 from relight.model import Cost, Failure, OutcomeName, Usage, row_id
+from relight.redact import redact_text
 from relight.reports.sessions import sum_family
 from relight.reports.totals import ReportFigures
 from relight.sources import relight as events
@@ -104,7 +105,7 @@ class SessionTracker:
         self._clock = clock
         self._last_at = self._count = 0
         self.renew()
-        named = self._take(take_id, session_id)
+        named = self._take(self._take_session, session_id)
         self.session_id = named or make_session_name(self._now() / 1000)
         self.model = self._take(take_text, "model", model)
         self.provider = self._take(take_text, "provider", provider)
@@ -114,7 +115,7 @@ class SessionTracker:
         self._last_turn: str | None = None
         self._requested: dict[str, list[str]] = {}
         self._is_finished = False
-        above = self._take(take_id, parent)
+        above = self._take(self._take_session, parent)
         above = above.removeprefix("relight:") if above else None
         folder = self._take(take_text, "project", project)
         opened = events.OpenedEvent(
@@ -332,6 +333,11 @@ class SessionTracker:
         except Exception as error:  # noqa: BLE001 - a recorder must never break what it records
             self._miss(format_error(error))
         return None
+
+    def _take_session(self, value: object) -> str | None:
+        """The id of a session, which also names its tape, without secrets."""
+        named = take_id(value)
+        return redact_text(named, key=self.store.redaction_key) if named else None
 
     def _miss(self, reason: str) -> None:
         logger.warning("a value was not recorded: %s", reason)
