@@ -95,3 +95,50 @@ def test_sql_stands_only_in_the_store(name: str) -> None:
     if not name.startswith(FOREIGN):
         assert "sqlite3" not in imported
         assert [text for text in texts(tree) if SQL.search(f"{text} ")] == []
+
+
+MENTION = re.compile(r"(?<![\w./-])relight (?:[a-z]|--)")
+# their value is the hint of an error, or passes through `as_typed` where it is used
+HINTS = {"hint", "advice", "RESTORE", "CHANGED", "PRIVATE_HINT", "example", "epilog"}
+
+
+def is_typed(parents: list[ast.AST]) -> bool:
+    """True if one of a constant's parents shows that its commands are named as they were typed."""
+    for node in parents:
+        match node:
+            case ast.Call(func=ast.Name(id=name)) if name == "as_typed" or name.endswith("Error"):
+                return True
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name))) if name in HINTS:
+                return True
+            case ast.keyword(arg=name) if name in HINTS:
+                return True
+            case ast.Assign(targets=[ast.Name(id=name)]) if name in HINTS:
+                return True
+    return False
+
+
+def find_untyped(node: ast.AST, parents: list[ast.AST]) -> Iterator[str]:
+    match node:
+        case ast.Expr(value=ast.Constant()):
+            return  # a docstring
+        case ast.Constant(value=str(text)) if MENTION.search(text) and not is_typed(parents):
+            yield text
+    for child in ast.iter_child_nodes(node):
+        yield from find_untyped(child, [*parents, node])
+
+
+# texts for other programs, which name the command whatever was typed
+FOR_PROGRAMS = ("web/openapi.py", "chat/injected.py", "web/guard.py", "web/connections.py")
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name not in FOR_PROGRAMS])
+def test_hints_name_the_command_as_it_was_typed(name: str) -> None:
+    assert list(find_untyped(ast.parse(MODULES[name]), [])) == []
+
+
+@pytest.mark.parametrize("page", sorted((SOURCE / "web" / "templates").glob("*.html")), ids=str)
+def test_pages_name_the_command_as_it_was_typed(page: Path) -> None:
+    for line in page.read_text(encoding="utf-8").splitlines():
+        for found in MENTION.finditer(line):
+            after = line[found.start() :]
+            assert "| typed" in after or "parts.empty(" in line[: found.start()], line

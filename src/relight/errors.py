@@ -1,6 +1,34 @@
-"""The errors that Relight reports to a person."""
+"""The errors that Relight reports to a person, and the command that their hints name."""
 
+import os
+import re
+import shlex
+import shutil
+import sys
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+TYPED = "RELIGHT_COMMAND"  # `./dev` sets it
+_MENTION = re.compile(r"(?<![\w./-])(?<!-m )relight (?=[a-z\[-])")
+
+
+@cache
+def find_command() -> str:
+    """Return the command that started this program, as it was typed: `relight`, `./dev run` …"""
+    if typed := os.environ.get(TYPED):
+        return typed
+    script = Path(sys.argv[0] if sys.argv else "")
+    if script.parts[-2:] == ("relight", "__main__.py"):
+        return f"{shlex.quote(sys.orig_argv[0])} -m relight"
+    if script.name == "relight" and shutil.which("relight") != str(script.absolute()):
+        return shlex.quote(sys.argv[0])
+    return "relight"
+
+
+def as_typed(text: str) -> str:
+    """Return a hint of ours whose commands begin as this program was started."""
+    return _MENTION.sub(lambda _: f"{find_command()} ", text)
 
 
 class RelightError(Exception):
@@ -9,7 +37,7 @@ class RelightError(Exception):
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = as_typed(hint) if hint else hint
 
 
 class ParameterError(RelightError):

@@ -2,9 +2,12 @@
 
 import http.client
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
@@ -44,6 +47,41 @@ def test_the_first_line_is_an_address_that_answers(home: Path) -> None:
 def test_a_home_that_is_not_there_yet_is_served_empty(tmp_path: Path) -> None:
     with serving.serve(tmp_path / "new") as (address, _), urllib.request.urlopen(address) as answer:
         assert b"relight import" in answer.read()
+
+
+def test_the_second_line_says_how_to_end_it(home: Path) -> None:
+    command = [sys.executable, "-m", "relight", "serve", "--home", str(home), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        lines = [child.stdout.readline() for _ in range(2)]
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=30)
+    assert lines[0].startswith(b"http://127.0.0.1:")
+    assert lines[1] == b"Ctrl-C ends it\n"
+    assert child.returncode == 130
+
+
+def test_open_opens_the_address_in_the_browser(home: Path, tmp_path: Path) -> None:
+    browser, opened = tmp_path / "browser", tmp_path / "opened"
+    os.mkfifo(opened)
+    browser.write_text(f'#!/bin/sh\necho "$1 ($RELIGHT_COMMAND)" > "{opened}"\n')
+    browser.chmod(0o755)
+    command = "./dev run"
+    with serving.serve(home, "--open", BROWSER=str(browser), RELIGHT_COMMAND=command) as (
+        address,
+        _,
+    ):
+        # programs that it starts do not inherit the name of the command
+        assert opened.read_text() == f"{address} ()\n"
+
+
+def test_pages_name_the_command_that_started_the_server(tmp_path: Path) -> None:
+    with serving.serve(tmp_path / "new", RELIGHT_COMMAND="./dev run") as (address, _):
+        with urllib.request.urlopen(address) as answer:
+            assert b"<code>./dev run import" in answer.read()
+        with pytest.raises(urllib.error.HTTPError) as found:
+            urllib.request.urlopen(f"{address}sessions/codex:none")
+        assert b"`./dev run report --by session`" in found.value.read()
 
 
 def test_a_port_that_is_taken_is_told_with_what_to_do(home: Path) -> None:

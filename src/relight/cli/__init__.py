@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
-from relight.errors import RelightError, StoreError
+from relight.errors import TYPED, RelightError, StoreError, as_typed, find_command
 
 # every command: its module and its line in the help
 COMMANDS = {
@@ -85,6 +85,9 @@ class LazyGroup(click.Group):
             _check_database(ctx.meta.get("relight.home"), error)
             raise
 
+    def get_help(self, ctx: click.Context) -> str:
+        return as_typed(super().get_help(ctx))
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
@@ -125,6 +128,9 @@ def relight(
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line; print an error once, with a hint."""
     words = sys.argv[1:] if arguments is None else arguments
+    if arguments is None:
+        find_command()
+        os.environ.pop(TYPED, None)  # it is not the command of programs that this one starts
     _open_standard_streams()
     if "_RELIGHT_COMPLETE" in os.environ:  # a shell asks for completions
         from relight.cli.completion import prepare_bash
@@ -191,7 +197,13 @@ def _run(words: list[str], *, is_program: bool) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        code: Any = relight.main(words, prog_name="relight", standalone_mode=False, obj=is_program)
+        code: Any = relight.main(
+            words,
+            prog_name=find_command(),
+            complete_var="_RELIGHT_COMPLETE",
+            standalone_mode=False,
+            obj=is_program,
+        )
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()

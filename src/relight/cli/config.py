@@ -15,6 +15,7 @@ from relight.config import (
     find_home,
     read_config,
 )
+from relight.errors import as_typed
 
 SETTINGS = """Settings in config.toml:
 
@@ -126,7 +127,7 @@ def command(as_json: bool) -> None:
     for source, plan in config.plans.items():
         click.echo(f"plan of {source}: {_describe_plan(plan)}")
     if config.plans or config.prices:
-        click.echo("earlier sessions keep their costs until `relight rebuild --prices`")
+        click.echo(as_typed("earlier sessions keep their costs until `relight rebuild --prices`"))
 
 
 def _describe_plan(plan: PlanSettings) -> str:

@@ -3,6 +3,7 @@ from typing import TYPE_CHECKING
 import click
 
 from relight.cli.options import current_store, json_option, print_json, relight_command
+from relight.errors import as_typed
 
 if TYPE_CHECKING:
     from relight.reports.doctor import HealthReport
@@ -45,7 +46,7 @@ def _look_for_secrets(*, as_json: bool) -> None:
         columns += [screen.Column("rule", is_number=False), screen.Column("found")]
         rows = [[row.session_id or "unknown", row.rule, screen.count(row.found)] for row in found]
         screen.print_table(columns, rows)
-        screen.print_text("→ run `relight rebuild --redact`, which applies today's rules")
+        screen.print_text(as_typed("→ run `relight rebuild --redact`, which applies today's rules"))
     else:
         screen.print_text("no secret of a known shape is in the record")
     if found:

@@ -17,7 +17,7 @@ from relight.cli.options import (
     relight_command,
     split_words,
 )
-from relight.errors import RelightError
+from relight.errors import RelightError, as_typed
 
 if TYPE_CHECKING:
     from relight.store import Store
@@ -87,7 +87,7 @@ def start(name: str, file: Path | None, as_json: bool, **given: Any) -> None:
 
     print_paired(found)
     if ended.status != "done":
-        click.echo(f"to continue: relight experiment start {shlex.quote(name)}", err=True)
+        click.echo(as_typed(f"to continue: relight experiment start {shlex.quote(name)}"), err=True)
 
 
 def _prepare(store: "Store", name: str, file: Path | None, given: Mapping[str, Any]) -> None:

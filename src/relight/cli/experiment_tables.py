@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from relight.errors import as_typed
+
 if TYPE_CHECKING:
     from relight.stats.rates import Estimate
     from relight.warm.plans import WarmPlan
@@ -21,17 +23,18 @@ def print_holdout(found: "HoldoutReport", template: str | None = None) -> None:
 
     given = found.provisions
     if not any(given.values()) and found.plan.number in (None, 1):
-        todo = "`relight template auto` makes templates, `relight warm --install` adds them"
+        todo = as_typed(
+            "`relight template auto` makes templates, `relight warm --install` adds them"
+        )
         what = "nothing" if template is None else f"no session with {clean(template)}"
         click.echo(f"{what} has started warm yet: {todo} to your agent")
         return
     for sentence in found.sentences:
         click.echo(sentence)
     if (found.plan.number or 0) > 1:
-        click.echo(
-            f"this is plan {found.plan.number}, since {(found.plan.begun_at or '')[:10]};"
-            " `relight experiment plan` lists the earlier ones"
-        )
+        hint = as_typed("`relight experiment plan` lists the earlier ones")
+        begun = (found.plan.begun_at or "")[:10]
+        click.echo(f"this is plan {found.plan.number}, since {begun}; {hint}")
     click.echo(
         f"dealt: {given['warm']:,} warm, {given['cold']:,} held out cold;"
         f" {given['abstained']:,} had no similar template"
@@ -111,7 +114,8 @@ def print_experiments(rows: "Sequence[ExperimentSummary]") -> None:
     from relight.cli import screen
 
     if not rows:
-        click.echo("no experiments yet; `relight experiment start --help` shows how to run one")
+        hint = as_typed("`relight experiment start --help` shows how to run one")
+        click.echo(f"no experiments yet; {hint}")
         return
     columns = [screen.Column("name", is_name=True)]
     columns += [screen.Column(name, is_number=False) for name in ("arms", "status")]

@@ -5,6 +5,7 @@ import click
 from relight.cli.completion import complete_jobs
 from relight.cli.filters import TypedFilter, filter_options
 from relight.cli.options import current_store, json_option, print_json, reading_command
+from relight.errors import as_typed
 
 if TYPE_CHECKING:
     from relight.reports.failed_work import FailedReport, FailedWork
@@ -95,7 +96,7 @@ def _print_failed(found: "FailedReport") -> None:
         screen.print_text(f"{one.job_name}: {one.retry}")
     newest = found.newest[:NEWEST_ROWS]
     short = shorten([one.session for one in found.newest if one.session])
-    screen.print_text("\nnewest, for `relight show SESSION`", style="bold")
+    screen.print_text(as_typed("\nnewest, for `relight show SESSION`"), style="bold")
     columns = [
         screen.Column("at", is_number=False, is_name=True),
         screen.Column("what", is_number=False),

@@ -9,7 +9,7 @@ import click
 from msgspec import Struct
 
 from relight.cli.options import current_store, json_option, print_json, relight_command
-from relight.errors import RelightError
+from relight.errors import RelightError, as_typed
 from relight.intake.importing import Imported
 from relight.sources import SOURCES, find_added, find_source, list_sources
 from relight.store import Store
@@ -111,7 +111,7 @@ def _import_once(
         some = "1 good session is now a candidate for a template"
         if candidates > 1:
             some = f"{candidates} good sessions are now candidates for templates"
-        click.echo(f"{some}: `relight template list --candidates`")
+        click.echo(as_typed(f"{some}: `relight template list --candidates`"))
 
 
 def summarise(done: Sequence[Imported], spent: float) -> str:
@@ -123,10 +123,10 @@ def summarise(done: Sequence[Imported], spent: float) -> str:
             lines.append(f"{one.source}: {news} ({size(one.bytes)})")
         if one.unreadable:
             what = "line" if one.unreadable == 1 else "lines"
-            lines.append(f"  {one.unreadable} unreadable {what}: see `relight doctor`")
+            lines.append(as_typed(f"  {one.unreadable} unreadable {what}: see `relight doctor`"))
         if one.set_aside:
             what = "piece" if one.set_aside == 1 else "pieces"
-            lines.append(f"  {one.set_aside} {what} set aside: see `relight doctor`")
+            lines.append(as_typed(f"  {one.set_aside} {what} set aside: see `relight doctor`"))
     return "\n".join([*lines, f"imported in {spent:.1f} s"] if lines else ["nothing new"])
 
 

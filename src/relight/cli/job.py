@@ -22,6 +22,7 @@ from relight.cli.options import (
     relight_group,
     yes_option,
 )
+from relight.errors import as_typed
 
 if TYPE_CHECKING:
     from relight.store.queries.runs import RunReport
@@ -56,16 +57,17 @@ def list_jobs(as_json: bool) -> None:
         print_json(JobList(jobs))
         return
     if not jobs:
-        click.echo(
+        hint = (
             "there are no jobs; `relight job add --help` shows how to add one,"
             " and `relight import` reads those of other agents"
         )
+        click.echo(as_typed(hint))
         return
     from relight.cli.job_tables import print_jobs
 
     print_jobs(jobs, zone)
     if not is_run and any(job.runner and job.state == "scheduled" for job in jobs):
-        click.echo("no scheduler is running: start it with `relight scheduler`", err=True)
+        click.echo(as_typed("no scheduler is running: start it with `relight scheduler`"), err=True)
 
 
 @reading_command("show", example="relight job show inbox")
@@ -223,7 +225,8 @@ def pause(name: str, as_json: bool) -> None:
 
     with current_store() as store:
         pause_job(store, name)
-    _print_state(name, "paused", f"{name} is paused: relight job resume {name}", as_json=as_json)
+    hint = as_typed(f"{name} is paused: relight job resume {name}")
+    _print_state(name, "paused", hint, as_json=as_json)
 
 
 @relight_command("resume", example="relight job resume inbox")

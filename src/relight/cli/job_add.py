@@ -6,6 +6,7 @@ import click
 
 from relight.cli.job_options import job_options, read_fields
 from relight.cli.options import current_store, json_option, print_json, relight_command
+from relight.errors import as_typed
 from relight.store import Store
 
 if TYPE_CHECKING:
@@ -85,18 +86,18 @@ def _show(store: Store, definition: "JobDefinition", done: str, *, as_json: bool
         return
     click.echo(f"{done} {name}: {job.schedule_words} ({job.timezone})")
     if job.state == "paused":
-        click.echo(f"it is paused: relight job resume {name}")
+        click.echo(as_typed(f"it is paused: relight job resume {name}"))
         return
     click.echo(f"next: {', '.join(job.next_times_told)}")
     program = job.command[0] if job.command and not job.use_shell else None
     if program and shutil.which(program) is None:
         click.echo(f"the program {program} is not installed here", err=True)
     if not find_alive(store.config.home):
-        click.echo(
+        hint = (
             "no scheduler is running: start `relight scheduler`, or `relight scheduler --install`"
-            " to start one at every boot",
-            err=True,
+            " to start one at every boot"
         )
+        click.echo(as_typed(hint), err=True)
 
 
 def _now() -> int:

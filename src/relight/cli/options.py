@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from relight.errors import ParameterError, RelightError
+from relight.errors import ParameterError, RelightError, as_typed
 from relight.store import Store, open_store
 
 Function = Callable[..., Any]
@@ -27,6 +27,14 @@ class _Command(click.Command):
             for name in error.names:
                 message = re.sub(rf"(?<!-)\b{name}\b", name_option(self, name), message, count=1)
             raise RelightError(message, error.hint) from error
+
+    def get_help(self, ctx: click.Context) -> str:
+        return as_typed(super().get_help(ctx))
+
+
+class _Group(click.Group):
+    def get_help(self, ctx: click.Context) -> str:
+        return as_typed(super().get_help(ctx))
 
 
 class _ReadingCommand(_Command):
@@ -97,7 +105,9 @@ def relight_group(name: str, example: str) -> Callable[[Function], click.Group]:
     """Return a decorator for a group of commands."""
 
     def make(function: Function) -> click.Group:
-        made = click.group(name, epilog=f"Example: {example}", context_settings=SETTINGS)(function)
+        made = click.group(
+            name, cls=_Group, epilog=f"Example: {example}", context_settings=SETTINGS
+        )(function)
         made.params += _shared_options()
         return made
 

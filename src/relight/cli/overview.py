@@ -4,6 +4,7 @@ import os
 
 import click
 
+from relight.errors import as_typed
 from relight.cli import screen
 from relight.cli.news import take_news
 from relight.cli.report import print_report
@@ -30,7 +31,7 @@ def show_overview(home: str | None, *, is_fresh: bool = True) -> None:
         elif is_fresh:
             _print_none_found()
         else:
-            click.echo("Nothing is recorded yet: run `relight import`.")
+            click.echo(as_typed("Nothing is recorded yet: run `relight import`."))
 
 
 def _take_first(store: Store) -> None:
@@ -61,13 +62,14 @@ def _print_none_found() -> None:
 
     titles = [one.title for one in list_sources().values() if one.variable]
     click.echo(f"No sessions of {join_words(titles, 'or')} were found on this machine.")
-    click.echo("Try `relight demo`, or name a folder: relight import --source NAME --from DIR")
+    hint = "Try `relight demo`, or name a folder: relight import --source NAME --from DIR"
+        click.echo(as_typed(hint))
 
 
 def _show(store: Store, *, is_fresh: bool) -> None:
     chosen = filters.read_filter(store)
     if failed := describe_failed(read_failed_totals(store, chosen)):
-        screen.print_text(f"{failed}: relight failures", style="bold red")
+        screen.print_text(as_typed(f"{failed}: relight failures"), style="bold red")
     counts = sessions.count_by_source(store)
     by_source = ", ".join(f"{number:,} of {name}" for name, number in counts.items())
     total, parts = sum(counts.values()), sessions.count_subagents(store)
@@ -80,7 +82,8 @@ def _show(store: Store, *, is_fresh: bool) -> None:
         print_report(by_day)
         _print_tops(store, chosen)
     else:
-        click.echo("Nothing in the last 30 days; `relight report --since all` shows the rest.")
+        hint = as_typed("`relight report --since all` shows the rest")
+        click.echo(f"Nothing in the last 30 days; {hint}.")
     _print_next(store, is_fresh=is_fresh)
 
 
@@ -104,7 +107,8 @@ def _print_next(store: Store, *, is_fresh: bool) -> None:
         screen.print_text(f"→ {note}")
     if not is_fresh and store.config.auto_import:
         _print_waiting(store)
-    screen.print_text("→ relight report --by model · relight show SESSION · relight doctor")
+    hint = "→ relight report --by model · relight show last · relight doctor"
+    screen.print_text(as_typed(hint))
 
 
 def _print_waiting(store: Store) -> None:
@@ -114,4 +118,4 @@ def _print_waiting(store: Store) -> None:
     waiting = sum(1 for name in list_sources() for _ in find_work(store, name, None, os.environ))
     if waiting:
         files = "1 file has" if waiting == 1 else f"{waiting:,} files have"
-        screen.print_text(f"→ {files} something new: relight import")
+        screen.print_text(as_typed(f"→ {files} something new: relight import"))

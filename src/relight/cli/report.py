@@ -6,6 +6,7 @@ from msgspec import UNSET, to_builtins
 from relight.cli.completion import complete_words
 from relight.cli.filters import TypedFilter, filter_options
 from relight.cli.options import current_store, json_option, print_json, reading_command
+from relight.errors import as_typed
 from relight.reports import totals
 from relight.reports.totals import ReportFigures, ReportRow, UsageReport
 from relight.store.queries.sessions import has_sessions
@@ -73,7 +74,7 @@ def command(
         print_report(found)
     else:
         hint = typed.suggest() if has_any else "run `relight import`, or try `relight demo`"
-        click.echo(f"nothing is recorded for this; {hint}")
+        click.echo(as_typed(f"nothing is recorded for this; {hint}"))
 
 
 def print_csv(found: UsageReport) -> None:
@@ -195,13 +196,14 @@ def notes(found: UsageReport) -> list[str]:
     lines = []
     total = found.total
     if total.unpriced_turns:
-        lines.append(
+        hint = (
             "1 model call has no known cost and is not in the sum (≥): its model has no price"
             " (`relight doctor` names it), or it was cut off"
             if total.unpriced_turns == 1
             else f"{total.unpriced_turns:,} model calls have no known cost and are not in the sum"
             " (≥): their model has no price (`relight doctor` names it), or they were cut off"
         )
+        lines.append(as_typed(hint))
     if total.partial_turns:
         share = total.partial_turns / (found.total.turns or 1)
         lines.append(

@@ -12,7 +12,7 @@ from relight.cli.options import (
     relight_command,
     yes_option,
 )
-from relight.errors import StoreError
+from relight.errors import StoreError, as_typed
 from relight.store import Store
 
 
@@ -69,9 +69,8 @@ def _print_event(store: Store, kind: str, value: Any, *, as_json: bool) -> None:
             _print_run(store, value, as_json=as_json)
         case "lost":
             runs = "1 run" if value == 1 else f"{value} runs"
-            click.echo(
-                f"{runs} of an ended scheduler set to unknown: relight job history", err=True
-            )
+            hint = as_typed(f"{runs} of an ended scheduler set to unknown: relight job history")
+            click.echo(hint, err=True)
         case "stopping":
             click.echo("no more runs begin; interrupt again to end the open ones", err=True)
         case "trouble":

@@ -15,7 +15,7 @@ SHORTEST_TOKEN = 16
 BACKLOG = 128
 
 
-@relight_command("serve", example="relight serve --port 8080")
+@relight_command("serve", example="relight serve --open")
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
 @click.option("--host", default=HOST, show_default=True, help="The address to serve on.")
 @click.option(
@@ -24,14 +24,15 @@ BACKLOG = 128
     metavar="FILE",
     help="Require the secret in this file (default: RELIGHT_TOKEN or [serve] token).",
 )
-def command(port: int, host: str, token_file: Path | None) -> None:
+@click.option("--open", "is_opened", is_flag=True, help="Open it in your browser.")
+def command(port: int, host: str, token_file: Path | None, is_opened: bool) -> None:
     """Serve the dashboard and its JSON API to a browser on this machine.
 
     Nothing is loaded from outside. Other machines are served only if a token is set. The address
-    is the first line of the output.
+    is the first line of the output. Ctrl-C ends it.
     """
     token = read_token(token_file) if token_file else None
-    serve(current_home(), host=host, port=port, token=token)
+    serve(current_home(), host=host, port=port, token=token, is_opened=is_opened)
 
 
 def read_token(path: Path) -> str:
@@ -52,7 +53,14 @@ def read_token(path: Path) -> str:
     return text.strip()
 
 
-def serve(home: str | Path | None, *, host: str, port: int, token: str | None = None) -> None:
+def serve(
+    home: str | Path | None,
+    *,
+    host: str,
+    port: int,
+    token: str | None = None,
+    is_opened: bool = False,
+) -> None:
     """Serve until interrupted; the address is the first line of the output."""
     from relight.config import find_home, read_config
 
@@ -63,7 +71,11 @@ def serve(home: str | Path | None, *, host: str, port: int, token: str | None = 
         check_token(host, token)
     with listen(host, port) as listening:
         name = f"[{host}]" if ":" in host else host
-        click.echo(f"http://{name}:{listening.getsockname()[1]}/")
+        address = f"http://{name}:{listening.getsockname()[1]}/"
+        click.echo(address)
+        click.echo("Ctrl-C ends it")
+        if is_opened:
+            open_browser(address.replace("//0.0.0.0:", f"//{HOST}:").replace("//[::]:", "//[::1]:"))
 
         import asyncio
 
@@ -93,6 +105,18 @@ def serve(home: str | Path | None, *, host: str, port: int, token: str | None = 
             await server.serve(sockets=[listening])
 
         asyncio.run(run())
+
+
+def open_browser(address: str) -> None:
+    """Open the address beside the server: a browser of the terminal returns when it is closed."""
+    import threading
+    import webbrowser
+
+    def run() -> None:
+        if not webbrowser.open(address):
+            click.echo(f"no browser was found: open {address}", err=True)
+
+    threading.Thread(target=run, daemon=True).start()
 
 
 def check_token(host: str, token: str | None) -> None:

@@ -11,6 +11,7 @@ from relight.cli.options import (
     relight_command,
     relight_group,
 )
+from relight.errors import as_typed
 
 
 @relight_group("skills", example="relight skills ema --half-life 5")
@@ -48,7 +49,8 @@ def stats(since: str, until: str | None, skill: str | None, as_json: bool) -> No
         print_stats(totals, daily)
     else:
         what = "a skill" if skill is None else repr(skill)
-        click.echo(f"no use of {what} is recorded there; try --since all, or `relight import`")
+        hint = "try --since all, or `relight import`"
+        click.echo(as_typed(f"no use of {what} is recorded there; {hint}"))
 
 
 @reading_command("ema", example="relight skills ema --window-days 30 --half-life 5")
@@ -87,7 +89,8 @@ def ema(window_days: int, alpha: float | None, half_life: float | None, as_json:
 
         print_ema(rows, daily)
     else:
-        click.echo(f"no use of a skill in the last {window_days} days; `relight skills stats`")
+        hint = as_typed("`relight skills stats`")
+        click.echo(f"no use of a skill in the last {window_days} days; {hint}")
 
 
 @reading_command("compare", example="relight skills compare triage --models opus,haiku")

@@ -23,6 +23,7 @@ from relight.cli.template_exchange import (
     export,
     import_file,
 )
+from relight.errors import as_typed
 from relight.model import OUTCOMES
 from relight.warm.library import (
     find_template,
@@ -92,7 +93,8 @@ def create(
     for rule in made.overruled:
         screen.print_text(f"overruled by --force: {rule}")
     for one in sorted(retired):
-        screen.print_text(f"{one} retired to make room; `relight template restore` brings it back")
+        hint = as_typed("`relight template restore` brings it back")
+        screen.print_text(f"{one} retired to make room; {hint}")
 
 
 @reading_command("list", example="relight template list --json")
@@ -127,10 +129,10 @@ def list_templates(with_all: bool, candidates: bool, as_json: bool) -> None:
     if rows:
         screen.print_table(columns, rows)
     elif not waiting:
-        click.echo("no templates yet; `relight template auto --dry-run` looks for some")
+        click.echo(as_typed("no templates yet; `relight template auto --dry-run` looks for some"))
     if waiting and shown is found:
         some = f"{len(waiting)} candidate{'s wait' if len(waiting) > 1 else ' waits'}"
-        click.echo(f"{some} to be accepted: `relight template list --candidates`")
+        click.echo(as_typed(f"{some} to be accepted: `relight template list --candidates`"))
 
 
 @reading_command("show", example="relight template show fix-rounding")
@@ -183,7 +185,8 @@ def retire(name: str, why: str) -> None:
 
     with current_store() as store:
         retire_template(store, name, why=why)
-    click.echo(f"{clean(name)} is retired; `relight template restore` brings it back")
+    hint = as_typed("`relight template restore` brings it back")
+    click.echo(f"{clean(name)} is retired; {hint}")
 
 
 @relight_command("restore", example="relight template restore fix-rounding")

@@ -13,6 +13,7 @@ from relight.cli.options import (
     relight_command,
     yes_option,
 )
+from relight.errors import as_typed
 from relight.warm.library import WARNINGS, Template
 
 
@@ -47,7 +48,7 @@ def describe_origin(template: Template) -> list[str]:
         case "retired":
             lines.append(f"retired: {template.retired_why}")
         case "candidate":
-            lines.append("a candidate, not used until `relight template accept` takes it")
+            lines.append(as_typed("a candidate, not used until `relight template accept` takes it"))
     return lines
 
 
@@ -91,7 +92,7 @@ def auto(dry_run: bool, limit: int, as_json: bool) -> None:
     click.echo(f"{len(made)} template{'s' * (len(made) != 1)} {'to make' if dry_run else 'made'}")
     if not found:
         known = f"of {good} sessions known to have succeeded" if good else "no success is known:"
-        click.echo(f"{known} none clears the bar; `relight label` sets an outcome")
+        click.echo(as_typed(f"{known} none clears the bar; `relight label` sets an outcome"))
 
 
 @relight_command("export", example="relight template export fix-rounding --to ./templates")

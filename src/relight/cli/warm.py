@@ -15,6 +15,7 @@ from relight.cli.options import (
     split_words,
     yes_option,
 )
+from relight.errors import as_typed
 from relight.judging.kinds import CATEGORIES
 from relight.warm.agents.settings import AGENTS
 from relight.warm.injection import FORMATS
@@ -87,7 +88,7 @@ def command(
     if remove:
         raise click.UsageError("--remove goes with --install")
     if not task or not task.strip():
-        raise click.UsageError("name the task: relight warm TASK")
+        raise click.UsageError(as_typed("name the task: relight warm TASK"))
     from relight.warm.provision import provision_session
 
     with current_store() as store:

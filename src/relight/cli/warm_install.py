@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from relight.cli.options import confirm, current_home, print_json
 from relight.config import find_home
-from relight.errors import RelightError
+from relight.errors import RelightError, as_typed
 from relight.locks import make_folder, write_private
 from relight.warm.agents.settings import AGENTS, Change, PackageStep, apply_change, plan_change
 
@@ -60,7 +60,7 @@ def install_agent(agent: str, *, remove: bool, yes: bool, as_json: bool) -> None
     click.echo(f"changed {change.path}" if change.is_needed else "done")
     if package and not remove and home != Path.home() / ".relight":
         click.echo(f"start {agent} with RELIGHT_HOME={home}, so that it finds this home")
-    undo = f"relight warm --install {agent}" + ("" if remove else " --remove")
+    undo = as_typed(f"relight warm --install {agent}{'' if remove else ' --remove'}")
     click.echo(f"to {'install' if remove else 'remove'} it again: {undo}")
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from relight.errors import as_typed
 from relight.reports.tapes import TapeHealth, check_tapes
 from relight.sources import find_added, find_source, find_unknown_plans, list_sources
 from relight.store import Store
@@ -91,9 +92,9 @@ def examine(
         tapes=tapes,
         missed_records=missed,
         advice=[
-            *_advise(sources, unreadable, unpriced, database, missed),
-            *_advise_on_pieces(aside),
-            *_advise_on_tapes(tapes),
+            *map(as_typed, _advise(sources, unreadable, unpriced, database, missed)),
+            *map(as_typed, _advise_on_pieces(aside)),
+            *map(as_typed, _advise_on_tapes(tapes)),
             *find_old_rules(store),
             *find_unknown_plans(store.config.plans),
             *find_added().warnings,

@@ -20,7 +20,7 @@ from relight.chat.similarity import LIMIT, Vector, weigh_words
 from relight.chat.tokens import estimate_messages
 from relight.chat.validity import check_messages, validate_messages
 from relight.checks import check_text, describe, refuse
-from relight.errors import RelightError
+from relight.errors import RelightError, as_typed
 from relight.judging.scoring import Score, score_session
 from relight.model import OUTCOMES
 from relight.names import slug
@@ -222,9 +222,8 @@ def find_failed_rules(score: Score, material: Material) -> list[str]:
         why = material.evidence[0] if material.evidence else "no evidence is recorded"
         failed.append(f"it failed: {why}")
     elif material.outcome != "success":
-        failed.append(
-            "its outcome is unknown: nothing shows that it succeeded (`relight label` sets it)"
-        )
+        hint = as_typed("`relight label` sets it")
+        failed.append(f"its outcome is unknown: nothing shows that it succeeded ({hint})")
     return failed
 
 

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from relight.errors import as_typed
 from relight.reports.coverage import count_known, find_rate
 from relight.reports.filters import quote_name
 from relight.text import count, dollars, make_line, make_visible, seconds, share, size
@@ -43,6 +44,7 @@ def make_environment(timezone: str) -> Environment:
         "day": day,
         "offset": offset,
         "line": make_line,
+        "typed": as_typed,
         "whole": quote_name,
         "size": lambda value: UNKNOWN if value is None else size(value),
     }

@@ -1,3 +1,4 @@
+import shlex
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -5,7 +6,7 @@ from pathlib import Path
 import click
 
 from relight.cli.options import relight_command
-from relight.errors import RelightError
+from relight.errors import RelightError, as_typed
 from relight.store import open_store
 
 
@@ -39,10 +40,10 @@ def command(keep: Path | None, is_served: bool) -> None:
         click.echo(summarise(done, (datetime.now(UTC) - started).total_seconds()))
         record_facts(store, now=now)
         print_report(report(store, ("day",), read_filter(store, now=now)))
-    click.echo(f"The demo is in {home}. Look around with:")
-    click.echo(f"  relight --home {home} report --by model,project")
-    click.echo(f"  relight --home {home} report --by tool")
-    click.echo(f"  relight --home {home} serve")
+    click.echo(f"The demo is in {folder}. Look around with:")
+    click.echo(f"  export RELIGHT_HOME={shlex.quote(str(home))}")
+    for words in ("report --by model,project", "failures", "serve"):
+        click.echo(as_typed(f"  relight {words}"))
     if is_served:
         from relight.cli.serve import serve
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from relight.aliases import find_model_name
-from relight.errors import MissingError, RelightError
+from relight.errors import MissingError, RelightError, as_typed
 from relight.reports.comparison.sentences import name_model
 from relight.stats.rates import wilson
 from relight.store.queries.comparison import RunCell
@@ -95,9 +95,10 @@ def find_notes(arms: Sequence[ModelArm]) -> list[str]:
     notes = []
     unpriced = [arm.model for arm in arms if arm.cost_per_call is None]
     if named := [model for model in unpriced if model is not None]:
+        hint = as_typed("then run `relight rebuild --prices`")
         notes.append(
             f'the cost of {", ".join(named)} is unknown: add [prices."{named[0]}"] to config.toml,'
-            " then run `relight rebuild --prices`"
+            f" {hint}"
         )
     if None in unpriced:
         notes.append("the cost of runs on an unknown model is unknown")

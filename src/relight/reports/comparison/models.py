@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.checks import check_number, check_text, refuse
-from relight.errors import MissingError, RelightError
+from relight.errors import MissingError, RelightError, as_typed
 from relight.reports.comparison.arms import (
     ModelArm,
     choose_arms,
@@ -122,7 +122,7 @@ def compare_job(
         notes = [
             *notes,
             *(
-                f"`relight skills compare {skill}` judges all jobs of {skill} together"
+                as_typed(f"`relight skills compare {skill}` judges all jobs of {skill} together")
                 for skill in list_skills_of_job(store, names[0])
             ),
         ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from relight.errors import as_typed
 from relight.reports.comparison.pairing import (
     MOST_UNKNOWN,
     WIDE_MARGIN,
@@ -126,11 +127,11 @@ def _describe_unknown(pair: Pairing, what: str) -> str:
     common = _common(pair)
     ours = _share_unknown([(job.unknown, job.runs) for job in common])
     theirs = _share_unknown([(job.against_unknown, job.against_runs) for job in common])
+    hint = as_typed("`relight label` sets an outcome")
     return (
         f"{name_model(pair.model)} cannot be judged at {what}: the outcome of {ours} runs is"
         f" unknown ({name_model(pair.against)}: {theirs}). A verdict needs at most"
-        f" {MOST_UNKNOWN:.0%} unknown and shares within 10 points of each other; `relight label`"
-        " sets an outcome."
+        f" {MOST_UNKNOWN:.0%} unknown and shares within 10 points of each other; {hint}."
     )
 
 

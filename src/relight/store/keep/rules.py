@@ -6,6 +6,7 @@ the rules had one.
 
 import sqlite3
 
+from relight.errors import as_typed
 from relight.store import Store
 
 # one more whenever a rule changes figures or outcomes that are already recorded
@@ -27,4 +28,4 @@ def find_old_rules(store: Store) -> list[str]:
     """Return the advice to rebuild if something was derived by earlier rules."""
     rows = store.query("select value from meta where key = ?", (KEY,))
     is_old = not rows or int(rows[0][0]) < RULES
-    return [CHANGED] if is_old and store.has_rows("tape_part") else []
+    return [as_typed(CHANGED)] if is_old and store.has_rows("tape_part") else []

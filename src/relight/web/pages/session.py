@@ -9,7 +9,7 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from relight.chat.messages import read_arguments
-from relight.errors import RelightError
+from relight.errors import RelightError, as_typed
 from relight.reports.failures import number_spirals
 from relight.reports.sessions import find_session, read_head
 from relight.reports.steps import StepPage, read_placed_steps
@@ -92,7 +92,8 @@ def add_rest(steps: Sequence[ShownStep], rest: Sequence[Text]) -> list[ShownStep
 def find_wording(store: Store, session_id: int) -> tuple[Wording | None, str | None]:
     """Return the session's texts, or the reason why they are not shown."""
     if count_bytes(store, session_id) > MOST_BYTES:
-        return None, "The record is too large to be shown here; `relight show` has its figures."
+        hint = as_typed("`relight show` has its figures")
+        return None, f"The record is too large to be shown here; {hint}."
     try:
         return read_wording(store, session_id), None
     except RelightError as error:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from relight.errors import as_typed
 from relight.stats.evalues import (
     FEWEST,
     Deal,
@@ -193,10 +194,8 @@ def describe(
         first, *rest = filter(None, (success, early))
         lines = [f"{_capitalise(verdict)}: {first}.", *(f"{_capitalise(one)}." for one in rest)]
     if plan.ended_at is not None:
-        lines.append(
-            f"This comparison ended on {plan.ended_at[:10]};"
-            " `relight experiment report` shows the present one."
-        )
+        hint = as_typed("`relight experiment report` shows the present one")
+        lines.append(f"This comparison ended on {plan.ended_at[:10]}; {hint}.")
     elif needed is not None:
         lines += _describe_needed(plan, verdict, needed)
     return lines
@@ -275,7 +274,8 @@ def _describe_needed(plan: WarmPlan, verdict: WarmVerdict, needed: NeededSession
         lines.append(f"{half}.")
     days = count_days(needed.sessions, needed.sessions_per_day)
     if days is None or days > LONG_DAYS:
-        lines.append("A list of tasks run in both arms is faster: `relight experiment start`.")
+        hint = as_typed("`relight experiment start`")
+        lines.append(f"A list of tasks run in both arms is faster: {hint}.")
     return lines
 
 
