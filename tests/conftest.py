@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 import build
+from relight.errors import TYPED
 from relight.sources import SOURCES
 from relight.store import Store
 
@@ -29,6 +30,9 @@ os.environ["HOME"] = tempfile.mkdtemp(prefix="relight-nobody-")
 atexit.register(shutil.rmtree, os.environ["HOME"], ignore_errors=True)
 for _source in SOURCES.values():
     os.environ.pop(_source.variable or "", None)
+
+# tests start `python -m relight`; people type `relight`, so hints say that
+os.environ[TYPED] = "relight"
 
 
 @pytest.fixture(autouse=True)

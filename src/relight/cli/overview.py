@@ -4,10 +4,10 @@ import os
 
 import click
 
-from relight.errors import as_typed
 from relight.cli import screen
 from relight.cli.news import take_news
 from relight.cli.report import print_report
+from relight.errors import as_typed
 from relight.reports import filters, totals
 from relight.reports.failed_work import describe_failed, read_failed_totals
 from relight.store import Store, open_store
@@ -63,7 +63,7 @@ def _print_none_found() -> None:
     titles = [one.title for one in list_sources().values() if one.variable]
     click.echo(f"No sessions of {join_words(titles, 'or')} were found on this machine.")
     hint = "Try `relight demo`, or name a folder: relight import --source NAME --from DIR"
-        click.echo(as_typed(hint))
+    click.echo(as_typed(hint))
 
 
 def _show(store: Store, *, is_fresh: bool) -> None:

@@ -59,6 +59,11 @@ class _Background:
 
 _lock = threading.Lock()
 _current: _Background | None = None
+# A fork waits until the module is loaded: its child would keep the half of it for good.
+_loading = threading.Lock()
+os.register_at_fork(
+    before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release
+)
 # by the loop, and by the proxy of those that fetch pages
 _clients: dict[tuple[int, str | None], "AsyncClient"] = {}
 
@@ -93,7 +98,8 @@ def _find_client(proxy: str | None, *, keepalive: int) -> "AsyncClient":
     background = find_background()
     key = (id(background), proxy)
     if key not in _clients:
-        import httpx2
+        with _loading:
+            import httpx2
 
         client = httpx2.AsyncClient(
             # each caller limits the time of its call as a whole
@@ -116,7 +122,8 @@ def _find_client(proxy: str | None, *, keepalive: int) -> "AsyncClient":
 @lru_cache(maxsize=64)
 def parse_url(text: str) -> "URL":
     """Return the parsed URL; cached, because the same few are used again and again."""
-    import httpx2
+    with _loading:
+        import httpx2
 
     return httpx2.URL(text)
 
