@@ -109,7 +109,7 @@ def command(as_json: bool) -> None:
     click.echo(f"settings: {path if path.exists() else f'none ({path} does not exist)'}")
     click.echo(f"timezone: {config.timezone or 'that of this machine when the store was created'}")
     if not config.auto_import:
-        click.echo("import: only by `relight import`")
+        click.echo(as_typed("import: only by `relight import`"))
     live = config.templates.max_live_per_category or "any number of"
     click.echo(
         f"templates: {live} live per project and category, {config.templates.hold_out:.0%} held out"

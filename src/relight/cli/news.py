@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
+from relight.errors import as_typed
 from relight.intake.importing import ImportRunningError, has_news
 from relight.store import Store
 from relight.text import clean_lines, size
@@ -53,7 +54,7 @@ def _import(store: Store) -> "list[Imported]":
         lines = count_unreadable(store) - before
     if lines > 0:
         what = "1 new line" if lines == 1 else f"{lines:,} new lines"
-        _print(f"warning: {what} could not be read: see `relight doctor`")
+        _print(as_typed(f"warning: {what} could not be read: see `relight doctor`"))
     return done
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from relight.errors import RelightError
+from relight.errors import RelightError, as_typed
 from relight.redact import redact_cell
 from relight.reports.conversation import Item
 from relight.reports.filters import read_filter
@@ -261,7 +261,7 @@ def _note_missing(store: Store) -> str | None:
     share = find_missing_share(store)
     if not share:
         return None
-    return (
+    return as_typed(
         f"{max(share, 0.01):.0%} of the records are not in the search index yet:"
         " each import adds more, `relight rebuild` adds all"
     )
