@@ -3,7 +3,7 @@
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,9 @@ from bench.campaign.stores import dump as dump
 from bench.campaign.stores import dump_search as dump_search
 
 from relight.intake.importing import Imported
+from relight.judging.outcomes import RUN_SIGNS
 from relight.store import Store, open_store
+from relight.store.derive.outcomes import write_proven
 from relight.warm.automatic import import_and_propose
 
 START = 1_794_700_800_000  # 2026-11-15T00:00:00Z
@@ -254,12 +256,18 @@ def hermes_session(database: sqlite3.Connection, name: str = "20261115_000000_ab
     return name
 
 
-def open_home(folder: Path) -> Store:
-    """A store whose days are UTC, whatever the machine's zone."""
+def open_home(folder: Path, *, proven: Collection[str] = RUN_SIGNS) -> Store:
+    """A store whose days are UTC, whatever the machine's zone, and whose labels prove signs.
+
+    With the signs proven, outcomes are known, as in the store of somebody who has labelled.
+    """
     home = folder / "relight"
     home.mkdir(parents=True, exist_ok=True)
     (home / "config.toml").write_text('timezone = "UTC"\n')
-    return open_store(home)
+    store = open_store(home)
+    with store.transaction() as database:
+        write_proven(database, proven)
+    return store
 
 
 def import_home(store: Store, home: Path, **options: Any) -> list[Imported]:

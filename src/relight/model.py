@@ -229,10 +229,11 @@ class SkillEntry(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True):
-    """The outcome of a session or run, with all evidence, the deciding piece first."""
+    """An outcome with all evidence, the deciding piece first, or what all signs point to."""
 
     outcome: OutcomeName
     evidence: list[str] = []
+    points_to: OutcomeName | None = None
 
 
 class Job(Struct, frozen=True, kw_only=True):

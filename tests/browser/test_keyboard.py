@@ -70,3 +70,35 @@ def test_the_scheme_that_was_chosen_is_remembered(browser: Browser, address: str
         assert page.evaluate(colour) == dark
         page.keyboard.press("d")
         assert page.evaluate(colour) == light
+
+
+def test_a_session_is_labelled_by_one_key_in_a_list_and_the_label_is_taken_back(
+    browser: Browser, address: str
+) -> None:
+    with visiting(browser, address) as visit:
+        page = visit.open("/sessions?outcome=unknown")
+        rows = page.locator("main [data-row]")
+        name = rows.nth(0).get_attribute("href") or ""
+        page.keyboard.press("j")
+        expect(rows.nth(0)).to_be_focused()
+        page.keyboard.press("y")
+        expect(page.locator("#said")).to_have_text("Labelled success. z takes it back.")
+        expect(page.locator(f'main [data-row][href="{name}"]')).to_have_count(0)
+        page.keyboard.press("z")
+        expect(page.locator("#said")).to_have_text("The label is removed.")
+        expect(page.locator(f'main [data-row][href="{name}"]')).to_have_count(1)
+        assert visit.troubles == []
+
+
+def test_a_session_is_labelled_on_its_page_by_shift_and_a_key(
+    browser: Browser, address: str
+) -> None:
+    with visiting(browser, address) as visit:
+        page = visit.open("/sessions?outcome=unknown")
+        name = page.locator("main [data-row]").nth(0).get_attribute("href") or ""
+        page = visit.open(name)
+        page.keyboard.press("Shift+N")
+        expect(page.locator("#said")).to_have_text("Labelled failure. z takes it back.")
+        expect(page.get_by_text("a person said failure")).to_be_visible()
+        page.keyboard.press("z")
+        expect(page.get_by_text("a person said failure")).to_have_count(0)

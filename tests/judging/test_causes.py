@@ -4,7 +4,7 @@ import pytest
 
 from relight.judging.causes import find_cause
 from relight.judging.failures import read_kinds
-from relight.judging.outcomes import OutcomeEvidence, judge_outcome
+from relight.judging.outcomes import RUN_SIGNS, OutcomeEvidence, judge_outcome
 
 FAILED = {
     "server_error": OutcomeEvidence(
@@ -49,7 +49,7 @@ FAILED = {
 
 @pytest.mark.parametrize("kind", FAILED)
 def test_every_way_to_fail_has_its_kind(kind: str) -> None:
-    judged = judge_outcome(FAILED[kind])
+    judged = judge_outcome(FAILED[kind], RUN_SIGNS)
     assert judged.outcome == "failure"
     found = find_cause(judged.evidence)
     assert found.kind == kind

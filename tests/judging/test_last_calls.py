@@ -148,7 +148,7 @@ def test_a_failed_call_that_nothing_followed_is_a_failure(tmp_path: Path) -> Non
 )
 def test_a_chat_that_a_person_stopped_was_interrupted(tmp_path: Path, last: list[Message]) -> None:
     outcome, evidence = judge(tmp_path, last)
-    assert (outcome, evidence[0]) == ("unknown", "it was interrupted")
+    assert (outcome, evidence[0]) == ("unknown", "points to failure: it was interrupted")
 
 
 def test_the_verdict_on_a_call_and_the_outcome_agree(tmp_path: Path) -> None:

@@ -7,12 +7,20 @@ import pytest
 import build
 from relight.intake.importing import import_all
 from relight.intake.rebuild import rebuild
-from relight.judging.outcomes import OutcomeEvidence, judge_outcome
+from relight.judging.outcomes import (
+    RUN_SIGNS,
+    OutcomeEvidence,
+    SignKind,
+    find_proven,
+    judge_outcome,
+    read_sign_table,
+)
 from relight.reports.failures import read_failures
 from relight.reports.labels import label_session
 from relight.reports.sessions import find_session, read_session
 from relight.reports.totals import report
 from relight.store import Store
+from relight.store.labels import measure_signs
 from relight.store.queries.failures import count_days
 from relight.store.queries.filters import Filter
 
@@ -120,7 +128,141 @@ def outcome_of(store: Store, name: str) -> tuple[str, list[str]]:
     ],
 )
 def test_the_strongest_evidence_decides(seen: OutcomeEvidence, outcome: str) -> None:
-    assert judge_outcome(seen).outcome == outcome
+    assert judge_outcome(seen, RUN_SIGNS).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("seen", "points_to", "evidence"),
+    [
+        (
+            OutcomeEvidence(ending="answer", last_tests="passed"),
+            "success",
+            "points to success: the tests run last passed, and it ended with an answer",
+        ),
+        (
+            OutcomeEvidence(ending="answer", last_tests="failed"),
+            "failure",
+            "points to failure: the last test run failed",
+        ),
+        (
+            OutcomeEvidence(ending="answer", spiral_tool="get", spiral_count=9),
+            "failure",
+            "points to failure: it ended in a spiral: get failed 9 times, and no call after that"
+            " worked",
+        ),
+        (
+            OutcomeEvidence(ending="answer", last_words="thanks"),
+            "success",
+            "points to success: the user's last words are thanks",
+        ),
+        (
+            OutcomeEvidence(ending="answer", last_words="correction", is_committed=True),
+            None,
+            "points to failure: the user's last words correct the agent",
+        ),
+        (
+            OutcomeEvidence(ending="answer", is_committed=True),
+            "success",
+            "points to success: the last change was committed or pushed",
+        ),
+        (
+            OutcomeEvidence(ending="answer", asked_again_at=5),
+            "failure",
+            "points to failure: the same task was asked again afterwards",
+        ),
+        (
+            OutcomeEvidence(ending="interrupted"),
+            "failure",
+            "points to failure: it was interrupted",
+        ),
+    ],
+)
+def test_a_sign_that_no_labels_have_proven_is_shown_and_decides_nothing(
+    seen: OutcomeEvidence, points_to: str | None, evidence: str
+) -> None:
+    judged = judge_outcome(seen)
+    assert (judged.outcome, judged.points_to) == ("unknown", points_to)
+    assert judged.evidence[0] == evidence
+
+
+def test_a_kind_of_sign_decides_with_fifty_sessions_of_which_it_was_right_in_95_percent() -> None:
+    assert SignKind("success", sessions=60, right=57).is_proven
+    assert not SignKind("success", sessions=60, right=56).is_proven
+    assert not SignKind("success", sessions=49, right=49).is_proven
+    assert find_proven() == {name for name, one in read_sign_table().kinds.items() if one.is_proven}
+
+
+def write_tested(folder: Path, number: int) -> None:
+    """Write a session that ends with tests that pass."""
+    lines = [
+        build.claude_prompt(f"Fix bug {number}"),
+        build.claude_answer(f"m{number}", build.tool_use(f"t{number}", command="pytest"), at=1),
+        build.claude_result(f"t{number}", "3 passed in 0.3s", at=2),
+        build.claude_answer(f"n{number}", at=3),
+    ]
+    name = f"{number:08d}-0000-4000-8000-000000000000"
+    build.write_claude(folder, [{**line, "sessionId": name} for line in lines], name=name)
+
+
+def test_the_users_labels_prove_a_sign_which_then_decides_and_may_lose_that_again(
+    tmp_path: Path,
+) -> None:
+    for number in range(60):
+        write_tested(tmp_path, number)
+    with build.open_home(tmp_path, proven=()) as store:
+        build.import_home(store, tmp_path)
+        names = [f"{number:08d}" for number in range(60)]
+        assert outcome_of(store, names[59])[0] == "unknown"
+        for name in names[:50]:
+            label_session(store, find_session(store, name), "success")
+        assert outcome_of(store, names[59]) == (
+            "success",
+            ["the tests run last passed, and it ended with an answer", "it ended with an answer"],
+        )
+        (sign,) = (one for one in measure_signs(store) if one.kind == "tests_passed")
+        assert (sign.sessions, sign.right, sign.decides) == (50, 50, True)
+        for name in names[50:55]:
+            label_session(store, find_session(store, name), "failure")
+        assert outcome_of(store, names[59])[0] == "unknown"
+
+
+def test_a_label_that_is_cleared_leaves_the_outcome_to_the_evidence(tmp_path: Path) -> None:
+    write_tested(tmp_path, 1)
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        session = find_session(store, "00000001")
+        label_session(store, session, "failure")
+        label_session(store, session, "clear")
+        assert outcome_of(store, "00000001")[0] == "success"
+
+
+def test_signs_are_read_from_words_commits_and_later_sessions(tmp_path: Path) -> None:
+    task = "Make the invoices round to whole cents"
+    first = [
+        build.claude_prompt(task),
+        build.claude_answer("m1", build.tool_use("t1", command="git commit -am done"), at=1),
+        build.claude_result("t1", "[main 1a2b3c4] done", at=2),
+        build.claude_answer("m2", at=3),
+        build.claude_prompt("Thanks!", at=4),
+        build.claude_answer("m3", at=5),
+    ]
+    build.write_claude(tmp_path, first)
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        outcome, evidence = outcome_of(store, "1111")
+        assert (outcome, evidence[:2]) == (
+            "unknown",
+            [
+                "points to success: the user's last words are thanks",
+                "points to success: the last change was committed or pushed",
+            ],
+        )
+        again = [build.claude_prompt(task, at=90), build.claude_answer("n1", at=91)]
+        name = "22222222-0000-4000-8000-000000000000"
+        build.write_claude(tmp_path, [{**line, "sessionId": name} for line in again], name=name)
+        build.import_home(store, tmp_path)
+        evidence = outcome_of(store, "1111")[1]
+        assert evidence[0] == "points to failure: the same task was asked again afterwards"
 
 
 def test_all_evidence_is_kept_the_deciding_one_first() -> None:
@@ -186,7 +328,8 @@ def test_an_aborted_codex_turn_is_an_interruption(tmp_path: Path) -> None:
     build.write_codex(tmp_path, lines)
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
-        assert outcome_of(store, build.CODEX_SESSION) == ("unknown", ["it was interrupted"])
+        interrupted = ["points to failure: it was interrupted"]
+        assert outcome_of(store, build.CODEX_SESSION) == ("unknown", interrupted)
 
 
 def test_a_chat_file_may_say_the_outcome(tmp_path: Path) -> None:

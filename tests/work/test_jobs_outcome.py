@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from relight.judging.outcomes import OutcomeEvidence, is_silent, judge_outcome
+from relight.judging.outcomes import RUN_SIGNS, OutcomeEvidence, is_silent, judge_outcome
 from relight.work.jobs.outcomes import judge_run
 from relight.work.jobs.prompt import build_prompt
 from relight.work.jobs.runners import AttemptResult
@@ -92,11 +92,11 @@ def test_a_report_that_speaks_of_failures_is_a_success(answer: str) -> None:
         (OutcomeEvidence(source_outcome="failure"), "the source says failure"),
     ],
 )
-def test_evidence_in_the_session_counts_for_the_run_as_for_the_session(
+def test_evidence_in_the_session_counts_for_the_run_as_for_a_session_whose_signs_are_proven(
     seen: OutcomeEvidence, evidence: str
 ) -> None:
     run = judge_run(AttemptResult(answer="All is well."), seen=seen)
-    session = judge_outcome(replace(seen, ending="answer", answer="All is well."))
+    session = judge_outcome(replace(seen, ending="answer", answer="All is well."), RUN_SIGNS)
     assert (run.outcome, run.evidence[0]) == ("failure", evidence)
     assert (session.outcome, session.evidence[0]) == ("failure", evidence)
 

@@ -86,5 +86,22 @@ def _print(found: "HealthReport") -> None:
     for damage in found.tapes.damaged:
         place = f"{damage.session}: {damage.file} from byte {damage.offset}"
         screen.print_text(f"damaged tape: {place}: {damage.reason}")
+    if labelled := [sign for sign in found.signs if sign.sessions]:
+        screen.print_text("signs of an outcome, on the sessions that you labelled:")
+        columns = [
+            screen.Column("sign", is_number=False),
+            screen.Column("points to", is_number=False),
+        ]
+        columns += [screen.Column("right"), screen.Column("decides", is_number=False)]
+        rows = [
+            [
+                sign.kind.replace("_", " "),
+                sign.points_to,
+                f"{sign.right} of {sign.sessions}",
+                "yes" if sign.decides else "no",
+            ]
+            for sign in labelled
+        ]
+        screen.print_table(columns, rows)
     for advice in found.advice or ["all is well"]:
         screen.print_text(f"→ {advice}")

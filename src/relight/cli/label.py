@@ -1,18 +1,36 @@
+import sys
+from typing import TYPE_CHECKING
+
 import click
 
 from relight.cli.options import current_store, reading_command
 from relight.model import OUTCOMES
 
+if TYPE_CHECKING:
+    from relight.store import Store
+    from relight.store.labels import UnlabelledSession
+
+KEYS = {"y": "success", "n": "failure", "u": "unknown"}
+HELP = "y worked · n failed · u cannot tell · s skip · z undo · q quit"
+PAGE = 50
+
 
 @reading_command("label", example='relight label codex:01a1dd31 failure --why "wrong file"')
-@click.argument("session")
-@click.argument("outcome", type=click.Choice(OUTCOMES))
+@click.argument("session", required=False)
+@click.argument("outcome", type=click.Choice([*OUTCOMES, "clear"]), required=False)
 @click.option("--why", metavar="TEXT", help="The reason, in a few words.")
-def command(session: str, outcome: str, why: str | None) -> None:
+def command(session: str | None, outcome: str | None, why: str | None) -> None:
     """Label a session's outcome; a label overrides all other evidence.
 
-    Labels improve templates, comparisons and scores. `unknown` excludes the session from them.
+    Without a session it asks for one session of unknown outcome after the other, newest first; a
+    key answers. `unknown` says that you cannot tell, `clear` takes a label back. Labels improve
+    templates, comparisons and scores, and kinds of evidence that they prove begin to decide.
     """
+    if session is None:
+        _walk()
+        return
+    if outcome is None:
+        raise click.UsageError("say how it went: success, failure, unknown or clear")
     from relight.reports.labels import label_session
     from relight.reports.sessions import find_session
     from relight.store.queries.sessions import read_name
@@ -21,4 +39,83 @@ def command(session: str, outcome: str, why: str | None) -> None:
         session_id = find_session(store, session)
         label_session(store, session_id, outcome, why=why)
         name = read_name(store, session_id).session
-    click.echo(f"{name} is labelled {outcome}")
+    click.echo(
+        f"the label of {name} is removed" if outcome == "clear" else f"{name} is labelled {outcome}"
+    )
+
+
+def _walk() -> None:
+    """Ask for the outcome of one session after the other, until none is left or `q`."""
+    from relight.cli import screen
+    from relight.reports.labels import label_session, read_labelling
+    from relight.store.labels import find_unlabelled
+
+    labelled: list[UnlabelledSession] = []
+    skipped: set[int] = set()
+    with current_store() as store:
+        key = ""
+        while key != "q":
+            found = find_unlabelled(store, limit=PAGE + len(skipped))
+            one = next((one for one in found if one.id not in skipped), None)
+            if one is None:
+                screen.print_text("every other session has an outcome")
+                break
+            _show(store, one)
+            key = _ask()
+            while key == "z" and labelled:
+                back = labelled.pop()
+                label_session(store, back.id, "clear")
+                screen.print_text(f"the label of {back.session_id} is removed")
+                key = "again"
+            if key in KEYS:
+                label_session(store, one.id, KEYS[key])
+                labelled.append(one)
+            elif key == "s":
+                skipped.add(one.id)
+        worth = read_labelling(store)
+    screen.print_text(f"{len(labelled)} labelled now, {worth.labels} in all")
+    if worth.until_scores:
+        screen.print_text(f"{worth.until_scores} more until scores are fitted to your labels")
+    if worth.until_signs:
+        screen.print_text(f"{worth.until_signs} more with the same sign until one can decide")
+
+
+def _show(store: "Store", one: "UnlabelledSession") -> None:
+    import msgspec
+
+    from relight.cli import screen
+    from relight.reports.labels import read_last_prompt
+    from relight.times import format_moment
+
+    screen.print_text("")
+    screen.print_text(one.title or "(no title)", style="bold")
+    when = format_moment(one.started_at, store.timezone)
+    screen.print_text(f"{one.session_id} · {one.project or 'no project'} · {when}", style="dim")
+    prompt = read_last_prompt(store, one.id)
+    if prompt and prompt.strip() != (one.title or "").strip():
+        screen.print_text(f"> {_shorten(prompt)}")
+    screen.print_text(_shorten(one.answer or "(no answer)"))
+    for line in msgspec.json.decode(one.evidence or "[]", type=list[str]):
+        screen.print_text(f"  {line}", style="dim")
+
+
+def _shorten(text: str) -> str:
+    """Return the beginning and the end of a long text: what was done is often said last."""
+    text = text.strip()
+    return text if len(text) <= 1200 else f"{text[:500]}\n…\n{text[-650:]}"
+
+
+def _ask() -> str:
+    """Return the key that answers; on a pipe, the first letter of a line, `q` at its end."""
+    click.echo(f"{HELP}: ", nl=False, err=True)
+    known = {*KEYS, "s", "z", "q"}
+    while True:
+        if sys.stdin.isatty():
+            key = click.getchar().lower()
+        else:
+            key = (sys.stdin.readline() or "q").strip().lower()[:1]
+        if key in ("\x03", "\x04", "\x1b"):
+            key = "q"
+        if key in known:
+            click.echo(key, err=True)
+            return key

@@ -33,6 +33,10 @@ HINTS = {
         "you ignored", "you broke", "you did", "you were supposed", "you should", "undo ",
         "revert ", "still ", "actually", "try again",
     ),
+    "thanks": (
+        "thank", "thx", "perfect", "great", "awesome", "excellent", "lgtm", "looks good", "works",
+        "well done", "nice",
+    ),
     "malformed": (
         "formatted ", "format error", "exactly one ", "tool call", "function call", "could not ",
         "invalid ", "found",

@@ -144,6 +144,18 @@ def changes_nothing(call: Understood) -> bool:
     return all(map(_keeps_files, split_stages(call.command)))
 
 
+def is_commit(call: Understood) -> bool:
+    """True if a command commits or pushes what was done.
+
+    >>> is_commit(understand_call("Bash", {"command": "git add -A && git commit -m 'Fix it'"}))
+    True
+    """
+    if not call.command or "git" not in str(call.command):
+        return False
+    stages = split_stages(call.command)
+    return any(one.program == "git" and one.action in ("commit", "push") for one in stages)
+
+
 def _judge_shape(name: _ToolName, fields: Mapping[str, Any]) -> Meaning:
     rules = read_taxonomy().arguments
     shape = _find_shape(tuple(fields))

@@ -10,6 +10,7 @@ from relight.reports.tapes import TapeHealth, check_tapes
 from relight.sources import find_added, find_source, find_unknown_plans, list_sources
 from relight.store import Store
 from relight.store.keep.rules import find_old_rules
+from relight.store.labels import SignPrecision, measure_signs
 from relight.store.misses import count_missed
 from relight.store.queries import health
 from relight.store.queries.health import DatabaseHealth, SetAsidePiece, UnreadableLine
@@ -64,6 +65,7 @@ class HealthReport(Struct, frozen=True, kw_only=True):
     database: DatabaseHealth
     tapes: TapeHealth
     missed_records: int
+    signs: list[SignPrecision]
     advice: list[str]
 
 
@@ -91,6 +93,7 @@ def examine(
         database=database,
         tapes=tapes,
         missed_records=missed,
+        signs=measure_signs(store),
         advice=[
             *map(as_typed, _advise(sources, unreadable, unpriced, database, missed)),
             *map(as_typed, _advise_on_pieces(aside)),

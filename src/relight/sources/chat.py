@@ -151,9 +151,10 @@ class ChatReader(Reader):
         at = started_at
         answers = 0
         known = {call.call_id: call for call in session.calls or ()}
-        title = answer = ending = prompted_at = None
+        title = answer = ending = before = prompted_at = None
         for message in _own_messages(session):
-            ending = _ending(message) or ending
+            if (now := _ending(message)) is not None:
+                before, ending = (ending if now == "prompt" else before), now
             # what follows a person's words is later than they are, though no clock says so
             is_again = message.role == "user" and prompted_at is not None
             at = read_time(message.timestamp) or at + is_again
@@ -183,6 +184,10 @@ class ChatReader(Reader):
                 usage=total.usage,
                 usage_status="reconciled" if total.status == "final" else "partial",
             )
+        # A file ends where its writer cut it. A last word without an answer, such as thanks, says
+        # nothing of how the work ended.
+        if ending == "prompt" and before == "answer":
+            ending = before
         outcome = session.outcome
         self.owner = self.owner or key
         yield Session(

@@ -42,9 +42,10 @@ def read_source_session(store: Store, session_id: int) -> SourceSession:
     )[0]
 
 
-# Known successes whose calls hardly ever failed, and that no template was made from.
+# Successes whose calls hardly ever failed, and that no template was made from. Signs of success are
+# enough for a candidate: what it is worth is measured.
 _CLEARS_BAR = """
-    outcome = 'success' and root_id = session.id and is_frozen = 0
+    (outcome = 'success' or points_to = 'success') and root_id = session.id and is_frozen = 0
         and (select sum(tool_calls) >= ? and sum(tool_failures) <= ? * sum(tool_calls)
             from session_day where session_id = session.id)
         and (select sum(messages) from session_words where session_id = session.id) >= ?

@@ -9,9 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from relight.model import OutcomeName
 from relight.reports.labels import label_session as write_label
-from relight.reports.sessions import find_session
+from relight.reports.sessions import find_session, read_head
 from relight.store import Store
 from relight.store.queries.sessions import read_name
 from relight.times import write_time
@@ -33,10 +32,10 @@ class Action(Struct, frozen=True):
 
 
 class SessionLabel(Struct, frozen=True):
-    """A session and its new label."""
+    """A session and its outcome after a change of its label."""
 
     session: str
-    outcome: OutcomeName
+    outcome: str
     why: str | None
 
 
@@ -59,7 +58,8 @@ def label_session(store: Store, body: given.LabelBody, path: Path) -> SessionLab
     """Label a session's outcome; a label overrides all other evidence."""
     found = find_session(store, path["session"])
     write_label(store, found, body.outcome, why=body.why or None)
-    return SessionLabel(read_name(store, found).session, body.outcome, body.why or None)
+    outcome = read_head(store, found).outcome
+    return SessionLabel(read_name(store, found).session, outcome, body.why or None)
 
 
 def capture_session(store: Store, body: given.CaptureBody, path: Path) -> library.TemplateView:

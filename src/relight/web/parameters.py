@@ -213,9 +213,9 @@ class TraceParameters(Struct, frozen=True, kw_only=True):
 
 
 class LabelBody(Struct, frozen=True, kw_only=True):
-    """A person's label for a session."""
+    """A person's label for a session; `clear` takes it back."""
 
-    outcome: OutcomeName
+    outcome: OutcomeName | Literal["clear"]
     why: Annotated[str, Meta(max_length=500)] | UnsetType = UNSET
 
 

@@ -13,7 +13,9 @@ from relight.cli.demo.story import HOLD_OUT, read_demo_table
 from relight.errors import RelightError
 from relight.intake.recorder import SessionTracker, record
 from relight.locks import make_folder, write_private
+from relight.reports.labels import label_session
 from relight.store import Store
+from relight.store.labels import find_unlabelled
 from relight.store.queries.sessions import list_titled
 from relight.times import write_time
 from relight.warm.capture import capture_template
@@ -24,6 +26,16 @@ from relight.work.moa.mixture import attach_guidance, make_guidance, make_view
 from relight.work.moa.traces import write_trace
 
 TEMPLATES = 8
+# so many of the newest sessions wait for a label
+UNLABELLED = 12
+# what the developer sees at the end of a session, and how it went then
+SEEN = {
+    "the tests run last passed": "success",
+    "the last test run failed": "failure",
+    "it ended in a spiral": "failure",
+    "the answer says": "failure",
+    "the last call failed": "failure",
+}
 # a session as like a template as this shows the same work again
 ALIKE = 0.4
 CHARACTERS_PER_TOKEN = 4
@@ -58,10 +70,20 @@ def write_settings(home: Path) -> None:
 
 def record_facts(store: Store, *, now: datetime) -> None:
     """Record what the invented developer did with Relight itself."""
+    label_sessions(store, now=now)
     start_warm(store)
     run_trial(store, at=now - timedelta(days=2, hours=5))
     run_chores(store, now=now)
     ask_mixture(store, at=now - timedelta(days=1, hours=3))
+
+
+def label_sessions(store: Store, *, now: datetime) -> None:
+    """Label the sessions that show how they went, apart from the newest ones."""
+    for one in find_unlabelled(store, limit=1000)[UNLABELLED:]:
+        evidence = one.evidence or ""
+        outcome = next((said for sign, said in SEEN.items() if sign in evidence), None)
+        if outcome is not None:
+            label_session(store, one.id, outcome, now=int(now.timestamp() * 1000))
 
 
 def start_warm(store: Store) -> None:

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -10,16 +10,17 @@ from msgspec.structs import asdict
 
 from relight.judging.outcomes import STOPPED, OutcomeEvidence, judge_outcome
 from relight.judging.spirals import SPIRAL_MINIMUM, JudgedCall, Spiral, find_open_spiral
-from relight.store.derive.scores import HARMLESS, read_work
+from relight.store.derive.scores import COMMITTED, HARMLESS, SUBMITTED, read_work
 from relight.store.jobs import IS_NAMED_AFTER
-from relight.store.sql import S, count_if, differs, read
+from relight.store.sql import S, count_if, differs, read, write_touched
 
 EVIDENCE = """
     select label.outcome as label, label.why as label_why, run.id as run_id,
         run.status as ledger_status, run.error as ledger_error,
         session.told_outcome as source_outcome,
         session.script_error, session.ending, session.answer, session.prompted_at,
-        coalesce(job.prompt, session.title) as task
+        coalesce(job.prompt, session.title) as task,
+        session.project, session.title, session.ended_at
     from session
     left join label on label.session_id = session.id
     left join run on run.session_id = session.id
@@ -43,10 +44,32 @@ COUNT_CALLS = f"""
         and coalesce(kind, '') not in ({", ".join(f"'{kind}'" for kind in STOPPED)})
 """
 WRITE = f"""
-    update session set outcome = :outcome, outcome_evidence = :evidence
+    update session set outcome = :outcome, outcome_evidence = :evidence, points_to = :points_to
     where id = :id and ({differs("outcome", ":outcome")}
-        or {differs("outcome_evidence", ":evidence")})
+        or {differs("outcome_evidence", ":evidence")} or {differs("points_to", ":points_to")})
 """
+# the last message is a reaction only if another one came before it
+LAST_WORDS = """
+    select last_words from session_words where session_id = :id and user_messages > 0
+        and (select sum(user_messages) from session_words where session_id = :id) > 1
+    order by position desc limit 1
+"""
+# A short title is not a task ("hi", "continue"), and programs ask the same thing every day.
+LEAST_TITLE = 20
+ASKED_WITHIN = 7 * 24 * 3_600_000
+ASKED_AGAIN = f"""
+    select min(started_at) from session where title = :title and project = :project
+        and root_id = id and started_at > :ended_at and started_at <= :ended_at + {ASKED_WITHIN}
+"""
+ASKED_BEFORE = f"""
+    select earlier.id from session join session as earlier
+        on earlier.title = session.title and earlier.project = session.project
+    where session.id in (select id from touched) and length(session.title) >= {LEAST_TITLE}
+        and earlier.root_id = earlier.id and earlier.id <> session.id
+        and earlier.ended_at < session.started_at
+        and earlier.ended_at >= session.started_at - {ASKED_WITHIN}
+"""
+PROVEN = "proven_signs"
 WRITE_RUN = """
     update run set outcome = :outcome, outcome_evidence = :evidence
     where session_id = :id and source <> 'relight'
@@ -82,6 +105,9 @@ class SessionEvidence(Struct, frozen=True):
     answer: str | None
     prompted_at: int | None
     task: str | None
+    project: str | None
+    title: str | None
+    ended_at: int | None
 
 
 class ApiFailure(Struct, frozen=True):
@@ -105,7 +131,11 @@ class LateCall(Struct, frozen=True):
 
     @property
     def is_harmless(self) -> bool:
-        return bool(self.work) and HARMLESS in read_work(self.work or "")[1]
+        return self.does(HARMLESS)
+
+    def does(self, flag: str) -> bool:
+        """True if the kind of work of this call has a flag."""
+        return bool(self.work) and flag in read_work(self.work or "")[1]
 
     def is_before(self, at: int | None) -> bool:
         return self.at is not None and at is not None and self.at < at
@@ -141,19 +171,37 @@ def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
         "select session_id from run where session_id is not null and outcome is null"
     )
     judged_ids = {*touched, *(found for (found,) in joined)}
+    write_touched(database, judged_ids)
+    judged_ids.update(found for (found,) in database.execute(ASKED_BEFORE))
+    proven = read_proven(database)
     for session_id in judged_ids:
-        _judge_session(database, session_id)
+        _judge_session(database, session_id, proven)
     return judged_ids
 
 
-def _judge_session(database: sqlite3.Connection, session_id: int) -> None:
+def read_proven(database: sqlite3.Connection) -> frozenset[str]:
+    """Return the kinds of signs that the user's labels have proven."""
+    row = database.execute("select value from meta where key = ?", (PROVEN,)).fetchone()
+    return frozenset(msgspec.json.decode(row[0], type=list[str])) if row else frozenset()
+
+
+def write_proven(database: sqlite3.Connection, kinds: Iterable[str]) -> None:
+    """Let these kinds of signs decide from now on."""
+    database.execute(
+        "insert into meta (key, value) values (?, ?)"
+        " on conflict (key) do update set value = excluded.value",
+        (PROVEN, msgspec.json.encode(sorted(kinds)).decode()),
+    )
+
+
+def _judge_session(database: sqlite3.Connection, session_id: int, proven: frozenset[str]) -> None:
     seen = read_evidence(database, session_id)
     if seen is None:
         return
-    judged = judge_outcome(seen)
+    judged = judge_outcome(seen, proven)
     evidence = msgspec.json.encode(judged.evidence).decode()
     values = {"outcome": judged.outcome, "evidence": evidence, "id": session_id}
-    database.execute(WRITE, values)
+    database.execute(WRITE, {**values, "points_to": judged.points_to})
     if seen.is_run:
         database.execute(WRITE_RUN, values)
 
@@ -166,6 +214,7 @@ def read_evidence(database: sqlite3.Connection, session_id: int) -> OutcomeEvide
     facts = asdict(found[0])
     is_run = facts.pop("run_id") is not None
     prompted_at = facts.pop("prompted_at")
+    named = {name: facts.pop(name) for name in ("project", "title", "ended_at")}
     failure = _read_first(database, ApiFailure, LAST_API_FAILURE, session_id)
     late = read(database, LateCall, f"{CALLS_BACKWARDS} limit {LATE}", (session_id,))
     last = late[0] if late else None
@@ -190,7 +239,36 @@ def read_evidence(database: sqlite3.Connection, session_id: int) -> OutcomeEvide
         last_tests=_find_last_tests(late, prompted_at),
         spiral_tool=spiral.tool if spiral else None,
         spiral_count=spiral.count if spiral else 0,
+        is_submitted=last is not None and not is_stale and last.does(SUBMITTED),
+        is_committed=_is_committed(late),
+        last_words=_read_last_words(database, session_id),
+        asked_again_at=None if is_run else _find_asked_again(database, named),
     )
+
+
+def _is_committed(late: Sequence[LateCall]) -> bool:
+    """True if a commit or push worked, and nothing was changed after it."""
+    for call in late:
+        if call.does(COMMITTED):
+            return call.label == "ok"
+        if not call.is_harmless and not call.does(SUBMITTED):
+            return False
+    return False
+
+
+def _read_last_words(
+    database: sqlite3.Connection, session_id: int
+) -> Literal["thanks", "correction"] | None:
+    row = database.execute(LAST_WORDS, {"id": session_id}).fetchone()
+    return row[0] if row else None
+
+
+def _find_asked_again(database: sqlite3.Connection, named: dict[str, Any]) -> int | None:
+    """Return the time of the next session with the same task in the same project."""
+    if len(named["title"] or "") < LEAST_TITLE or named["ended_at"] is None:
+        return None
+    found: int | None = database.execute(ASKED_AGAIN, named).fetchone()[0]
+    return found
 
 
 def _find_spiral(calls: Sequence[LateCall]) -> Spiral | None:
@@ -218,7 +296,7 @@ def _find_last_tests(late: Sequence[LateCall], prompted_at: int | None) -> str |
     for call in late:
         if call.tests:
             return None if call.is_before(prompted_at) else call.tests
-        if not call.is_harmless:
+        if not call.is_harmless and not call.does(SUBMITTED):
             return None
     return None
 

@@ -23,6 +23,7 @@ from relight.judging.kinds import (
     Sides,
     Understood,
     changes_nothing,
+    is_commit,
     judge_sides,
     take_sides,
     understand_call,
@@ -38,6 +39,7 @@ KEY = "score_weights"
 WAIT_SECONDS = 0.5
 NOTHING, FILES = "-", {"s": "source", "d": "document"}
 SUBMITTED, UNREADABLE, HARMLESS = "submitted", "unreadable", "harmless"
+COMMITTED = "committed"
 SESSIONS = """
     select session.id, ending, answer, coalesce(sum(messages), 0) as messages,
         coalesce(sum(corrections), 0) as corrections, coalesce(sum(malformed), 0) as malformed,
@@ -78,6 +80,8 @@ class WordCounts(Struct, frozen=True, array_like=True):
     is_first_correction: int
     malformed: int
     give_ups: int
+    # how the last user message reads, "thanks" or "correction"
+    last_words: str | None
 
 
 class ScoredCall(Struct, frozen=True):
@@ -146,6 +150,8 @@ def write_work(tool: str, arguments: Any) -> str:
         work += f" {UNREADABLE}"
     if changes_nothing(known):
         work += f" {HARMLESS}"
+    if is_commit(known):
+        work += f" {COMMITTED}"
     return work
 
 
@@ -183,6 +189,7 @@ def count_words(source: str, parsed: Parsed) -> list[WordCounts]:
 
 def _count(session_id: int, messages: int, passages: Iterable[Passage]) -> WordCounts:
     users = corrections = malformed = give_ups = first = 0
+    last, is_correction = "", False
     for one in passages:
         if one.kind == "answer":
             give_ups += says("give_ups", one.text)
@@ -191,6 +198,7 @@ def _count(session_id: int, messages: int, passages: Iterable[Passage]) -> WordC
         is_correction = says("user_corrections", one.text)
         first = int(is_correction) if not users else first
         users += 1
+        last = one.text
         corrections += is_correction
         malformed += says("malformed", one.text)
     return WordCounts(
@@ -201,6 +209,7 @@ def _count(session_id: int, messages: int, passages: Iterable[Passage]) -> WordC
         is_first_correction=first,
         malformed=malformed,
         give_ups=give_ups,
+        last_words="correction" if is_correction else "thanks" if says("thanks", last) else None,
     )
 
 

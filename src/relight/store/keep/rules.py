@@ -10,7 +10,7 @@ from relight.errors import as_typed
 from relight.store import Store
 
 # one more whenever a rule changes figures or outcomes that are already recorded
-RULES = 1
+RULES = 2
 KEY = "rules"
 CHANGED = "the rules have changed since this was derived: run `relight rebuild`"
 

@@ -78,7 +78,30 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "j") step(1);
   else if (event.key === "k") step(-1);
   else if (event.key === "Escape") showTip(null);
+  else if ("ynuz".includes(event.key.toLowerCase())) label(event);
 });
+
+// --- labels: y, n and u for the row in focus; with Shift for a session; z takes the last one back ---
+const LABELS = { y: "success", n: "failure", u: "unknown" };
+let labelled = "";
+async function label(event) {
+  const row = document.activeElement.closest("[data-label]") ?? find("main form[data-label]");
+  const isRow = row?.matches("[data-row]");
+  const key = event.key.toLowerCase();
+  const outcome = key === "z" ? labelled && "clear" : (isRow || event.shiftKey) && LABELS[key];
+  if (!row && key !== "z" || !outcome) return;
+  const address = key === "z" ? labelled : row.dataset.label;
+  const answer = await fetch(address, {
+    method: "POST", body: JSON.stringify({ outcome }),
+    headers: { "content-type": "application/json", "x-relight-secret": read("secret") },
+  });
+  const said = await answer.json();
+  labelled = answer.ok && outcome !== "clear" ? address : "";
+  find("#said").textContent = !answer.ok ? said.error : outcome === "clear" ? "The label is removed." : `Labelled ${outcome}. z takes it back.`;
+  const page = await fetch(location.href);
+  if (page.ok) replace(await page.text());
+  if (isRow && labelled) step(1);
+}
 
 // --- live: when the store has changed, the page is fetched again and replaces the one shown ---
 const isBusy = () => find("dialog[open]") || find("main :is(input, select, textarea):focus") || !getSelection().isCollapsed;
