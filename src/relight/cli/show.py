@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -5,35 +7,74 @@ import click
 from relight.cli.options import current_store, json_option, print_json, reading_command
 
 if TYPE_CHECKING:
-    from relight.reports.sessions import SessionReport
+    from relight.reports.sessions import SessionHead
+    from relight.reports.sharing import SharedSession
     from relight.reports.totals import ReportFigures
+    from relight.reports.trace import Step, Trace
     from relight.store.queries.sessions import ChildSession
-    from relight.store.queries.steps import SessionCall, SessionTurn
 
-TEXT_ROWS = 200
+# of a long session the beginning and the end say most
+FIRST_STEPS, LAST_STEPS = 100, 200
 
 
-@reading_command("show", example="relight show claude-code:f5e83048")
+@reading_command("show", example="relight show last --errors")
 @click.argument("session")
+@click.option("--full", is_flag=True, help="Print all steps, texts and results whole.")
+@click.option("--errors", is_flag=True, help="Print only what failed, and what followed.")
+@click.option("--step", "number", type=click.IntRange(1), help="Print one step whole.")
+@click.option("--markdown", is_flag=True, help="Print the session as a Markdown document.")
+@click.option(
+    "--html",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the session into one HTML file, to share.",
+)
 @json_option
-def command(session: str, as_json: bool) -> None:
-    """Show one session: turns, tool calls, failures.
+def command(
+    session: str,
+    full: bool,
+    errors: bool,
+    number: int | None,
+    markdown: bool,
+    file: Path | None,
+    as_json: bool,
+) -> None:
+    """Show one session: what was said and done, what failed, and the cost.
 
-    SESSION is `source:id` as printed, the agent's own id, or a unique beginning of either.
+    SESSION is `source:id` as printed, the agent's own id, a unique beginning of either, or `last`;
+    `last~2` is the second before the last.
     """
-    from relight.reports.sessions import find_session, read_session
+    from relight.reports.sessions import find_session, read_head
+    from relight.reports.trace import read_session_trace, read_trace
     from relight.store.derive.scores import refresh_due
 
+    _check_choice(full=full, errors=errors, step=number, markdown=markdown, html=file, json=as_json)
     with current_store() as store:
         refresh_due(store)
-        found = read_session(store, find_session(store, session))
-    if as_json:
-        print_json(found)
+        found = find_session(store, session)
+        if as_json:
+            print_json(read_session_trace(store, found))
+            return
+        head, trace = read_head(store, found), read_trace(store, found)
+        key = store.redaction_key
+    if number is not None:
+        _print_step(trace, number)
+    elif markdown or file is not None:
+        from relight.reports.sharing import redact_session
+
+        _write(redact_session(head, trace, key=key), file)
     else:
-        _print(found)
+        _print_head(head, trace)
+        _print_steps(trace, is_full=full, is_errors=errors)
 
 
-def _print(found: "SessionReport") -> None:
+def _check_choice(**chosen: object) -> None:
+    given = [f"--{name}" for name, value in chosen.items() if value]
+    if len(given) > 1:
+        raise click.UsageError(f"{given[0]} and {given[1]} cannot be combined")
+
+
+def _print_head(found: "SessionHead", trace: "Trace") -> None:
     from relight.cli import screen
     from relight.cli.failures import describe_spiral
 
@@ -43,24 +84,14 @@ def _print(found: "SessionReport") -> None:
     screen.print_text(
         f"{(found.started_at or 'unknown start')[:16].replace('T', ' ')} UTC,"
         f" {screen.seconds(figures.wall_seconds)} · {found.model or 'unknown model'} ·"
-        f" {_format_cost(figures)} · outcome {found.outcome}"
+        f" {format_cost(figures)}"
     )
-    if found.category is not None:
-        screen.print_text(f"{found.category} ({found.task_type})")
-    fresh = None
-    if figures.input_tokens is not None:
-        fresh = figures.input_tokens + (figures.cache_write_tokens or 0)
-    calls = "1 tool call" if figures.tool_calls == 1 else f"{figures.tool_calls} tool calls"
-    screen.print_text(
-        f"{figures.turns} turns · {screen.count(fresh)} in,"
-        f" {screen.count(figures.cache_read_tokens)} cached,"
-        f" {screen.count(figures.output_tokens)} out · {calls}, {figures.tool_failures} failed"
-    )
+    screen.print_text(_describe_figures(figures))
     if figures.partial_turns:
         screen.print_text(
             f"{figures.partial_turns} turns are partial: output is a lower bound", style="dim"
         )
-    if shared := sum(turn.is_shared for turn in found.turns):
+    if shared := sum(step.is_shared for step in trace.steps):
         screen.print_text(
             f"shared turns below: {shared}; another session has them too, and counts them",
             style="dim",
@@ -69,62 +100,84 @@ def _print(found: "SessionReport") -> None:
         screen.print_text(f"{found.parent_kind} of {found.parent}")
     for child in found.children:
         title = (child.title or "")[:50]
-        cost = _format_cost(child)
-        screen.print_text(f"  {child.kind}: {child.session} {cost} {title}")
+        screen.print_text(f"  {child.kind}: {child.session} {format_cost(child)} {title}")
+    style = {"success": "green", "failure": "red"}.get(found.outcome, "")
+    screen.print_text(f"outcome {found.outcome}", style=style)
     for evidence in found.evidence:
         screen.print_text(f"  {evidence}", style="dim")
     for spiral in found.spirals:
         screen.print_text(f"  spiral: {describe_spiral(spiral)}")
-    _print_steps(found)
+    if found.resume:
+        screen.print_text(f"resume: {found.resume}")
+    if trace.silence:
+        screen.print_text(trace.silence, style="yellow")
 
 
-def _format_cost(figures: "ReportFigures | ChildSession") -> str:
+def _describe_figures(figures: "ReportFigures") -> str:
+    from relight.cli import screen
+
+    fresh = None
+    if figures.input_tokens is not None:
+        fresh = figures.input_tokens + (figures.cache_write_tokens or 0)
+    turns = "1 turn" if figures.turns == 1 else f"{figures.turns} turns"
+    calls = "1 tool call" if figures.tool_calls == 1 else f"{figures.tool_calls} tool calls"
+    return (
+        f"{turns} · {screen.count(fresh)} in, {screen.count(figures.cache_read_tokens)} cached,"
+        f" {screen.count(figures.output_tokens)} out · {calls}, {figures.tool_failures} failed"
+    )
+
+
+def format_cost(figures: "ReportFigures | ChildSession") -> str:
     from relight.cli import screen
 
     unpriced, included = figures.unpriced_turns or 0, figures.included_usd
     return screen.dollars(figures.cost_usd, unpriced=unpriced, included=included)
 
 
-def _print_steps(found: "SessionReport") -> None:
-    """Print turns and tool calls in the order they happened."""
+def _print_steps(trace: "Trace", *, is_full: bool, is_errors: bool) -> None:
     from relight.cli import screen
+    from relight.cli.show_steps import StepPrinter
 
-    steps = [(turn.at or "", 0, _turn_cells(turn)) for turn in found.turns]
-    steps += [(call.at or "", 1, _call_cells(call)) for call in found.tool_calls]
-    steps.sort(key=lambda step: step[:2])
-    columns = [
-        screen.Column("at", is_number=False),
-        screen.Column("what", is_number=False),
-        screen.Column("tokens out"),
-        screen.Column("cost"),
-        screen.Column("verdict", is_number=False),
-    ]
-    screen.print_table(columns, [cells for _, _, cells in steps[:TEXT_ROWS]])
-    if len(steps) > TEXT_ROWS:
-        screen.print_text(f"… {len(steps) - TEXT_ROWS} more steps: --json shows all", style="dim")
+    printer = StepPrinter(is_full=is_full)
+    if is_errors:
+        if not printer.print_errors(trace.steps):
+            screen.print_text("\nno step failed")
+        return
+    for part in _cut(trace.steps, is_full=is_full):
+        if isinstance(part, str):
+            screen.print_text(part, style="dim")
+        else:
+            printer.print(part)
 
 
-def _turn_cells(turn: "SessionTurn") -> list[str]:
-    from relight.cli import screen
-
-    what = turn.model or "unknown model"
-    if turn.calls > 1:
-        what += f" × {turn.calls}"
-    notes = [turn.failure or "", turn.role or ""]
-    notes += ["shared"] if turn.is_shared else []
-    notes += [turn.usage_status] if turn.usage_status != "final" else []
-    notes += ["included"] if turn.cost_status == "included" else []
-    return [
-        (turn.at or "")[11:19],
-        what,
-        screen.count(turn.output_tokens),
-        screen.dollars(turn.cost_usd),
-        " ".join(note for note in notes if note),
-    ]
+def _cut(steps: "Sequence[Step]", *, is_full: bool) -> "Sequence[Step | str]":
+    """Return the steps; of a long session the first and the last, with a note between them."""
+    left = len(steps) - FIRST_STEPS - LAST_STEPS
+    if is_full or left <= 0:
+        return steps
+    note = f"\n… {left:,} steps, from {FIRST_STEPS + 1:,} on: --full shows all, --errors failures\n"
+    return [*steps[:FIRST_STEPS], note, *steps[-LAST_STEPS:]]
 
 
-def _call_cells(call: "SessionCall") -> list[str]:
-    verdict = call.label or "unknown"
-    if call.label in ("error", "negative") and call.reason:
-        verdict += f": {call.reason}"
-    return [(call.at or "")[11:19], f"  └ {call.tool}", "", "", verdict[:44]]
+def _print_step(trace: "Trace", number: int) -> None:
+    from relight.cli.show_steps import StepPrinter
+    from relight.reports.trace import cut_part
+
+    StepPrinter(is_full=True).print_whole(cut_part(trace, step=number, limit=1).steps[0])
+
+
+def _write(session: "SharedSession", file: Path | None) -> None:
+    """Print a session as Markdown, or write it into an HTML file."""
+    if file is None:
+        from relight.cli.show_markdown import write_markdown
+
+        click.echo(write_markdown(session), nl=False)
+        return
+    from relight.errors import RelightError
+    from relight.web.reading.document import write_document
+
+    try:
+        file.write_text(write_document(session), "utf-8")
+    except OSError as error:
+        raise RelightError(f"cannot write {file}: {error.strerror}") from error
+    click.echo(f"wrote {file}: secrets are redacted; read it before you share it", err=True)

@@ -9,6 +9,7 @@ from msgspec.structs import asdict, replace
 from relight.errors import MissingError
 from relight.reports.failures import SessionSpiral, session_spirals
 from relight.reports.totals import ReportFigures, make_figures
+from relight.sources.resume import resume_line
 from relight.store import Store
 from relight.store.queries import sessions as queries
 from relight.store.queries.sessions import ChildSession
@@ -21,9 +22,13 @@ LAST = re.compile(r"last(?:~([0-9]{1,9}))?")
 
 
 class SessionHead(Struct, frozen=True, kw_only=True):
-    """A session without its steps: facts, outcome, and figures with its sub-agents'."""
+    """A session without its steps: facts, outcome, and figures with its sub-agents'.
+
+    `resume` is the shell line that continues it in its agent.
+    """
 
     session: str
+    session_id: str
     source: str
     id: str
     parent: str | None
@@ -42,6 +47,7 @@ class SessionHead(Struct, frozen=True, kw_only=True):
     category: str | None
     score: float | None
     has_tape: bool
+    resume: str | None
     figures: ReportFigures
     spirals: list[SessionSpiral]
 
@@ -117,8 +123,11 @@ def read_head(store: Store, session_id: int) -> SessionHead:
         raise MissingError("that session is not in the store", "`relight sessions` lists them")
     known = asdict(found)
     del known["root_id"]
+    is_part = found.parent_kind == "subagent"
     return SessionHead(
         **known,
+        session_id=found.session,
+        resume=resume_line(found.source, found.id, found.project, is_part=is_part),
         children=queries.read_children(store, session_id),
         figures=sum_family(store, session_id),
         spirals=session_spirals(store, session_id),

@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from relight.errors import MissingError, RelightError
 from relight.reports.call_subjects import find_child, find_subject
 from relight.reports.conversation import Conversation, Item, StepKind, arrange
 from relight.reports.failures import number_spirals
+from relight.reports.sessions import SessionReport, read_session
 from relight.reports.transcript import find_facts, read_lines
 from relight.sources import find_source
 from relight.store import Store
@@ -24,8 +25,8 @@ from relight.store.queries.sessions import SessionFacts
 from relight.store.queries.steps import TraceCall, TraceTurn
 from relight.times import write_time
 
-# A prompt cache lives for five minutes by default: the first turn after a longer wait for a person
-# pays for the whole context again. In recorded sessions people answer within it or much later.
+# A longer wait for a person outlives the prompt cache of most providers: the next turn pays for the
+# whole context again. Shorter ones are part of a conversation.
 PAUSE_MS = 5 * 60_000
 MOST_STEPS = 1000
 OUTLINE_CHARACTERS = 200
@@ -112,6 +113,20 @@ class TracePart(Struct, frozen=True):
     previous: int | None
     next: int | None
     silence: str | None
+
+
+class SessionTrace(SessionReport, frozen=True, kw_only=True):
+    """A session with everything: figures, turns, tool calls, and its steps with all texts."""
+
+    steps: list[Step]
+    silence: str | None
+
+
+def read_session_trace(store: Store, session_id: int) -> SessionTrace:
+    """Return all that is known of a session."""
+    trace = read_trace(store, session_id)
+    known = asdict(read_session(store, session_id))
+    return SessionTrace(**known, steps=trace.steps, silence=trace.silence)
 
 
 class Numbered(Struct, frozen=True):

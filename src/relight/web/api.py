@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import asdict, replace
 
 from relight.errors import MissingError, RelightError
-from relight.reports import doctor, failures, runs, sessions, steps
+from relight.reports import doctor, failures, runs, sessions, trace
 from relight.reports.comparison.models import Comparison, compare_job, compare_models
 from relight.reports.failed_work import FailedTotals
 from relight.reports.failures import NamedSpiral
@@ -110,18 +110,18 @@ def list_sessions(store: Store, asked: given.SessionListParameters, _: Path) -> 
     return list_page(store, _choose(store, asked), wanted)
 
 
-def read_session(store: Store, _: given.NoParameters, path: Path) -> sessions.SessionReport:
-    """One session with all its turns and tool calls.
+def read_session(store: Store, _: given.NoParameters, path: Path) -> trace.SessionTrace:
+    """One session with all its turns, tool calls, and numbered steps with their texts.
 
-    A very long session is better read by its steps: this response has them all.
+    A very long session is better read by parts of its steps: this response has them all.
     """
-    return sessions.read_session(store, sessions.find_session(store, path["session"]))
+    return trace.read_session_trace(store, sessions.find_session(store, path["session"]))
 
 
-def list_steps(store: Store, asked: given.StepListParameters, path: Path) -> steps.StepPage:
-    """A session's turns and tool calls in order, one page at a time."""
+def list_steps(store: Store, asked: given.StepListParameters, path: Path) -> trace.TracePart:
+    """A session's steps from one of them on: prompts, answers, calls, compactions and pauses."""
     found = sessions.find_session(store, path["session"])
-    return steps.read_steps(store, found, after=asked.after or None, limit=asked.limit)
+    return trace.read_part(store, found, step=asked.step, limit=asked.limit)
 
 
 def read_failures(store: Store, asked: given.FailureParameters, _: Path) -> failures.FailuresSince:

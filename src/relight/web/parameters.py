@@ -131,13 +131,10 @@ class SessionListParameters(FilterParameters, frozen=True, kw_only=True):
 
 
 class StepListParameters(Struct, frozen=True, kw_only=True):
-    after: (
-        Annotated[
-            Text,
-            described("`next` of the page before.", pattern="^-?[0-9]{1,19}_[01]_[0-9]{1,19}$"),
-        ]
-        | UnsetType
-    ) = UNSET
+    step: Annotated[
+        int,
+        Meta(ge=1, le=10**9, description="The first step: 1, or `next` of the part before."),
+    ] = 1
     limit: Annotated[int, Meta(ge=1, le=1000)] = 200
 
 
