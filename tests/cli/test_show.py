@@ -50,7 +50,7 @@ def show(cli: Cli, *words: str) -> str:
 def test_a_session_reads_as_prompts_answers_and_one_line_for_each_call(cli: Cli) -> None:
     write_session(cli.home)
     shown = show(cli)
-    assert "  1 2" in shown
+    assert "\n  1 00:00:00 prompt\n" in shown
     assert "    Fix the rounding\n" in shown
     assert "    Let me look.\n" in shown
     (line,) = [one for one in shown.splitlines() if "pytest -q" in one]
