@@ -167,6 +167,42 @@ def test_a_key_given_in_place_of_its_variable_is_not_shown_again(cli: Cli) -> No
     assert "name the variable" in told
 
 
+def test_secrets_of_a_job_are_in_no_report_and_its_run_gets_them(cli: Cli) -> None:
+    secret, word = "ghp_" + "a1B2c3D4" * 4 + "e5F6", "Xk29sLq0zPw"
+    got = cli.home / "got.txt"
+    script = f"""sh -c 'cp "$0" {got}; echo "$2" >> {got}; echo done'"""
+    command = f"{script} {{prompt_file}} --password {word}"
+    told = cli.add("look", command, prompt=f"Use {secret} to push")
+    assert secret not in json.dumps(told)
+    shown = [cli.run("job", "show", "look", *more) for more in ([], ["--json"])]
+    shown += [cli.run("job", "list", *more) for more in ([], ["--json"])]
+    assert secret not in "".join(shown)
+    assert word not in "".join(shown)
+    assert "redacted" in shown[0]
+    assert cli.run("job", "run", "look") == "done\n"
+    assert f"Use {secret} to push" in got.read_text()
+    assert got.read_text().endswith(f"{word}\n")
+    assert secret not in cli.run("job", "history", "--json")
+    assert secret in cli.run("job", "export")
+    assert "looks like a secret" in cli.fail(
+        "job", "add", secret, "--schedule", "hourly", "--command", "true", "--prompt", "P"
+    )
+
+
+def test_a_job_whose_time_has_passed_is_overdue(cli: Cli) -> None:
+    folder = Path(cli.environment["HOME"]) / ".hermes" / "cron"
+    folder.mkdir(parents=True)
+    job = {"id": "4d9a", "name": "triage", "schedule_display": "daily", "prompt": "P"}
+    job["next_run_at"] = "2026-01-05T08:00:00+00:00"
+    (folder / "jobs.json").write_text(json.dumps({"jobs": [job]}))
+    cli.run("import")
+    (found,) = cli.json("job", "list")["jobs"]
+    assert (found["next_run_at"], found["is_overdue"]) == ("2026-01-05T08:00:00.000Z", True)
+    lines = cli.run("job", "list").splitlines()
+    assert "overdue" in next(line for line in lines if line.startswith("triage"))
+    assert any("has not begun that of" in line and "01-05 09:00" in line for line in lines)
+
+
 def test_a_run_by_hand_prints_its_answer_and_is_in_the_history(cli: Cli) -> None:
     cli.add("look")
     done = cli.do("job", "run", "look")

@@ -232,6 +232,23 @@ def test_a_bad_session_of_a_database_stops_no_other_session(
     assert list_aside(store) == []
 
 
+def test_the_command_and_the_page_name_what_is_set_aside(tmp_path: Path, store: Store) -> None:
+    import serving
+    from terminal import run_relight
+
+    path = write_session(tmp_path, "b", "LATE")
+    take(store, tmp_path)
+    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    home = str(store.config.home)
+    told = run_relight(environment, "--home", home, "doctor").stdout
+    reason = "it takes more than 60 s of CPU time"
+    assert f"set aside: {path} from byte 0: {reason} (tried once)" in told
+    with serving.make_client(store.config.home) as client:
+        assert f"<bdi>{path}</bdi>: {reason}" in client.get("/").text
+        (piece,) = client.get("/api/doctor").json()["set_aside"]["pieces"]
+    assert (piece["file"], piece["tries"]) == (str(path), 1)
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_rebuild_leaves_a_session_that_burns_time_as_it_is(
     tmp_path: Path, store: Store, cured: Path, workers: int

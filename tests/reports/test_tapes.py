@@ -92,7 +92,7 @@ def test_the_doctor_names_the_session_of_a_damaged_tape(tmp_path: Path) -> None:
         assert examine(store, environment={}).ok
         assert check_tapes(store, sample=2).checked == 2
         damage(store, "records")
-        found = examine(store, environment={}, deep=True)
+        found = examine(store, environment={}, depth="deep")
         assert not found.ok
         assert (found.tapes.parts, found.tapes.checked) == (3, 3)
         ((one),) = found.tapes.damaged

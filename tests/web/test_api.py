@@ -25,6 +25,9 @@ SAME = [
     ("/api/jobs/price-watch/compare?margin=0.1", ["job", "compare", "price-watch", "--margin=10"]),
     ("/api/jobs", ["job", "list"]),
     ("/api/jobs/history?limit=500", ["job", "history"]),
+    ("/api/templates", ["template", "list"]),
+    ("/api/templates?state=all", ["template", "list", "--all"]),
+    ("/api/templates?state=candidate", ["template", "list", "--candidates"]),
     ("/api/templates/stats", ["template", "stats"]),
     ("/api/moa/traces", ["moa", "traces"]),
     ("/api/experiments", ["experiment", "report"]),
@@ -44,6 +47,12 @@ def test_an_address_tells_what_its_command_tells(
     client: TestClient, home: Path, path: str, words: list[str]
 ) -> None:
     assert client.get(path).json() == run_json(home, *words)
+
+
+def test_the_database_is_read_as_a_whole_only_if_that_is_asked_for(client: TestClient) -> None:
+    quick, whole = (client.get(f"/api/doctor{query}").json() for query in ("", "?depth=usual"))
+    assert (quick["ok"], quick["database"]["integrity"]) == (True, None)
+    assert whole["database"]["integrity"] == "ok"
 
 
 def test_a_session_is_told_as_the_command_tells_it(client: TestClient, home: Path) -> None:
@@ -176,7 +185,7 @@ def test_a_template_that_is_restored_takes_the_place_of_the_weakest(tmp_path: Pa
     with serving.make_client(home) as client:
         secret = {"X-Relight-Secret": serving.read_secret(client)}
         assert client.post(f"/api/templates/{first}/restore", headers=secret).status_code == 200
-        found = client.get("/api/templates").json()["templates"]
+        found = client.get("/api/templates?state=all").json()["templates"]
     assert {one["name"]: one["state"] for one in found} == {first: "live", second: "retired"}
 
 

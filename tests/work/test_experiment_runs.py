@@ -120,6 +120,25 @@ def test_every_task_is_run_in_both_arms_and_the_verdict_is_true(tmp_path: Path) 
     assert found.cost_usd["cold"] == pytest.approx(6 * 2 * (100 * 1e-5 + 20 * 2e-5))
 
 
+def test_commands_get_the_variables_that_the_plan_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def show(request: dict[str, Any]) -> Reply:
+        if has_results(request):
+            return Reply("It is done.", usage=USAGE)
+        command = "echo $SOME_TOKEN:$OTHER_TOKEN > out.txt"
+        return Reply("Let me.", [call("terminal", command=command)], usage=USAGE)
+
+    monkeypatch.setenv("SOME_TOKEN", "right")
+    monkeypatch.setenv("OTHER_TOKEN", "wrong")
+    tasks = make_tasks(1, tmp_path, check="grep -qx right: out.txt")
+    changes: dict[str, Any] = {"tasks": tasks, "arms": ["m", "n"]}
+    changes["pass_variables"] = ["SOME_TOKEN"]
+    with open_store(tmp_path) as store, Server(show) as server:
+        found = run(store, make_plan(tmp_path, server.base_url, **changes))
+    assert {arm: one["success"] for arm, one in found.outcomes.items()} == {"m": 1, "n": 1}
+
+
 def test_no_arm_finds_what_the_other_did(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "seen.txt").write_text("as it was")

@@ -24,7 +24,7 @@ def command(secrets: bool, deep: bool, as_json: bool) -> None:
     from relight.reports.doctor import examine
 
     with current_store() as store:
-        found = examine(store, deep=deep)
+        found = examine(store, depth="deep" if deep else "usual")
     if as_json:
         print_json(found)
     else:

@@ -49,6 +49,13 @@ LIMITS = ("budget_usd", "budget_tokens")
 @click.option("--template", metavar="T", help="Start of the warm arm (default: auto).")
 @click.option("--tools", metavar="T,…", help="Tools that the agent may use.")
 @click.option(
+    "--pass-variable",
+    "pass_variables",
+    multiple=True,
+    metavar="NAME",
+    help="Variable that its commands get although it is named like a secret; repeatable.",
+)
+@click.option(
     "--rounds", type=click.IntRange(1), help="Runs of each task in each arm (default: 1)."
 )
 @click.option("--timeout", "run_seconds", metavar="10m", help="Time limit of a run (default: 30m).")
@@ -104,7 +111,7 @@ def _prepare(store: "Store", name: str, file: Path | None, given: Mapping[str, A
         return
     find_experiment(store, name)
     fixed = [
-        key for key, value in given.items() if value not in (None, False) and key not in LIMITS
+        key for key, value in given.items() if value not in (None, False, ()) and key not in LIMITS
     ]
     if fixed:
         option = name_option(start, fixed[0])
@@ -131,6 +138,7 @@ def _read_plan(file: Path, given: Mapping[str, Any]) -> "ExperimentPlan":
         "runner": given["runner"] or ("command" if words else None),
         "run_seconds": read_span(given["run_seconds"]) if given["run_seconds"] else None,
         "tools": split_words(given["tools"]) if given["tools"] else None,
+        "pass_variables": list(given["pass_variables"]),
     }
     names = ("base_url", "key_variable", "template", "rounds", "max_attempts", "measure", *LIMITS)
     fields |= {key: given[key] for key in (*names, "use_shell", "in_place")}

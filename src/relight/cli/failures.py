@@ -35,10 +35,11 @@ def command(typed: TypedFilter, job: str | None, as_json: bool) -> None:
     from msgspec.structs import asdict
 
     from relight.reports.failures import FailuresSince, read_failures
+    from relight.work.jobs.registry import find_allowed_slots
 
     with current_store() as store:
         chosen = typed.read(store, job=job)
-        found = read_failures(store, chosen)
+        found = read_failures(store, chosen, slots=find_allowed_slots(store))
     if as_json:
         print_json(FailuresSince(since=chosen.since, until=chosen.until, **asdict(found)))
     elif found.is_empty:

@@ -29,7 +29,7 @@ def print_jobs(jobs: Sequence[JobReport], zone: str) -> None:
         [
             job.name,
             job.schedule or "",
-            _format_shortly(job.next_run_at, zone) or job.state or "",
+            _format_next(job, zone),
             screen.count(job.runs),
             screen.count(job.failures),
             _format_shortly(job.last_run_at, zone),
@@ -39,6 +39,9 @@ def print_jobs(jobs: Sequence[JobReport], zone: str) -> None:
     ]
     screen.print_table(columns, rows)
     for job in jobs:
+        if job.is_overdue:
+            at = _format_shortly(job.next_run_at, zone)
+            screen.print_text(f"{job.name} is overdue: its scheduler has not begun that of {at}")
         if job.trouble:
             screen.print_text(f"{job.name} needs attention: {job.trouble}")
 
@@ -86,6 +89,13 @@ def print_runs(runs: Sequence[RunReport], zone: str) -> None:
         for run in runs
     ]
     screen.print_table(columns, rows)
+
+
+def _format_next(job: JobReport, zone: str) -> str:
+    """The next time of a job, else its state; a time that has passed is not its next."""
+    if job.is_overdue:
+        return "overdue"
+    return _format_shortly(job.next_run_at, zone) or job.state or ""
 
 
 def _format_shortly(moment: str | None, zone: str) -> str:

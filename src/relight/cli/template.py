@@ -26,6 +26,7 @@ from relight.cli.template_exchange import (
 from relight.errors import as_typed
 from relight.model import OUTCOMES
 from relight.warm.library import (
+    TemplateList,
     find_template,
     read_candidates,
     read_templates,
@@ -112,7 +113,7 @@ def list_templates(with_all: bool, candidates: bool, as_json: bool) -> None:
     shown = [*found, *waiting] if with_all or candidates else found
     if as_json:
         templates = [show_template(one, with_seed=False) for one in shown]
-        print_json({"templates": templates, "candidates": len(waiting)})
+        print_json(TemplateList(templates, candidates=len(waiting)))
         return
     words = ("state", "category", "outcome") if with_all else ("category", "outcome")
     columns = [screen.Column("name", is_name=True)]

@@ -1,6 +1,6 @@
 """Failed runs and sessions: what failed, why, and what it cost."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -17,6 +17,7 @@ from relight.store.queries.failed_work import (
 )
 from relight.store.queries.filters import Filter
 from relight.text import count, dollars, join_words
+from relight.times import write_time
 
 NEWEST = 100
 SHOWN_JOBS = 3
@@ -95,8 +96,13 @@ class FailedReport(Struct, frozen=True, kw_only=True):
     newest: list[FailedWork]
 
 
-def read_failed_work(store: Store, chosen: Filter) -> FailedReport:
-    """Return failed runs and sessions; the causes of most failures come first."""
+def read_failed_work(
+    store: Store, chosen: Filter, *, slots: Mapping[str, int | None] | None = None
+) -> FailedReport:
+    """Return failed runs and sessions; the causes of most failures come first.
+
+    `slots` are the next times of jobs that must wait longer than until their stored next time.
+    """
     groups = group_failed(store, chosen)
     alike: dict[Cause, list[FailedGroup]] = {}
     for group in groups:
@@ -104,7 +110,12 @@ def read_failed_work(store: Store, chosen: Filter) -> FailedReport:
     causes = [_show_cause(cause, own) for cause, own in alike.items()]
     causes.sort(key=lambda one: -(one.runs + one.sessions))
     rows = read_newest_failed(store, chosen, limit=NEWEST)
-    newest = [_show_work(row, store.timezone) for row in rows]
+    late = {job: write_time(at) for job, at in (slots or {}).items()}
+    placed = [
+        replace(row, next_run_at=late[row.job]) if row.job and row.job in late else row
+        for row in rows
+    ]
+    newest = [_show_work(row, store.timezone) for row in placed]
     return FailedReport(total=_add_up(groups), causes=causes, newest=newest)
 
 

@@ -1,7 +1,7 @@
 """Failed runs and sessions, failed calls by kind and tool, and spirals with their costs."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -57,10 +57,12 @@ class FailuresSince(FailureReport, frozen=True):
     until: str | None
 
 
-def read_failures(store: Store, chosen: Filter) -> FailureReport:
-    """Return the failures and spirals of a part of the record."""
+def read_failures(
+    store: Store, chosen: Filter, *, slots: Mapping[str, int | None] | None = None
+) -> FailureReport:
+    """Return the failures and spirals of a part of the record; `slots` as in `read_failed_work`."""
     return FailureReport(
-        failed=read_failed_work(store, chosen),
+        failed=read_failed_work(store, chosen, slots=slots),
         failures=queries.read_failure_groups(store, chosen),
         spirals=read_spirals(store, chosen),
     )

@@ -49,6 +49,11 @@ def find_failure_kind(run: RunReport) -> str:
     return run.failure_kind or find_cause(run.evidence).kind
 
 
+def is_overdue(next_at: int | None, *, now: int) -> bool:
+    """True if a run should have begun more than `LATE_MS` ago: its scheduler did not begin it."""
+    return next_at is not None and next_at + LATE_MS < now
+
+
 def judge_retry(
     kind: str | None,
     *,
@@ -59,7 +64,7 @@ def judge_retry(
 ) -> RetryAdvice:
     """Return the advice after a failure of this kind; times are ISO-8601, shown in `timezone`.
 
-    A next run that lies more than `LATE_MS` before `now` was not begun by its scheduler.
+    A next run that is overdue was not begun by its scheduler.
     """
     now = round(time.time() * 1000) if now is None else now
     row = read_kinds().get(kind or "")
@@ -71,10 +76,10 @@ def judge_retry(
     next_at, allowed_at = read_time(next_run_at), read_time(retry_at)
     at = None if next_at is None else format_moment(next_at, timezone)
     if row and category == "permanent":
-        is_ahead = at and next_at is not None and next_at + LATE_MS >= now
+        is_ahead = at and not is_overdue(next_at, now=now)
         who = f"the next run at {at}" if is_ahead else "another run"
         words = f"permanent: {who} will fail too until {row.remedy}"
-    elif at is not None and next_at is not None and next_at + LATE_MS < now:
+    elif is_overdue(next_at, now=now):
         can = {"temporary": "temporary: another run can help"}.get(
             category, "it is not known whether another run can help"
         )

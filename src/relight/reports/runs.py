@@ -1,10 +1,12 @@
 """Scheduled jobs and their runs, also those of other agents' schedulers."""
 
+import time
 from collections.abc import Sequence
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from relight.reports.retries import is_overdue
 from relight.store import Store
 from relight.store.queries import runs as queries
 from relight.store.queries.runs import JobFacts, RunEnding, RunReport
@@ -29,6 +31,8 @@ class JobReport(Struct, frozen=True, kw_only=True):
     state: str | None
     created_at: str | None
     next_run_at: str | None
+    # its scheduler has not begun the next run, whose time has passed
+    is_overdue: bool
     runs: int
     successes: int
     failures: int
@@ -62,18 +66,19 @@ class _Definition(Struct, frozen=True):
     runner: str = "chat"
 
 
-def read_jobs(store: Store) -> list[JobReport]:
+def read_jobs(store: Store, *, now: int | None = None) -> list[JobReport]:
     """Return every job with its last run and the outcomes of its runs."""
+    now = round(time.time() * 1000) if now is None else now
     endings: dict[str | None, list[RunEnding]] = {}
     for run in queries.read_endings(store):
         endings.setdefault(run.job, []).append(run)
     return [
-        _show_job(store, job, endings.get(job.full_name, []))
+        _show_job(store, job, endings.get(job.full_name, []), now=now)
         for job in queries.read_job_facts(store)
     ]
 
 
-def _show_job(store: Store, job: JobFacts, runs: Sequence[RunEnding]) -> JobReport:
+def _show_job(store: Store, job: JobFacts, runs: Sequence[RunEnding], *, now: int) -> JobReport:
     own = None
     if job.definition:
         own = msgspec.json.decode(job.definition, type=_Definition)
@@ -95,6 +100,7 @@ def _show_job(store: Store, job: JobFacts, runs: Sequence[RunEnding]) -> JobRepo
         state=job.state,
         created_at=write_time(job.created_at),
         next_run_at=write_time(job.next_run_at),
+        is_overdue=is_overdue(job.next_run_at, now=now),
         runs=len(runs),
         successes=outcomes.count("success"),
         failures=outcomes.count("failure"),

@@ -52,9 +52,10 @@ class TemplateView(TemplateFacts, frozen=True, kw_only=True):
 
 
 class TemplateList(Struct, frozen=True):
-    """Templates as JSON, each in its newest version."""
+    """Templates as JSON, each in its newest version, and how many candidates wait."""
 
     templates: list[TemplateView]
+    candidates: int
 
 
 def show_template(template: Template, *, with_seed: bool = True) -> TemplateView:

@@ -67,7 +67,7 @@ def read_overview(store: Store, asked: given.FilterParameters, _: Path) -> Overv
     """The period at a glance: totals, models, projects, failures and jobs."""
     chosen = _choose(store, asked)
     days = report(store, ("day",), chosen)
-    found = failures.read_failures(store, chosen)
+    found = failures.read_failures(store, chosen, slots=registry.find_allowed_slots(store))
     return OverviewReport(
         total=days.total,
         days=days.rows,
@@ -129,7 +129,7 @@ def read_failures(store: Store, asked: given.FailureParameters, _: Path) -> fail
     chosen = _choose(store, asked)
     if asked.job:
         chosen = replace(chosen, jobs=find_jobs(store, asked.job))
-    found = failures.read_failures(store, chosen)
+    found = failures.read_failures(store, chosen, slots=registry.find_allowed_slots(store))
     return failures.FailuresSince(since=chosen.since, until=chosen.until, **asdict(found))
 
 
@@ -195,10 +195,12 @@ def read_job(store: Store, _: given.NoParameters, path: Path) -> runs.JobHistory
 def list_templates(
     store: Store, asked: given.TemplateListParameters, _: Path
 ) -> library.TemplateList:
-    """Templates, each in its newest version."""
-    every = [*library.read_templates(store), *library.read_candidates(store)]
-    shown = [one for one in every if asked.state in (UNSET, one.state)]
-    return library.TemplateList([library.show_template(one, with_seed=False) for one in shown])
+    """Templates, each in its newest version: those in use, and the number of candidates."""
+    waiting = library.read_candidates(store)
+    every = [*library.read_templates(store), *waiting]
+    shown = [one for one in every if asked.state in ("all", one.state)]
+    views = [library.show_template(one, with_seed=False) for one in shown]
+    return library.TemplateList(views, candidates=len(waiting))
 
 
 def read_template_stats(store: Store, _: given.NoParameters, __: Path) -> TemplateStats:
@@ -248,12 +250,12 @@ def read_trace(store: Store, asked: given.TraceParameters, path: Path) -> trace_
     return trace_report.report_trace(found, asked.turn or None)
 
 
-def examine(store: Store, _: given.NoParameters, __: Path) -> doctor.HealthReport:
-    """Agents found, files read and unreadable, models without a price, the database's health.
+def examine(store: Store, asked: given.HealthParameters, _: Path) -> doctor.HealthReport:
+    """Agents found, files unreadable or set aside, models without a price, the database's health.
 
-    Reads the whole database, so it takes as long as that.
+    Only with another `depth` than quick is the database's integrity checked, which reads all of it.
     """
-    return doctor.examine(store)
+    return doctor.examine(store, depth=asked.depth)
 
 
 def _check_skill(name: str) -> None:
@@ -291,5 +293,5 @@ QUERIES = (
     Query("/api/experiments/{experiment:path}", given.NoParameters, read_pairs),
     Query("/api/moa/traces", given.NoParameters, list_traces),
     Query("/api/moa/traces/{session:path}", given.TraceParameters, read_trace),
-    Query("/api/doctor", given.NoParameters, examine),
+    Query("/api/doctor", given.HealthParameters, examine),
 )

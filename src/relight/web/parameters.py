@@ -190,8 +190,17 @@ class RunListParameters(Struct, frozen=True, kw_only=True):
     limit: PageSize = 100
 
 
+class HealthParameters(Struct, frozen=True, kw_only=True):
+    depth: Annotated[
+        Literal["quick", "usual", "deep"],
+        described("quick: some milliseconds; usual: the whole database; deep: also all tapes."),
+    ] = "quick"
+
+
 class TemplateListParameters(Struct, frozen=True, kw_only=True):
-    state: Literal["live", "candidate", "retired"] | UnsetType = UNSET
+    state: Annotated[
+        Literal["live", "candidate", "retired", "all"], described("By default those in use.")
+    ] = "live"
 
 
 class TemplateParameters(Struct, frozen=True, kw_only=True):

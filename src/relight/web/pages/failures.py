@@ -15,6 +15,7 @@ from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.charts.sparks import draw_share
 from relight.web.page import Context, View
 from relight.web.periods import find_step, walk_days
+from relight.work.jobs.registry import find_allowed_slots
 
 KINDS = 6
 TOP = 40
@@ -32,7 +33,7 @@ def show(view: View) -> Context:
     chosen, job = view.chosen, view.query.get("job", "")
     if job:
         chosen = replace(chosen, jobs=find_jobs(view.store, job))
-    found = read_failures(view.store, chosen)
+    found = read_failures(view.store, chosen, slots=find_allowed_slots(view.store))
     tools = count_tools(view.store, chosen)
     kinds: Counter[str] = Counter()
     for one in found.failures:

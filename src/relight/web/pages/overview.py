@@ -11,6 +11,7 @@ from relight.reports.filters import quote_name
 from relight.reports.listing import list_sessions
 from relight.reports.metrics import COST, TOKENS, UsageMetric
 from relight.reports.totals import MergedRow, ReportRow, merge_rows, report
+from relight.store.queries.health import read_set_aside_pieces
 from relight.store.queries.listing import Listing, count_outcomes
 from relight.store.queries.totals import CostRow, sum_costs
 from relight.web.charts.bars import StackedBar, draw_bars
@@ -34,10 +35,12 @@ def show(view: View) -> Context:
     store, chosen = view.store, view.chosen
     days = report(store, ("day", "model"), chosen)
     failed = describe_failed(read_failed_totals(store, chosen))
+    aside = read_set_aside_pieces(store)
     if not days.rows:
         return {
             "total": None,
             "failed": failed,
+            "aside": aside,
             "latest": list_sessions(store, None, Listing(limit=1)).sessions,
         }
     ranked = sorted(merge_rows(days.rows, "model"), key=costliest_first)
@@ -59,6 +62,7 @@ def show(view: View) -> Context:
         "more_projects": max(len(projects) - TOP, 0),
         **draw_charts(view, [row.name for row in ranked], days.rows),
         "failed": failed,
+        "aside": aside,
         "spirals": read_spirals(store, chosen),
         "jobs": [job for job in jobs if job.trouble],
         "has_jobs": bool(jobs),

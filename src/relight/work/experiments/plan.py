@@ -51,6 +51,8 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     # for the warm arm: a template's name, or auto
     template: str = "auto"
     tools: list[str] | None = None
+    # variables that the agent's commands get although they are named like secrets
+    pass_variables: list[str] = []
     rounds: int = 1
     run_seconds: float = 1800.0
     max_attempts: int = 2
@@ -102,6 +104,10 @@ def check_plan(plan: ExperimentPlan) -> ExperimentPlan:
         raise RelightError("which command?", "name one with --command, such as: claude -p {prompt}")
     if plan.runner == "chat" and plan.command:
         raise RelightError("--command needs --runner command")
+    if plan.runner == "command" and plan.pass_variables:
+        raise RelightError(
+            "--pass-variable is for Relight's own agent", "a command gets all variables"
+        )
     if plan.runner == "chat" and not plan.find_model(plan.arms[0]):
         raise RelightError("which model?", "name one with --model or RELIGHT_MODEL")
     if plan.runner == "command" and not plan.is_warm_start:

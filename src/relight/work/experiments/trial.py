@@ -144,6 +144,7 @@ def _attempt(
             base_url=plan.base_url,
             key_variable=plan.key_variable,
             tools=plan.tools,
+            pass_variables=plan.pass_variables,
             folder=folder,
             budget=budget,
             session_id=session_id,

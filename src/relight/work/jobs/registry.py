@@ -1,5 +1,6 @@
 """The store's own jobs: add, find, describe, pause, resume, remove."""
 
+import shlex
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -9,6 +10,7 @@ import msgspec
 
 from relight.errors import MissingError, RelightError
 from relight.model import row_id
+from relight.redact import redact_text
 from relight.reports.runs import JobReport, read_jobs
 from relight.store import Store
 from relight.store.jobs import (
@@ -79,6 +81,9 @@ def add_jobs(
             checked = check_job(
                 msgspec.structs.replace(job, created_at=before.created_at if before else now)
             )
+            shown = hide_job_secrets(checked, key=store.redaction_key)
+            if shown.name != job.name:
+                raise RelightError("the name of the job looks like a secret", "give it another")
             due = find_next(schedule_of(checked, store.timezone), now)
             if due is None:
                 raise RelightError(
@@ -90,29 +95,54 @@ def add_jobs(
                 database,
                 _make_row(
                     checked,
+                    shown,
                     state="paused" if is_paused else "scheduled",
                     due=None if is_paused else due,
                 ),
             )
 
 
-def _make_row(job: JobDefinition, *, state: JobState, due: int | None) -> JobRow:
+def _make_row(
+    job: JobDefinition, shown: JobDefinition, *, state: JobState, due: int | None
+) -> JobRow:
+    """The row of a job: only the definition, which runs use, has the secrets in it."""
     return JobRow(
         id=job_id(job.name),
         source=SOURCE,
         key=job.name,
         name=job.name,
         schedule=job.schedule,
-        prompt=job.prompt,
-        skills=msgspec.json.encode(job.skills).decode(),
-        model=job.model,
-        provider=job.provider,
-        script=job.script,
+        prompt=shown.prompt,
+        skills=msgspec.json.encode(shown.skills).decode(),
+        model=shown.model,
+        provider=shown.provider,
+        script=shown.script,
         state=state,
         created_at=job.created_at,
         next_run_at=due,
         definition=msgspec.json.encode(job).decode(),
     )
+
+
+def hide_job_secrets(job: JobDefinition, *, key: bytes) -> JobDefinition:
+    """Return the job as reports show it: secrets in its texts are replaced as on a tape."""
+    changes: dict[str, str | list[str]] = {}
+    for name, value in msgspec.structs.asdict(job).items():
+        if isinstance(value, str):
+            changes[name] = redact_text(value, key=key)
+        elif isinstance(value, list):
+            changes[name] = _hide_in_words(value, key=key)
+    return msgspec.structs.replace(job, **changes)
+
+
+def _hide_in_words(words: Sequence[str], *, key: bytes) -> list[str]:
+    """Return the words of a command without secrets, also those that an option before names."""
+    clean = [redact_text(word, key=key) for word in words]
+    line = shlex.join(clean)
+    with suppress(ValueError):
+        joined = shlex.split(redact_text(line, key=key))
+        return joined if len(joined) == len(clean) else clean
+    return clean
 
 
 def find_job(store: Store, name: str) -> JobDefinition:
@@ -157,7 +187,7 @@ def is_past(store: Store, job: JobDefinition, *, now: int) -> bool:
 
 
 def describe_job(store: Store, name: str, *, now: int) -> JobDescription:
-    """All that is set of a job, with its next three slots."""
+    """All that is set of a job, without the secrets in it, with its next three slots."""
     row = _find_row(store, name)
     job = decode_job(row.definition)
     due = find_allowed_slots(store).get(job.name, row.next_run_at)
@@ -167,7 +197,7 @@ def describe_job(store: Store, name: str, *, now: int) -> JobDescription:
     if due is not None:
         first = [due] if due > now else []
         slots = [*first, *islice(schedule.slots(max(due, now)), TIMES - len(first))]
-    settings = msgspec.structs.asdict(job)
+    settings = msgspec.structs.asdict(hide_job_secrets(job, key=store.redaction_key))
     del settings["created_at"]
     return JobDescription(
         **{**settings, "timezone": zone},
@@ -185,7 +215,7 @@ def list_jobs(store: Store) -> list[JobReport]:
     """Every job with its runs; the next run of ours is the first that may begin."""
     allowed = find_allowed_slots(store)
     return [
-        msgspec.structs.replace(job, next_run_at=write_time(allowed[job.job]))
+        msgspec.structs.replace(job, next_run_at=write_time(allowed[job.job]), is_overdue=False)
         if job.job in allowed
         else job
         for job in read_jobs(store)
