@@ -382,3 +382,22 @@ def test_import_reads_only_the_sources_asked_for(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         found = import_all(store, sources=["codex"], environment={"HOME": str(tmp_path)}).sources
         assert [(one.source, one.files) for one in found] == [("codex", 0)]
+
+
+LARGE_ANSWER = """
+import os, signal, sys
+from relight.intake.workers import ForkedChild, write_message
+child = ForkedChild(lambda message: b"x" * 1_000_000, 60.0)
+write_message(child.stdin, b"a message")
+if sys.argv[1] == "busy":
+    child.stdout.read(1)  # it has begun to answer, and waits for room
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("moment", ["waiting", "busy"])
+def test_a_worker_ends_when_its_import_is_killed(moment: str) -> None:
+    words = [sys.executable, "-c", LARGE_ANSWER, moment]
+    # the pipe of its errors is closed when the last process that holds it has ended
+    done = subprocess.run(words, stderr=subprocess.PIPE, timeout=120, check=False)
+    assert done.returncode == -signal.SIGKILL

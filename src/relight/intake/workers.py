@@ -232,7 +232,11 @@ class ForkedChild:
         our_input, their_output = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            _serve_in_fork(handle, message_seconds, their_input, their_output, our_output)
+            # The parent's ends: with them open, its death would neither end the input nor break
+            # the output, and the child would wait for ever.
+            os.close(our_output)
+            os.close(our_input)
+            _serve_in_fork(handle, message_seconds, their_input, their_output)
         os.close(their_input)
         os.close(their_output)
         self.stdin: IO[bytes] | None = os.fdopen(our_output, "wb")
@@ -259,12 +263,9 @@ def fork_child(target: str, message_seconds: float) -> Child:
     return ForkedChild(getattr(import_module(module), function), message_seconds)
 
 
-def _serve_in_fork(
-    handle: Handle, message_seconds: float, source: int, target: int, parents: int
-) -> None:
+def _serve_in_fork(handle: Handle, message_seconds: float, source: int, target: int) -> None:
     """Handle messages as a new interpreter would, and never return into the parent's code."""
     try:
-        os.close(parents)  # or the end of the input would never come
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
