@@ -3,8 +3,10 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 HOSTILE = (
     "<script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">"
@@ -41,3 +43,45 @@ def import_chat(home: Path, path: Path) -> None:
     subprocess.run(
         [*command, "--source", "chat", "--from", str(path)], check=True, capture_output=True
     )
+
+
+Message = dict[str, Any]
+
+
+def make_call(number: int, tool: str, arguments: object, result: str = "done") -> list[Message]:
+    """A message that makes one call, and the message with its result."""
+    given = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    function = {"name": tool, "arguments": given}
+    call = {"id": f"call_{number}", "type": "function", "function": function}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": f"call_{number}", "content": result},
+    ]
+
+
+def write_messages(path: Path, *, key: str, messages: Sequence[Message]) -> Path:
+    """A file with one session of these messages that began just now."""
+    session = {
+        "id": key,
+        "model": "claude-haiku-4-5",
+        "project": "/home/kim/src/shop-api",
+        "started_at": datetime.now(UTC).isoformat(),
+        "messages": list(messages),
+        "usage": {"prompt_tokens": 900, "completion_tokens": 60, "total_tokens": 960},
+    }
+    path.write_text(json.dumps(session) + "\n", encoding="utf-8")
+    return path
+
+
+def make_long_messages(prompts: int) -> list[Message]:
+    """Prompts with an answer and nine calls each, the last of which fails."""
+    messages: list[Message] = []
+    for prompt in range(prompts):
+        messages.append({"role": "user", "content": f"Task number {prompt + 1}"})
+        for call in range(9):
+            number = prompt * 9 + call
+            failed = json.dumps({"output": f"secretword{number}", "exit_code": 1, "error": "no"})
+            result = failed if call == 8 else f"all is well {number}"
+            messages += make_call(number, "terminal", {"command": f"step-{number}"}, result)
+        messages.append({"role": "assistant", "content": f"Part {prompt + 1} is **done**."})
+    return messages

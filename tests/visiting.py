@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page
 Scheme = Literal["light", "dark"]
 # all else that axe could tell takes longer to send than to find
 ONLY_VIOLATIONS = {"resultTypes": ["violations"]}
-HEIGHTS = {1280: 900, 390: 844}
+HEIGHTS = {1920: 1080, 1280: 900, 390: 844}
 # what stands out at the side although its place does not scroll
 WIDE = """() => {
   const width = document.documentElement.clientWidth;

@@ -32,7 +32,7 @@ def test_a_failure_leads_to_its_session_and_its_call(browser: Browser, address: 
         page.locator("tbody a[data-row]").first.click()
         page.wait_for_url("**/sessions/**")
         broken = page.locator("li.call.broken").first
-        broken.locator("summary").click()
+        broken.locator("summary").first.click()
         assert "tickets label" in broken.locator("pre").first.inner_text()
         visit.check()
 

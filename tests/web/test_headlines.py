@@ -120,10 +120,10 @@ def test_only_the_calls_of_a_spiral_bear_its_badge(tmp_path: Path) -> None:
     with serving.make_client(tmp_path / "relight") as client:
         text = client.get(f"/sessions/claude-code:{build.CLAUDE_SESSION}").text
         shown = client.get(f"/api/sessions/claude-code:{build.CLAUDE_SESSION}").json()
-    calls = [one for one in text.split("<summary>")[1:] if "Bash" in one]
-    assert [">spiral<" in one.partition("</summary>")[0] for one in calls] == [
-        command == "pytest -q" for command in commands
-    ]
+    rows = [one.partition("</summary>")[0] for one in text.split("<summary>")[1:]]
+    folded, *calls = [one for one in rows if ">Bash<" in one]
+    assert "made the same failing call 3 times" in folded
+    assert [">spiral<" in one for one in calls] == [command == "pytest -q" for command in commands]
     # an exit code that stands in the result is the call's exit code
     assert {one["exit_code"] for one in shown["tool_calls"]} == {127}
     # the score is a weak hint: no headline

@@ -144,7 +144,7 @@ class Numbered(Struct, frozen=True):
     silence: str | None
 
 
-def read_numbered(store: Store, session_id: int) -> Numbered:
+def read_numbered(store: Store, session_id: int, *, has_texts: bool = True) -> Numbered:
     """Return what happened in a session without the figures of each step, in half the time."""
     facts = find_facts(store, session_id)
     turns = steps.read_trace_turns(store, session_id)
@@ -152,6 +152,10 @@ def read_numbered(store: Store, session_id: int) -> Numbered:
     conversation = Conversation(facts.source, facts.id, {turn.id for turn in turns})
     silence = None
     try:
+        if not has_texts:
+            raise RelightError(
+                "the record is too large to be shown here", "`relight show` reads it"
+            )
         lines = read_lines(store, session_id, facts)
         for event in find_source(facts.source).read_events(lines, facts.id):
             conversation.take(event)
@@ -164,9 +168,9 @@ def read_numbered(store: Store, session_id: int) -> Numbered:
     return Numbered(facts, _add_pauses(items, known), turns, known, owners, silence)
 
 
-def read_trace(store: Store, session_id: int) -> Trace:
-    """Return the steps of a session with all their texts."""
-    numbered = read_numbered(store, session_id)
+def read_trace(store: Store, session_id: int, *, has_texts: bool = True) -> Trace:
+    """Return the steps of a session with all their texts, or without any."""
+    numbered = read_numbered(store, session_id, has_texts=has_texts)
     items = numbered.items
     spirals = number_spirals(store, session_id)
     builder = _Builder(numbered.turns, numbered.calls, numbered.owners, spirals)

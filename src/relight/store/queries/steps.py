@@ -275,6 +275,12 @@ def read_trace_calls(store: Store, session_id: int) -> list[TraceCall]:
     )
 
 
+def read_test_runs(store: Store, session_id: int) -> dict[int, str]:
+    """Return `passed` or `failed` for each call of a session that ran tests, by the call's id."""
+    statement = f"select id, tests from tool_call where {OWN_CALLS} and tests is not null"
+    return dict(store.query(statement, {"session": session_id}))
+
+
 def find_trace_calls(store: Store, ids: Sequence[int]) -> list[TraceCall]:
     """Return calls by their ids: a fork repeats those of its parent."""
     found: list[TraceCall] = []

@@ -42,14 +42,21 @@ def draw_lines(
     formatter: Formatter,
     top: float | None = None,
     notes: Sequence[str] = (),
+    marks: Sequence[int] = (),
     height: float = HEIGHT,
 ) -> Chart:
-    """Return a line chart over common labels, with an optional note per label."""
+    """Return a line chart over common labels, with an optional note per label.
+
+    At the places in `marks` a line stands across the chart.
+    """
     known = [point for line in lines for point in line.points if point is not None]
     highest = max((max(find_ends(point)) for point in known), default=0.0)
     ticks = find_ticks(highest if top is None else top)
     step = 1 / max(len(labels), 1)
     drawn = draw_grid(ticks, formatter, height)
+    for at in marks:
+        x = percent(at * step)
+        drawn.append(element("line", class_="cut", x1=x, x2=x, y1=0.0, y2=height))
     drawn += _draw_strokes(lines, step=step, scale=height / ticks[-1], height=height)
     rows = []
     for at, label in enumerate(labels):

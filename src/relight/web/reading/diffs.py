@@ -106,16 +106,16 @@ def _align(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
 def mark_changes(lines: Sequence[DiffLine]) -> list[DiffLine]:
     """Return the lines, with what differs within a line that replaces another.
 
-    Lines are paired where as many are added as were removed just before.
+    Added lines are paired with those that were removed just before, in their order.
     """
     runs = [list(run) for _, run in groupby(lines, key=lambda line: line.kind)]
     found: list[DiffLine] = []
     for at, run in enumerate(runs):
         before, after = runs[at - 1] if at else [], runs[at + 1] if at + 1 < len(runs) else []
         other = after if run[0].kind == "del" else before
-        is_pair = {run[0].kind, other[0].kind} == {"add", "del"} if other else False
-        if is_pair and len(other) == len(run):
-            run = [_mark_line(line, pair.text) for line, pair in zip(run, other, strict=True)]
+        if other and {run[0].kind, other[0].kind} == {"add", "del"}:
+            pairs = zip(run, other, strict=False)
+            run[: len(other)] = [_mark_line(line, pair.text) for line, pair in pairs]
         found += run
     return found
 

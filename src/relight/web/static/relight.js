@@ -75,6 +75,7 @@ document.addEventListener("keydown", (event) => {
   } else if (event.key === "/" && find("#search")) { event.preventDefault(); find("#search").select(); }
   else if (event.key === "?") acts.help();
   else if (event.key === "d") acts.theme();
+  else if (find(".trace") && jumps[event.key]) { event.preventDefault(); jumps[event.key](); }
   else if (event.key === "j") step(1);
   else if (event.key === "k") step(-1);
   else if (event.key === "Escape") showTip(null);
@@ -102,6 +103,59 @@ async function label(event) {
   if (page.ok) replace(await page.text());
   if (isRow && labelled) step(1);
 }
+
+// --- a session: jumps from step to step, addresses of steps, texts that are loaded when opened ---
+function reveal(one) {
+  for (let up = one.closest("details"); up; up = up.parentElement.closest("details")) up.open = true;
+}
+function goTo(one) {
+  reveal(one);
+  all(".step.at").forEach((other) => other.classList.remove("at"));
+  one.classList.add("at");
+  one.scrollIntoView({ block: "start" });
+  one.focus({ preventScroll: true });
+  if (one.id) history.replaceState(null, "", `#${one.id}`);
+}
+function jump(kind, by) {
+  const rows = all(`.steps > .step.${kind}`).filter((one) => one.id && !one.parentElement.matches(".child .steps"));
+  const here = document.activeElement?.closest?.(".step");
+  const isAfter = (one) => here ? here.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING : one.getBoundingClientRect().top > 62;
+  const next = by > 0 ? rows.find(isAfter) : rows.findLast((one) => one !== here && !isAfter(one));
+  if (next) return goTo(next);
+  const beyond = find(".whole .steps").dataset[kind === "prompt" ? "nextPrompt" : "nextError"];
+  if (by > 0 && beyond) location.href = beyond;
+}
+const jumps = {
+  n: () => jump("prompt", 1),
+  p: () => jump("prompt", -1),
+  e: () => jump("broken", 1),
+  E: () => jump("broken", -1),
+  f: () => find("#find").select(),
+};
+function openAddress() {
+  const number = /^#step-(\d+)$/.exec(location.hash)?.[1];
+  if (!number || !find(".trace")) return;
+  const one = document.getElementById(`step-${number}`);
+  const address = new URL(location.href);
+  if (one) goTo(one);
+  else if (address.searchParams.get("step") !== number) {
+    address.searchParams.set("step", number);
+    location.replace(address);
+  }
+}
+addEventListener("hashchange", openAddress);
+document.addEventListener("toggle", async (event) => {
+  const box = event.target;
+  if (!box.open || !box.dataset?.load) return;
+  const address = box.dataset.load;
+  delete box.dataset.load;
+  try {
+    const answer = await fetch(address);
+    if (!answer.ok) throw new Error(answer.statusText);
+    const loaded = new DOMParser().parseFromString(await answer.text(), "text/html");
+    find(".wait", box).replaceWith(...find("#fragment", loaded).childNodes);
+  } catch { box.dataset.load = address; }
+}, true);
 
 // --- live: when the store has changed, the page is fetched again and replaces the one shown ---
 const isBusy = () => find("dialog[open]") || find("main :is(input, select, textarea):focus") || !getSelection().isCollapsed;
@@ -136,6 +190,7 @@ async function look() {
   find("#live span").textContent = isLive ? "live" : "no answer";
 }
 document.addEventListener("DOMContentLoaded", () => {
+  openAddress();
   find("nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
   look();
   setInterval(look, 2000);

@@ -1,0 +1,122 @@
+"""A session's prompts, each with its cost, its time and how it ended."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+
+from relight.reports.trace import Step
+from relight.times import read_time
+from relight.web.reading.choice import is_error
+
+Span = tuple[int, int]  # begin and end in Unix milliseconds
+MOST_PROMPTS = 300
+
+
+class PromptEntry(Struct, frozen=True, kw_only=True):
+    """A prompt and what followed it, up to the next.
+
+    `outcome` is known if tests ran, or if the last call failed; the times are in milliseconds.
+    """
+
+    step: int
+    text: str
+    at: int | None
+    cost_usd: float | None
+    unpriced: int
+    steps: int
+    errors: int
+    outcome: str | None
+    evidence: str
+    model_ms: int
+    tool_ms: int
+    waited_ms: int
+
+
+class StepSpans(Struct, frozen=True):
+    """When the model and tools were busy, and when the agent waited for a person."""
+
+    model: list[Span]
+    tool: list[Span]
+    failed: list[Span]
+    waiting: list[Span]
+
+
+def make_outline(steps: Sequence[Step], tests: Mapping[int, str]) -> list[PromptEntry]:
+    """Return the prompts of a session; `tests` are the results of test runs by step."""
+    places = [at for at, step in enumerate(steps) if step.kind == "prompt"]
+    if steps and (not places or places[0] > 0):
+        places = [0, *places]
+    found = []
+    for begin, end in pairwise([*places, len(steps)]):
+        part, before = steps[begin:end], steps[begin - 1] if begin else None
+        spans = find_spans(part, before)
+        last = part[-1]
+        known = 0.0 if before is None else before.running_cost_usd
+        cost = None if last.running_cost_usd is None else last.running_cost_usd - (known or 0.0)
+        unpriced = last.running_unpriced_turns - (before.running_unpriced_turns if before else 0)
+        outcome, evidence = _find_outcome(part, tests)
+        found.append(
+            PromptEntry(
+                step=part[0].step,
+                text=(part[0].text or "") if part[0].kind == "prompt" else "",
+                at=read_time(part[0].at),
+                cost_usd=None if unpriced and not cost else cost,
+                unpriced=unpriced,
+                steps=len(part),
+                errors=sum(map(is_error, part)),
+                outcome=outcome,
+                evidence=evidence,
+                model_ms=sum_spans(spans.model),
+                tool_ms=sum_spans(spans.tool),
+                waited_ms=sum_spans(spans.waiting),
+            )
+        )
+    return found
+
+
+def _find_outcome(part: Sequence[Step], tests: Mapping[int, str]) -> tuple[str | None, str]:
+    """Return what the steps after a prompt prove: the tests run last, else a failed last call."""
+    calls = [step for step in part if step.kind == "call"]
+    ran = [tests[step.step] for step in calls if step.step in tests]
+    if ran:
+        return ("success" if ran[-1] == "passed" else "failure"), f"tests {ran[-1]}"
+    if calls and is_error(calls[-1]):
+        return "failure", "last call failed"
+    return None, ""
+
+
+def find_spans(steps: Sequence[Step], before: Step | None = None) -> StepSpans:
+    """Return the times of steps; a response is recorded when it arrives, a call when it begins."""
+    found = StepSpans([], [], [], [])
+    last = None if before is None else read_time(before.ended_at) or read_time(before.at)
+    for step in steps:
+        at = read_time(step.at)
+        if at is None:
+            continue
+        if step.model_ms:
+            found.model.append((at - step.model_ms, at))
+        end = at
+        if step.kind == "call" and step.duration_ms:
+            end = at + step.duration_ms
+            (found.failed if is_error(step) else found.tool).append((at, end))
+        elif step.kind == "prompt" and last is not None and at > last:
+            found.waiting.append((last, at))
+        if step.kind != "pause":
+            last = max(last or end, end)
+    found.tool.extend(found.failed)
+    return found
+
+
+def sum_spans(spans: Sequence[Span]) -> int:
+    """Return the time that some spans cover together.
+
+    >>> sum_spans([(0, 5), (3, 8), (10, 11)])
+    9
+    """
+    total, until = 0, None
+    for begin, end in sorted(spans):
+        start = begin if until is None else max(begin, until)
+        total += max(end - start, 0)
+        until = max(end, until or end)
+    return total
