@@ -20,6 +20,7 @@ from relight.cli.demo import write_demo
 from relight.intake.importing import import_all
 from relight.store import open_store
 from relight.store.keep.migrate import migrate
+from relight.web.glossary import read_terms
 from relight.web.openapi import build_document, format_document
 from relight.web.routes import DOCUMENT
 
@@ -34,6 +35,7 @@ def files() -> dict[Path, str]:
         FOLDER / "commands.md": commands_page(),
         FOLDER / "database.md": database_page(),
         FOLDER / "api.md": api_page(),
+        FOLDER / "glossary.md": glossary_page(),
         DOCUMENT: format_document(),
     }
 
@@ -98,6 +100,12 @@ def api_page() -> str:
                 rows += [f"- `{field}` (sent)" for field in fields]
             parts[-1] += "\n\n" + "\n".join(rows) + "\n" if rows else "\n"
     return "\n".join(parts)
+
+
+def glossary_page() -> str:
+    """The words of Relight, which the dashboard shows too."""
+    rows = "".join(f"| **{term.name}** | {term.text} |\n" for term in read_terms())
+    return f"{HEAD}\n# Glossary\n\n| word | meaning |\n|---|---|\n{rows}"
 
 
 def describe_parameter(parameter: dict[str, Any]) -> str:

@@ -37,4 +37,5 @@ PAGES = (
     Page("mixtures", "/moa", "MoA", letter="m", ignores=("source", "project")),
     Page("mixture", "/moa/{name:path}", "Mixture", False, "", "mixtures", DAYS),
     Page("failures", "/failures", "Failures", letter="f"),
+    Page("glossary", "/glossary", "Glossary", False, ignores=(*DAYS, *NAMED)),
 )
