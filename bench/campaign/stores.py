@@ -1,9 +1,11 @@
 """The content of a store, compared with that of another one."""
 
 import os
+import signal
 import sqlite3
 import subprocess
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -130,12 +132,13 @@ Process = subprocess.Popen[bytes]
 
 
 def finish(score: Score, child: Process, *, what: str, seconds: float = 90.0) -> None:
-    """Wait for the end of a command; one that does not end is killed and counted."""
+    """Wait for the end of a command and of all that it started; count it if it does not come."""
     try:
         _, errors = child.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        score.add("hung", f"{what} did not end within {seconds:.0f} s")
-        child.kill()
+        score.add("hung", f"{what}, or a process that it started, is there after {seconds:.0f} s")
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
         _, errors = child.communicate()
     if b"Traceback" in (errors or b""):
         score.add("lost", f"{what} ended in a traceback: {errors[-300:].decode()!r}")
