@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 import build
+import build_forks
 from relight.chat.injected import CLOSING, OPENING
 from relight.cli.demo import write_demo
 from relight.errors import MissingError
 from relight.intake.importing import import_all
 from relight.intake.recorder import record
+from relight.reports.call_subjects import find_subject
 from relight.reports.sessions import find_session
 from relight.reports.trace import Step, Trace, find_step, read_part, read_trace
 from relight.store import Store
@@ -228,3 +230,132 @@ def test_without_its_tape_a_session_still_has_its_steps_and_their_costs(tmp_path
     assert "gone" in trace.silence
     assert [step.kind for step in trace.steps] == ["call", "answer", "answer"]
     assert trace.steps[-1].running_cost_usd == with_tape[-1].running_cost_usd
+
+
+def test_every_session_of_a_family_of_forks_adds_up_to_what_it_counts(tmp_path: Path) -> None:
+    for path, lines in build_forks.family().items():
+        build_forks.append(tmp_path, path, lines)
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        shared = 0
+        for session_id, own in store.query(
+            "select session_id, sum(cost_nanos) from session_day group by session_id"
+        ):
+            steps = read_trace(store, session_id).steps
+            assert sum(round((step.cost_usd or 0) * 1e9) for step in steps) == own
+            shared += sum(step.is_shared for step in steps)
+    assert shared > 0
+
+
+def codex_item(at: float, **payload: Any) -> dict[str, Any]:
+    return build.codex_line("response_item", at, **payload)
+
+
+def codex_words(role: str, words: str, at: float) -> dict[str, Any]:
+    return codex_item(at, type="message", role=role, content=[{"type": "text", "text": words}])
+
+
+def codex_call(name: str, at: float) -> dict[str, Any]:
+    asked = '{"cmd": "ls"}'
+    return codex_item(at, type="function_call", name="exec", arguments=asked, call_id=name)
+
+
+def test_usage_that_codex_records_after_its_items_stands_at_the_first_of_them(
+    tmp_path: Path,
+) -> None:
+    one, two = build.codex_usage(1000, output=20), build.codex_usage(3000, output=50)
+    lines = [
+        build.codex_meta(),
+        codex_words("user", "Look", 1),
+        codex_call("c1", 2),
+        build.codex_count(3, one, one),
+        codex_item(4, type="function_call_output", call_id="c1", output="a.txt"),
+        codex_words("assistant", "One file.", 5),
+        build.codex_count(6, two, build.codex_usage(2000, output=30)),
+        build.codex_line("compacted", 7, message="They looked."),
+    ]
+    build.write_codex(tmp_path, lines)
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        steps = read(store, build.CODEX_SESSION).steps
+    assert [(*show(step), step.output_tokens) for step in steps] == [
+        ("prompt", "Look", None),
+        ("call", "ls -> a.txt", 20),
+        ("answer", "One file.", 30),
+        ("compaction", "They looked.", None),
+    ]
+
+
+def test_what_a_codex_fork_repeats_has_no_usage_of_the_fork(tmp_path: Path) -> None:
+    parent = "019a0000-0000-7000-8000-000000000001"
+    old, new = "019a0000-0000-7000-8000-000000000002", "01a2ffff-0000-7000-8000-000000000003"
+    one, two = build.codex_usage(1000, output=20), build.codex_usage(2000, output=45)
+    lines = [
+        build.codex_meta("01a20000-0000-7000-8000-000000000009", forked_from_id=parent),
+        build.codex_line("turn_context", 1, turn_id=old, model="gpt-5.2"),
+        codex_words("user", "Old task", 1),
+        codex_words("assistant", "Old answer", 1),
+        build.codex_count(1, one, one),
+        build.codex_line("turn_context", 2, turn_id=new, model="gpt-5.2"),
+        codex_words("user", "New task", 2),
+        codex_words("assistant", "New answer", 3),
+        build.codex_count(4, two, build.codex_usage(1000, output=25)),
+    ]
+    build.write_codex(tmp_path, lines)
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        steps = read(store, "01a20000").steps
+    assert [(*show(step), step.output_tokens) for step in steps] == [
+        ("prompt", "Old task", None),
+        ("answer", "Old answer", None),
+        ("prompt", "New task", None),
+        ("answer", "New answer", 25),
+    ]
+
+
+def test_sums_that_an_agent_keeps_for_a_session_are_its_last_step(tmp_path: Path) -> None:
+    with build.open_hermes(tmp_path) as database:
+        name = build.hermes_session(database)
+        note = "[CONTEXT COMPACTION] They listed files."
+        at = build.START / 1000 + 9
+        for number, content in enumerate((note, "[System: Continue now.", "Done")):
+            row = {"content": content, "timestamp": at + number}
+            role = "assistant" if content == "Done" else "user"
+            build.insert(database, "messages", session_id=name, role=role, **row)
+    database.close()
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        steps = read(store, name).steps
+    assert [(*show(step), step.turns) for step in steps] == [
+        ("prompt", "List the files", None),
+        ("call", 'ls -> {"output": "a.txt", "exit_code": 0, "error": null}', None),
+        ("answer", "There is a.txt", None),
+        ("compaction", note, None),
+        ("prompt", "", None),
+        ("answer", "Done", None),
+        ("answer", "", 2),
+    ]
+    assert steps[4].injected == "[System: Continue now."
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "command", "path"),
+    [
+        ("Bash", '{"command": "ls -l"}', "ls -l", None),
+        ("shell", '{"command": ["bash", "-lc", "git status"]}', "git status", None),
+        ("exec", '{"cmd": ["ls", "-l"]}', "ls -l", None),
+        ("Edit", '{"file_path": "/a.py", "old_string": "x"}', None, "/a.py"),
+        ("str_replace_editor", '{"command": "view", "path": "/a.py"}', None, "/a.py"),
+        ("apply_patch", "*** Begin Patch\n*** Update File: b.py\n@@\n", None, "b.py"),
+        ("apply_patch", '{"input": "*** Begin Patch\\n*** Add File: c.py\\n+x"}', None, "c.py"),
+        ("TodoWrite", '{"todos": []}', None, None),
+        ("Bash", "not json", "not json", None),
+        ("Bash", '{"command": 7}', None, None),
+        ("Bash", None, None, None),
+    ],
+)
+def test_a_call_names_its_command_or_its_path(
+    tool: str, arguments: str | None, command: str | None, path: str | None
+) -> None:
+    found = find_subject(tool, arguments)
+    assert (found.command, found.path) == (command, path)
