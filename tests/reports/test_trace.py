@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 
 import build
 import build_forks
@@ -15,8 +16,15 @@ from relight.errors import MissingError
 from relight.intake.importing import import_all
 from relight.intake.recorder import record
 from relight.reports.call_subjects import find_subject
-from relight.reports.sessions import find_session
-from relight.reports.trace import Step, Trace, find_step, read_part, read_trace
+from relight.reports.sessions import find_session, read_head
+from relight.reports.trace import (
+    Step,
+    Trace,
+    find_step,
+    read_part,
+    read_session_trace,
+    read_trace,
+)
 from relight.store import Store
 
 NOW = datetime(2026, 11, 15, 18, tzinfo=UTC)
@@ -359,3 +367,33 @@ def test_a_call_names_its_command_or_its_path(
 ) -> None:
     found = find_subject(tool, arguments)
     assert (found.command, found.path) == (command, path)
+
+
+FORK = "99999999-bbbb-4bbb-8bbb-999999999999"
+
+
+def test_a_fork_shows_the_steps_it_copied_and_each_once(tmp_path: Path) -> None:
+    asked = build.claude_prompt("List the files")
+    answer = build.claude_answer("msg_1", at=1)
+    use = build.tool_use("toolu_1", command="ls")
+    call = build.claude_answer("msg_1", use, at=1, stop="tool_use")
+    result = build.claude_result("toolu_1", "a.txt", at=2)
+    end = build.claude_answer("msg_2", at=3)
+    # the parent's record ends before the call that its turn made
+    build.write_claude(tmp_path, [asked, answer])
+    copied = [line | {"sessionId": FORK} for line in (asked, answer, call, result, end)]
+    build.write_claude(tmp_path, copied, name=FORK)
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        steps = read(store, FORK).steps
+    assert [step.kind for step in steps] == ["prompt", "answer", "call", "answer"]
+    assert [step.result for step in steps if step.kind == "call"] == ["a.txt"]
+
+
+def test_a_head_is_a_session_without_its_steps(store: Store) -> None:
+    write_program(store)
+    session_id = find_session(store, "relight:one")
+    whole, head = read_session_trace(store, session_id), read_head(store, session_id)
+    steps = {"turns", "tool_calls", "steps", "silence"}
+    assert asdict(head) == {k: v for k, v in asdict(whole).items() if k not in steps}
+    assert whole.steps == read_trace(store, session_id).steps

@@ -111,8 +111,8 @@ def read_session(store: Store, session_id: int) -> SessionReport:
     """Return what is known of a session, with all its turns and tool calls."""
     return SessionReport(
         **asdict(read_head(store, session_id)),
-        turns=read_turns(store, session_id, SessionTurn),
-        tool_calls=read_tool_calls(store, session_id, SessionCall),
+        turns=read_turns(store, session_id),
+        tool_calls=read_tool_calls(store, session_id),
     )
 
 

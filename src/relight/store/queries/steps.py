@@ -1,16 +1,14 @@
-"""The turns and tool calls of a session, all at once or a page at a time.
+"""The turns and tool calls of a session.
 
 A fork shares turns with the session that it copied: both have them, one counts them.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from relight.model import TokenColumns
 from relight.store import Store
-from relight.store.derive.rollup import IS_COUNTED
 from relight.store.queries.sessions import FAMILY
 from relight.store.sql import column_list, flag, read_usd
 from relight.times import write_time
@@ -18,30 +16,6 @@ from relight.times import write_time
 SHARED = "(select turn_id from shared_turn where session_id = :session)"
 OWN_TURNS = f"(session_id = :session or id in {SHARED})"
 OWN_CALLS = f"(tool_call.session_id = :session or turn_id in {SHARED})"
-LATEST = 2**63 - 1  # the moment of a step without a time: after all others
-# each branch has its own order and limit, so that an index gives at most a page of it
-BRANCH = """
-    select * from (
-        select {step} as step, {moment} as moment, {table}.place as row from {table} {test}
-            and ({moment}, {step}, {table}.place) > (:moment, :step, :row)
-        order by moment, row limit :limit
-    ) as branch
-"""
-TIMED = "where session_id = :session and at >= :moment"
-UNTIMED = "where session_id = :session and at is null"
-# a call of this session may belong to a turn that another session owns: it is listed once
-COPIED = (
-    "join shared_turn on shared_turn.turn_id = {table}.{key}"
-    " where shared_turn.session_id = :session and {table}.session_id <> :session"
-)
-BEFORE = f"""
-    select case when count(*) = 0 then 0 else sum(spent_nanos) end,
-        count(*) - count(spent_nanos)
-    from (select *, case when cost_status = 'included' then 0 else cost_nanos end as spent_nanos
-        from turn) as turn
-    where {OWN_TURNS} and {IS_COUNTED}
-        and (coalesce(at, {LATEST}), 0, place) <= (:moment, :step, :row)
-"""
 IN_ORDER = "order by at nulls last, place"
 
 
@@ -82,22 +56,6 @@ class SessionCall(Struct, frozen=True):
     kind: str | None
     reason: str | None
     evidence: str | None
-
-
-class TurnStep(SessionTurn, frozen=True, tag_field="step", tag="turn"):
-    """A turn as a step."""
-
-    @property
-    def step(self) -> str:
-        return "turn"
-
-
-class CallStep(SessionCall, frozen=True, tag_field="step", tag="call"):
-    """A tool call as a step."""
-
-    @property
-    def step(self) -> str:
-        return "call"
 
 
 class TraceTurn(TokenColumns, frozen=True):
@@ -157,74 +115,13 @@ class SubAgent(Struct, frozen=True):
     started_at: int | None
 
 
-T = TypeVar("T", bound=SessionTurn)
-C = TypeVar("C", bound=SessionCall)
-
-
-class StepPlace(Struct, frozen=True):
-    """The position of a step in a session: its time, turns (0) before calls (1), its row."""
-
-    step: int
-    moment: int
-    row: int
-
-
-class CallPlace(Struct, frozen=True):
-    """The row of a tool call, what it asks for as a fingerprint, and its turn's row."""
-
-    row: int
-    fingerprint: int
-    turn: int | None
-
-
-class TurnPlace(Struct, frozen=True):
-    """The row of a turn, and 1 if it is an answer in the conversation, else 0."""
-
-    row: int
-    is_spoken: int
-
-
-def _join_branches() -> str:
-    """Return the query for a page of places: timed, untimed and copied turns and calls."""
-    parts = []
-    for step, (table, key) in enumerate((("turn", "id"), ("tool_call", "turn_id"))):
-        late = f"coalesce({table}.at, {LATEST})"
-        for moment, test in (
-            ("at", TIMED),
-            (str(LATEST), UNTIMED),
-            (late, COPIED.format(table=table, key=key)),
-        ):
-            parts.append(BRANCH.format(step=step, moment=moment, table=table, test=test))
-    return f"{' union all '.join(parts)} order by moment, step, row limit :limit"
-
-
-PLACES = _join_branches()
-
-
-def find_places(
-    store: Store, session_id: int, *, after: Mapping[str, int], limit: int
-) -> list[StepPlace]:
-    """Return the places of the steps after a place, in their order."""
-    return store.read(StepPlace, PLACES, {"session": session_id, "limit": limit, **after})
-
-
-def sum_before(
-    store: Store, session_id: int, *, after: Mapping[str, int]
-) -> tuple[float | None, int]:
-    """Return the cost of all turns up to a place, None if unknown, and the unpriced turns."""
-    ((nanos, unpriced),) = store.query(BEFORE, {"session": session_id, **after})
-    return read_usd(nanos), unpriced
-
-
-def read_turns(
-    store: Store, session_id: int, shape: type[T], rows: Sequence[int] | None = None
-) -> list[T]:
-    """Return a session's turns, all or these rows, in the order of their times."""
-    known = ", ".join(shape.__struct_fields__[:-2])
+def read_turns(store: Store, session_id: int) -> list[SessionTurn]:
+    """Return a session's turns in the order of their times."""
+    known = ", ".join(SessionTurn.__struct_fields__[:-2])
     return store.read(
-        shape,
+        SessionTurn,
         f"select {known}, cost_nanos as cost_usd, {flag('session_id <> :session')} as is_shared"
-        f" from turn where {_among(rows, OWN_TURNS)} {IN_ORDER}",
+        f" from turn where {OWN_TURNS} {IN_ORDER}",
         {"session": session_id},
         {"at": write_time, "cost_usd": read_usd, "is_shared": bool},
     )
@@ -242,13 +139,11 @@ def read_family_turns(store: Store, session_id: int) -> list[SessionTurn]:
     )
 
 
-def read_tool_calls(
-    store: Store, session_id: int, shape: type[C], rows: Sequence[int] | None = None
-) -> list[C]:
-    """Return a session's tool calls, all or these rows, in the order of their times."""
+def read_tool_calls(store: Store, session_id: int) -> list[SessionCall]:
+    """Return a session's tool calls in the order of their times."""
     return store.read(
-        shape,
-        f"select {column_list(shape)} from tool_call where {_among(rows, OWN_CALLS)} {IN_ORDER}",
+        SessionCall,
+        f"select {column_list(SessionCall)} from tool_call where {OWN_CALLS} {IN_ORDER}",
         {"session": session_id},
         {"at": write_time, "finished_at": write_time},
     )
@@ -299,32 +194,3 @@ def read_subagents(store: Store, session_id: int) -> list[SubAgent]:
         " where parent_id = ? and parent_kind = 'subagent' order by started_at nulls last, key",
         (session_id,),
     )
-
-
-def place_calls(store: Store, session_id: int) -> list[CallPlace]:
-    """Return the places of all calls of a session, in the order of their times."""
-    return store.read(
-        CallPlace,
-        "select tool_call.place as row, fingerprint, turn.place as turn from tool_call"
-        f" left join turn on turn.id = turn_id where {OWN_CALLS}"
-        " order by tool_call.at nulls last, tool_call.place",
-        {"session": session_id},
-    )
-
-
-def place_turns(store: Store, session_id: int) -> list[TurnPlace]:
-    """Return the places of all turns of a session, in the order of their times.
-
-    A turn that stands for many calls, or for an adviser of a mixture, is no spoken answer.
-    """
-    return store.read(
-        TurnPlace,
-        "select place as row, case when calls = 1 and usage_status <> 'reconciled'"
-        " and coalesce(role, 'aggregator') = 'aggregator' then 1 else 0 end as is_spoken"
-        f" from turn where {OWN_TURNS} {IN_ORDER}",
-        {"session": session_id},
-    )
-
-
-def _among(rows: Sequence[int] | None, otherwise: str) -> str:
-    return otherwise if rows is None else f"place in ({', '.join(map(str, rows))})"
