@@ -16,6 +16,7 @@ COMMANDS = {
     "import": ("importing", "Read new records from the agents' own files."),
     "report": ("report", "Show cost and usage by day, model, project and more."),
     "show": ("show", "Show one session: turns, tool calls, failures."),
+    "search": ("search", "Search what was said and done in all sessions."),
     "failures": ("failures", "Show failures by kind and tool, and spirals."),
     "label": ("label", "Label a session's outcome; a label overrides all other evidence."),
     "job": ("job", "Schedule agent work; see the outcome of each run."),

@@ -193,6 +193,23 @@ class Matcher:
         return [match.span() for match in self._marks.finditer(fold(text))]
 
 
+class SnippetPart(Struct, frozen=True):
+    """A stretch of a snippet, which matched or did not."""
+
+    text: str
+    is_hit: bool
+
+
+def split_snippet(snippet: str) -> list[SnippetPart]:
+    """Return a snippet in parts, without its marks.
+
+    >>> [(part.text, part.is_hit) for part in split_snippet("a ⟦b⟧ c")]
+    [('a ', False), ('b', True), (' c', False)]
+    """
+    parts = re.split(f"[{OPEN}{SHUT}]", snippet)
+    return [SnippetPart(text, number % 2 == 1) for number, text in enumerate(parts) if text]
+
+
 def _join(text: str) -> str:
     """The text on one line."""
     return _compose(" ".join(text.split()))

@@ -1,0 +1,95 @@
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from relight.cli.filters import TypedFilter, filter_options
+from relight.cli.options import current_store, json_option, print_json, reading_command
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from relight.reports.search import Hit, SearchResult
+
+
+@reading_command("search", example="relight search 'retry \"rate limit\" -test path:src/app'")
+@click.argument("query", nargs=-1, required=True)
+@filter_options(since="all")
+@click.option("--tool", metavar="T", help="Only calls of this tool, and their results.")
+@click.option("--failed", is_flag=True, help="Only calls that failed, and their results.")
+@click.option(
+    "--limit", type=click.IntRange(1, 200), default=20, show_default=True, help="Hits to show."
+)
+@json_option
+def command(
+    query: Sequence[str],
+    typed: TypedFilter,
+    tool: str | None,
+    failed: bool,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Search what was said and done in all sessions, and show the step of each hit.
+
+    Prompts, answers, commands and paths are searched whole, and the first 500 characters of each
+    result. QUERY has words, which must all be in one text, "a phrase" in double quotes, the
+    beginning of a word as prefix*, -without for words that must not be there, path:src/app for
+    calls with such a path, also inside of a command, and tool:bash. Put it into single quotes, so
+    that the shell leaves it as it is.
+    """
+    from relight.reports.search import find_hits
+    from relight.reports.sessions import shorten_names
+
+    with current_store() as store:
+        found = find_hits(
+            store, " ".join(query), typed.read(store), tool=tool, failed=failed, limit=limit
+        )
+        names = shorten_names(store, list(dict.fromkeys(hit.session_id for hit in found.hits)))
+    if as_json:
+        print_json(found)
+    else:
+        _print(found, names)
+
+
+# a word such as -without or --no-verify belongs to the query
+command.context_settings = {**command.context_settings, "ignore_unknown_options": True}
+
+
+def _print(found: "SearchResult", names: Mapping[str, str]) -> None:
+    from rich.text import Text
+
+    from relight.cli import screen
+
+    target = screen.console()
+    before = None
+    for hit in found.hits:
+        if hit.session_id != before:
+            project = (hit.project or "").rstrip("/").rsplit("/", 1)[-1]
+            about = [names[hit.session_id], (hit.at or "")[:10], project]
+            screen.print_text("")
+            screen.print_text(hit.title or "(no title)", style="bold")
+            screen.print_text(" · ".join(filter(None, about)), style="dim")
+            before = hit.session_id
+        kind = f"{hit.kind} {hit.tool}" if hit.tool else hit.kind
+        label = Text(f"{hit.step:>5}  {screen.clean(kind)}  ", style="cyan")
+        target.print(label.append_text(_mark(hit)), soft_wrap=True)
+    if found.hits:
+        total = "more" if found.total is None else f"{max(found.total, len(found.hits)):,}"
+        first = found.hits[0]
+        screen.print_text(f"\n{len(found.hits)} of {total} hits", style="dim")
+        screen.print_text(f"open one: relight show {names[first.session_id]} --step {first.step}")
+    if found.note:
+        click.echo(found.note, err=bool(found.hits))
+
+
+def _mark(hit: "Hit") -> "Text":
+    """The snippet with its hits in bold."""
+    from rich.text import Text
+
+    from relight.cli import screen
+    from relight.reports.search_query import split_snippet
+
+    text = Text(style="none")
+    for part in split_snippet(hit.snippet):
+        text.append(screen.clean(part.text), style="bold yellow" if part.is_hit else "none")
+    return text
