@@ -17,6 +17,7 @@ from relight.reports.failures import NamedSpiral
 from relight.reports.filters import find_jobs
 from relight.reports.listing import SessionPage
 from relight.reports.listing import list_sessions as list_page
+from relight.reports.search import SearchResult, find_hits
 from relight.reports.skills.averages import SkillAverages, query_skill_ema, read_half_life
 from relight.reports.skills.uses import SkillUseDays
 from relight.reports.totals import KEYS, ReportFigures, ReportRow, UsageReport, report
@@ -108,6 +109,16 @@ def list_sessions(store: Store, asked: given.SessionListParameters, _: Path) -> 
         limit=asked.limit,
     )
     return list_page(store, _choose(store, asked), wanted)
+
+
+def search(store: Store, asked: given.SearchParameters, _: Path) -> SearchResult:
+    """Texts of all sessions that match a query, each with its step, best first.
+
+    In a snippet, what matched stands between ⟦ and ⟧.
+    """
+    chosen = _choose(store, asked)
+    tool = asked.tool or None
+    return find_hits(store, asked.q, chosen, tool=tool, failed=asked.failed, limit=asked.limit)
 
 
 def read_session(store: Store, _: given.NoParameters, path: Path) -> trace.SessionTrace:
@@ -274,6 +285,7 @@ QUERIES = (
     Query("/api/overview", given.FilterParameters, read_overview),
     Query("/api/report", given.ReportParameters, read_report),
     Query("/api/sessions", given.SessionListParameters, list_sessions),
+    Query("/api/search", given.SearchParameters, search),
     Query("/api/sessions/{session:path}/steps", given.StepListParameters, list_steps),
     Query("/api/sessions/{session:path}", given.NoParameters, read_session),
     Query("/api/failures", given.FailureParameters, read_failures, may_miss=True),

@@ -87,6 +87,18 @@ class ReportParameters(FilterParameters, frozen=True, kw_only=True):
     ] = "day"
 
 
+class SearchParameters(FilterParameters, frozen=True, kw_only=True):
+    q: Annotated[
+        str,
+        Meta(min_length=1, max_length=20_000),
+        described('Words (all), "a phrase", prefix*, -without, path:… and tool:….'),
+    ]
+    since: Since = "all"
+    tool: Annotated[Text, described("Only calls of this tool, and their results.")] = ""
+    failed: Annotated[bool, described("Only calls that failed, and their results.")] = False
+    limit: Annotated[int, Meta(ge=1, le=200)] = 20
+
+
 class SessionListParameters(FilterParameters, frozen=True, kw_only=True):
     search: Annotated[
         Text, described("Beginnings of words in title, project or id; all of them must match.")

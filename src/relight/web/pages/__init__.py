@@ -25,6 +25,7 @@ PAGES = (
     Page("overview", "/", "Overview", letter="o"),
     Page("sessions", "/sessions", "Sessions", letter="s"),
     Page("session", "/sessions/{name:path}", "Session", False, "", "sessions", DAYS),
+    Page("search", "/search", "Search", letter="q", ignores=DAYS),
     Page("words", "/words/{text}/{name:path}", "Words", False, part_of="sessions"),
     Page("skills", "/skills", "Skills", letter="k", ignores=("source", "project")),
     Page("skill", "/skills/{name:path}", "Skill", False, part_of="skills"),

@@ -195,3 +195,70 @@ document.addEventListener("DOMContentLoaded", () => {
   look();
   setInterval(look, 2000);
 });
+
+// --- search everything: Ctrl-K opens a box, hits appear while one types, Enter opens a step ---
+const hunt = { number: 0, chosen: 0, timer: 0 };
+function choose(at) {
+  const hits = all("#find-hits [role=option]");
+  hunt.chosen = hits.length ? (at + hits.length) % hits.length : 0;
+  hits.forEach((one, number) => one.setAttribute("aria-selected", number === hunt.chosen));
+  const field = find("#find-query");
+  if (hits.length) field.setAttribute("aria-activedescendant", hits[hunt.chosen].id);
+  else field.removeAttribute("aria-activedescendant");
+  hits[hunt.chosen]?.scrollIntoView({ block: "nearest" });
+}
+function showHits(hits, note) {
+  find("#find-hits").replaceChildren(...hits.map((hit, number) => {
+    const one = document.createElement("div");
+    Object.assign(one, { id: `find-${number}`, role: "option" });
+    one.dataset.href = `/sessions/${hit.session_id.split("/").map(encodeURIComponent).join("/")}?step=${hit.step}#step-${hit.step}`;
+    const [title, about, snippet] = ["b", "span", "bdi"].map((tag) => document.createElement(tag));
+    title.textContent = (hit.title ?? hit.session_id).slice(0, 90);
+    about.textContent = ["step", hit.step, hit.kind, hit.tool].filter(Boolean).join(" ");
+    hit.snippet.split(/[⟦⟧]/).forEach((part, at) => {
+      const piece = document.createElement(at % 2 ? "mark" : "span");
+      piece.textContent = part;
+      snippet.append(piece);
+    });
+    one.append(title, about, snippet);
+    return one;
+  }));
+  find("#find-hits").hidden = !hits.length;
+  find("#find-query").setAttribute("aria-expanded", hits.length > 0);
+  find("#find-note").textContent = note;
+  choose(0);
+}
+async function lookFor(query) {
+  const number = ++hunt.number;
+  if (!query.trim()) return showHits([], "");
+  try {
+    const answer = await fetch(`/api/search?limit=12&q=${encodeURIComponent(query)}`);
+    const found = await answer.json();
+    if (number !== hunt.number) return; // a later query has been typed
+    if (!answer.ok) return showHits([], [found.error, found.hint].filter(Boolean).join(": "));
+    showHits(found.hits, found.hits.length ? `${found.hits.length} of ${found.total} hits` : found.note);
+  } catch { if (number === hunt.number) showHits([], "no answer"); }
+}
+acts.find = () => { find("#find").showModal(); find("#find-query").select(); };
+document.addEventListener("keydown", (event) => {
+  const box = find("#find");
+  if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k") {
+    event.preventDefault();
+    if (box.open) box.close(); else acts.find();
+  } else if (box?.open && (event.key === "ArrowDown" || event.key === "ArrowUp")) {
+    event.preventDefault();
+    choose(hunt.chosen + (event.key === "ArrowDown" ? 1 : -1));
+  } else if (box?.open && event.key === "Enter") {
+    const hit = find("#find-hits [aria-selected=true]");
+    if (hit && hunt.timer === 0) { event.preventDefault(); box.close(); location.assign(hit.dataset.href); }
+  }
+});
+document.addEventListener("input", (event) => {
+  if (event.target.id !== "find-query") return;
+  clearTimeout(hunt.timer);
+  hunt.timer = setTimeout(() => { hunt.timer = 0; lookFor(event.target.value); }, 120);
+});
+document.addEventListener("click", (event) => {
+  const hit = event.target.closest("#find-hits [role=option]");
+  if (hit) { find("#find").close(); location.assign(hit.dataset.href); }
+});

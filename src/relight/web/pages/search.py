@@ -1,0 +1,60 @@
+"""Search: what was said and done in all sessions, each hit leading to its step."""
+
+from itertools import groupby
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from relight.errors import RelightError
+from relight.reports.search import Hit, find_hits
+from relight.reports.search_query import SnippetPart, split_snippet
+from relight.web.page import Context, View
+
+SHOWN = 50
+
+
+class ShownHit(Struct, frozen=True):
+    """A hit with the parts of its snippet."""
+
+    hit: Hit
+    parts: list[SnippetPart]
+
+
+class HitGroup(Struct, frozen=True):
+    """The hits of one session that stand together."""
+
+    session_id: str
+    title: str | None
+    project: str | None
+    hits: list[ShownHit]
+
+
+def show(view: View) -> Context:
+    """Return the hits of the query in the address; a query that cannot match says why."""
+    query = view.query.get("q", "").strip()
+    empty: Context = {"query": query, "groups": [], "total": 0, "shown": 0}
+    if not query:
+        return {**empty, "note": None, "trouble": None}
+    try:
+        chosen = replace(view.chosen, since=None, until=None)
+        found = find_hits(view.store, query, chosen, limit=SHOWN)
+    except RelightError as error:
+        trouble = f"{error.message}: {error.hint}" if error.hint else error.message
+        return {**empty, "note": None, "trouble": trouble}
+    return {
+        "query": query,
+        "groups": _group(found.hits),
+        "total": found.total,
+        "shown": len(found.hits),
+        "note": found.note,
+        "trouble": None,
+    }
+
+
+def _group(hits: list[Hit]) -> list[HitGroup]:
+    groups = []
+    for session_id, some in groupby(hits, key=lambda hit: hit.session_id):
+        shown = [ShownHit(hit, split_snippet(hit.snippet)) for hit in some]
+        first = shown[0].hit
+        groups.append(HitGroup(session_id, first.title, first.project, shown))
+    return groups
