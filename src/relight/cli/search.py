@@ -5,6 +5,7 @@ import click
 
 from relight.cli.filters import TypedFilter, filter_options
 from relight.cli.options import current_store, json_option, print_json, reading_command
+from relight.errors import as_typed
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -77,7 +78,8 @@ def _print(found: "SearchResult", names: Mapping[str, str]) -> None:
         total = "more" if found.total is None else f"{max(found.total, len(found.hits)):,}"
         first = found.hits[0]
         screen.print_text(f"\n{len(found.hits)} of {total} hits", style="dim")
-        screen.print_text(f"open one: relight show {names[first.session_id]} --step {first.step}")
+        name = names[first.session_id]
+        screen.print_text(as_typed(f"open one: relight show {name} --step {first.step}"))
     if found.note:
         click.echo(found.note, err=bool(found.hits))
 
