@@ -14,7 +14,8 @@ import build
 import serving
 from relight.config import read_config
 from relight.errors import RelightError
-from relight.store import open_reader, open_store
+from relight.store import Store, open_reader, open_store
+from relight.store.jobs import JobRow, replace_job
 from relight.work.moa.traces import write_trace
 
 JOB = ("job", "add", "look", "--schedule", "daily 07:00", "--prompt", "Look.")
@@ -136,3 +137,59 @@ def test_a_database_that_needs_migration_is_not_read_from_a_read_only_home(tmp_p
     home.chmod(0o700)
     assert done.returncode == 1
     assert "can only be read, and its database has schema 17" in done.stderr
+
+
+READER = """
+import sys
+from relight.store import open_store
+from relight.store.changes import ChangeWatcher
+with open_store(sys.argv[1]) as store:
+    watcher = ChangeWatcher(store.path)
+    versions = set()
+    for line in sys.stdin:
+        watcher.look_again()
+        versions.add(watcher.version())
+        print(store.query("select count(*) from job")[0][0], len(versions), flush=True)
+    watcher.close()
+"""
+
+
+def test_a_reader_of_a_read_only_home_sees_what_its_owner_writes(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    open_store(home).close()
+    command = [*as_plain_user(), sys.executable, "-c", READER, str(home)]
+
+    def set_mode(*, is_open: bool) -> None:
+        home.chmod(0o700 if is_open else 0o500)
+        for path in home.iterdir():
+            path.chmod(0o600 if is_open else 0o400)
+
+    def ask(reader: "subprocess.Popen[str]") -> str:
+        assert reader.stdin is not None
+        assert reader.stdout is not None
+        reader.stdin.write("\n")
+        reader.stdin.flush()
+        return reader.stdout.readline().strip()
+
+    def write(store: Store, key: str) -> None:
+        with store.transaction() as database:
+            replace_job(database, JobRow(id=len(key), source="x", key=key, name=key))
+
+    set_mode(is_open=False)
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as reader:
+        assert ask(reader) == "0 1"
+        set_mode(is_open=True)
+        with open_store(home) as store:  # the log is moved into the database when it is closed
+            write(store, "a")
+        set_mode(is_open=False)
+        seen = [ask(reader), ask(reader)]
+        set_mode(is_open=True)
+        with open_store(home) as store:
+            write(store, "bb")
+            set_mode(is_open=False)
+            last = ask(reader)
+            set_mode(is_open=True)
+    assert [one.split()[0] for one in [*seen, last]] == ["1", "1", "2"]
+    assert last.split()[1] != "1"

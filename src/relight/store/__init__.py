@@ -208,14 +208,23 @@ def open_reader(config: Config) -> Store:
         with closed_on_error(connect_reader(config.database)) as connection:
             connection.execute("pragma cache_size = -4000")
             connection.execute("pragma temp_store = memory")
+            if isinstance(connection, StillConnection):
+                from relight.store.still import StillStore
+
+                return StillStore(config, connection, can_write=False)
             return Store(config, connection, can_write=False)
+
+
+class StillConnection(sqlite3.Connection):
+    """A connection that takes its database for one that does not change."""
 
 
 def connect_reader(database: Path) -> sqlite3.Connection:
     """Return a connection that can only read.
 
     Readers of a database with a log share a file beside it. Where that file cannot be made, the
-    database is read as one that does not change, unless a log waits to be read with it.
+    database is read as one that does not change, unless a log waits to be read with it. The caller
+    must open it again when it has changed.
     """
     address = f"{database.absolute().as_uri()}?mode=ro"
     connect_to = partial(sqlite3.connect, uri=True, isolation_level=None, check_same_thread=False)
@@ -231,7 +240,7 @@ def connect_reader(database: Path) -> sqlite3.Connection:
         )
         if not is_shut or not database.exists() or (log.exists() and log.stat().st_size):
             raise
-        return connect_to(f"{address}&immutable=1")
+        return connect_to(f"{address}&immutable=1", factory=StillConnection)
     return connection
 
 

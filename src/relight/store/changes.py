@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from relight.errors import StoreError
-from relight.store import connect_reader, readable_errors
+from relight.store import StillConnection, connect_reader, readable_errors
 from relight.store.keep.migrate import find_migrations
 
 LOOK_SECONDS = 0.1
@@ -26,7 +26,7 @@ class ChangeWatcher:
         self._lock = threading.Lock()
         # makes the counts of two processes different
         self._start = secrets.token_hex(4)
-        self._file: tuple[int, int] | None = None
+        self._file: object = None
         self._seen: int | None = None
         self._changes = 0
         self._looked_at = float("-inf")
@@ -52,7 +52,11 @@ class ChangeWatcher:
             self._looked_at = float("-inf")
 
     def _look(self) -> None:
-        file = identify(self._database)
+        file: object = identify(self._database)
+        if isinstance(self.connection, StillConnection):  # it reports no change by itself
+            from relight.store.still import read_stamp
+
+            file = (file, read_stamp(self._database))
         with readable_errors(self._database):
             if self.connection is None or file != self._file:
                 if self.connection is not None:
