@@ -4,6 +4,7 @@ import argparse
 import json
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,8 @@ from bench.measure import Measured, best, generate_logs, judge, print_rows, reli
 
 MEMORY_LIMIT = 200e6
 SIZE_LIMIT = 0.35
+# 60 ms where an empty Python takes 12
+LOOK_LIMIT = 5
 Row = tuple[str, str, str, str]
 
 
@@ -27,6 +30,7 @@ def main(words: list[str]) -> int:
             limit = 0.4 if megabytes <= 100 else 0.25
             rows += measure_tree(Path(folder), megabytes, limit, options.runs)
         rows += compare_reports(Path(folder), options.mb, options.runs)
+        rows += measure_look(Path(folder), max(options.mb), options.runs)
     print_rows(rows)
     return int(any(row[3] == "MISSED" for row in rows))
 
@@ -141,6 +145,23 @@ def compare_reports(folder: Path, sizes: list[int], runs: int) -> list[Row]:
     ratio = min(pair[1] for pair in pairs) / min(pair[0] for pair in pairs)
     figure = f"{ratio:.2f} ×"
     return [(f"report by day, {max(sizes)} MB / 10 MB store", figure, "1.2 ×", judge(ratio, 1.2))]
+
+
+def measure_look(folder: Path, megabytes: int, runs: int) -> list[Row]:
+    """What the look for news adds to a command that reads, against an empty Python."""
+    environment = {
+        "HOME": str(tree(megabytes)),
+        "RELIGHT_HOME": str(folder / f"home-{megabytes}"),
+        "TZ": "UTC",
+    }
+    report = relight("report", "--json")
+    commands = [report, [*report, "--no-import"], [sys.executable, "-c", "pass"]]
+    # turn by turn, so that all see the same noise
+    times = [[run(one, environment).seconds for one in commands] for _ in range(runs * 7)]
+    fresh, stale, empty = (min(column) for column in zip(*times, strict=True))
+    figure = f"{(fresh - stale) * 1000:.0f} ms, {(fresh - stale) / empty:.1f} ×"
+    verdict = judge((fresh - stale) / empty, LOOK_LIMIT)
+    return [(f"{megabytes} MB: look for news / empty Python", figure, f"{LOOK_LIMIT} ×", verdict)]
 
 
 def check_truth(source: Path, environment: dict[str, str]) -> str:

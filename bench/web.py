@@ -90,7 +90,7 @@ def measure_start() -> list[Row]:
 @contextmanager
 def serve(home: Path) -> Iterator[tuple[str, int]]:
     """`relight serve` in a separate process: its address and process id."""
-    command = relight("serve", "--home", str(home), "--port", "0")
+    command = relight("serve", "--home", str(home), "--port", "0", "--no-watch")
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert child.stdout is not None

@@ -1,9 +1,12 @@
 """What is new appears by itself, and nothing that a person is doing is lost to it."""
 
+import re
 from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
+import build
+import serving
 from build_dashboard import import_chat, write_chat
 from visiting import visiting
 
@@ -42,7 +45,37 @@ def test_what_is_being_typed_is_not_taken_away(
 def test_a_dashboard_that_is_gone_is_seen_to_be(browser: Browser, address: str) -> None:
     with visiting(browser, address) as visit:
         page = visit.open("/")
-        expect(page.locator("#live.on")).to_be_visible()
+        expect(page.locator("#live")).to_have_text(re.compile("^not watching"))
         page.context.set_offline(True)
         expect(page.locator("#live.off")).to_be_visible(timeout=20_000)
         expect(page.locator("#live")).to_have_text("no answer")
+
+
+def test_a_turn_that_an_agent_writes_appears_by_itself(browser: Browser, tmp_path: Path) -> None:
+    build.open_home(tmp_path).close()
+    path = build.write_claude(tmp_path, build.claude_session())
+    with (
+        serving.serve(tmp_path / "relight", HOME=str(tmp_path)) as (address, _),
+        visiting(browser, address.rstrip("/")) as visit,
+    ):
+        page = visit.open("/sessions?since=all")
+        row = page.get_by_role("link", name="Fix the rounding in the invoice")
+        expect(row).to_be_visible(timeout=20_000)
+        expect(page.locator("#live.on")).to_have_text(re.compile(r"^live, read \d+ s ago$"))
+        other = "22222222-aaaa-4aaa-8aaa-222222222222"
+        new = [build.claude_prompt("Count the zebras", at=50, sessionId=other)]
+        new.append(build.claude_answer("m1", at=51, sessionId=other))
+        page.evaluate("window.isTheSamePage = true")
+        build.write_claude(tmp_path, new, name=other)
+        expect(page.get_by_role("link", name="Count the zebras")).to_be_visible(timeout=20_000)
+        assert page.evaluate("window.isTheSamePage") is True
+        row.click()
+        words = page.locator("main").get_by_text("The rounding is right now.")
+        expect(words).to_have_count(0)
+        page.evaluate("window.isTheSamePage = true")
+        text = {"type": "text", "text": "The rounding is right now."}
+        with path.open("ab") as file:
+            file.write(build.as_lines([build.claude_answer("m9", text, at=9)]))
+        expect(words.first).to_be_attached(timeout=20_000)
+        assert page.evaluate("window.isTheSamePage") is True
+        visit.check()

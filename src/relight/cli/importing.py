@@ -2,23 +2,33 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
 
-from relight.cli.options import current_store, json_option, print_json, relight_command
+from relight.cli.options import (
+    current_home,
+    current_store,
+    json_option,
+    print_json,
+    relight_command,
+)
 from relight.errors import RelightError, as_typed
 from relight.intake.importing import Imported
 from relight.sources import SOURCES, find_added, find_source, list_sources
 from relight.store import Store
 from relight.store.candidates import count_proposed
 from relight.store.keep.rules import find_old_rules
-from relight.text import join_words, size
+from relight.text import clean_lines, join_words, size
 from relight.warm.automatic import import_and_propose
 
-WATCH_SECONDS = 2.0
+if TYPE_CHECKING:
+    from relight.intake.watching import WatchReport
+
+WAITING = "another import is running; waiting for it …"
 
 
 class ImportReport(Struct, frozen=True):
@@ -68,11 +78,9 @@ def command(sources: Sequence[str], folder: Path | None, watch: bool, as_json: b
     with current_store() as store:
         for note in find_old_rules(store):
             click.echo(f"warning: {note}", err=True)
-        while True:
-            _import_once(store, sources, folder, as_json=as_json, is_quiet=watch)
-            if not watch:
-                return
-            time.sleep(WATCH_SECONDS)
+        _import_once(store, sources, folder, as_json=as_json, is_quiet=watch)
+    if watch:
+        _watch(sources, folder, as_json=as_json)
 
 
 _AGENTS = [source for source in SOURCES.values() if source.variable]
@@ -85,8 +93,7 @@ command.help = (command.help or "").format(
 def _import_once(
     store: Store, sources: Sequence[str], folder: Path | None, *, as_json: bool, is_quiet: bool
 ) -> None:
-
-    started, began_at = time.monotonic(), time.time()
+    started = time.monotonic()
     if sys.stderr.isatty():
         from relight.cli.screen import progress_bar
 
@@ -96,15 +103,49 @@ def _import_once(
             )
     else:
         done = import_and_propose(store, sources=sources, folder=folder, on_wait=_report_waiting)
-    spent = time.monotonic() - started
+    is_empty = folder and not any(find_source(sources[0]).find(os.environ, folder))
+    if is_empty and not (is_quiet or as_json):
+        click.echo(f"no session of {sources[0]} was found in {folder}")
+        return
+    _print(store, done, time.monotonic() - started, as_json=as_json, is_quiet=is_quiet)
+
+
+def _watch(sources: Sequence[str], folder: Path | None, *, as_json: bool) -> None:
+    """Import what is new as it is written, until interrupted."""
+    from relight.intake.watching import Watcher, open_watched
+
+    home = current_home()
+    printed: set[str] = set()
+
+    def report(found: "WatchReport") -> None:
+        if found.state == "live":
+            printed.clear()
+        line = found.note and f"error: {found.note}"
+        if found.state == "waiting":
+            line = WAITING
+        if line and line not in printed:
+            printed.add(line)
+            click.echo(clean_lines(line), err=True)
+
+    Watcher(
+        lambda: open_watched(home),
+        import_and_propose,
+        report=report,
+        on_import=partial(_print, as_json=as_json, is_quiet=True),
+        sources=sources,
+        folder=folder,
+    ).watch()
+
+
+def _print(
+    store: Store, done: Sequence[Imported], spent: float, *, as_json: bool, is_quiet: bool
+) -> None:
+    """Print what an import read; if it is quiet, only if there was something."""
     if is_quiet and not any(one.bytes or one.unreadable or one.set_aside for one in done):
         return
-    candidates = count_proposed(store, since=round(began_at * 1000))
+    candidates = count_proposed(store, since=round((time.time() - spent) * 1000))
     if as_json:
-        print_json(ImportReport(done, candidates, round(spent, 3)))
-        return
-    if folder and not any(find_source(sources[0]).find(os.environ, folder)):
-        click.echo(f"no session of {sources[0]} was found in {folder}")
+        print_json(ImportReport(list(done), candidates, round(spent, 3)))
         return
     click.echo(summarise(done, spent))
     if candidates:
@@ -131,4 +172,4 @@ def summarise(done: Sequence[Imported], spent: float) -> str:
 
 
 def _report_waiting() -> None:
-    click.echo("another import is running; waiting for it …", err=True)
+    click.echo(WAITING, err=True)

@@ -44,7 +44,7 @@ def take_news(store: Store) -> "list[Imported]":
 
 
 def _import(store: Store) -> "list[Imported]":
-    from relight.store.write.tape import count_unreadable
+    from relight.store.queries.health import count_unreadable
     from relight.warm.automatic import import_and_propose
 
     with LateProgress() as progress, store.waiting(WAIT_SECONDS):
@@ -55,6 +55,9 @@ def _import(store: Store) -> "list[Imported]":
     if lines > 0:
         what = "1 new line" if lines == 1 else f"{lines:,} new lines"
         _print(as_typed(f"warning: {what} could not be read: see `relight doctor`"))
+    if any(one.set_aside for one in done):
+        line = "warning: a part of a file takes too long to read: see `relight doctor`"
+        _print(as_typed(line))
     return done
 
 

@@ -25,14 +25,25 @@ BACKLOG = 128
     help="Require the secret in this file (default: RELIGHT_TOKEN or [serve] token).",
 )
 @click.option("--open", "is_opened", is_flag=True, help="Open it in your browser.")
-def command(port: int, host: str, token_file: Path | None, is_opened: bool) -> None:
+@click.option("--no-watch", is_flag=True, help="Do not import what is new while it runs.")
+def command(
+    port: int, host: str, token_file: Path | None, is_opened: bool, no_watch: bool
+) -> None:
     """Serve the dashboard and its JSON API to a browser on this machine.
 
+    It reads the agents' folders as they grow: a new turn is shown within two seconds.
     Nothing is loaded from outside. Other machines are served only if a token is set. The address
     is the first line of the output. Ctrl-C ends it.
     """
     token = read_token(token_file) if token_file else None
-    serve(current_home(), host=host, port=port, token=token, is_opened=is_opened)
+    serve(
+        current_home(),
+        host=host,
+        port=port,
+        token=token,
+        is_opened=is_opened,
+        is_watching=not no_watch,
+    )
 
 
 def read_token(path: Path) -> str:
@@ -60,6 +71,7 @@ def serve(
     port: int,
     token: str | None = None,
     is_opened: bool = False,
+    is_watching: bool = True,
 ) -> None:
     """Serve until interrupted; the address is the first line of the output."""
     from relight.config import find_home, read_config
@@ -85,7 +97,13 @@ def serve(
         from relight.web.connections import LimitedConnection, TroubleReporter, find_limit
 
         LimitedConnection.limit = find_limit()
-        app = create_app(home, token=token, hosts=config.serve.hosts, is_loopback=is_loopback)
+        app = create_app(
+            home,
+            token=token,
+            hosts=config.serve.hosts,
+            is_loopback=is_loopback,
+            is_watching=is_watching and config.auto_import,
+        )
         settings = uvicorn.Config(
             app,
             http=LimitedConnection,

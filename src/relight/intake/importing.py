@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from relight.errors import RelightError
 from relight.locks import hold, open_lock
-from relight.model import Work, row_id
+from relight.model import Origin, Work, row_id
 from relight.sources import find_source, list_sources
 from relight.store import Store, search_index
 from relight.store.write.tape import read_aside, read_marks, read_seen
@@ -61,13 +61,15 @@ def import_all(
     progress: Progress | None = None,
     on_wait: Callable[[], None] | None = None,
     wait_seconds: float | None = None,
+    found: Mapping[str, Sequence[Origin]] | None = None,
     workers: int | None = None,
     piece_seconds: float = PIECE_SECONDS,
 ) -> ImportResult:
     """Read everything new in the sources' folders, or in the given one; return the counts.
 
-    Another import is waited for, with `wait_seconds` only so long: then it raises. A piece of a
-    file that takes more than `piece_seconds` of CPU time is set aside.
+    `found` are the files by source if they are known: no others are looked for. Another import is
+    waited for, with `wait_seconds` only so long: then it raises. A piece of a file that takes more
+    than `piece_seconds` of CPU time is set aside.
     """
     environment = os.environ if environment is None else environment
     counts = {name: Imported(name) for name in sources or list_sources()}
@@ -80,7 +82,10 @@ def import_all(
         from relight.store.derive.aliases import refresh_aliases
 
         refresh_aliases(store)
-        work = [one for name in counts for one in find_work(store, name, folder, environment)]
+        if found is None:
+            work = [one for name in counts for one in find_work(store, name, folder, environment)]
+        else:
+            work = [one for name in counts for one in check_work(store, name, found.get(name, ()))]
         if work:
             with _start_workers(work, workers or os.cpu_count() or 1, piece_seconds) as pool:
                 taken, touched = _take(store, work, pool, progress)
@@ -173,9 +178,26 @@ def find_work(
         found = seen.get(origin.path) or seen.get(str(row_id("origin", name, origin.path)))
         is_known = found == origin  # nearly all of many thousand files
         is_new = not is_known and (found is None or origin != replace(found, path=origin.path))
-        if aside and row_id("origin", name, origin.path) in aside:
-            from relight.intake.setting_aside import is_wanted
-
-            is_new = is_wanted(store, name, origin, is_changed=is_new)
-        if is_new:
+        if _is_wanted(store, name, origin, aside=aside, is_new=is_new):
             yield Work(name, origin, read_marks(store, name, origin.path).get(""))
+
+
+def check_work(store: Store, name: str, origins: Sequence[Origin]) -> Iterator[Work]:
+    """Yield those of some files of a source that have something new."""
+    aside = read_aside(store)
+    for origin in origins:
+        mark = read_marks(store, name, origin.path).get("")
+        is_new = origin != (mark and Origin(origin.path, mark.size, mark.modified_ns, mark.inode))
+        if _is_wanted(store, name, origin, aside=aside, is_new=is_new):
+            yield Work(name, origin, mark)
+
+
+def _is_wanted(
+    store: Store, name: str, origin: Origin, *, aside: Collection[int], is_new: bool
+) -> bool:
+    """True if a file has something new; one that was set aside is read again by its own rule."""
+    if aside and row_id("origin", name, origin.path) in aside:
+        from relight.intake.setting_aside import is_wanted
+
+        return is_wanted(store, name, origin, is_changed=is_new)
+    return is_new

@@ -26,8 +26,8 @@ browsers ignore them. Pages change things by a plain form, which works without s
 
 A script does the same with a JSON body and the header `X-Relight-Secret`, which it finds in
 `<meta name="relight-secret">`. `GET /api/live` returns `{"version": …}`, a text that changes with
-the store: a visible page polls it every two seconds, and reloads itself when it differs from the
-page's own `version`.
+the store: a visible page polls it every 0.75 seconds, and reloads itself when it differs from the
+page's own `version`. The same response says whether the agents' folders are watched (`watch`).
 
 An address of the API is one row in `api.QUERIES` or `actions.ACTIONS`; its Struct in `parameters`,
 its docstring and its return type are its entry in `openapi.json`, which `./dev docs` writes.

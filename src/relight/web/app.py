@@ -28,21 +28,24 @@ def create_app(
     token: str | None = None,
     hosts: Iterable[str] = (),
     is_loopback: bool = True,
+    is_watching: bool = False,
 ) -> ASGIApp:
     """Return the dashboard of a home folder as an ASGI application.
 
-    With a token, every request must carry it. `hosts` are further names of this server.
+    With a token, every request must carry it. `hosts` are further names of this server. With
+    `is_watching`, it imports what is new in the agents' folders as long as it runs.
     """
-    site = Site(home, token=token)
+    site = Site(home, token=token, is_watching=is_watching)
     respond = error_responder(site)
 
     @asynccontextmanager
-    async def close_at_end(_: Starlette) -> AsyncIterator[None]:
+    async def start_and_close(_: Starlette) -> AsyncIterator[None]:
+        site.start()
         yield
         site.close()
 
     app = Starlette(
-        lifespan=close_at_end,
+        lifespan=start_and_close,
         routes=[
             *(page_route(site, page) for page in PAGES),
             *api_routes(site),

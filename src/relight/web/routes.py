@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -20,6 +21,7 @@ from relight.web.pages import Page
 from relight.web.parameters import NoParameters
 from relight.web.request import RequestError, convert, read_body, read_query
 from relight.web.site import Site
+from relight.web.watch import OFF, Liveness
 
 DOCUMENT = Path(__file__).parent / "openapi.json"
 WRITE_SECONDS = 10.0
@@ -43,8 +45,8 @@ class ErrorResponse(Struct, frozen=True):
     hint: str | None
 
 
-class StoreVersion(Struct, frozen=True):
-    """The store's version: a text that changes with the store."""
+class LiveStore(Liveness, frozen=True, kw_only=True):
+    """The store's version, a text that changes with the store, and whether new turns appear."""
 
     version: str
 
@@ -63,12 +65,15 @@ def api_routes(site: Site) -> list[Route]:
     ]
 
 
-def read_version(site: Site) -> StoreVersion:
-    """Whether the store has changed.
+def read_version(site: Site) -> LiveStore:
+    """Whether the store has changed, and whether new turns appear by themselves.
 
-    Cheap however many clients poll it: visible pages do so every two seconds.
+    Cheap however many clients poll it: visible pages do so every 0.75 seconds. `state` is `live` if
+    the agents' folders are watched, `reading` during a long import, `waiting` if another process
+    imports, `failing` if nothing can be read, `off` without a watch; `words` explain it.
     """
-    return StoreVersion(site.watcher.version())
+    found = site.watch.read() if site.watch else OFF
+    return LiveStore(version=site.watcher.version(), **asdict(found))
 
 
 def read_secret(site: Site) -> PageSecret:

@@ -22,6 +22,7 @@ from relight.web.filters import Filters
 from relight.web.pages import PAGES
 from relight.web.rendering import make_environment
 from relight.web.token_checks import TokenChecks
+from relight.web.watch import WatchProcess
 
 T = TypeVar("T")
 THREADS = 4
@@ -32,7 +33,9 @@ FOREVER = "public, max-age=31536000, immutable"
 class Site:
     """The dashboard of one home folder."""
 
-    def __init__(self, home: str | Path | None, *, token: str | None = None) -> None:
+    def __init__(
+        self, home: str | Path | None, *, token: str | None = None, is_watching: bool = False
+    ) -> None:
         # creates or migrates the database, which readers cannot do
         with open_store(home) as store:
             timezone = store.timezone
@@ -41,6 +44,7 @@ class Site:
         self.token_checks = TokenChecks()
         self.readers = Readers(self.config)
         self.watcher = ChangeWatcher(self.config.database)
+        self.watch = WatchProcess(self.config.home) if is_watching else None
         self.cache = ResponseCache()
         self.static_files = StaticFiles()
         self.templates = make_environment(timezone)
@@ -48,7 +52,13 @@ class Site:
         # only our own pages contain it, and every change requires it
         self.secret = secrets.token_urlsafe(24)
 
+    def start(self) -> None:
+        if self.watch is not None:
+            self.watch.start()
+
     def close(self) -> None:
+        if self.watch is not None:
+            self.watch.close()
         self.readers.close()
         self.watcher.close()
 

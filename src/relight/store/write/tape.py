@@ -94,12 +94,6 @@ def read_seen(store: Store, source: str) -> dict[str, Origin]:
     return {row[0]: Origin(*row) for row in rows}
 
 
-def count_unreadable(store: Store) -> int:
-    """Return the number of lines and files that could not be read."""
-    ((count,),) = store.query("select count(*) from unreadable")
-    return int(count)
-
-
 def read_aside(store: Store) -> set[int]:
     """Return the ids of the files of which a piece is set aside."""
     return {found for (found,) in store.query("select origin_id from set_aside")}

@@ -174,26 +174,36 @@ function replace(text) {
   all("tr [data-row]", main).filter((one) => !known.has(one.href)).forEach((one) => one.closest("tr").classList.add("fresh"));
   find('meta[name="relight-version"]').content = find('meta[name="relight-version"]', next).content;
 }
+// the state is announced when it changes; how long ago the folders were read is only shown
+function showLive(kind, words, ago) {
+  const dot = find("#live"), [state, age] = all(".words > span", dot);
+  dot.className = `live ${kind}`;
+  if (state.textContent !== words) state.textContent = words;
+  age.textContent = ago == null ? "" : `, read ${ago < 90 ? `${Math.round(ago)} s` : `${Math.round(ago / 60)} min`} ago`;
+  dot.dataset.tip = words === "live" ? "New turns appear by themselves" : words;
+}
+const kinds = { live: "on", reading: "on", failing: "off" };
 async function look() {
-  if (document.hidden || !read("version") || isBusy()) return;
-  let isLive = true;
+  if (document.hidden || !read("version")) return;
   try {
-    const answer = await fetch("/api/live");
-    if (!answer.ok) throw new Error(answer.statusText);
-    const { version } = await answer.json();
-    if (version !== read("version")) {
+    const answer = await fetch("/api/live", { signal: AbortSignal.timeout(10_000) });
+    const live = await answer.json();
+    if (!answer.ok) { showLive("off", `not live: ${live.error}`); return; }
+    if (live.version !== read("version") && !isBusy()) {
       const page = await fetch(location.href);
       if (page.ok && !isBusy()) replace(await page.text());
     }
-  } catch { isLive = false; }
-  find("#live").className = `live ${isLive ? "on" : "off"}`;
-  find("#live span").textContent = isLive ? "live" : "no answer";
+    showLive(kinds[live.state] ?? "", live.words, live.read_seconds);
+  } catch { showLive("off", "no answer"); }
+}
+async function keepLooking() {
+  await look();
+  setTimeout(keepLooking, 750);
 }
 document.addEventListener("DOMContentLoaded", () => {
   openAddress();
   find("nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
-  look();
-  setInterval(look, 2000);
+  keepLooking();
 });
 
 // --- search everything: Ctrl-K opens a box, hits appear while one types, Enter opens a step ---

@@ -1,0 +1,163 @@
+"""The process that watches the agents' folders for a dashboard, and what it last reported.
+
+It is a separate process: an import takes no time from requests, and whatever becomes of it, pages
+are served. It ends with the server, however that ends, because its standard input does.
+"""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from subprocess import PIPE, Popen
+from typing import IO, Literal
+
+import msgspec
+from msgspec import Struct
+
+from relight.intake.watching import WatchReport
+from relight.intake.workers import describe_exit
+from relight.text import clean, size
+
+# an import that is done sooner needs no words
+QUIET_SECONDS = 2.0
+# a watch that was not heard of for so long is not live
+LATE_SECONDS = 10.0
+RESTART_SECONDS = 10.0
+CLOSE_SECONDS = 5.0
+
+
+class Liveness(Struct, frozen=True):
+    """Whether new turns appear by themselves, in words, and the seconds since the last look."""
+
+    state: Literal["live", "reading", "waiting", "failing", "off"]
+    words: str
+    read_seconds: float | None = None
+
+
+OFF = Liveness("off", "not watching: relight import reads what is new")
+
+
+class WatchProcess:
+    """The watching process of one home folder, started again if it ends by itself."""
+
+    def __init__(self, home: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._home = home
+        self._clock = clock
+        self._child: Popen[bytes] | None = None
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+        # the last report, and the last one that is not of an import under way
+        self._last = self._settled = WatchReport("live")
+        # when the folders were last looked at, and since when they are not
+        self._read_at: float | None = None
+        self._since = self._clock()
+        self._printed: set[str] = set()
+
+    def start(self) -> None:
+        self._closing.clear()
+        self._thread = threading.Thread(target=self._run, name="relight-watch", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the process, within a few seconds."""
+        self._closing.set()
+        child, thread = self._child, self._thread
+        if child is not None and child.stdin is not None:
+            with suppress(OSError):
+                child.stdin.close()
+        if thread is not None:
+            thread.join(CLOSE_SECONDS)
+        if child is not None and child.poll() is None:
+            child.kill()
+
+    def read(self) -> Liveness:
+        """Return the present state in words."""
+        now = self._clock()
+        waited = now - self._since
+        is_quiet = self._last.state == "reading" and waited < QUIET_SECONDS
+        last = self._settled if is_quiet else self._last
+        ago = None if self._read_at is None else round(now - self._read_at, 1)
+        if last.state == "failing":
+            return Liveness("failing", f"not live: {clean(last.note or 'unknown')}", ago)
+        if last.state == "waiting":
+            return Liveness("waiting", "another import is reading", ago)
+        if last.state == "reading":
+            share = f", {size(last.total_bytes - last.done_bytes)} left" if last.total_bytes else ""
+            return Liveness("reading", f"reading what is new{share}", ago)
+        if (waited if ago is None else ago) >= LATE_SECONDS:
+            return Liveness("failing", "not live: the watch does not answer", ago)
+        return Liveness("live", "live", ago)
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            try:
+                code = self._follow()
+            except OSError as error:
+                reason = f"the watch could not start: {error.strerror or error}"
+            else:
+                reason = f"the watch {describe_exit(code)}"
+            if not self._closing.is_set():
+                self.take(WatchReport("failing", reason))
+            self._closing.wait(RESTART_SECONDS)
+
+    def _follow(self) -> int:
+        """Start the process and take its reports until it ends; return its code."""
+        code = "import sys; from relight.web.watch import run; run(sys.argv[1])"
+        # with paths as they are here, even when Relight is not installed but only on sys.path
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        command = [sys.executable, "-c", code, str(self._home.absolute())]
+        with Popen(command, stdin=PIPE, stdout=PIPE, env=environment) as child:
+            self._child = child
+            if self._closing.is_set() and child.stdin is not None:
+                child.stdin.close()
+            assert child.stdout is not None
+            for line in child.stdout:
+                with suppress(msgspec.DecodeError):
+                    self.take(msgspec.json.decode(line, type=WatchReport))
+            return child.wait()
+
+    def take(self, report: WatchReport) -> None:
+        """Take a report of the process; print trouble once."""
+        now = self._clock()
+        if report.state != self._last.state:
+            self._since = now
+        if report.state == "live":
+            self._read_at = now
+            self._printed.clear()
+        self._last = report
+        if report.state != "reading":
+            self._settled = report
+        if report.note and report.note not in self._printed:
+            self._printed.add(report.note)
+            sys.stderr.write(f"relight serve: {clean(report.note)}\n")
+
+
+def run(home: str) -> None:
+    """Watch for the server that started this process, until its end of the input is closed."""
+    import signal
+
+    from relight.intake.watching import Watcher, open_watched
+    from relight.warm.automatic import import_and_propose
+
+    # Ctrl-C is for the server, which closes our input when it has finished
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(sys.stdin.buffer,), daemon=True).start()
+    output = sys.stdout.buffer
+
+    def report(state: WatchReport) -> None:
+        try:
+            output.write(msgspec.json.encode(state) + b"\n")
+            output.flush()
+        except OSError:
+            os._exit(0)
+
+    Watcher(lambda: open_watched(home), import_and_propose, report=report).watch()
+
+
+def _end_with(stream: IO[bytes]) -> None:
+    while stream.read(1):
+        pass
+    os._exit(0)
