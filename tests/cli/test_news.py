@@ -140,26 +140,21 @@ def test_hooks_and_diagnosis_import_nothing(cli: Cli) -> None:
         assert not store.has_rows("session")
 
 
-# an import that has recorded the first of two files, and waits with the second in its hands
+# an import that has recorded Hermes' database, and is interrupted before it reads files
 INTERRUPTED = """
-import os, signal, sys
-from relight.intake import sealing
-seal, seen = sealing.seal_task, []
-def seal_task(task):
-    seen.append(task)
-    if len(seen) > 1:
-        os.kill(os.getpid(), signal.SIGINT)
-        signal.pause()
-    return seal(task)
-sealing.seal_task = seal_task
-sealing.CHUNK_BYTES = 1
+import os, signal, sys, time
+from relight.intake.sealing import Intake
+def import_files(self, files):
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(60)
+Intake._import_files = import_files
 from relight.cli import main
 main(sys.argv[1:])
 """
 
 
 def test_an_interrupt_ends_the_import_and_not_the_command(cli: Cli) -> None:
-    build.write_claude(cli.home, [build.claude_answer("m9", sessionId=OTHER)], name=OTHER)
+    build.hermes_session(build.open_hermes(cli.home))
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, "report", "--since", "all", "--json"],
         env=cli.environment,
@@ -174,17 +169,17 @@ def test_an_interrupt_ends_the_import_and_not_the_command(cli: Cli) -> None:
 
 
 def test_an_import_that_takes_long_says_so(cli: Cli) -> None:
-    slow = "from relight.cli import news; news.QUIET_SECONDS = 0.0;" + (
-        "from relight.intake import sealing; seal = sealing.seal_task;"
-        "sealing.seal_task = lambda task: (__import__('time').sleep(0.5), seal(task))[1];"
+    program = (
+        "from relight.cli import news; news.QUIET_SECONDS = 0.0;"
         "import sys; from relight.cli import main; main(sys.argv[1:])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", slow, "report", "--since", "all", "--json"],
+        [sys.executable, "-c", program, "report", "--since", "all", "--json"],
         env=cli.environment,
         capture_output=True,
         text=True,
         check=False,
     )
     assert '"sessions": 1' in done.stdout
-    assert done.stderr.startswith("reading what is new")
+    assert done.stderr.startswith("reading what is new: ")
+    assert done.stderr.count("\n") == 1

@@ -72,7 +72,7 @@ def test_a_watch_that_ends_is_reported_and_ends_nothing_else(home: Path, tmp_pat
         os.kill(child, signal.SIGKILL)
         build.wait_for(lambda: read(address, "api/live")["state"] == "failing")
         assert read(address, "api/live")["words"] == "not live: the watch was ended by SIGKILL"
-        assert errors.read_text() == "relight serve: the watch was ended by SIGKILL\n"
+        assert errors.read_text() == "warning: the watch was ended by SIGKILL\n"
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="children are found in /proc")

@@ -1,9 +1,10 @@
 """What is new in the agents' files, taken in before a command reads the record."""
 
 import sys
-import threading
+import time
+from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import click
 
@@ -13,9 +14,7 @@ from relight.store import Store
 from relight.text import clean_lines, size
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from relight.intake.importing import Imported
+    from relight.intake.importing import Imported, Progress
 
 # another import, or another writer of the database, is waited for this long
 WAIT_SECONDS = 1.0
@@ -56,8 +55,7 @@ def _import(store: Store) -> "list[Imported]":
         what = "1 new line" if lines == 1 else f"{lines:,} new lines"
         _print(as_typed(f"warning: {what} could not be read: see `relight doctor`"))
     if any(one.set_aside for one in done):
-        line = "warning: a part of a file takes too long to read: see `relight doctor`"
-        _print(as_typed(line))
+        _print(as_typed("warning: a part of a file takes too long: see `relight doctor`"))
     return done
 
 
@@ -68,39 +66,30 @@ def _print(line: str) -> None:
 class LateProgress:
     """The progress of an import on standard error, shown only if it takes long.
 
-    A terminal gets a bar; anything else gets one line.
+    A terminal gets a bar; anything else gets one line. No thread waits for the moment: a process
+    with a second one cannot fork its worker, and would start it ten times as slowly.
     """
 
     def __init__(self) -> None:
-        self._timer = threading.Timer(QUIET_SECONDS, self._show)
-        self._timer.daemon = True
-        self._lock = threading.Lock()
-        self._shown: AbstractContextManager[Any] | None = None
-        self._step: Any = None
-        self._state: tuple[int, int] | None = None
+        self._late_at = time.monotonic() + QUIET_SECONDS
+        self._shown = ExitStack()
+        self._step: Progress | None = None
 
     def update(self, done: int, total: int) -> None:
-        with self._lock:
-            self._state = (done, total)
-            if self._step is not None:
-                self._step(done, total)
+        if self._step is None and time.monotonic() >= self._late_at:
+            self._step = self._show(total - done)
+        if self._step is not None:
+            self._step(done, total)
 
-    def _show(self) -> None:
-        with self._lock:
-            if sys.stderr.isatty():
-                from relight.cli.screen import progress_bar
+    def _show(self, left: int) -> "Progress":
+        if not sys.stderr.isatty():
+            _print(f"reading what is new: {size(left)} left …")
+        from relight.cli.screen import progress_bar
 
-                self._shown = progress_bar("reading what is new (Ctrl-C answers without it)")
-                self._step = self._shown.__enter__()
-                if self._state:
-                    self._step(*self._state)
-                return
-            done, total = self._state or (0, 0)
-            rest = f": {size(total - done)} left" if total else ""
-            _print(f"reading what is new{rest} …")
+        label = "reading what is new (Ctrl-C answers without it)"
+        return self._shown.enter_context(progress_bar(label))
 
     def __enter__(self) -> Self:
-        self._timer.start()
         return self
 
     def __exit__(
@@ -109,7 +98,4 @@ class LateProgress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._timer.cancel()
-        with self._lock:
-            if self._shown is not None:
-                self._shown.__exit__(None, None, None)
+        self._shown.close()

@@ -26,9 +26,7 @@ BACKLOG = 128
 )
 @click.option("--open", "is_opened", is_flag=True, help="Open it in your browser.")
 @click.option("--no-watch", is_flag=True, help="Do not import what is new while it runs.")
-def command(
-    port: int, host: str, token_file: Path | None, is_opened: bool, no_watch: bool
-) -> None:
+def command(port: int, host: str, token_file: Path | None, is_opened: bool, no_watch: bool) -> None:
     """Serve the dashboard and its JSON API to a browser on this machine.
 
     It reads the agents' folders as they grow: a new turn is shown within two seconds.

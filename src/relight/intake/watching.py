@@ -79,11 +79,11 @@ class Watcher:
         self._recent: dict[str, Signature] = {}
         self._all_at = self._whole_at = self._try_at = float("-inf")
 
-    def watch(self) -> None:
+    def watch(self, pause: Callable[[float], object] = time.sleep) -> None:
         """Look again and again, until interrupted."""
         while True:
             self.look()
-            time.sleep(LOOK_SECONDS)
+            pause(LOOK_SECONDS)
 
     def look(self) -> None:
         """Look once, at the newest files or at all if that is due, and import what changed."""

@@ -12,11 +12,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE, Popen
-from typing import IO, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
+from relight.errors import as_typed
 from relight.intake.watching import WatchReport
 from relight.intake.workers import describe_exit
 from relight.text import clean, size
@@ -37,7 +38,7 @@ class Liveness(Struct, frozen=True):
     read_seconds: float | None = None
 
 
-OFF = Liveness("off", "not watching: relight import reads what is new")
+OFF = Liveness("off", as_typed("not watching: relight import reads what is new"))
 
 
 class WatchProcess:
@@ -58,20 +59,18 @@ class WatchProcess:
 
     def start(self) -> None:
         self._closing.clear()
+        # before the first request: later there may be no descriptors left
+        self._start_child()
         self._thread = threading.Thread(target=self._run, name="relight-watch", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """End the process, within a few seconds."""
+        """End the process; an import that is under way ends as if it were killed."""
         self._closing.set()
-        child, thread = self._child, self._thread
-        if child is not None and child.stdin is not None:
-            with suppress(OSError):
-                child.stdin.close()
-        if thread is not None:
-            thread.join(CLOSE_SECONDS)
-        if child is not None and child.poll() is None:
-            child.kill()
+        if self._child is not None:
+            self._child.terminate()
+        if self._thread is not None:
+            self._thread.join(CLOSE_SECONDS)
 
     def read(self) -> Liveness:
         """Return the present state in words."""
@@ -93,26 +92,33 @@ class WatchProcess:
 
     def _run(self) -> None:
         while not self._closing.is_set():
-            try:
-                code = self._follow()
-            except OSError as error:
-                reason = f"the watch could not start: {error.strerror or error}"
-            else:
-                reason = f"the watch {describe_exit(code)}"
-            if not self._closing.is_set():
-                self.take(WatchReport("failing", reason))
+            if self._child is not None:
+                reason = f"the watch {describe_exit(self._follow(self._child))}"
+                if not self._closing.is_set():
+                    self.take(WatchReport("failing", reason))
             self._closing.wait(RESTART_SECONDS)
+            if not self._closing.is_set():
+                self._start_child()
 
-    def _follow(self) -> int:
-        """Start the process and take its reports until it ends; return its code."""
+    def _start_child(self) -> None:
         code = "import sys; from relight.web.watch import run; run(sys.argv[1])"
         # with paths as they are here, even when Relight is not installed but only on sys.path
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         command = [sys.executable, "-c", code, str(self._home.absolute())]
-        with Popen(command, stdin=PIPE, stdout=PIPE, env=environment) as child:
-            self._child = child
-            if self._closing.is_set() and child.stdin is not None:
-                child.stdin.close()
+        try:
+            # Ctrl-C is for the server alone: an interrupted worker would look like a failure
+            self._child = Popen(
+                command, stdin=PIPE, stdout=PIPE, env=environment, start_new_session=True
+            )
+        except OSError as error:
+            self._child = None
+            self.take(
+                WatchReport("failing", f"the watch could not start: {error.strerror or error}")
+            )
+
+    def _follow(self, child: Popen[bytes]) -> int:
+        """Take the process's reports until it ends; return its code."""
+        with child:
             assert child.stdout is not None
             for line in child.stdout:
                 with suppress(msgspec.DecodeError):
@@ -132,32 +138,40 @@ class WatchProcess:
             self._settled = report
         if report.note and report.note not in self._printed:
             self._printed.add(report.note)
-            sys.stderr.write(f"relight serve: {clean(report.note)}\n")
+            sys.stderr.write(f"warning: {clean(report.note)}\n")
 
 
 def run(home: str) -> None:
     """Watch for the server that started this process, until its end of the input is closed."""
-    import signal
-
     from relight.intake.watching import Watcher, open_watched
     from relight.warm.automatic import import_and_propose
 
-    # Ctrl-C is for the server, which closes our input when it has finished
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(sys.stdin.buffer,), daemon=True).start()
     output = sys.stdout.buffer
 
     def report(state: WatchReport) -> None:
         try:
             output.write(msgspec.json.encode(state) + b"\n")
             output.flush()
-        except OSError:
+        except OSError:  # the server has gone during an import
             os._exit(0)
 
-    Watcher(lambda: open_watched(home), import_and_propose, report=report).watch()
+    watcher = Watcher(lambda: open_watched(home), import_and_propose, report=report)
+    if hasattr(os, "fork"):
+        watcher.watch(_wait_for_end)
+    else:  # Windows: its pipes cannot be waited for
+        threading.Thread(target=_wait_for_end, args=(None,), daemon=True).start()
+        watcher.watch()
 
 
-def _end_with(stream: IO[bytes]) -> None:
-    while stream.read(1):
-        pass
+def _wait_for_end(seconds: float | None) -> None:
+    """Wait for so long; end the process if the standard input ends.
+
+    No thread does this where processes fork: with a second thread none could fork its worker.
+    """
+    if seconds is not None:
+        import select
+
+        if not select.select([sys.stdin], [], [], seconds)[0]:
+            return
+    sys.stdin.buffer.read()
     os._exit(0)
