@@ -139,6 +139,7 @@ class Session(Struct, frozen=True, kw_only=True):
     # the moment that a fork began: what it holds from before that, it copied
     forked_at: Moment | None = None
     project: str | None = None
+    branch: str | None = None
     title: str | None = None
     model: str | None = None
     version: str | None = None

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 T = TypeVar("T")
 
 SHOWN_CHARACTERS = 4000
+NO_PRICE = "no price"
 # Sessions hold hostile text. These characters act unseen, in a terminal, on a page or in a prompt:
 # controls but tab and newline, marks that turn the direction of text, characters without a width,
 # variation selectors, tags, and code points that no document may hold. The two joiners and the
@@ -118,29 +119,84 @@ def count(value: float | None) -> str:
     return f"{value:,.0f}"
 
 
-def dollars(value: float | None, *, unpriced: int = 0, included: float | None = None) -> str:
+class Amount(str):
+    """An amount of money as text, with the figures it was made of, so that columns align."""
+
+    value: float | None = None
+    unpriced: int = 0
+    included: float | None = None
+
+
+def dollars(
+    value: float | None,
+    *,
+    unpriced: int = 0,
+    included: float | None = None,
+    digits: int | None = None,
+) -> Amount:
     """Return an amount of money. None is unknown, not zero; with unpriced parts it is a minimum.
 
-    `included` is what a plan pays for, at list price: it is not spent.
+    `included` is what a plan pays for, at list price: it is not spent. `digits` are those after
+    the point; without them, as many as the amount needs.
 
     >>> [dollars(v) for v in (None, 0, 0.0000085, 0.0042, 12.5, 1234.5)]
-    ['unknown', '$0.00', '$0.0000085', '$0.0042', '$12.50', '$1,234.50']
-    >>> dollars(12.5, unpriced=3)
-    '≥$12.50'
+    ['no price', '$0.00', '$0.0000085', '$0.0042', '$12.50', '$1,234.50']
+    >>> dollars(12.5, unpriced=3), dollars(0.0042, digits=2)
+    ('≥$12.50', '<$0.01')
     >>> [dollars(v, included=4) for v in (0, 12.5)]
     ['$4.00 included', '$12.50 + $4.00 included']
     """
     if included:
-        worth = f"{dollars(included)} included"
-        is_all = value == 0 and not unpriced
-        return worth if is_all else f"{dollars(value, unpriced=unpriced)} + {worth}"
-    if value is None:
-        return "unknown"
-    if 0 < value < 0.0001:  # not zero: show the first two digits
-        amount = f"${value:.{1 - math.floor(math.log10(value))}f}".rstrip("0")
+        worth = f"{_write_amount(included, digits)} included"
+        spent = NO_PRICE if value is None else _write_amount(value, digits, unpriced)
+        text = worth if value == 0 and not unpriced else f"{spent} + {worth}"
     else:
-        amount = f"${value:.4f}" if 0 < value < 0.01 else f"${value:,.2f}"
-    return f"≥{amount}" if unpriced else amount
+        text = NO_PRICE if value is None else _write_amount(value, digits, unpriced)
+    made = Amount(text)
+    made.value, made.unpriced, made.included = value, unpriced, included
+    return made
+
+
+def _write_amount(value: float, digits: int | None, unpriced: int = 0) -> str:
+    least = "≥" if unpriced else ""
+    if digits is None and 0 < value < 0.0001:  # not zero: show the first two digits
+        return f"{least}${value:.{1 - math.floor(math.log10(value))}f}".rstrip("0")
+    if digits is None:
+        digits = 4 if 0 < value < 0.01 else 2
+    if 0 < value < 10**-digits:
+        return f"{least or '<'}${0 if unpriced else 10**-digits:.{digits}f}"
+    return f"{least}${value:,.{digits}f}"
+
+
+def align_money(cells: Sequence[str]) -> list[str]:
+    """Return the cells of one column, all amounts with as many digits after the point.
+
+    Two are enough beside a dollar; amounts that are all smaller have four, if one needs them.
+
+    >>> align_money([dollars(12.5), dollars(0.0042), "–"])
+    ['$12.50', '<$0.01', '–']
+    >>> align_money([dollars(0.06), dollars(0.0099), dollars(None)])
+    ['$0.0600', '$0.0099', 'no price']
+    """
+    values = [
+        value
+        for cell in cells
+        if isinstance(cell, Amount)
+        for value in (cell.value, cell.included)
+        if value
+    ]
+    is_small = any(value < 0.01 for value in values) and max(values) < 1
+    return [
+        dollars(
+            cell.value,
+            unpriced=cell.unpriced,
+            included=cell.included,
+            digits=4 if is_small else 2,
+        )
+        if isinstance(cell, Amount)
+        else cell
+        for cell in cells
+    ]
 
 
 def seconds(value: float | None) -> str:

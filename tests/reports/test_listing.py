@@ -40,7 +40,7 @@ def store(tmp_path: Path, store: Store) -> Store:
 
 def find(store: Store, search: str) -> list[str]:
     found = list_sessions(store, None, Listing(search=search))
-    return [one.id[:8] for one in found.sessions]
+    return [one.session_id.partition(":")[2][:8] for one in found.sessions]
 
 
 @pytest.mark.parametrize(

@@ -171,4 +171,4 @@ def test_the_model_is_that_of_the_last_context_before(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
         models = [row.model for row in report(store, ("model",)).rows]
-    assert models == ["gpt-5.1-codex-mini", "gpt-5.2-codex"]
+    assert models == ["gpt-5.2-codex", "gpt-5.1-codex-mini"]

@@ -39,7 +39,7 @@ LIMIT = build.claude_line(
 def figures(store: Store) -> tuple[int | None, float | None, int | None]:
     total = report(store, ("model",)).total
     (listed,) = list_sessions(store).sessions
-    shown = read_session(store, find_session(store, listed.session)).figures
+    shown = read_session(store, find_session(store, listed.session_id)).figures
     unpriced = {total.unpriced_turns, listed.unpriced_turns, shown.unpriced_turns}
     assert {total.cost_usd, shown.cost_usd} == {listed.cost_usd}
     assert len(unpriced) == 1

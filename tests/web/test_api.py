@@ -57,10 +57,10 @@ def test_the_database_is_read_as_a_whole_only_if_that_is_asked_for(client: TestC
 
 def test_a_session_is_told_as_the_command_tells_it(client: TestClient, home: Path) -> None:
     first = client.get("/api/sessions?since=all&sort=cost&limit=1").json()["sessions"][0]
-    told = client.get(f"/api/sessions/{first['session']}").json()
-    assert told == run_json(home, "show", first["session"])
+    told = client.get(f"/api/sessions/{first['session_id']}").json()
+    assert told == run_json(home, "show", first["session_id"])
     assert told["figures"]["cost_usd"] == first["cost_usd"]
-    assert client.get(f"/api/sessions/{first['id']}").json() == told
+    assert client.get(f"/api/sessions/{first['session_id'].partition(':')[2]}").json() == told
 
 
 def test_the_pages_of_a_list_have_every_session_once(client: TestClient) -> None:
@@ -71,7 +71,7 @@ def test_the_pages_of_a_list_have_every_session_once(client: TestClient) -> None
             following: str | None = ""
             while following is not None:
                 page = client.get(f"{path}&after={following}").json()
-                seen += [one["session"] for one in page["sessions"]]
+                seen += [one["session_id"] for one in page["sessions"]]
                 following = page["next"]
             assert len(seen) == len(set(seen)) == page["count"]
 
@@ -94,12 +94,14 @@ def test_a_list_behind_a_failure_is_as_long_as_its_row_says(client: TestClient) 
 def test_a_search_finds_beginnings_of_words(client: TestClient) -> None:
     every = client.get("/api/sessions?since=all&limit=500").json()["sessions"]
     word = "webhooks"
-    wanted = {one["session"] for one in every if word in (one["title"] or "").lower()}
+    wanted = {one["session_id"] for one in every if word in (one["title"] or "").lower()}
     for search in (word, word[:5], word.upper(), f"  {word} "):
         found = client.get(f"/api/sessions?since=all&limit=500&search={search}").json()
-        assert {one["session"] for one in found["sessions"]} == wanted != set()
-    by_id = client.get(f"/api/sessions?search={every[0]['id'][:8]}").json()["sessions"]
-    assert every[0]["session"] in [one["session"] for one in by_id]
+        assert {one["session_id"] for one in found["sessions"]} == wanted != set()
+    by_id = client.get(
+        f"/api/sessions?search={every[0]['session_id'].partition(':')[2][:8]}"
+    ).json()["sessions"]
+    assert every[0]["session_id"] in [one["session_id"] for one in by_id]
     for nothing in ("webhooks nosuchword", '"', "*", "a OR b NEAR(", "%", "'; drop table"):
         assert client.get("/api/sessions", params={"search": nothing}).status_code == 200
 
@@ -110,7 +112,7 @@ def test_a_search_finds_beginnings_of_words(client: TestClient) -> None:
         ("/api/report?bye=day", "there is no parameter 'bye'"),
         ("/api/report?by=day&by=model", "by is given twice"),
         ("/api/report?by=moon", "cannot report by 'moon'"),
-        ("/api/report?since=yesterday", "'yesterday' is not a day"),
+        ("/api/report?since=tomorrow", "'tomorrow' is not a day"),
         ("/api/report?source=vim", "there is no source 'vim'"),
         ("/api/sessions?limit=0", "limit: expected int >= 1"),
         ("/api/sessions?limit=all", "limit: expected int, got str"),
@@ -152,18 +154,18 @@ def test_a_method_that_is_none_is_told_with_those_there_are(client: TestClient) 
 
 def test_a_person_says_how_a_session_went(client: TestClient) -> None:
     secret = {"X-Relight-Secret": client.get("/api/secret").json()["secret"]}
-    name = client.get("/api/sessions?outcome=unknown&limit=1").json()["sessions"][0]["session"]
+    name = client.get("/api/sessions?outcome=unknown&limit=1").json()["sessions"][0]["session_id"]
     body = {"outcome": "failure", "why": "wrong file"}
     sent = client.post(f"/api/sessions/{name}/label", json=body, headers=secret)
     assert sent.json() == {"session": name, "outcome": "failure", "why": "wrong file"}
     assert client.get(f"/api/sessions/{name}").json()["outcome"] == "failure"
     listed = client.get("/api/sessions?outcome=failure&limit=500").json()["sessions"]
-    assert name in [one["session"] for one in listed]
+    assert name in [one["session_id"] for one in listed]
 
 
 def test_a_template_is_made_retired_and_restored(client: TestClient) -> None:
     secret = {"X-Relight-Secret": serving.read_secret(client)}
-    name = client.get("/api/sessions?outcome=success&limit=1").json()["sessions"][0]["session"]
+    name = client.get("/api/sessions?outcome=success&limit=1").json()["sessions"][0]["session_id"]
     body = {"session": name, "name": "made here", "tags": "a, b", "force": True}
     made = client.post("/api/templates", json=body, headers=secret)
     assert (made.status_code, made.json()["tags"]) == (200, ["a", "b"])
@@ -197,7 +199,7 @@ def test_a_body_may_not_say_what_is_not_asked(client: TestClient) -> None:
 
 def test_an_answer_that_is_kept_is_made_anew_when_the_store_changes(client: TestClient) -> None:
     secret = {"X-Relight-Secret": serving.read_secret(client)}
-    name = client.get("/api/sessions?limit=1").json()["sessions"][0]["session"]
+    name = client.get("/api/sessions?limit=1").json()["sessions"][0]["session_id"]
     for outcome in ("success", "failure", "success"):
         body = {"outcome": outcome}
         client.post(f"/api/sessions/{name}/label", json=body, headers=secret)

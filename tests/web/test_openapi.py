@@ -136,8 +136,11 @@ def test_what_is_there_is_told_as_the_document_says(schema: Any, client: TestCli
     assert traces
     assert skills
     asked = [
-        *(("/api/sessions/{session}", {"session": one["session"]}, {}) for one in sessions),
-        *(("/api/sessions/{session}/steps", {"session": one["session"]}, {}) for one in sessions),
+        *(("/api/sessions/{session}", {"session": one["session_id"]}, {}) for one in sessions),
+        *(
+            ("/api/sessions/{session}/steps", {"session": one["session_id"]}, {})
+            for one in sessions
+        ),
         *(("/api/jobs/{job}", {"job": one["job"]}, {}) for one in jobs),
         *(("/api/jobs/history", {}, {"job": one["job"]}) for one in jobs),
         *(("/api/templates/{template}", {"template": one["name"]}, {}) for one in templates),

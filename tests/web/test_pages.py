@@ -232,7 +232,7 @@ def test_a_running_cost_is_a_lower_bound_from_the_first_turn_without_a_price(
     client: TestClient,
 ) -> None:
     found = client.get("/api/sessions?since=all&limit=500").json()["sessions"]
-    partly = [one["session"] for one in found if one["unpriced_turns"] and one["cost_usd"]]
+    partly = [one["session_id"] for one in found if one["unpriced_turns"] and one["cost_usd"]]
     assert partly
     for name in partly:
         told = re.findall(r'all so far ([^"]*)"', client.get(f"/sessions/{name}").text)

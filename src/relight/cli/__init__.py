@@ -15,8 +15,10 @@ from relight.errors import TYPED, RelightError, StoreError, as_typed, find_comma
 COMMANDS = {
     "import": ("importing", "Read new records from the agents' own files."),
     "report": ("report", "Show cost and usage by day, model, project and more."),
+    "sessions": ("sessions", "List sessions, newest first, with outcome and cost."),
     "show": ("show", "Show one session: turns, tool calls, failures."),
     "search": ("search", "Search what was said and done in all sessions."),
+    "resume": ("resume", "Continue a session in its own agent."),
     "failures": ("failures", "Show failures by kind and tool, and spirals."),
     "label": ("label", "Label a session's outcome; a label overrides all other evidence."),
     "job": ("job", "Schedule agent work; see the outcome of each run."),

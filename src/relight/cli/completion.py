@@ -125,6 +125,33 @@ complete_projects = _complete("projects")
 complete_sources = _complete("sources")
 
 
+COMPLETED = {
+    "session": complete_sessions,
+    "job": complete_jobs,
+    "skill": complete_skills,
+    "skills": complete_skills,
+    "template": complete_templates,
+    "model": complete_models,
+    "project": complete_projects,
+    "source": complete_sources,
+}
+# what the argument NAME of a group's commands names, by the group's module
+NAMED = {"job": complete_jobs, "template": complete_templates}
+
+
+def add_completions(command: click.Command, module: str) -> None:
+    """Let a shell complete the parameters that name something in the store."""
+    group = module.rpartition(".")[2].partition("_")[0]
+    for param in command.params:
+        name = param.name or ""
+        find = NAMED.get(group) if name in ("name", "names") else COMPLETED.get(name)
+        is_free = param._custom_shell_complete is None and isinstance(
+            param.type, click.types.StringParamType
+        )
+        if find is not None and is_free and group != "moa":  # moa names traces, not sessions
+            param._custom_shell_complete = find
+
+
 def complete_words(
     words: Iterable[str],
 ) -> Callable[[click.Context, click.Parameter, str], list[str]]:

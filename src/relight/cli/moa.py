@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TEXT_CHARACTERS = 400
 
 
-@relight_group("moa", example='relight moa run review "Is this migration safe?"')
+@relight_group("moa", example='relight moa run review "Is this migration safe?"', alone="presets")
 def command() -> None:
     """Ask several models, and let one act on their advice; see what each said and cost.
 

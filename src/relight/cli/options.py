@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from relight.cli.completion import add_completions
 from relight.errors import ParameterError, RelightError, as_typed
 from relight.store import Store, open_store
 
@@ -33,6 +34,21 @@ class _Command(click.Command):
 
 
 class _Group(click.Group):
+    """A group that runs one of its commands, usually its list, if none is named."""
+
+    alone = "list"
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = [
+            word
+            for before, word in zip(["", *args], args, strict=False)
+            if not word.startswith("-") and before != "--home"
+        ]
+        is_helped = bool({"-h", "--help"} & set(args))
+        if not words and not is_helped and not ctx.resilient_parsing:
+            args = [self.alone, *args]
+        return super().parse_args(ctx, args)
+
     def get_help(self, ctx: click.Context) -> str:
         return as_typed(super().get_help(ctx))
 
@@ -61,6 +77,7 @@ def relight_command(name: str, example: str) -> Callable[[Function], click.Comma
         made = click.command(
             name, cls=_Command, epilog=f"Example: {example}", context_settings=SETTINGS
         )(function)
+        add_completions(made, function.__module__)
         made.params += _shared_options()
         return made
 
@@ -80,6 +97,7 @@ def reading_command(name: str, example: str) -> Callable[[Function], click.Comma
         made = click.command(
             name, cls=_ReadingCommand, epilog=f"Example: {example}", context_settings=SETTINGS
         )(function)
+        add_completions(made, function.__module__)
         made.params += [no_import_option(), *_shared_options()]
         return made
 
@@ -101,13 +119,16 @@ def _skip_import(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         ctx.meta[NO_IMPORT] = True
 
 
-def relight_group(name: str, example: str) -> Callable[[Function], click.Group]:
-    """Return a decorator for a group of commands."""
+def relight_group(
+    name: str, example: str, *, alone: str = "list"
+) -> Callable[[Function], click.Group]:
+    """Return a decorator for a group of commands; `alone` is the one that runs if none is named."""
 
     def make(function: Function) -> click.Group:
         made = click.group(
             name, cls=_Group, epilog=f"Example: {example}", context_settings=SETTINGS
         )(function)
+        made.alone = alone
         made.params += _shared_options()
         return made
 

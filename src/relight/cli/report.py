@@ -8,11 +8,11 @@ from relight.cli.filters import TypedFilter, filter_options
 from relight.cli.options import current_store, json_option, print_json, reading_command
 from relight.errors import as_typed
 from relight.reports import totals
-from relight.reports.totals import ReportFigures, ReportRow, UsageReport
+from relight.reports.totals import ReportRow, ReportTotals, UsageReport
 from relight.store.queries.sessions import has_sessions
 
 SHORT_NAME, LONG_NAME = 13, 36
-FIGURES = [name for name in ReportFigures.__struct_fields__ if name != "failed_turns"]
+FIGURES = [name for name in ReportTotals.__struct_fields__ if name != "failed_turns"]
 MARKDOWN_COLUMNS = (
     "sessions",
     "turns",
@@ -25,6 +25,12 @@ MARKDOWN_COLUMNS = (
     "unpriced_turns",
     "tool_calls",
     "tool_failures",
+    "successes",
+    "failures",
+    "unknown",
+    "cost_per_success_usd",
+    "mean_tokens",
+    "mean_cost_usd",
 )
 
 
@@ -38,12 +44,21 @@ MARKDOWN_COLUMNS = (
     help=f"Comma-separated: {', '.join(totals.KEYS)}.",
 )
 @filter_options()
+@click.option(
+    "--sort",
+    metavar="KEY",
+    shell_complete=complete_words((*totals.KEYS, *totals.SORTS)),
+    help="A key of --by, or a figure such as cost, sessions or tool_failures, largest first.",
+)
+@click.option("--top", type=int, metavar="N", help="Only the first N rows; the rest as one.")
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print a Markdown table.")
 def command(
     by: str,
     typed: TypedFilter,
+    sort: str | None,
+    top: int | None,
     as_json: bool,
     as_csv: bool,
     as_markdown: bool,
@@ -51,7 +66,8 @@ def command(
     """Show cost and usage by day, model, project and more.
 
     Days are in the store's time zone. Sub-agents count once, in their parents' sessions. Cost is
-    at list price unless the agent recorded it; turns without a price are counted.
+    at list price unless the agent recorded it; turns without a price are counted. Times are in
+    their order, all else is sorted by cost.
     """
     if as_json + as_csv + as_markdown > 1:
         raise click.UsageError("choose one of --json, --csv and --markdown")
@@ -60,12 +76,21 @@ def command(
         raise click.UsageError(f"--by needs a key: {', '.join(totals.KEYS)}")
     with current_store() as store:
         chosen = typed.read(store)
-        found = totals.report(store, keys, chosen)
+        found = totals.report(store, keys, chosen, sort=sort, top=top)
         has_any = bool(found.rows) or has_sessions(store)
     if as_json:
         # keys come in the order of --by
         rows = [{key: row.key(key) for key in keys} | to_builtins(row) for row in found.rows]
-        print_json({"by": keys, "rows": rows, "total": found.total})
+        print_json(
+            {
+                "by": keys,
+                "since": found.since,
+                "until": found.until,
+                "rows": rows,
+                "other": found.other,
+                "total": found.total,
+            }
+        )
     elif as_csv:
         print_csv(found)
     elif as_markdown:
@@ -81,7 +106,8 @@ def print_csv(found: UsageReport) -> None:
     import csv
     import sys
 
-    titles = ["title"] if found.rows and "session" in found.by else []
+    more = {"session": "title", "job": "job_name"} if found.rows else {}
+    titles = [title for key, title in more.items() if key in found.by]
     names = [*dict.fromkeys(found.by), *titles, *FIGURES]
     if found.total.failed_turns is not UNSET:
         names.append("failed_turns")
@@ -104,16 +130,23 @@ def _make_safe(value: object) -> object:
 
 def markdown(found: UsageReport) -> str:
     """Return the report as a Markdown table, with the total in its last row."""
-    from relight.reports.metrics import COST, INCLUDED
+    from relight.reports.metrics import COST, COST_PER_SUCCESS, INCLUDED
+    from relight.text import count, dollars
 
     names = [*found.by, *MARKDOWN_COLUMNS]
 
     def line(cells: list[str]) -> str:
         return "| " + " | ".join(cells) + " |"
 
-    def cell(row: ReportFigures, name: str) -> str:
+    def cell(row: ReportTotals, name: str) -> str:
         value = getattr(row, name)
-        for metric in (COST, INCLUDED):
+        if name == "job":
+            value = getattr(row, "job_name", value)
+        if name == "mean_cost_usd" and value is not None:
+            return dollars(value, unpriced=row.unpriced_turns or 0)
+        if name == "mean_tokens":
+            return count(value)
+        for metric in (COST, COST_PER_SUCCESS, INCLUDED):
             if name == metric.name:
                 return metric.show(row)
         text = "–" if value is None else str(value)
@@ -121,9 +154,13 @@ def markdown(found: UsageReport) -> str:
 
     rules = ["---"] * len(found.by) + ["---:"] * len(MARKDOWN_COLUMNS)
     rows = [line([cell(row, name) for name in names]) for row in found.rows]
-    total = ["total", *[""] * (len(found.by) - 1)]
-    total += [cell(found.total, name) for name in MARKDOWN_COLUMNS]
-    return "\n".join([line(names), line(rules), *rows, line(total)])
+    sums = {"other": found.other, "total": found.total}
+    for title, figures in sums.items():
+        if figures is not None:
+            blank = [""] * (len(found.by) - 1)
+            cells = [cell(figures, name) for name in MARKDOWN_COLUMNS]
+            rows.append(line([title, *blank, *cells]))
+    return "\n".join([line(names), line(rules), *rows])
 
 
 def print_report(found: UsageReport) -> None:
@@ -139,7 +176,15 @@ def print_report(found: UsageReport) -> None:
     first = 1 if "session" in found.by else 0  # each row is one session
     last = -1 if is_of_calls and "failure" not in found.by else None  # tools make no model calls
     shown = [one for one in metrics[first:last] if one is not INCLUDED or found.total.included_usd]
-    columns = [*keys, *[screen.Column(one.title, is_spare=one.title in SPARE) for one in shown]]
+    if "failure" in found.by:  # a kind of failure has failed calls only
+        shown = [one for one in shown if one.name != "failure_rate"]
+    columns = [
+        *keys,
+        *[
+            screen.Column(one.title, is_spare=one.name in SPARE, drop=SPARE.get(one.name, 0))
+            for one in shown
+        ],
+    ]
     largest = max((_weight(row) for row in found.rows), default=0)
     with_bar = found.by in (["day"], ["week"], ["month"])
     if with_bar:
@@ -147,12 +192,17 @@ def print_report(found: UsageReport) -> None:
     short = shorten([str(row.session) for row in found.rows]) if "session" in found.by else {}
     rows = []
     for row in found.rows:
-        names = [short.get(str(row.key(key))) or _name(key, row.key(key)) for key in found.by]
+        names = [
+            short.get(str(row.key(key))) or _name(key, _find_name(row, key)) for key in found.by
+        ]
         if "session" in found.by:
             names.append(str(row.title or ""))
         bar = [screen.bar(_weight(row), largest)] if with_bar else []
         rows.append([*names, *[one.show(row) for one in shown], *bar])
     blank = [""] * (len(keys) - 1)
+    if found.other is not None:
+        figures = [one.show(found.other) for one in shown]
+        rows.append(["(other)", *blank, *figures, *([""] if with_bar else [])])
     sums = [one.show(found.total) for one in shown]
     screen.print_table(columns, rows, total=["total", *blank, *sums, *([""] if with_bar else [])])
     for note in notes(found):
@@ -160,12 +210,25 @@ def print_report(found: UsageReport) -> None:
 
 
 WHOLE = ("day", "week", "month", "session")
-SPARE = ("input", "cached", "output", "model calls failed")
+# the columns that a narrow table leaves out, the highest number first
+SPARE = {
+    "cache_read_tokens": 5,
+    "input_tokens": 4,
+    "output_tokens": 3,
+    "failed_turns": 2,
+    "failure_rate": 1,
+    "cost_per_success_usd": 0,
+}
 
 
 def _weight(row: ReportRow) -> float:
     """Return the length of a bar: cost at list price, or output if nothing has a price."""
     return (row.cost_usd or 0) + (row.included_usd or 0) or (row.output_tokens or 0) * 1e-9
+
+
+def _find_name(row: ReportRow, key: str) -> object:
+    """Return the value of a key as people know it: a job by its name."""
+    return row.job_name if key == "job" else row.key(key)
 
 
 def _name(key: str, value: object) -> str:
@@ -215,5 +278,8 @@ def notes(found: UsageReport) -> list[str]:
             f"included: ${total.included_usd:,.2f} at list price, paid by a plan, not in the cost"
         )
     if found.by == ["day"]:
-        lines.append("failed: share of tool calls that could not do what they were asked")
+        lines.append(
+            "failed: share of tool calls that could not do what they were asked;"
+            " ok: sessions that succeeded, of those whose outcome is known"
+        )
     return lines

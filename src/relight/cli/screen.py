@@ -1,7 +1,7 @@
 """Tables, figures and progress for terminals; the only module that uses rich."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO
 
@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from relight.text import align_money
 from relight.text import clean as clean
 from relight.text import clean_lines as clean_lines
 from relight.text import count as count
@@ -45,6 +46,7 @@ class Column(Struct, frozen=True):
     is_number: bool = True
     is_name: bool = False
     is_spare: bool = False
+    drop: int = 0  # of spare columns, the one with the highest number is left out first
     style: str = ""
 
 
@@ -53,8 +55,12 @@ def print_table(
     rows: Sequence[Sequence[str]],
     *,
     total: Sequence[str] | None = None,
+    styles: Mapping[tuple[int, int], str] | None = None,
 ) -> None:
-    """Print a table that fits the screen: numbers stay whole, words are cut."""
+    """Print a table that fits the screen: numbers stay whole, words are cut.
+
+    `styles` are colours of single cells, by row and column.
+    """
     target = console()
     table = Table(
         box=SIMPLE_HEAD,
@@ -64,7 +70,9 @@ def print_table(
         header_style="bold",
         footer_style="bold",
     )
-    cells = [[clean(cell) for cell in row] for row in (*rows, *([total] if total else []))]
+    every = [*rows, *([total] if total else [])]
+    aligned = [align_money([row[number] for row in every]) for number in range(len(columns))]
+    cells = [[clean(column[place]) for column in aligned] for place in range(len(every))]
     spare = find_spare(columns, cells, target.width)
     left_out = [columns[number].heading for number in spare]
     kept = [number for number in range(len(columns)) if number not in spare]
@@ -83,8 +91,13 @@ def print_table(
             style=column.style,
             width=widths[number],
         )
-    for row in cells[: len(rows)]:
-        table.add_row(*map(Text, row))
+    for place, row in enumerate(cells[: len(rows)]):
+        table.add_row(
+            *(
+                Text(cell, style=(styles or {}).get((place, number), ""))
+                for number, cell in zip(kept, row, strict=True)
+            )
+        )
     target.print(table)
     if left_out:
         missing = ", ".join(reversed(left_out))
@@ -94,14 +107,14 @@ def print_table(
 def find_spare(
     columns: Sequence[Column], cells: Sequence[Sequence[str]], available: int
 ) -> list[int]:
-    """Return the indexes of spare columns to leave out, from the right."""
+    """Return the indexes of spare columns to leave out, by their number, then from the right."""
     widths = measure(columns, cells)
     least = [
         width if column.is_number or column.is_name else min(width, READABLE)
         for width, column in zip(widths, columns, strict=True)
     ]
     needed, found = sum(least) + 2 * len(least) - 1, []
-    for number in reversed(range(len(columns))):
+    for number in sorted(range(len(columns)), key=lambda one: (-columns[one].drop, -one)):
         if needed > available and columns[number].is_spare:
             needed -= least[number] + 2
             found.append(number)

@@ -14,7 +14,7 @@ from relight.cli.options import (
 from relight.errors import as_typed
 
 
-@relight_group("skills", example="relight skills ema --half-life 5")
+@relight_group("skills", example="relight skills ema --half-life 5", alone="stats")
 def command() -> None:
     """Show cost and success of skills, by model.
 

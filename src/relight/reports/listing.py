@@ -3,17 +3,49 @@
 import re
 
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import asdict
 
 from relight.errors import RelightError
+from relight.sources.resume import resume_line
 from relight.store import Store
 from relight.store.queries import listing as queries
 from relight.store.queries.filters import Filter
-from relight.store.queries.listing import COUNTED, SORTS, ListedSession, Listing, PlacedSession
+from relight.store.queries.listing import COUNTED, SORTS, Listing, ListingRow
 
 LARGEST_PAGE = 500
 CURSOR = re.compile(r"([0-9]{1,19})_(-?[0-9]{1,19})")
 MOST = 2**63 - 1  # the largest number of a database
+
+
+class ListedSession(Struct, frozen=True, kw_only=True):
+    """A session of a list, with its sub-agents counted in, as every face shows it.
+
+    `resume` is the shell line that continues it in its agent, null if the agent cannot.
+    """
+
+    session_id: str
+    source: str
+    title: str | None
+    project: str | None
+    branch: str | None
+    model: str | None
+    started_at: str | None
+    ended_at: str | None
+    outcome: str
+    outcome_evidence: list[str]
+    cost_usd: float | None
+    included_usd: float
+    unpriced_turns: int
+    turns: int
+    tokens: int
+    tool_calls: int
+    tool_failures: int
+    wall_seconds: float
+    category: str | None
+    score: float | None
+    subagents: int
+    parent_session_id: str | None
+    resume: str | None
 
 
 class SessionPage(Struct, frozen=True):
@@ -31,7 +63,7 @@ class SessionPage(Struct, frozen=True):
 def list_sessions(
     store: Store, chosen: Filter | None = None, listing: Listing | None = None
 ) -> SessionPage:
-    """Return a page of sessions; sub-agents are counted in their parents'."""
+    """Return a page of sessions; sub-agents are counted in their parents' unless asked for."""
     wanted = listing or Listing()
     if wanted.sort not in SORTS:
         raise RelightError(f"cannot sort by {wanted.sort!r}", f"there are {', '.join(SORTS)}")
@@ -40,7 +72,7 @@ def list_sessions(
     after = None if wanted.after is None else _read_cursor(wanted.after)
     asked = queries.select_sessions(store, chosen or Filter(), wanted)
     in_days = queries.count_in_days(store, asked)
-    rows: list[PlacedSession] = []
+    rows: list[ListingRow] = []
     if asked.quick:
         rows = queries.read_page(store, wanted, asked, after, way="quick")
     if len(rows) <= wanted.limit:
@@ -55,11 +87,21 @@ def list_sessions(
         is_counted = in_days is not None and not asked.rest
         count = (in_days or 0) if is_counted else queries.count_listed(store, asked)
     return SessionPage(
-        sessions=[ListedSession(*astuple(row)[:-2]) for row in shown],
+        sessions=[_make_listed(row) for row in shown],
         count=min(count, COUNTED),
         is_more=count > COUNTED,
         next=f"{shown[-1].place}_{shown[-1].root_id}" if has_more else None,
     )
+
+
+def _make_listed(row: ListingRow) -> ListedSession:
+    is_part = row.parent_session_id is not None
+    line = resume_line(row.source, row.key, row.project, is_part=is_part)
+    known = {name: value for name, value in asdict(row).items() if name in FIELDS}
+    return ListedSession(**known, resume=line)
+
+
+FIELDS = set(ListedSession.__struct_fields__) & set(ListingRow.__struct_fields__)
 
 
 def _read_cursor(text: str) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from relight.text import count, dollars
 
@@ -17,10 +17,13 @@ class UsageMetric(Struct, frozen=True, kw_only=True):
     read: Callable[[Any], float | None]
     format: Callable[[float | None], str] = count
     is_lower_bound: bool = False  # with unpriced turns, which add to the cost
+    has_dash: bool = False  # a missing cost may be one of nothing
 
     def show(self, row: Any) -> str:
         """The figure as text; with unpriced turns a cost is a lower bound."""
         value = self.read(row)
+        if self.has_dash and value is None:
+            return "–"
         if self.is_lower_bound:
             return dollars(value, unpriced=row.unpriced_turns or 0)
         return self.format(value)
@@ -47,6 +50,24 @@ def read_failure_rate(row: Any) -> float | None:
     return row.tool_failures / row.tool_calls if row.tool_calls else None
 
 
+def read_successes(row: Any) -> float | None:
+    """The sessions that succeeded; None if no outcome is known."""
+    return row.successes if row.successes + row.failures else None
+
+
+class OutcomeMetric(UsageMetric, frozen=True, kw_only=True):
+    """The sessions that succeeded, of those whose outcome is known."""
+
+    def show(self, row: Any) -> str:
+        value = self.read(row)
+        if value is None:
+            return "–"
+        if getattr(row, "session", UNSET) is not UNSET:  # the row of one session
+            return "yes" if value else "no"
+        return f"{value:,}/{row.successes + row.failures:,}"
+
+
+SUCCESSES = OutcomeMetric(name="successes", title="ok", read=read_successes)
 SESSIONS = UsageMetric(name="sessions", title="sess.", read=attrgetter("sessions"))
 TURNS = UsageMetric(name="turns", title="turns", read=attrgetter("turns"))
 TOKENS = UsageMetric(name="tokens", title="tokens", read=attrgetter("tokens"))
@@ -67,15 +88,26 @@ FAILURE_RATE = UsageMetric(
     read=read_failure_rate,
     format=format_share,
 )
+COST_PER_SUCCESS = UsageMetric(
+    name="cost_per_success_usd",
+    title="per ok",
+    read=attrgetter("cost_per_success_usd"),
+    format=dollars,
+    is_lower_bound=True,
+    has_dash=True,
+)
+# a narrow table leaves out what a cache served first, then fresh input
 USAGE_METRICS = (
     SESSIONS,
     TURNS,
+    UsageMetric(name="output_tokens", title="output", read=attrgetter("output_tokens")),
     UsageMetric(name="input_tokens", title="input", read=read_fresh_input),
     UsageMetric(name="cache_read_tokens", title="cached", read=attrgetter("cache_read_tokens")),
-    UsageMetric(name="output_tokens", title="output", read=attrgetter("output_tokens")),
     COST,
     INCLUDED,
     FAILURE_RATE,
+    SUCCESSES,
+    COST_PER_SUCCESS,
 )
 CALL_METRICS = (
     SESSIONS,
@@ -87,5 +119,6 @@ CALL_METRICS = (
         read=read_failure_rate,
         format=format_share,
     ),
+    SUCCESSES,
     UsageMetric(name="failed_turns", title="model calls failed", read=attrgetter("failed_turns")),
 )

@@ -24,7 +24,8 @@ LAST = re.compile(r"last(?:~([0-9]{1,9}))?")
 class SessionHead(Struct, frozen=True, kw_only=True):
     """A session without its steps: facts, outcome, and figures with its sub-agents'.
 
-    `resume` is the shell line that continues it in its agent.
+    `resume` is the shell line that continues it in its agent, null if the agent cannot: safe to
+    paste, but untrusted text to a page.
     """
 
     session: str
@@ -35,6 +36,7 @@ class SessionHead(Struct, frozen=True, kw_only=True):
     parent_kind: str | None
     children: list[ChildSession]
     project: str | None
+    branch: str | None
     title: str | None
     model: str | None
     version: str | None

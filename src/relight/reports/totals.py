@@ -1,12 +1,14 @@
 """Totals of the record by day, model, project, tool and the other keys of a report."""
 
-from collections.abc import Iterable, Sequence
-from typing import cast
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
+from math import inf
+from typing import Any, cast
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict
 
-from relight.errors import RelightError
+from relight.errors import ParameterError, RelightError
 from relight.model import TOKENS, WHOLE_TOKENS
 from relight.store import Store
 from relight.store.queries import totals as queries
@@ -16,11 +18,13 @@ from relight.store.queries.totals import (
     SUMS,
     USAGE_KEYS,
     GroupSums,
+    SessionCounts,
     SessionName,
     UsageSums,
 )
 
 KEYS = (*USAGE_KEYS, *CALL_KEYS)
+TIMES = ("day", "week", "month")
 
 
 class ReportFigures(Struct, frozen=True, kw_only=True):
@@ -49,8 +53,33 @@ class ReportFigures(Struct, frozen=True, kw_only=True):
         return sum(getattr(self, name) or 0 for name in WHOLE_TOKENS)
 
 
-class ReportRow(ReportFigures, frozen=True):
-    """The figures of one group; only the keys of its report are set, and a session's title."""
+class ReportTotals(ReportFigures, frozen=True, kw_only=True):
+    """The figures of a report with the outcomes of its sessions and means of a session.
+
+    `cost_per_success_usd` is the cost of the sessions whose outcome is known, for each that
+    succeeded: a session without an outcome says nothing about it.
+    """
+
+    successes: int
+    failures: int
+    unknown: int
+    cost_per_success_usd: float | None
+    mean_tokens: float | None
+    mean_cost_usd: float | None
+
+
+# what rows may be sorted by: the figures, and short names of some
+SORTS = {
+    **{name: name for name in ReportTotals.__struct_fields__},
+    "cost": "cost_usd",
+    "tokens": "tokens",
+}
+
+
+class ReportRow(ReportTotals, frozen=True):
+    """The figures of one group; only the keys of its report are set, with a session's title or a
+    job's name.
+    """
 
     day: str | UnsetType | None = UNSET
     week: str | UnsetType | None = UNSET
@@ -62,9 +91,12 @@ class ReportRow(ReportFigures, frozen=True):
     session: str | UnsetType | None = UNSET
     job: str | UnsetType | None = UNSET
     skill: str | UnsetType | None = UNSET
+    branch: str | UnsetType | None = UNSET
+    agent_version: str | UnsetType | None = UNSET
     tool: str | UnsetType | None = UNSET
     failure: str | UnsetType | None = UNSET
     title: str | UnsetType | None = UNSET
+    job_name: str | UnsetType | None = UNSET
 
     def key(self, name: str) -> str | None:
         """The value of one of the report's keys."""
@@ -72,12 +104,19 @@ class ReportRow(ReportFigures, frozen=True):
         return value
 
 
-class UsageReport(Struct, frozen=True):
-    """Figures by the keys of a report, and their total, in which a session counts once."""
+class UsageReport(Struct, frozen=True, kw_only=True):
+    """Figures by the keys of a report, and their total, in which a session counts once.
+
+    `since` and `until` are days, null without a bound. `other` are the rows that `top` left out,
+    as one; null if there are none.
+    """
 
     by: list[str]
+    since: str | None
+    until: str | None
     rows: list[ReportRow]
-    total: ReportFigures
+    other: ReportTotals | None = None
+    total: ReportTotals
 
 
 class MergedRow(Struct, frozen=True, kw_only=True):
@@ -98,28 +137,105 @@ class MergedRow(Struct, frozen=True, kw_only=True):
         return (self.cost_usd or 0.0) + self.included_usd
 
 
-def report(store: Store, by: Sequence[str] = ("day",), chosen: Filter | None = None) -> UsageReport:
-    """Return the figures by these keys, ordered by them; without keys, only the total."""
-    _check_keys(by)
+def report(
+    store: Store,
+    by: Sequence[str] = ("day",),
+    chosen: Filter | None = None,
+    *,
+    sort: str | None = None,
+    top: int | None = None,
+) -> UsageReport:
+    """Return the figures by these keys; without keys, only the total.
+
+    Rows are in the order of `sort`: a key, or a figure with the largest first. Without it times
+    are in their order, and all else by cost. With `top` only so many rows stay, those with the
+    highest cost if nothing else is asked; the rest is `other`, and the total stays the total.
+    """
+    _check_keys(by, sort, top)
     chosen = chosen or Filter()
     groups = queries.sum_groups(store, by, chosen)
-    if not by:
-        return UsageReport([], [], make_figures(groups[0].sums))
     is_of_calls = any(key in CALL_KEYS for key in by)
-    total = _add_up([one.sums for one in groups], queries.count_sessions(store, by, chosen))
-    if "session" in by:
-        groups = _name_sessions(groups, queries.name_sessions(store, by, chosen), by)
+    if not by:
+        total = _make_totals(groups, _count(groups[0]), is_of_calls=False)
+        return UsageReport(by=[], since=chosen.since, until=chosen.until, rows=[], total=total)
+    sessions = queries.name_sessions(store, by, chosen) if "session" in by else []
+    began = {one.id: place for place, one in enumerate(sessions)}
+    groups = sort_groups(groups, by, sort=sort, is_ranked=top is not None, began=began)
+    rest = groups[top:] if top else []
+    total = _make_totals(groups, queries.count_sessions(store, by, chosen), is_of_calls=is_of_calls)
+    other = None
+    if rest:
+        keys = {tuple(one.keys.values()) for one in rest}
+        counts = queries.count_in_groups(store, by, chosen, keys)
+        other = _make_totals(rest, counts, is_of_calls=is_of_calls)
+    names = {one.id: one for one in sessions}
+    jobs = queries.name_jobs(store) if "job" in by else {}
+    rows = []
+    for one in groups[: len(groups) - len(rest)]:
+        figures = _make_totals([one], _count(one), is_of_calls=is_of_calls)
+        rows.append(ReportRow(**asdict(figures) | _name_keys(one.keys, names, jobs)))
     return UsageReport(
-        by=list(by),
-        rows=[
-            ReportRow(**asdict(make_figures(one.sums, is_of_calls=is_of_calls)) | one.keys)
-            for one in groups
-        ],
-        total=make_figures(total, is_of_calls=is_of_calls),
+        by=list(by), since=chosen.since, until=chosen.until, rows=rows, other=other, total=total
     )
 
 
-def _check_keys(by: Sequence[str]) -> None:
+def sort_groups(
+    groups: Sequence[GroupSums],
+    by: Sequence[str],
+    *,
+    sort: str | None,
+    is_ranked: bool,
+    began: Mapping[int, int],
+) -> list[GroupSums]:
+    """Return the groups in the order of a key or figure; `began` is the order of sessions.
+
+    Ranked groups are sorted by a figure even if their keys are times.
+    """
+
+    def read_key(one: GroupSums, key: str) -> tuple[bool, Any]:
+        value = one.keys[key]
+        if key == "session":
+            return value not in began, began.get(cast(int, value), 0)
+        return value is not None, value or ""
+
+    def read_figure(one: GroupSums) -> float:
+        is_of_calls = any(key in CALL_KEYS for key in by)
+        figures = _make_totals([one], _count(one), is_of_calls=is_of_calls)
+        if sort is None and is_of_calls:
+            return -(figures.tool_calls + (one.sums.failed_turns or 0))
+        value = getattr(figures, SORTS[sort or "cost_usd"])
+        return -value if isinstance(value, int | float) else inf
+
+    if sort in by:
+        return sorted(groups, key=lambda one: read_key(one, cast(str, sort)))
+    is_plain = sort is None and not is_ranked
+    times = list(takewhile(TIMES.__contains__, by)) if is_plain else []
+    if is_plain and any(key in TIMES for key in by[len(times) :]):
+        return list(groups)
+    return sorted(
+        groups, key=lambda one: (*(read_key(one, key) for key in times), read_figure(one))
+    )
+
+
+def _name_keys(
+    keys: Mapping[str, str | int | None],
+    sessions: Mapping[int, SessionName],
+    jobs: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return the keys of a row with a session's name and title, and a job's name.
+
+    The records of some skills belong to no session.
+    """
+    named: dict[str, Any] = dict(keys)
+    if "session" in keys:
+        found = sessions.get(cast(int, keys["session"]))
+        named |= {"session": found and found.session, "title": found and found.title}
+    if "job" in keys:
+        named["job_name"] = jobs.get(cast(str, keys["job"]), keys["job"])
+    return named
+
+
+def _check_keys(by: Sequence[str], sort: str | None, top: int | None) -> None:
     for key in by:
         if key not in KEYS:
             raise RelightError(f"cannot report by {key!r}", f"the keys are {', '.join(KEYS)}")
@@ -128,30 +244,41 @@ def _check_keys(by: Sequence[str]) -> None:
             "a skill is charged with turns, not with single calls",
             "report by skill, and by tool or failure apart",
         )
+    if sort is not None and sort not in SORTS and sort not in by:
+        names = ", ".join(dict.fromkeys([*by, *SORTS]))
+        raise RelightError(f"cannot sort by {sort!r}", f"sort by {names}")
+    if top is not None and top < 1:
+        raise ParameterError(f"top must be at least 1, got {top}", names=["top"])
 
 
-def _name_sessions(
-    groups: Sequence[GroupSums], sessions: Sequence[SessionName], by: Sequence[str]
-) -> list[GroupSums]:
-    """Return the groups with names and titles; sessions as first key come in the order they began.
+def _count(one: GroupSums) -> SessionCounts:
+    return SessionCounts(one.sums.sessions, one.outcomes.successes, one.outcomes.failures)
 
-    The records of some skills belong to no session.
-    """
-    places = {one.id: place for place, one in enumerate(sessions)}
-    found = [(places.get(cast(int, one.keys["session"])), one) for one in groups]
-    if by[0] == "session":
-        found.sort(key=lambda pair: len(places) if pair[0] is None else pair[0])
-    return [
-        GroupSums(
-            {
-                **one.keys,
-                "session": None if place is None else sessions[place].session,
-                "title": None if place is None else sessions[place].title,
-            },
-            one.sums,
-        )
-        for place, one in found
-    ]
+
+def _make_totals(
+    groups: Sequence[GroupSums], counts: SessionCounts, *, is_of_calls: bool
+) -> ReportTotals:
+    """Return the figures of groups together, with this number of sessions."""
+    sums = _add_up([one.sums for one in groups], counts.sessions)
+    figures = make_figures(sums, is_of_calls=is_of_calls)
+    rated = [one.outcomes for one in groups]
+    turns = sum(one.turns or 0 for one in rated)
+    unpriced = sum(one.unpriced_turns or 0 for one in rated)
+    nanos = sum(one.cost_nanos or 0 for one in rated)
+    is_known = counts.successes and not is_of_calls and is_priced(turns, unpriced, nanos)
+    mean_tokens = mean_cost = None
+    if counts.sessions and not is_of_calls:
+        mean_tokens = figures.tokens / counts.sessions
+        mean_cost = None if figures.cost_usd is None else figures.cost_usd / counts.sessions
+    return ReportTotals(
+        **asdict(figures),
+        successes=counts.successes,
+        failures=counts.failures,
+        unknown=counts.sessions - counts.successes - counts.failures,
+        cost_per_success_usd=nanos / 1e9 / counts.successes if is_known else None,
+        mean_tokens=mean_tokens,
+        mean_cost_usd=mean_cost,
+    )
 
 
 def _add_up(rows: Sequence[UsageSums], sessions: int) -> UsageSums:

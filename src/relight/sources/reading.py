@@ -308,8 +308,7 @@ class CheckedCollector(Collector):
         super().__init__(open_calls)
         for noun in (Session, Turn, SkillEntry, Job, Run, Latency, Timing):
             self._takers[noun] = self._check_first(self._takers[noun])
-        take_called = self._take_called
-        self._takers[Called] = lambda called: take_called(Called(check(called.call)))
+        self._takers[Called] = lambda called: self._take_called(Called(check(called.call)))
 
     def _check_first(self, take: Callable[[Any], None]) -> Callable[[Any], None]:
         return lambda noun: take(check(noun))
@@ -321,12 +320,13 @@ def check(value: S) -> S:
 
 
 def merge_sessions(known: Session, more: Session) -> Session:
-    return Session(
-        key=known.key,
+    return msgspec.structs.replace(
+        known,
         parent=known.parent or more.parent,
         parent_kind=known.parent_kind or more.parent_kind,
         forked_at=latest(known.forked_at, more.forked_at),
         project=known.project or more.project,
+        branch=more.branch or known.branch,
         title=known.title or more.title,
         model=more.model or known.model,
         version=more.version or known.version,

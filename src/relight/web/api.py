@@ -86,7 +86,9 @@ def read_report(store: Store, asked: given.ReportParameters, _: Path) -> UsageRe
     keys = [key.strip() for key in asked.by.split(",") if key.strip()]
     if not keys:
         raise RelightError("`by` names no key", f"known: {', '.join(KEYS)}")
-    return report(store, keys, _choose(store, asked))
+    return report(
+        store, keys, _choose(store, asked), sort=asked.sort or None, top=asked.top or None
+    )
 
 
 def list_sessions(store: Store, asked: given.SessionListParameters, _: Path) -> SessionPage:
@@ -103,6 +105,7 @@ def list_sessions(store: Store, asked: given.SessionListParameters, _: Path) -> 
         version=asked.version or None,
         arm=asked.arm or None,
         experiment=asked.experiment or None,
+        with_subagents=asked.subagents,
         sort=asked.sort,
         is_ascending=asked.order == "asc",
         after=asked.after or None,

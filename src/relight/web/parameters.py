@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from relight.model import OutcomeName
 from relight.reports.filters import DEFAULT_SINCE
-from relight.reports.totals import KEYS
+from relight.reports.totals import KEYS, SORTS
 from relight.sources import SOURCES
 from relight.times import DAY_FORMS, DAY_WORDS
 
@@ -85,6 +85,16 @@ class ReportParameters(FilterParameters, frozen=True, kw_only=True):
             ],
         ),
     ] = "day"
+    sort: (
+        Annotated[
+            Text,
+            described("A key of `by`, or a figure, the largest first.", enum=[*KEYS, *SORTS]),
+        ]
+        | UnsetType
+    ) = UNSET
+    top: Annotated[Version, described("Only so many rows; the rest is `other`.")] | UnsetType = (
+        UNSET
+    )
 
 
 class SearchParameters(FilterParameters, frozen=True, kw_only=True):
@@ -131,6 +141,9 @@ class SessionListParameters(FilterParameters, frozen=True, kw_only=True):
         Annotated[Text, described('Runs of this experiment; `""` for sessions of none.')]
         | UnsetType
     ) = UNSET
+    subagents: Annotated[
+        bool, described("Sub-agents as rows, every row with its own figures alone.")
+    ] = False
     sort: Literal["started", "cost", "duration", "turns", "tokens", "failures"] = "started"
     order: Literal["asc", "desc"] = "desc"
     after: (

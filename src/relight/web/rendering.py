@@ -68,12 +68,12 @@ def make_printable(value: Any) -> Any:
 def money(value: float | None, unpriced: int | None = 0, included: float | None = None) -> str:
     """Return an amount; if some turns have no price, it is a lower bound.
 
-    `included` is what a plan paid for, at list price.
+    `included` is what a plan paid for, at list price. A dash is the cost of nothing.
 
-    >>> [money(None), money(12.5), money(12.5, 3)]
-    ['–', '$12.50', '≥$12.50']
+    >>> [money(None), money(None, 3), money(12.5), money(12.5, 3)]
+    ['–', 'no price', '$12.50', '≥$12.50']
     """
-    if value is None and not included:
+    if value is None and not included and not unpriced:
         return UNKNOWN
     return dollars(value, unpriced=unpriced or 0, included=included)
 

@@ -89,6 +89,7 @@ class TranscriptLine(Struct):
     isMeta: bool | None = None
     isCompactSummary: bool | None = None
     cwd: str | None = None
+    gitBranch: str | None = None
     version: str | None = None
     message: Message | None = None
     requestId: str | None = None

@@ -138,6 +138,7 @@ class ClaudeCodeReader(Reader):
             parent_kind="subagent" if is_child else "fork" if forked_at is not None else None,
             forked_at=forked_at,
             project=line.cwd,
+            branch=line.gitBranch or None,
             title=find_title(line),
             model=message.model if message.model != "<synthetic>" else None,
             version=line.version,

@@ -57,6 +57,7 @@ class Payload(Struct):
     id: str | None = None
     turn_id: str | None = None
     cwd: str | None = None
+    git: Any = None
     cli_version: str | None = None
     model_provider: str | None = None
     source: Any = None

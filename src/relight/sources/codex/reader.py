@@ -141,7 +141,9 @@ class CodexReader(Reader):
         state.parent_kind = "fork" if state.is_fork else None
         if spawner := find_spawner(payload):
             state.parent, state.parent_kind = spawner, "subagent"
-        yield self._see(None, version=payload.cli_version)
+        branch = payload.git.get("branch") if isinstance(payload.git, dict) else None
+        known = self._see(None, version=payload.cli_version)
+        yield replace(known, branch=branch if isinstance(branch, str) else None)
 
     def _see(
         self,

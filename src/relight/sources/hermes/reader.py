@@ -274,6 +274,7 @@ class HermesReader(Reader):
             parent=parent,
             parent_kind=_parent_kind(row) if parent else None,
             project=row.get("cwd"),
+            branch=row.get("git_branch"),
             title=row.get("title"),
             model=row.get("model"),
             started_at=read_time(row.get("started_at")),

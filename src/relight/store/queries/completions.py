@@ -39,12 +39,14 @@ def find_sessions(store: Store, typed: str) -> list[TypedSession]:
 
 
 def find_jobs(store: Store, typed: str) -> list[Completion]:
-    """Return jobs by the name that commands take, removed ones left out."""
+    """Return jobs by name, and by full name once that is typed; removed ones are left out."""
     return store.read(
         Completion,
-        "select full_name as word, name as about from job"
-        f" where {BEGINS.format('full_name')} and coalesce(state, '') <> 'removed'"
-        f" order by full_name limit {MOST}",
+        "select word, about from ("
+        " select name as word, full_name as about, state from job union all"
+        " select full_name, name, state from job where full_name <> name and :typed <> ''"
+        f") as named where {BEGINS.format('word')} and coalesce(state, '') <> 'removed'"
+        f" order by word limit {MOST}",
         {"typed": typed},
     )
 
@@ -73,7 +75,7 @@ def find_sources(store: Store, typed: str) -> list[Completion]:
 def _find_names(store: Store, table: str, column: str, typed: str) -> list[Completion]:
     return store.read(
         Completion,
-        f"select distinct {column} as word from {table}"
+        f"select distinct {column} as word, cast(null as text) as about from {table}"
         f" where {column} is not null and {BEGINS.format(column)}"
         f" order by {column} limit {MOST}",
         {"typed": typed},

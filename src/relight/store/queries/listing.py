@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from relight.model import WHOLE_TOKENS
 from relight.store import Store
 from relight.store.derive.aliases import NAMED
 from relight.store.queries.filters import Filter, escape_like, find_day_start, is_whole, where
 from relight.store.queries.totals import KNOWN_COST
-from relight.store.sql import read_seconds, read_usd
+from relight.store.sql import add_up, read_list, read_seconds, read_usd
 from relight.times import write_time
 
 SORTS = {
@@ -34,16 +35,37 @@ UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 FOUND = "select rowid from listing_words where listing_words match :words"
+NAME = "{0}.source || ':' || {0}.key"
 COLUMNS = f"""
-    session.source || ':' || session.key as session, session.source, session.key as id, title,
-    session.project, {NAMED.format("session.model")} as model, started_at, ended_at,
-    coalesce(session.outcome, 'unknown') as outcome,
-    session.category, session.score, turns, tokens,
+    {NAME.format("session")} as session_id, session.source, title, session.project, branch,
+    {NAMED.format("session.model")} as model, started_at, ended_at,
+    coalesce(session.outcome, 'unknown') as outcome, outcome_evidence, session.category,
+    session.score, turns, tokens,
     {KNOWN_COST.format("turns", "unpriced_turns", "cost_nanos")} as cost_usd,
     included_nanos as included_usd, unpriced_turns, tool_calls, tool_failures,
     wall_ms as wall_seconds,
-    (select count(*) from session as below where below.root_id = session.id) - 1 as subagents
+    case when session.id = session.root_id then
+        (select count(*) from session as below where below.root_id = session.id) - 1
+        else 0 end as subagents,
+    case when session.parent_kind = 'subagent' then
+        (select {NAME.format("above")} from session as above where above.id = session.parent_id)
+        end as parent_session_id,
+    session.key
 """
+# The rows of `listing` with those of sub-agents, each with its own figures. `top_id` is the session
+# that tests of a whole session are about.
+SINGLE = f"""(
+    select session.id as root_id, session.root_id as top_id, coalesce(started_at, 0) as began_at,
+        session.source, session.project,
+        coalesce(title, '') || ' ' || coalesce(session.project, '') || ' ' || key as words,
+        outcome, category, sum(turns) as turns, sum(unpriced_turns) as unpriced_turns,
+        sum({add_up(WHOLE_TOKENS)}) as tokens, sum(cost_nanos) as cost_nanos,
+        sum(included_nanos) as included_nanos, sum(tool_calls) as tool_calls,
+        sum(tool_failures) as tool_failures, max(coalesce(ended_at - started_at, 0)) as wall_ms
+    from session join session_day on session_day.session_id = session.id
+    group by session.id, session.root_id, started_at, session.source, session.project, title, key,
+        outcome, category
+)"""
 
 Value = str | int | None
 
@@ -52,7 +74,8 @@ class Listing(Struct, frozen=True, kw_only=True):
     """The sessions that a list shows, beside its `Filter`, and their order; None is any.
 
     A tool or experiment `""` stands for none: a failed call of the model itself, a session outside
-    of experiments. `arm` is how a session began, with this version of a template.
+    of experiments. `arm` is how a session began, with this version of a template. With sub-agents
+    each of them is a row, and every row has its own figures alone.
     """
 
     search: str | None = None
@@ -66,24 +89,26 @@ class Listing(Struct, frozen=True, kw_only=True):
     version: int | None = None
     arm: str | None = None
     experiment: str | None = None
+    with_subagents: bool = False
     sort: str = "started"
     is_ascending: bool = False
     after: str | None = None
     limit: int = 50
 
 
-class ListedSession(Struct, frozen=True):
-    """A session of a list, with its sub-agents counted in."""
+class ListingRow(Struct, frozen=True):
+    """A session of a list, with its value of the sort and its row, which are the page's cursor."""
 
-    session: str
+    session_id: str
     source: str
-    id: str
     title: str | None
     project: str | None
+    branch: str | None
     model: str | None
     started_at: str | None
     ended_at: str | None
     outcome: str
+    outcome_evidence: list[str]
     category: str | None
     score: float | None
     turns: int
@@ -95,11 +120,8 @@ class ListedSession(Struct, frozen=True):
     tool_failures: int
     wall_seconds: float
     subagents: int
-
-
-class PlacedSession(ListedSession, frozen=True):
-    """A session of a list with its value of the sort and its root, which are the page's cursor."""
-
+    parent_session_id: str | None
+    key: str
     place: int
     root_id: int
 
@@ -116,6 +138,7 @@ class ListingTests(Struct, frozen=True, kw_only=True):
     rest: list[str]
     quick: list[str]
     values: dict[str, Value]
+    table: str
 
 
 class OutcomeCounts(Struct, frozen=True):
@@ -130,18 +153,23 @@ def select_sessions(store: Store, chosen: Filter, wanted: Listing) -> ListingTes
     """Return the tests that the sessions of a list must pass."""
     values: dict[str, Value] = {}
     test = _name_values("chosen", chosen, values)
-    days = [f"listing.root_id in (select root_id from session_day {test})"] if test else []
-    rest = _test_columns(wanted, values) + _test_contents(chosen, test, wanted, values)
+    by = "session_id" if wanted.with_subagents else "root_id"
+    days = [f"listing.root_id in (select {by} from session_day {test})"] if test else []
+    contents = _test_contents(chosen, test, wanted, values)
+    if wanted.with_subagents:
+        contents = [test.replace("listing.root_id", "listing.top_id") for test in contents]
+    rest = _test_columns(wanted, values) + contents
     quick = []
     is_newest = wanted.sort == "started" and not wanted.is_ascending
     is_open = chosen.until is None and chosen.model is None and chosen.project is None
-    if chosen.since is not None and is_newest and is_open:
+    if chosen.since is not None and is_newest and is_open and not wanted.with_subagents:
         quick = ["listing.began_at >= :since_at", *rest]
         values["since_at"] = find_day_start(chosen.since, store.timezone)
         if chosen.source is not None:
             quick.append("listing.source = :source")
             values["source"] = chosen.source
-    return ListingTests(days=days, in_days=test, rest=rest, quick=quick, values=values)
+    table = f"{SINGLE} as listing" if wanted.with_subagents else "listing"
+    return ListingTests(days=days, in_days=test, rest=rest, quick=quick, values=values, table=table)
 
 
 def read_page(
@@ -151,7 +179,7 @@ def read_page(
     after: tuple[int, int] | None,
     *,
     way: str,
-) -> list[PlacedSession]:
+) -> list[ListingRow]:
     """Return a page of sessions and one more, if there is one, after a place and root.
 
     The way is `quick`, or `lookup` (from the days to the list), or `scan` (through the list).
@@ -167,13 +195,13 @@ def read_page(
         values |= {"after_value": after[0], "after_id": after[1]}
         tests = [*tests, f"(listing.{by}, listing.root_id) {sign} (:after_value, :after_id)"]
     page = (
-        f"select listing.root_id, listing.{by} as place from listing {_where(tests)}"
+        f"select listing.root_id, listing.{by} as place from {asked.table} {_where(tests)}"
         f" order by listing.{by} {turn}, listing.root_id {turn} limit {wanted.limit + 1}"
     )
     return store.read(
-        PlacedSession,
+        ListingRow,
         f"select {COLUMNS}, page.place, page.root_id from ({page}) as page"
-        " join listing on listing.root_id = page.root_id"
+        f" join {asked.table} on listing.root_id = page.root_id"
         " join session on session.id = page.root_id"
         f" order by page.place {turn}, page.root_id {turn}",
         values,
@@ -183,6 +211,7 @@ def read_page(
             "cost_usd": read_usd,
             "included_usd": read_usd,
             "wall_seconds": read_seconds,
+            "outcome_evidence": read_list,
         },
     )
 
@@ -190,13 +219,13 @@ def read_page(
 def count_listed(store: Store, asked: ListingTests) -> int:
     """Return how many sessions pass the tests; one more than `COUNTED` stands for many."""
     tests = [*_unindexed(asked.days), *asked.rest]
-    found = f"select 1 from listing {_where(tests)} limit {COUNTED + 1}"
+    found = f"select 1 from {asked.table} {_where(tests)} limit {COUNTED + 1}"
     return int(store.query(f"select count(*) from ({found}) as found", asked.values)[0][0])
 
 
 def count_in_days(store: Store, asked: ListingTests) -> int | None:
     """Return how many sessions the days have, counted as `count_listed` does; None for all days."""
-    if not asked.days:
+    if not asked.days or asked.table != "listing":
         return None
     # without the sign SQLite would go through all sessions in their own order
     found = f"select distinct +root_id from session_day {asked.in_days} limit {COUNTED + 1}"
@@ -241,6 +270,8 @@ def _test_columns(wanted: Listing, values: dict[str, Value]) -> list[str]:
             values[name] = value
     words = (wanted.search or "").split()[:MOST_WORDS]
     indexed = [word for word in words if WORD.search(word) and not UNSPACED.search(word)]
+    if wanted.with_subagents:
+        indexed = []  # the index has no words of sub-agents
     if indexed:
         parts = [part for word in indexed for part in WORD.findall(word)]
         tests.append(f"listing.root_id in ({FOUND})")

@@ -49,6 +49,7 @@ class SessionFacts(Struct, frozen=True):
     parent: str | None
     parent_kind: str | None
     project: str | None
+    branch: str | None
     title: str | None
     model: str | None
     version: str | None
@@ -145,7 +146,7 @@ def read_facts(store: Store, session_id: int) -> SessionFacts | None:
         f"""
         select root_id, {NAME} as session, source, key as id,
             (select {NAME} from session as other where other.id = session.parent_id) as parent,
-            parent_kind, project, title, model, version, started_at, ended_at,
+            parent_kind, project, branch, title, model, version, started_at, ended_at,
             coalesce(outcome, 'unknown') as outcome, outcome_evidence as evidence, answer,
             task_type, category, score,
             {flag("exists (select 1 from tape_part where session_id = session.id)")} as has_tape

@@ -1,6 +1,6 @@
 """Sums of the roll-ups by the keys of a report, and the names of the sessions in it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import date
 
 from msgspec import Struct
@@ -27,11 +27,33 @@ class UsageSums(TokenColumns, frozen=True):
     failed_turns: int | None = None
 
 
+class OutcomeSums(Struct, frozen=True):
+    """The sessions that succeeded and failed, and sums of those two kinds; None for single calls.
+
+    A session without a known outcome says nothing about the cost of a success.
+    """
+
+    successes: int
+    failures: int
+    turns: int | None = None
+    unpriced_turns: int | None = None
+    cost_nanos: int | None = None
+
+
 class GroupSums(Struct, frozen=True):
     """The sums of one group of a report, with the group's value for each key."""
 
     keys: dict[str, str | int | None]
     sums: UsageSums
+    outcomes: OutcomeSums
+
+
+class SessionCounts(Struct, frozen=True):
+    """The number of sessions, and of those that succeeded and failed."""
+
+    sessions: int
+    successes: int
+    failures: int
 
 
 class CostRow(Struct, frozen=True):
@@ -75,6 +97,8 @@ USAGE_KEYS = {
     "session": "root_id",
     "job": "job",
     "skill": "skill",
+    "branch": "branch",
+    "agent_version": "agent_version",
 }
 CALL_KEYS = {"tool": "tool", "failure": "kind"}
 COLUMNS = {**USAGE_KEYS, **CALL_KEYS}
@@ -137,6 +161,24 @@ TOOLS = """
 """
 
 
+# keys that only the session itself has
+SESSION_KEYS = ("branch", "agent_version")
+DESCRIBED = """(
+    select used.*, about.branch, about.version as agent_version from (select * from {0}) as used
+    left join session as about on about.id = used.root_id
+) as described"""
+# the sessions whose outcome is known
+RATED = """left join (
+    select root_id as rated_id, outcome as rated from listing
+    where outcome in ('success', 'failure')
+) as rated on rated.rated_id = root_id"""
+COUNTS = """
+    count(distinct root_id) as sessions,
+    count(distinct case when rated = 'success' then root_id end) as successes,
+    count(distinct case when rated = 'failure' then root_id end) as failures
+"""
+
+
 def sum_groups(store: Store, by: Sequence[str], chosen: Filter) -> list[GroupSums]:
     """Return the sums of each group, ordered by the keys; without keys, those of everything."""
     is_of_calls = any(key in CALL_KEYS for key in by)
@@ -144,6 +186,14 @@ def sum_groups(store: Store, by: Sequence[str], chosen: Filter) -> list[GroupSum
     sums = {name: f"sum({name})" if name in known else "null" for name in SUMS}
     sums["sessions"] = "count(distinct root_id)"
     figures = [f"{sums[name]} as {name}" for name in UsageSums.__struct_fields__]
+    figures += [
+        f"count(distinct case when rated = '{one}' then root_id end)"
+        for one in ("success", "failure")
+    ]
+    figures += [
+        "null" if is_of_calls else f"sum(case when rated is not null then {name} end)"
+        for name in ("turns", "unpriced_turns", "cost_nanos")
+    ]
     table = _choose_table(by)
     prefix, join = _week_table(store, table) if "week" in by else ("", "")
     keys = [COLUMNS[key] for key in by]
@@ -151,15 +201,45 @@ def sum_groups(store: Store, by: Sequence[str], chosen: Filter) -> list[GroupSum
     grouped = f"group by {', '.join(keys)} order by {order}" if keys else ""
     test, values = where(chosen)
     columns = ", ".join([*keys, *figures])
-    rows = store.query(f"{prefix} select {columns} from {table} {join} {test} {grouped}", values)
-    return [GroupSums(dict(zip(by, row, strict=False)), UsageSums(*row[len(by) :])) for row in rows]
+    rows = store.query(
+        f"{prefix} select {columns} from {table} {join} {RATED} {test} {grouped}", values
+    )
+    first, last = len(by), len(by) + len(UsageSums.__struct_fields__)
+    return [
+        GroupSums(
+            dict(zip(by, row, strict=False)), UsageSums(*row[first:last]), OutcomeSums(*row[last:])
+        )
+        for row in rows
+    ]
 
 
-def count_sessions(store: Store, by: Sequence[str], chosen: Filter) -> int:
-    """Return how many sessions a report by these keys covers."""
+def count_sessions(store: Store, by: Sequence[str], chosen: Filter) -> SessionCounts:
+    """Return how many sessions a report by these keys covers, each counted once."""
     test, values = where(chosen)
-    statement = f"select count(distinct root_id) from {_choose_table(by)} {test}"
-    return int(store.query(statement, values)[0][0])
+    statement = f"select {COUNTS} from {_choose_table(by)} {RATED} {test}"
+    return store.read(SessionCounts, statement, values)[0]
+
+
+def count_in_groups(
+    store: Store, by: Sequence[str], chosen: Filter, groups: Collection[tuple[object, ...]]
+) -> SessionCounts:
+    """Return how many sessions these groups have together, each counted once."""
+    table = _choose_table(by)
+    prefix, join = _week_table(store, table) if "week" in by else ("", "")
+    keys = ", ".join(COLUMNS[key] for key in by)
+    test, values = where(chosen)
+    rows = store.query(
+        f"{prefix} select distinct {keys}, root_id, rated from {table} {join} {RATED} {test}",
+        values,
+    )
+    found = {row[-2]: row[-1] for row in rows if row[-2] is not None and row[: len(by)] in groups}
+    outcomes = list(found.values())
+    return SessionCounts(len(found), outcomes.count("success"), outcomes.count("failure"))
+
+
+def name_jobs(store: Store) -> dict[str, str]:
+    """Return the name that people gave each job, by its full name."""
+    return dict(store.query("select full_name, name from job"))
 
 
 def name_sessions(store: Store, by: Sequence[str], chosen: Filter) -> list[SessionName]:
@@ -204,6 +284,8 @@ def find_first_day(store: Store, chosen: Filter) -> str | None:
 
 def _choose_table(by: Sequence[str]) -> str:
     """Return the table that has all of these keys."""
+    if any(key in SESSION_KEYS for key in by):
+        return DESCRIBED.format(_choose_table([key for key in by if key not in SESSION_KEYS]))
     if any(key in CALL_KEYS for key in by):
         # by failure: failed or negative calls, and failed model calls; else all tool calls
         table = CALLS.format(test="kind is not null" if "failure" in by else f"tool in ({TOOLS})")

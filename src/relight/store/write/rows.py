@@ -36,6 +36,7 @@ class SessionRow(Struct, frozen=True):
     forked_at: int | None
     root_id: int
     project: str | None
+    branch: str | None
     title: str | None
     model: str | None
     version: str | None
@@ -123,6 +124,7 @@ MERGE_SESSION = f"""
         version = coalesce(excluded.version, session.version),
         {_choose_new("session", f"{IS_LATER} and excluded.ending is not null", ["ending"])},
         {_choose_new("session", f"{IS_LATER} and excluded.answer is not null", ["answer"])},
+        {_choose_new("session", f"{IS_LATER} and excluded.branch is not null", ["branch"])},
         prompted_at = {greatest("session.prompted_at", "excluded.prompted_at")},
         started_at = {least("session.started_at", "excluded.started_at")},
         ended_at = {greatest("session.ended_at", "excluded.ended_at")},
@@ -250,6 +252,7 @@ def _session_row(session_id: int, source: str, session: Session) -> SessionRow:
         forked_at=session.forked_at,
         root_id=session_id,
         project=session.project,
+        branch=session.branch,
         title=session.title,
         model=session.model,
         version=session.version,

@@ -181,7 +181,7 @@ def seal_parsed(source: str, parsed: Parsed, *, key: bytes, timezone: str) -> Se
 
 def _redact_cells(session: Session, key: bytes) -> Session:
     """The session with the texts of its lists redacted once more: what escapes hid stands here."""
-    cells = {name: getattr(session, name) for name in ("title", "project", "answer")}
+    cells = {name: getattr(session, name) for name in ("title", "project", "branch", "answer")}
     clean = {name: redact_cell(text, key=key) for name, text in cells.items() if text}
     changed = {name: text for name, text in clean.items() if text is not cells[name]}
     return msgspec.structs.replace(session, **changed) if changed else session

@@ -1,0 +1,62 @@
+import os
+
+import click
+
+from relight.cli.completion import complete_sessions
+from relight.cli.options import current_store, reading_command
+from relight.errors import RelightError
+
+
+@reading_command("resume", example="relight resume last")
+@click.argument("session", shell_complete=complete_sessions)
+@click.option("--print", "is_printed", is_flag=True, help="Only print the shell line.")
+def command(session: str, is_printed: bool) -> None:
+    """Continue a session in its own agent, in the folder it ran in.
+
+    SESSION is `last`, an id as `relight sessions` prints it, or a unique beginning of one.
+    """
+    from relight.reports.sessions import find_session
+    from relight.sources import find_source, is_source
+    from relight.sources.resume import find_resume
+    from relight.store.queries.sessions import read_facts
+
+    with current_store() as store:
+        found = read_facts(store, find_session(store, session))
+    assert found is not None
+    if found.parent_kind == "subagent":
+        raise RelightError(
+            f"{found.session} is a sub-agent, which cannot be continued by itself",
+            f"continue its parent: relight resume {found.parent}",
+        )
+    resume = find_resume(found.source, found.id, found.project)
+    if resume is None:
+        known = is_source(found.source) and find_source(found.source).resume
+        reason = "its id or folder cannot be used in a command" if known else "its agent cannot"
+        raise RelightError(
+            f"{found.session} cannot be continued: {reason}", f"relight show {found.session}"
+        )
+    if is_printed:
+        click.echo(resume.line)
+    else:
+        _run(resume.words, resume.folder)
+
+
+def _run(words: tuple[str, ...], folder: str | None) -> None:
+    """Replace this process by the agent; raise if its folder or program is missing."""
+    from shutil import which
+
+    if folder is not None:
+        try:
+            os.chdir(folder)
+        except OSError as error:
+            raise RelightError(
+                f"the session's folder {folder} cannot be opened: {error.strerror}",
+                "`relight resume SESSION --print` prints the line, to run it elsewhere",
+            ) from error
+    program = which(words[0])
+    if program is None:
+        raise RelightError(
+            f"there is no program {words[0]!r} on the PATH",
+            "install it, or run the line of `relight resume SESSION --print` where it is",
+        )
+    os.execv(program, words)

@@ -1,0 +1,169 @@
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from relight.cli.completion import complete_words
+from relight.cli.filters import TypedFilter, filter_options
+from relight.cli.options import current_store, json_option, print_json, reading_command
+
+if TYPE_CHECKING:
+    from relight.reports.listing import ListedSession, SessionPage
+
+SORTS = ("started", "cost", "turns", "duration", "tokens", "failures")
+STYLES = {"success": "green", "failure": "red"}
+WIDE = 120  # columns from which a table also has what only some people ask for
+
+
+@reading_command("sessions", example="relight sessions invoice --failed --since 2w")
+@click.argument("words", nargs=-1)
+@filter_options()
+@click.option("--succeeded", "outcome", flag_value="success", help="Only those that succeeded.")
+@click.option("--failed", "outcome", flag_value="failure", help="Only those that failed.")
+@click.option("--unknown", "outcome", flag_value="unknown", help="Only those without an outcome.")
+@click.option(
+    "--sort",
+    default="started",
+    show_default=True,
+    metavar="KEY",
+    shell_complete=complete_words(SORTS),
+    help=f"The largest first: {', '.join(SORTS)}.",
+)
+@click.option(
+    "--limit", type=int, default=20, show_default=True, metavar="N", help="At most so many."
+)
+@click.option("--after", metavar="NEXT", help="Go on after a page: its `next`.")
+@click.option("--subagents", is_flag=True, help="Also list sub-agents, each with its own figures.")
+@json_option
+def command(
+    words: tuple[str, ...],
+    typed: TypedFilter,
+    outcome: str | None,
+    sort: str,
+    limit: int,
+    after: str | None,
+    subagents: bool,
+    as_json: bool,
+) -> None:
+    """List sessions, newest first: when, project, title, outcome, cost and id.
+
+    WORDS are beginnings of words in the title, the folder or the id; all must match. `relight
+    search` looks through everything that was said. A sub-agent is counted in its parent. The id is
+    what `relight show` takes.
+    """
+    from relight.reports.listing import list_sessions
+    from relight.reports.sessions import shorten_names
+    from relight.store.queries.listing import Listing
+    from relight.store.queries.sessions import has_sessions
+
+    wanted = Listing(
+        search=" ".join(words) or None,
+        outcome=outcome,
+        with_subagents=subagents,
+        sort=sort,
+        after=after,
+        limit=limit,
+    )
+    with current_store() as store:
+        found = list_sessions(store, typed.read(store), wanted)
+        short = shorten_names(store, [one.session_id for one in found.sessions])
+        has_any = bool(found.sessions) or has_sessions(store)
+        timezone = store.timezone
+    if as_json:
+        print_json(found)
+    elif found.sessions:
+        _print(found, short, timezone=timezone)
+    elif after is not None:
+        click.echo("there are no more sessions")
+    else:
+        tries = [typed.suggest(), "other words" if words else "", "any outcome" if outcome else ""]
+        hint = ", or ".join(one for one in tries if one)
+        hint = hint if has_any else "run `relight import`, or try `relight demo`"
+        click.echo(f"no session fits; {hint}" if hint else "no session fits")
+
+
+def _print(found: "SessionPage", short: dict[str, str], *, timezone: str) -> None:
+    import time
+
+    from relight.cli import screen
+
+    rows = found.sessions
+    now = int(time.time() * 1000)
+    is_wide = screen.console().width >= WIDE
+    columns = [
+        screen.Column("when", is_number=False, is_name=True),
+        screen.Column("project", is_number=False, is_spare=True),
+        screen.Column("title", is_number=False),
+        screen.Column("outcome", is_number=False, is_name=True),
+        screen.Column("cost"),
+        *([screen.Column(one) for one in ("turns", "time")] if is_wide else []),
+        *([screen.Column("model", is_number=False)] if is_wide else []),
+        screen.Column("id", is_number=False, is_name=True),
+    ]
+    cells = []
+    for one in rows:
+        more = []
+        if is_wide:
+            more = [screen.count(one.turns), screen.seconds(one.wall_seconds or None)]
+            more.append(one.model or "")
+        cells.append(
+            [
+                format_age(one.started_at, now=now, timezone=timezone),
+                _name_project(one.project),
+                _name_title(one),
+                one.outcome,
+                screen.dollars(
+                    one.cost_usd, unpriced=one.unpriced_turns, included=one.included_usd
+                ),
+                *more,
+                short[one.session_id],
+            ]
+        )
+    screen.print_table(columns, cells, styles=_styles(rows))
+    if found.next:
+        least = " and more" if found.is_more else ""
+        text = f"{len(rows):,} of {found.count:,}{least}: --limit shows more, --after {found.next}"
+        screen.print_text(f"{text} goes on", style="dim")
+
+
+def _styles(rows: "Sequence[ListedSession]") -> dict[tuple[int, int], str]:
+    """Return the colours of outcomes, by row and column."""
+    return {(row, 3): STYLES.get(one.outcome, "dim") for row, one in enumerate(rows)}
+
+
+def _name_project(project: str | None) -> str:
+    return (project or "").rstrip("/").rsplit("/", 1)[-1]
+
+
+def _name_title(one: "ListedSession") -> str:
+    title = one.title or "(no title)"
+    if one.parent_session_id is not None:
+        return f"└ {title}"
+    return f"{title} (+{one.subagents} sub-agents)" if one.subagents > 1 else title
+
+
+def format_age(started_at: str | None, *, now: int, timezone: str) -> str:
+    """Return how long ago a session began; the day if that is more than a week.
+
+    >>> now = 1_794_712_320_000
+    >>> [format_age(one, now=now, timezone="UTC") for one in ("2026-11-15T01:12Z", "2026-10-21")]
+    ['2h ago', '21 Oct']
+    """
+    from datetime import UTC, datetime
+    from zoneinfo import ZoneInfo
+
+    from relight.times import read_time
+
+    at = read_time(started_at)
+    if at is None:
+        return "unknown"
+    minutes = (now - at) // 60_000
+    if 0 <= minutes < 7 * 24 * 60:
+        number, unit = (minutes, "m") if minutes < 60 else (minutes // 60, "h")
+        if number >= 24 and unit == "h":
+            number, unit = number // 24, "d"
+        return f"{number}{unit} ago" if number else "now"
+    here, today = (
+        datetime.fromtimestamp(one / 1000, UTC).astimezone(ZoneInfo(timezone)) for one in (at, now)
+    )
+    return f"{here.day} {here:%b}" if here.year == today.year else f"{here:%Y-%m-%d}"
