@@ -74,6 +74,16 @@ def test_every_line_of_a_call_fits_eighty_columns(cli: Cli) -> None:
     assert " · ok · " in line
 
 
+def test_a_search_shows_its_pattern_and_paths_begin_at_the_project(cli: Cli) -> None:
+    search = build.tool_use("t1", "Grep", pattern="def total", path="/home/dev/shop/src/")
+    read = build.tool_use("t2", "Read", file_path="/home/dev/shop/src/app.py")
+    lines = [build.claude_prompt("Go"), build.claude_answer("m1", search, read, at=1)]
+    build.write_claude(cli.home, lines)
+    shown = show(cli)
+    assert " Grep def total in src/ · " in shown
+    assert " Read src/app.py · " in shown
+
+
 def test_full_shows_texts_arguments_and_results_whole(cli: Cli) -> None:
     write_session(cli.home)
     shown = show(cli, "--full")

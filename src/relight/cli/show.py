@@ -65,7 +65,7 @@ def command(
         _write(redact_session(head, trace, key=key), file)
     else:
         _print_head(head, trace)
-        _print_steps(trace, is_full=full, is_errors=errors)
+        _print_steps(trace, is_full=full, is_errors=errors, project=head.project)
 
 
 def _check_choice(**chosen: object) -> None:
@@ -134,11 +134,11 @@ def format_cost(figures: "ReportFigures | ChildSession") -> str:
     return screen.dollars(figures.cost_usd, unpriced=unpriced, included=included)
 
 
-def _print_steps(trace: "Trace", *, is_full: bool, is_errors: bool) -> None:
+def _print_steps(trace: "Trace", *, is_full: bool, is_errors: bool, project: str | None) -> None:
     from relight.cli import screen
     from relight.cli.show_steps import StepPrinter
 
-    printer = StepPrinter(is_full=is_full)
+    printer = StepPrinter(is_full=is_full, project=project)
     if is_errors:
         if not printer.print_errors(trace.steps):
             screen.print_text("\nno step failed")

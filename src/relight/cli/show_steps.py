@@ -17,14 +17,17 @@ RESULT_LINES, RESULT_CHARACTERS = 12, 1200
 FOLLOWING = 2  # steps after a failure
 STYLES = {"error": "red", "negative": "yellow", "ok": "green"}
 # what a person needs to read of a call without a command or a path
-SUBJECTS = ("pattern", "query", "url", "skill", "description", "prompt", "name", "input")
+SEARCHED = ("pattern", "query")
+SUBJECTS = (*SEARCHED, "url", "skill", "description", "prompt", "name", "input")
 
 
 class StepPrinter:
     """Prints steps in order; text of sessions is hostile and never reaches a terminal raw."""
 
-    def __init__(self, *, is_full: bool) -> None:
+    def __init__(self, *, is_full: bool, project: str | None = None) -> None:
         self._is_full = is_full
+        # paths inside the project are shown as from there
+        self._folder = f"{project}/" if project else None
         self._console: Console = console()
 
     def print(self, step: Step) -> None:
@@ -103,6 +106,8 @@ class StepPrinter:
     def _print_line(self, head: str, facts: str, *, style: str) -> None:
         """Print one line that fits the window: the facts stay whole, the rest is cut."""
         head = clean(head)
+        if self._folder and not self._is_full:
+            head = head.replace(self._folder, "")
         room = self._console.width - cell_len(facts) - 3
         if cell_len(head) > room and not self._is_full:
             head = set_cell_size(head, max(room, 20) - 1).rstrip() + "…"
@@ -167,11 +172,14 @@ def find_words(step: Step) -> str:
     """The command or path of a call, else the argument that says most."""
     from relight.chat.messages import read_arguments
 
-    if found := step.command or step.path:
-        return found
+    if step.command:
+        return step.command
     arguments = (step.arguments or "")[:20_000]
     fields = read_arguments(arguments) or {}
-    words = next((fields[one] for one in SUBJECTS if isinstance(fields.get(one), str)), None)
+    names = SEARCHED if step.path else SUBJECTS
+    words = next((fields[one] for one in names if isinstance(fields.get(one), str)), None)
+    if step.path:
+        return f"{words} in {step.path}" if words else step.path
     return words if words is not None else arguments[:300]
 
 

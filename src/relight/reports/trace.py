@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from relight.errors import MissingError, RelightError
+from relight.model import TOKENS
 from relight.reports.call_subjects import find_child, find_subject
 from relight.reports.conversation import Conversation, Item, StepKind, arrange
 from relight.reports.failures import number_spirals
@@ -31,10 +32,7 @@ PAUSE_MS = 5 * 60_000
 MOST_STEPS = 1000
 OUTLINE_CHARACTERS = 200
 # the columns of a turn that a step has as they are
-COPIED = (
-    *("cost_status", "is_shared", "usage_status", "first_token_ms", "input_tokens"),
-    *("cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
-)
+COPIED = ("cost_status", "is_shared", "usage_status", "first_token_ms", *TOKENS)
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -82,6 +80,7 @@ class Step(Struct, frozen=True, kw_only=True):
     input_tokens: int | None = None
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
+    cache_write_1h_tokens: int | None = None
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
     child_session_id: str | None = None

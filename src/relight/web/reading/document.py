@@ -10,7 +10,7 @@ from relight.reports.sharing import SharedSession
 from relight.reports.trace import Step
 from relight.text import dollars, make_line, make_visible, seconds
 from relight.web.reading.calls import draw_call
-from relight.web.reading.markdown import render_markdown
+from relight.web.reading.markdown import is_marked, render_markdown
 
 STYLE = Path(__file__).parent.parent / "static" / "relight.css"
 # the page's style, but for what only the page has
@@ -107,7 +107,7 @@ def _draw_step(step: Step) -> Markup:
         time=(step.at or "")[11:19],
         name=_name(step),
         words=Markup(' <span class="asked"><bdi>{}</bdi></span>').format(words) if words else "",
-        facts=" · ".join(_list_facts(step)),
+        facts=Markup(" · ").join(_list_facts(step)),
         body=Markup("").join(_draw_body(step)),
     )
 
@@ -125,7 +125,7 @@ def _name(step: Step) -> str:
 
 def _list_facts(step: Step) -> Iterator[str]:
     if step.label is not None:
-        yield step.label
+        yield Markup('<span class="mark {0}">{0}</span>').format(step.label)
     if step.kind != "pause" and step.duration_ms is not None:
         yield seconds(step.duration_ms / 1000)
     if step.turns is not None:
@@ -145,9 +145,16 @@ def _draw_body(step: Step) -> Iterator[Markup]:
     elif step.text and step.kind == "compaction":
         yield FOLD.format("summary", render_markdown(step.text))
     elif step.text:
-        yield BODY.format(render_markdown(step.text))
+        is_plain = step.kind == "prompt" and not is_marked(step.text)
+        words = _draw_words(step.text) if is_plain else render_markdown(step.text)
+        yield BODY.format(Markup('<div class="md">{}</div>').format(words))
     if step.injected:
         yield FOLD.format("put in by the agent", _draw_plain(step.injected))
+
+
+def _draw_words(text: str) -> Markup:
+    """A prompt as it was typed: `#` and `*` in it need not mean anything."""
+    return Markup('<div class="words">{}</div>').format(make_visible(text))
 
 
 def _draw_plain(text: str) -> Markup:
