@@ -26,6 +26,7 @@ LOOKED_AT_SECONDS = 1.0
 OFFERED = ("7d", "30d", "90d")
 ALONE_SECONDS, TOGETHER_SECONDS, MEANWHILE_SECONDS = 0.1, 0.4, 1.0
 FIRST_PAGE_SECONDS, IDLE_BYTES = 1.0, 90e6
+STEPS, STEPS_SECONDS, PART_BYTES = 2000, 0.3, 300e3
 IMPORTED_MB = 1000
 Row = tuple[str, str, str, str]
 # makes an address with the days chosen, by the name it has in the table
@@ -40,6 +41,7 @@ def main(words: list[str]) -> int:
     options = parser.parse_args(words)
     rows: list[Row] = [("what", "figure", "limit", "")]
     rows += measure_start()
+    rows += measure_steps()
     home = find_store(options.sessions)
     with tempfile.TemporaryDirectory() as folder:
         # an import would change the store that is kept
@@ -83,6 +85,46 @@ def measure_start() -> list[Row]:
             f"{memory / 1e6:.0f} MB",
             f"{IDLE_BYTES / 1e6:.0f} MB",
             judge(memory, IDLE_BYTES),
+        ),
+    ]
+
+
+def measure_steps() -> list[Row]:
+    """The server's time for a session of 2,000 steps, and the size of its first part."""
+    messages: list[dict[str, object]] = []
+    for number in range(STEPS // 4):
+        edit = {"path": "a.py", "old_string": "x = 1\n" * 8, "new_string": "x = 2\n" * 9}
+        function = {"name": "patch", "arguments": json.dumps(edit)}
+        call = {"id": f"call_{number}", "type": "function", "function": function}
+        answer = f"Part {number} is **done**:\n\n```py\nreturn round(x, 2)\n```\n"
+        messages += [
+            {"role": "user", "content": f"Look at part {number}"},
+            {"role": "assistant", "content": answer, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"call_{number}", "content": "ok\n" * 400},
+            {"role": "assistant", "content": answer},
+        ]
+    with tempfile.TemporaryDirectory() as folder:
+        home, path = Path(folder) / "home", Path(folder) / "a.jsonl"
+        path.write_text(json.dumps({"id": "long", "model": "m", "messages": messages}) + "\n")
+        words = ("--home", str(home), "import", "--source", "chat", "--from", str(path))
+        run(relight(*words), {})
+        with serve(home) as (address, _):
+            connection = connect(address)
+            size = len(ask(connection, "/sessions/chat:long"))
+            times = [time_one(connection, "/sessions/chat:long", is_forced=True) for _ in range(15)]
+    middle = sorted(times)[len(times) // 2]
+    return [
+        (
+            f"a session of {STEPS:,} steps",
+            f"{middle * 1000:.0f} ms",
+            f"{STEPS_SECONDS * 1000:.0f} ms",
+            judge(middle, STEPS_SECONDS),
+        ),
+        (
+            "its first part",
+            f"{size / 1000:.0f} KB",
+            f"{PART_BYTES / 1000:.0f} KB",
+            judge(size, PART_BYTES),
         ),
     ]
 

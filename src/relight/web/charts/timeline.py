@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from markupsafe import Markup
 
-from relight.text import seconds
+from relight.text import seconds, share
 from relight.web.charts.chart import FOOT, Cell, Chart, Legend, frame
 from relight.web.charts.svg import element, link_shapes, percent, text_element
 from relight.web.reading.outline import PromptEntry, Span, StepSpans, sum_spans
@@ -107,7 +107,7 @@ def draw_timeline(
     drawn += _draw_prompts(prompts, scale, height, link)
     whole = sum(sums)
     figures = [
-        f"{name} {seconds(own / 1000)}" + (f" ({own / whole:.0%})" if whole else "")
+        f"{name} {seconds(own / 1000)}" + (f" ({share(own / whole)})" if whole else "")
         for (name, _, _), own in zip(lanes, sums, strict=True)
     ]
     legend = [
