@@ -123,7 +123,7 @@ def test_time_is_told_apart_and_waits_are_drawn_shorter() -> None:
     scale = ShortenedTime([(0, 1000), (500_000, 501_000)])
     assert scale.share(0) == 0
     assert scale.share(501_000) == 1
-    assert 0.49 < scale.share(1000) < scale.share(250_000) < scale.share(500_000) < 0.52
+    assert 0.48 < scale.share(1000) < scale.share(250_000) < scale.share(500_000) < 0.52
     assert scale.find_time(scale.share(250_000)) == pytest.approx(250_000)
     assert draw_timeline(find_spans([]), [], link=str) is None
 
