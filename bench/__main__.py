@@ -14,6 +14,7 @@ BENCHES = {
     "import": "reading logs, against agentsview and ccusage on the same trees",
     "modules": "how many modules a command runs through",
     "outcomes": "signs of how a session went: how often each kind is right on labelled sessions",
+    "search": "full-text search: size of its index, cost for an import, time to the first hit",
     "startup": "how long a command takes to start, against an empty Python",
     "skills": "averages over a million uses of skills, against a plain sum",
     "warm": "warm starts: scores, seeds, choices, false alarms, and how long a choice takes",

@@ -34,6 +34,10 @@ _BEFORE, _AFTER = rf"(?<![^\W_{_CJK}])", rf"(?![^\W_{_CJK}])"
 _HELP = 'write words, "a phrase", prefix*, -without, path:… or tool:…'
 
 
+class QueryError(RelightError):
+    """A query that no text can match."""
+
+
 class Term(Struct, frozen=True):
     """One condition: a word, phrase or beginning that a text must have, or must not."""
 
@@ -61,22 +65,22 @@ class SearchText(Struct, frozen=True):
 def parse_query(query: str) -> list[Term]:
     """Return the terms of a query; raise if no text can match them."""
     if len(query) > LONGEST_QUERY:
-        raise RelightError(
+        raise QueryError(
             f"the query has {len(query):,} characters, at most {LONGEST_QUERY:,} can be searched",
             "leave some out",
         )
     terms = list(dict.fromkeys(filter(None, map(_make_term, _TERM.finditer(query)))))
     if len(terms) > MOST_TERMS:
-        raise RelightError(
+        raise QueryError(
             f"the query has {len(terms):,} words, at most {MOST_TERMS} can be searched at once",
             'leave some out, or put words that follow one another into "quotes"',
         )
     wanted = {(one.field, one.words) for one in terms if not one.is_excluded}
     if not wanted:
-        raise RelightError(_explain_nothing(query, terms), _HELP)
+        raise QueryError(_explain_nothing(query, terms), _HELP)
     for one in terms:
         if one.is_excluded and (one.field, one.words) in wanted:
-            raise RelightError(
+            raise QueryError(
                 f"nothing can match: {one.describe()!r} is both wanted and excluded",
                 "leave one of them out",
             )

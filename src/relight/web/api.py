@@ -18,6 +18,7 @@ from relight.reports.filters import find_jobs
 from relight.reports.listing import SessionPage
 from relight.reports.listing import list_sessions as list_page
 from relight.reports.search import SearchResult, find_hits
+from relight.reports.search_query import QueryError
 from relight.reports.skills.averages import SkillAverages, query_skill_ema, read_half_life
 from relight.reports.skills.uses import SkillUseDays
 from relight.reports.totals import KEYS, ReportFigures, ReportRow, UsageReport, report
@@ -117,11 +118,14 @@ def list_sessions(store: Store, asked: given.SessionListParameters, _: Path) -> 
 def search(store: Store, asked: given.SearchParameters, _: Path) -> SearchResult:
     """Texts of all sessions that match a query, each with its step, best first.
 
-    In a snippet, what matched stands between ⟦ and ⟧.
+    In a snippet, what matched stands between ⟦ and ⟧. `note` says why nothing was found.
     """
     chosen = _choose(store, asked)
     tool = asked.tool or None
-    return find_hits(store, asked.q, chosen, tool=tool, failed=asked.failed, limit=asked.limit)
+    try:
+        return find_hits(store, asked.q, chosen, tool=tool, failed=asked.failed, limit=asked.limit)
+    except QueryError as error:  # one types a query letter by letter
+        return SearchResult([], 0, f"{error.message}: {error.hint}")
 
 
 def read_session(store: Store, _: given.NoParameters, path: Path) -> trace.SessionTrace:

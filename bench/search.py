@@ -1,0 +1,109 @@
+"""Search: the size of its index, what it adds to an import, and how soon hits are shown."""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+from bench.measure import Measured, best, judge, print_rows, relight, run, tree
+from relight.reports.search import find_hits
+from relight.store import Store, open_store
+from relight.store.queries.filters import Filter
+
+SIZE_LIMIT, CPU_LIMIT = 0.15, 0.10
+# on the machine of the figures an empty Python takes 14 ms, and 100 ms are seven of them
+FIRST_LIMIT = 7.0
+QUERIES = (
+    "error",
+    "error retry",
+    '"error retry"',
+    "src/error/retry.py",
+    "naïve",
+    "ledg* -retry",
+    "path:src/cache.py",
+    'tool:bash "token cache"',
+    "zebra",
+)
+# the import without the index: the texts are neither made nor written
+WITHOUT = """
+import sys
+from relight.cli import main
+from relight.store import search_index
+from relight.store.write import seal
+seal.make_texts = lambda source, passages: []
+search_index.add_texts = lambda *given: None
+main(["import"])
+"""
+Row = tuple[str, str, str, str]
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="bench search")
+    parser.add_argument("--mb", type=int, default=1000, help="size of the tree")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each; the best counts")
+    options = parser.parse_args(words)
+    with tempfile.TemporaryDirectory() as folder:
+        rows: list[Row] = [("what", "figure", "limit", "")]
+        rows += measure_index(Path(folder), options.mb, options.runs)
+        rows += measure_hits(Path(folder) / "with", options.runs)
+    print_rows(rows)
+    return int(any(row[3] == "MISSED" for row in rows))
+
+
+def measure_index(folder: Path, megabytes: int, runs: int) -> list[Row]:
+    """The import with and without the index, turn by turn: both see the same noise."""
+    source = tree(megabytes)
+    spent: dict[str, list[float]] = {"with": [], "without": []}
+    for _ in range(runs):
+        for name, command in (
+            ("without", [sys.executable, "-c", WITHOUT]),
+            ("with", relight("import")),
+        ):
+            home = folder / name
+            shutil.rmtree(home, ignore_errors=True)
+            environment = {"HOME": str(source), "RELIGHT_HOME": str(home), "TZ": "UTC"}
+            spent[name].append(measure_cpu(command, environment))
+    sizes = {name: (folder / name / "relight.db").stat().st_size for name in spent}
+    grown = sizes["with"] / sizes["without"] - 1
+    slower = min(spent["with"]) / min(spent["without"]) - 1
+    name = f"{megabytes} MB"
+    return [
+        (f"{name}: database", f"+{grown:.1%}", f"+{SIZE_LIMIT:.0%}", judge(grown, SIZE_LIMIT)),
+        (f"{name}: CPU of import", f"+{slower:.1%}", f"+{CPU_LIMIT:.0%}", judge(slower, CPU_LIMIT)),
+    ]
+
+
+def measure_cpu(command: list[str], environment: dict[str, str]) -> float:
+    """CPU seconds of a command and of its worker processes."""
+    import os
+    import resource
+
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def measure_hits(home: Path, runs: int) -> list[Row]:
+    """The time until the first hit and until a page of hits, against an empty Python."""
+    floor = best(runs * 5, lambda: run([sys.executable, "-c", "pass"], {})).seconds
+    rows = []
+    with open_store(home) as store:
+        for query in QUERIES:
+            first = best(runs, partial(time_query, store, query, 1)).seconds
+            page = best(runs, partial(time_query, store, query, 20)).seconds
+            figure = f"{first * 1000:.0f} ms, {first / floor:.1f} × an empty Python"
+            verdict = judge(first / floor, FIRST_LIMIT)
+            rows.append((f"first hit: {query}", figure, f"{FIRST_LIMIT:.0f} ×", verdict))
+            rows.append((f"20 hits: {query}", f"{page * 1000:.0f} ms", "", ""))
+    return rows
+
+
+def time_query(store: Store, query: str, limit: int) -> Measured:
+    began = time.perf_counter()
+    find_hits(store, query, Filter(), limit=limit)
+    return Measured(time.perf_counter() - began, 0)
