@@ -67,7 +67,7 @@ def test_lists_are_smaller_than_100_kilobytes(client: TestClient) -> None:
 def test_a_session_has_an_outline_a_timeline_and_its_context(client: TestClient) -> None:
     found = client.get("/api/sessions?since=all&limit=500&source=claude-code").json()["sessions"]
     longest = max(found, key=lambda one: one["turns"])
-    text = client.get(f"/sessions/{longest['session']}").text
+    text = client.get(f"/sessions/{longest['session_id']}").text
     outline = text.partition('aria-label="Prompts"')[2].partition("</nav>")[0]
     assert outline.count("<li>") > 1
     assert re.search(r"\$\d", outline)
@@ -177,7 +177,7 @@ def test_steps_are_chosen_by_kind_tool_and_words_in_any_text() -> None:
 @pytest.mark.parametrize("query", ["find=" + "x" * 3000, "find=%00%F0%9F&tool=%27", "kind=nobody"])
 def test_any_words_may_be_looked_for(client: TestClient, query: str) -> None:
     name = client.get("/api/sessions?since=all").json()["sessions"][0]
-    page = client.get(f"/sessions/{name['session']}?{query}")
+    page = client.get(f"/sessions/{name['session_id']}?{query}")
     assert page.status_code == 200
     assert "No step fits." in page.text
 

@@ -19,7 +19,9 @@ def draw_context(steps: Sequence[Step], *, height: float = 72.0) -> tuple[Chart,
     if len(turns) < 3:
         return None
     sizes = [read_context(step) or 0 for _, step in turns]
-    windows = [context_window(step.model, step.provider) for _, step in turns]
+    sellers = {(step.model, step.provider) for _, step in turns}
+    known = {one: context_window(*one) for one in sellers}
+    windows = [known[step.model, step.provider] for _, step in turns]
     peak = max(range(len(sizes)), key=sizes.__getitem__)
     window = windows[peak]
     is_near = window is not None and sizes[peak] >= NEAR * window
@@ -29,8 +31,8 @@ def draw_context(steps: Sequence[Step], *, height: float = 72.0) -> tuple[Chart,
     chosen = _choose(sizes, peak, [one for one in marks if one is not None])
     lines = [Series(name="context", points=[Estimate(sizes[n], None, None) for n in chosen])]
     if is_near:
-        known = [windows[n] for n in chosen]
-        line = [None if one is None else Estimate(one, None, None) for one in known]
+        limits = [windows[n] for n in chosen]
+        line = [None if one is None else Estimate(one, None, None) for one in limits]
         lines.append(Series(name="window", points=line))
     chart = draw_lines(
         "Context by turn",
