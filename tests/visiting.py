@@ -55,7 +55,8 @@ class Visit:
     def check(self) -> None:
         """Nothing went wrong, and nothing stands out at the side."""
         assert self.troubles == []
-        assert self.page.evaluate(WIDE) == []
+        wide = self.page.evaluate(WIDE)
+        assert wide == [], f"{self.page.url}: {wide}"
 
     def check_access(self) -> None:
         """Everybody can use what is shown, by all the rules that axe knows."""
