@@ -69,6 +69,7 @@ def test_import_tells_what_it_took(cli: Cli) -> None:
     assert by_source["claude-code"]["sessions_new"] == 1
     assert set(by_source["claude-code"]) == {
         "source", "files", "bytes", "sessions_new", "sessions_grown", "unreadable",
+        "set_aside",
     }  # fmt: skip
     assert cli.run("import").stdout == "nothing new\n"
 
