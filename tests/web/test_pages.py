@@ -180,7 +180,7 @@ def test_skills_are_shown_with_counts_and_verdicts_by_job(tmp_path: Path) -> Non
 def test_a_page_that_days_do_not_narrow_says_so(client: TestClient) -> None:
     for path in LISTS:
         bar = client.get(path).text.partition('<div class="bar">')[2].partition("<main")[0]
-        assert (">all days<" in bar) is (path in ("/jobs", "/templates", "/experiments"))
+        assert (">all days<" in bar) is (path in ("/jobs", "/templates", "/experiments", "/search"))
         assert ("How far back" in bar) is not (">all days<" in bar)
 
 

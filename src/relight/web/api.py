@@ -21,7 +21,7 @@ from relight.reports.search import SearchResult, find_hits
 from relight.reports.search_query import QueryError
 from relight.reports.skills.averages import SkillAverages, query_skill_ema, read_half_life
 from relight.reports.skills.uses import SkillUseDays
-from relight.reports.totals import KEYS, ReportFigures, ReportRow, UsageReport, report
+from relight.reports.totals import KEYS, ReportRow, ReportTotals, UsageReport, report
 from relight.store import Store
 from relight.store.queries.failures import FailureGroup
 from relight.store.queries.filters import Filter
@@ -55,7 +55,7 @@ class Query(Struct, frozen=True):
 class OverviewReport(Struct, frozen=True, kw_only=True):
     """A period at a glance."""
 
-    total: ReportFigures
+    total: ReportTotals
     days: list[ReportRow]
     models: list[ReportRow]
     projects: list[ReportRow]

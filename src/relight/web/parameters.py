@@ -88,7 +88,7 @@ class ReportParameters(FilterParameters, frozen=True, kw_only=True):
     sort: (
         Annotated[
             Text,
-            described("A key of `by`, or a figure, the largest first.", enum=[*KEYS, *SORTS]),
+            described("A figure, the largest first; or a key of `by`.", enum=[*SORTS]),
         ]
         | UnsetType
     ) = UNSET

@@ -34,7 +34,8 @@ def show(view: View) -> Context:
     query = view.query.get("q", "").strip()
     empty: Context = {"query": query, "groups": [], "total": 0, "shown": 0}
     if not query:
-        return {**empty, "note": None, "trouble": None}
+        is_empty = not view.store.has_rows("session")
+        return {**empty, "note": None, "trouble": None, "is_empty": is_empty}
     try:
         chosen = replace(view.chosen, since=None, until=None)
         found = find_hits(view.store, query, chosen, limit=SHOWN)
