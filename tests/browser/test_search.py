@@ -85,3 +85,17 @@ def test_hits_are_sound_and_open_to_everybody(
             visit.open(path)
             visit.check()
             visit.check_access()
+
+
+def test_the_box_opens_on_the_page_of_a_session_which_has_a_search_of_its_own(
+    browser: Browser, address: str
+) -> None:
+    with visiting(browser, address) as visit:
+        page = visit.open("/sessions")
+        page = visit.open(page.locator("main [data-row]").nth(0).get_attribute("href") or "")
+        page.keyboard.press("f")
+        expect(page.get_by_role("searchbox", name="Find in this session")).to_be_focused()
+        page.keyboard.press("Escape")
+        page.keyboard.press("Control+k")
+        expect(page.locator("#find-query")).to_be_focused()
+        assert visit.troubles == []

@@ -130,7 +130,7 @@ const jumps = {
   p: () => jump("prompt", -1),
   e: () => jump("broken", 1),
   E: () => jump("broken", -1),
-  f: () => find("#find").select(),
+  f: () => find("#find-here").select(),
 };
 function openAddress() {
   const number = /^#step-(\d+)$/.exec(location.hash)?.[1];
