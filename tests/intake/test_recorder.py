@@ -192,7 +192,7 @@ def test_an_exception_in_the_block_is_a_failure_and_an_interruption_is_none(tmp_
         with pytest.raises(KeyboardInterrupt), record(store, "stopped"):
             raise KeyboardInterrupt
         assert shown(store, "broken").outcome == "failure"
-        assert "it was interrupted" in shown(store, "stopped").evidence
+        assert "points to failure: it was interrupted" in shown(store, "stopped").evidence
 
 
 def test_a_childs_figures_are_in_its_parents_once(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_a_source_that_fails_while_it_looks_for_files_is_reported(
     assert counts["tiny"]["sessions_new"] == 1
 
 
-@pytest.mark.parametrize("words", [["--help"], ["report", "--since", "all"]])
+@pytest.mark.parametrize("words", [["--help"], ["report", "--no-import"]])
 def test_other_packages_are_not_searched_where_no_source_is_unknown(
     tmp_path: Path, packages: Path, words: list[str]
 ) -> None:

@@ -323,7 +323,7 @@ def test_ctrl_c_ends_a_run_at_once_and_the_record_says_so(tmp_path: Path, where:
         assert time.monotonic() - started < 5
         found = read_session(store, find_session(store, "relight:run"))
     assert b"KeyboardInterrupt" in told
-    assert "it was interrupted" in found.evidence
+    assert "points to failure: it was interrupted" in found.evidence
     if where == "tool":
         with pytest.raises(ProcessLookupError):
             os.kill(int((tmp_path / "pid").read_text()), 0)
