@@ -95,3 +95,9 @@ def test_a_folder_may_name_a_variable_and_one_that_is_not_set_is_named(
         _ = config.trace_folder
     monkeypatch.setenv("KIND", "all")
     assert config.trace_folder == Path.home() / "traces" / "x-all"
+
+
+def test_settings_whose_brackets_never_close_are_refused_with_a_hint(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("a = " + "[" * 100_000)
+    with pytest.raises(RelightError, match="nested too deeply"):
+        read_config(tmp_path)

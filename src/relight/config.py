@@ -231,6 +231,10 @@ def read_config(home: Path) -> Config:
         settings = msgspec.convert(fields, Settings)
     except tomllib.TOMLDecodeError as error:
         raise RelightError(f"{path} is not valid TOML: {error}", "fix the line it names") from error
+    except RecursionError:
+        raise RelightError(
+            f"{path} is not valid: its brackets are nested too deeply", "close what is left open"
+        ) from None
     except msgspec.ValidationError as error:
         raise _explain(path, fields, str(error)) from error
     if settings.timezone is not None:

@@ -43,7 +43,7 @@ def read_tables(store: Store, file: Path) -> tuple[list[JobDefinition], set[str]
     """The checked jobs in a TOML file, and the names of the paused ones."""
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8")).get("jobs")
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError) as error:
         hint = "it must be TOML, as `relight job export` writes it"
         raise RelightError(f"cannot read jobs from {file}: {error}", hint) from error
     is_table = isinstance(tables, dict) and all(isinstance(one, dict) for one in tables.values())
