@@ -39,7 +39,7 @@ from relight.work.moa.traces import write_trace
 PLACES = ("prompt", "argument", "result", "answer", "error", "folder", "escaped")
 RECORDED = ("message", "turn", "call", "result", "id", "tool", "label", "backlog")
 # percent of the examples of a kind that redaction removes, and of look-alikes that it may
-GOALS = {"own": 95.0, "form": 90.0, "assigned": 98.0, "disguise": 90.0}
+GOALS = {"own": 95.0, "form": 90.0, "assigned": 99.0, "disguise": 90.0}
 MOST_LOOKALIKES = 1.0
 ZSTD = b"\x28\xb5\x2f\xfd"
 # examples of a round; each has a session of its own
