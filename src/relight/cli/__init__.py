@@ -11,6 +11,8 @@ import click
 
 from relight.errors import TYPED, RelightError, StoreError, as_typed, find_command
 
+# the variable that is set if a shell asks for completions
+COMPLETING = "_RELIGHT_COMPLETE"
 # every command: its module and its line in the help
 COMMANDS = {
     "import": ("importing", "Read new records from the agents' own files."),
@@ -54,6 +56,10 @@ class LazyGroup(click.Group):
             return None
         module, _ = COMMANDS[cmd_name]
         command: click.Command = import_module(f"relight.cli.{module}").command
+        if COMPLETING in os.environ:
+            from relight.cli.completion import add_completions
+
+            add_completions(command, cmd_name)
         return command
 
     def resolve_command(
@@ -135,7 +141,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         find_command()
         os.environ.pop(TYPED, None)  # it is not the command of programs that this one starts
     _open_standard_streams()
-    if "_RELIGHT_COMPLETE" in os.environ:  # a shell asks for completions
+    if COMPLETING in os.environ:
         from relight.cli.completion import prepare_bash
 
         prepare_bash()
@@ -203,7 +209,7 @@ def _run(words: list[str], *, is_program: bool) -> int:
         code: Any = relight.main(
             words,
             prog_name=find_command(),
-            complete_var="_RELIGHT_COMPLETE",
+            complete_var=COMPLETING,
             standalone_mode=False,
             obj=is_program,
         )

@@ -7,9 +7,11 @@ nothing is completed and nothing is printed.
 import os
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+
+Complete = Callable[[click.Context, click.Parameter, str], Any]
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -51,7 +53,7 @@ def prepare_bash() -> None:
     add_completion_class(ColonBashComplete)
 
 
-def _complete(name: str) -> Callable[[click.Context, click.Parameter, str], "Items"]:
+def _complete(name: str) -> Complete:
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> "Items":
         try:
             from relight.config import find_home, read_config
@@ -116,53 +118,66 @@ def _make_items(found: Iterable[tuple[str, str | None]]) -> "Items":
     ]
 
 
-complete_sessions = _complete("sessions")
-complete_jobs = _complete("jobs")
-complete_skills = _complete("skills")
-complete_templates = _complete("templates")
-complete_models = _complete("models")
-complete_projects = _complete("projects")
-complete_sources = _complete("sources")
+def complete_days(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from relight.times import DAY_WORDS
+
+    words = (*DAY_WORDS, "7d", "2w", "30d", "all")
+    return [word for word in words if word.startswith(incomplete.lower())]
 
 
-COMPLETED = {
-    "session": complete_sessions,
-    "job": complete_jobs,
-    "skill": complete_skills,
-    "skills": complete_skills,
-    "template": complete_templates,
-    "model": complete_models,
-    "project": complete_projects,
-    "source": complete_sources,
+def _complete_list(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the last of several words with commas between them."""
+    before, comma, last = incomplete.rpartition(",")
+    used = before.split(",")
+    return [
+        f"{before}{comma}{word}"
+        for word in _list_words(ctx.info_name, param.name)
+        if word.startswith(last) and word not in used
+    ]
+
+
+def _list_words(command: str | None, param: str | None) -> tuple[str, ...]:
+    """Return the words that `report --by`, `report --sort` and `sessions --sort` take."""
+    from relight.reports import totals
+    from relight.store.queries import listing
+
+    if command == "report":
+        return totals.KEYS if param == "by" else (*totals.KEYS, *totals.SORTS)
+    return tuple(listing.SORTS) if command == "sessions" else ()
+
+
+COMPLETED: dict[str, Complete] = {
+    "session": _complete("sessions"),
+    "job": _complete("jobs"),
+    "skill": _complete("skills"),
+    "skills": _complete("skills"),
+    "template": _complete("templates"),
+    "model": _complete("models"),
+    "project": _complete("projects"),
+    "source": _complete("sources"),
+    "since": complete_days,
+    "until": complete_days,
+    "by": _complete_list,
+    "sort": _complete_list,
 }
-# what the argument NAME of a group's commands names, by the group's module
-NAMED = {"job": complete_jobs, "template": complete_templates}
+# what the argument NAME of a group's commands names
+NAMED = {"job": COMPLETED["job"], "template": COMPLETED["template"]}
 
 
-def add_completions(command: click.Command, module: str) -> None:
-    """Let a shell complete the parameters that name something in the store."""
-    group = module.rpartition(".")[2].partition("_")[0]
-    for param in command.params:
-        name = param.name or ""
-        find = NAMED.get(group) if name in ("name", "names") else COMPLETED.get(name)
-        is_free = param._custom_shell_complete is None and isinstance(
-            param.type, click.types.StringParamType
-        )
-        if find is not None and is_free and group != "moa":  # moa names traces, not sessions
-            param._custom_shell_complete = find
-
-
-def complete_words(
-    words: Iterable[str],
-) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """Return a completion of a comma-separated list of these words."""
-    known = list(words)
-
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-        before, comma, last = incomplete.rpartition(",")
-        used = before.split(",")
-        return [
-            f"{before}{comma}{word}" for word in known if word.startswith(last) and word not in used
-        ]
-
-    return complete
+def add_completions(command: click.Command, name: str) -> None:
+    """Let a shell complete the parameters of a command or a group that name something."""
+    if name == "moa":  # it names traces, not sessions
+        return
+    commands: Iterable[click.Command | None] = (command,)
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        commands = (command.get_command(context, one) for one in command.list_commands(context))
+    for each in filter(None, commands):
+        for param in each.params:
+            is_name = param.name in ("name", "names")
+            find = NAMED.get(name) if is_name else COMPLETED.get(param.name or "")
+            is_free = param._custom_shell_complete is None and isinstance(
+                param.type, click.types.StringParamType
+            )
+            if find is not None and is_free:
+                param._custom_shell_complete = find

@@ -2,7 +2,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relight.cli.completion import complete_jobs
 from relight.cli.filters import TypedFilter, filter_options
 from relight.cli.options import current_store, json_option, print_json, reading_command
 from relight.errors import as_typed
@@ -20,7 +19,6 @@ NEWEST_ROWS = 10
 @click.option(
     "--job",
     metavar="NAME",
-    shell_complete=complete_jobs,
     help="Only runs of this job, and their sessions.",
 )
 @json_option

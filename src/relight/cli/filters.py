@@ -7,12 +7,11 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from relight.cli.completion import complete_models, complete_projects, complete_sources
 from relight.cli.options import Function, name_project
 from relight.reports.filters import DEFAULT_SINCE, read_filter
 from relight.store import Store
 from relight.store.queries.filters import Filter
-from relight.times import DAY_FORMS, DAY_WORDS
+from relight.times import DAY_FORMS
 
 
 class TypedFilter(Struct, frozen=True, kw_only=True):
@@ -45,25 +44,17 @@ class TypedFilter(Struct, frozen=True, kw_only=True):
         return ", or ".join([*tries, *([f"leave out {given}"] if given else [])])
 
 
-def complete_days(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    words = (*DAY_WORDS, "7d", "2w", "30d", "all")
-    return [word for word in words if word.startswith(incomplete.lower())]
-
-
 def since_option(default: str = DEFAULT_SINCE) -> Callable[[Function], Function]:
     return click.option(
         "--since",
         default=default,
         metavar="D",
         show_default=True,
-        shell_complete=complete_days,
         help=f"The first day: {DAY_FORMS}.",
     )
 
 
-until_option = click.option(
-    "--until", metavar="D", shell_complete=complete_days, help="The last day, likewise."
-)
+until_option = click.option("--until", metavar="D", help="The last day, likewise.")
 
 
 def filter_options(*, since: str = DEFAULT_SINCE) -> Callable[[Function], Function]:
@@ -71,19 +62,15 @@ def filter_options(*, since: str = DEFAULT_SINCE) -> Callable[[Function], Functi
     options = (
         since_option(since),
         until_option,
-        click.option(
-            "--source", metavar="S", shell_complete=complete_sources, help="Only this source."
-        ),
+        click.option("--source", metavar="S", help="Only this source."),
         click.option(
             "--project",
             metavar="P",
-            shell_complete=complete_projects,
             help="Only projects with this in their folder; . is the present folder.",
         ),
         click.option(
             "--model",
             metavar="M",
-            shell_complete=complete_models,
             help="Only models with this in their name.",
         ),
     )

@@ -2,16 +2,10 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from relight.cli.comparison import (
-    comparison_options,
-    print_comparison,
-    print_job_comparisons,
-)
-from relight.cli.job_add import add, edit
 from relight.cli.options import (
     confirm,
     current_store,
@@ -48,9 +42,10 @@ def list_jobs(as_json: bool) -> None:
     from relight.reports.runs import JobList
     from relight.work.jobs import registry
     from relight.work.jobs.leases import find_alive
+    from relight.work.jobs.lost_runs import settle_lost
 
     with current_store() as store:
-        _settle_dead(store)
+        settle_lost(store)
         jobs, zone = registry.list_jobs(store), store.timezone
         is_run = bool(find_alive(store.config.home))
     if as_json:
@@ -80,10 +75,11 @@ def show(name: str, as_json: bool) -> None:
     from relight.reports.retries import judge_run_retry
     from relight.reports.runs import find_foreign
     from relight.store.queries.runs import read_runs
+    from relight.work.jobs.lost_runs import settle_lost
     from relight.work.jobs.registry import describe_job
 
     with current_store() as store:
-        _settle_dead(store)
+        settle_lost(store)
         job = msgspec.structs.asdict(
             find_foreign(store, name) or describe_job(store, name, now=_now())
         )
@@ -111,8 +107,10 @@ def history(name: str | None, limit: int | None, as_json: bool) -> None:
     from relight.store.queries.runs import read_runs
 
     most = limit if as_json else (limit or SHOWN_RUNS) + 1
+    from relight.work.jobs.lost_runs import settle_lost
+
     with current_store() as store:
-        _settle_dead(store)
+        settle_lost(store)
         runs = read_runs(store, name, limit=most)
     if as_json:
         print_json(RunList(runs))
@@ -125,42 +123,6 @@ def history(name: str | None, limit: int | None, as_json: bool) -> None:
             click.echo(f"there are more: --limit {shown * 10}", err=True)
     else:
         click.echo("there are no runs")
-
-
-@reading_command("compare", example="relight job compare inbox --models opus,haiku")
-@click.argument("name", required=False)
-@click.option("--all", "is_all", is_flag=True, help="Every job that ran on two models or more.")
-@comparison_options
-@json_option
-def compare(
-    name: str | None, is_all: bool, models: list[str] | None, margin: float, as_json: bool
-) -> None:
-    """Show whether a cheaper model is good enough for a job.
-
-    Compares the models that ran it, whatever skills they used; jobs of other schedulers too.
-    """
-    from relight.reports.comparison.models import compare_job, compare_jobs
-
-    if is_all is (name is not None):
-        raise click.UsageError("name one job, or give --all")
-    if is_all and models:
-        raise click.UsageError("--models goes with one job")
-    with current_store() as store:
-        _settle_dead(store)
-        if name is None:
-            every = compare_jobs(store, margin=margin)
-            if as_json:
-                print_json(every)
-            elif every.jobs:
-                print_job_comparisons(every)
-            else:
-                click.echo("no job ran on two models with known outcomes")
-            return
-        found = compare_job(store, name, models=models, margin=margin)
-    if as_json:
-        print_json(found)
-    else:
-        print_comparison(found)
 
 
 @relight_command("run", example="relight job run inbox")
@@ -320,21 +282,12 @@ def _print_state(name: str, state: str, line: str, *, as_json: bool) -> None:
         click.echo(line)
 
 
-def _settle_dead(store: Any) -> None:
-    """Finish runs whose process is gone, so that none is shown as running."""
-    from relight.work.jobs.lost_runs import collect_interrupted, find_dead, settle_dead
-
-    settle_dead(store, find_dead(store, now=_now()))
-    collect_interrupted(store)
-
-
 def _now() -> int:
     return int(time.time() * 1000)
 
 
+command.more = {"add": "job_add", "edit": "job_add", "compare": "job_compare"}
 for each in (
-    add,
-    edit,
     list_jobs,
     show,
     run,
@@ -342,7 +295,6 @@ for each in (
     resume,
     remove,
     history,
-    compare,
     export,
     import_jobs,
 ):

@@ -2,12 +2,12 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 import click
 
-from relight.cli.completion import add_completions
 from relight.errors import ParameterError, RelightError, as_typed
 from relight.store import Store, open_store
 
@@ -37,6 +37,17 @@ class _Group(click.Group):
     """A group that runs one of its commands, usually its list, if none is named."""
 
     alone = "list"
+    # commands that are imported when they are used, and their modules
+    more: Mapping[str, str] = {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*self.commands, *self.more})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self.more and cmd_name not in self.commands:
+            module = import_module(f"relight.cli.{self.more[cmd_name]}")
+            self.add_command(getattr(module, cmd_name))
+        return super().get_command(ctx, cmd_name)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = [
@@ -77,7 +88,6 @@ def relight_command(name: str, example: str) -> Callable[[Function], click.Comma
         made = click.command(
             name, cls=_Command, epilog=f"Example: {example}", context_settings=SETTINGS
         )(function)
-        add_completions(made, function.__module__)
         made.params += _shared_options()
         return made
 
@@ -97,7 +107,6 @@ def reading_command(name: str, example: str) -> Callable[[Function], click.Comma
         made = click.command(
             name, cls=_ReadingCommand, epilog=f"Example: {example}", context_settings=SETTINGS
         )(function)
-        add_completions(made, function.__module__)
         made.params += [no_import_option(), *_shared_options()]
         return made
 
@@ -119,12 +128,10 @@ def _skip_import(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         ctx.meta[NO_IMPORT] = True
 
 
-def relight_group(
-    name: str, example: str, *, alone: str = "list"
-) -> Callable[[Function], click.Group]:
+def relight_group(name: str, example: str, *, alone: str = "list") -> Callable[[Function], _Group]:
     """Return a decorator for a group of commands; `alone` is the one that runs if none is named."""
 
-    def make(function: Function) -> click.Group:
+    def make(function: Function) -> _Group:
         made = click.group(
             name, cls=_Group, epilog=f"Example: {example}", context_settings=SETTINGS
         )(function)

@@ -3,7 +3,6 @@ from collections.abc import Sequence
 import click
 from msgspec import UNSET, to_builtins
 
-from relight.cli.completion import complete_words
 from relight.cli.filters import TypedFilter, filter_options
 from relight.cli.options import current_store, json_option, print_json, reading_command
 from relight.errors import as_typed
@@ -40,14 +39,12 @@ MARKDOWN_COLUMNS = (
     default="day",
     metavar="KEYS",
     show_default=True,
-    shell_complete=complete_words(totals.KEYS),
     help=f"Comma-separated: {', '.join(totals.KEYS)}.",
 )
 @filter_options()
 @click.option(
     "--sort",
     metavar="KEY",
-    shell_complete=complete_words((*totals.KEYS, *totals.SORTS)),
     help="A key of --by, or a figure such as cost, sessions or tool_failures, largest first.",
 )
 @click.option("--top", type=int, metavar="N", help="Only the first N rows; the rest as one.")

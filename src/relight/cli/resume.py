@@ -2,13 +2,12 @@ import os
 
 import click
 
-from relight.cli.completion import complete_sessions
 from relight.cli.options import current_store, reading_command
 from relight.errors import RelightError
 
 
 @reading_command("resume", example="relight resume last")
-@click.argument("session", shell_complete=complete_sessions)
+@click.argument("session")
 @click.option("--print", "is_printed", is_flag=True, help="Only print the shell line.")
 def command(session: str, is_printed: bool) -> None:
     """Continue a session in its own agent, in the folder it ran in.

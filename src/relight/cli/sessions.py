@@ -3,7 +3,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relight.cli.completion import complete_words
 from relight.cli.filters import TypedFilter, filter_options
 from relight.cli.options import current_store, json_option, print_json, reading_command
 
@@ -26,7 +25,6 @@ WIDE = 120  # columns from which a table also has what only some people ask for
     default="started",
     show_default=True,
     metavar="KEY",
-    shell_complete=complete_words(SORTS),
     help=f"The largest first: {', '.join(SORTS)}.",
 )
 @click.option(

@@ -1,7 +1,6 @@
 import click
 
 from relight.cli.comparison import comparison_options, print_comparison
-from relight.cli.completion import complete_skills
 from relight.cli.filters import since_option, until_option
 from relight.cli.options import (
     current_store,
@@ -26,7 +25,7 @@ def command() -> None:
 @reading_command("stats", example="relight skills stats --since 7d --json")
 @since_option()
 @until_option
-@click.option("--skill", metavar="NAME", shell_complete=complete_skills, help="Only this skill.")
+@click.option("--skill", metavar="NAME", help="Only this skill.")
 @json_option
 def stats(since: str, until: str | None, skill: str | None, as_json: bool) -> None:
     """Show uses, outcomes, costs and times of each skill and model.

@@ -47,6 +47,12 @@ LOST = (
 )
 
 
+def settle_lost(store: Store) -> None:
+    """Finish runs whose process is gone, so that none is shown as running."""
+    settle_dead(store, find_dead(store, now=int(time.time() * 1000)))
+    collect_interrupted(store)
+
+
 def find_dead(store: Store, *, now: int) -> list[str]:
     """The holders of open runs whose processes are gone."""
     return [
