@@ -128,7 +128,7 @@ def find_untyped(node: ast.AST, parents: list[ast.AST]) -> Iterator[str]:
 
 
 # texts for other programs, which name the command whatever was typed
-FOR_PROGRAMS = ("web/openapi.py", "chat/injected.py", "web/guard.py", "web/connections.py")
+FOR_PROGRAMS = ("web/openapi.py", "chat/messages.py", "web/guard.py", "web/connections.py")
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name not in FOR_PROGRAMS])

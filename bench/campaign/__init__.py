@@ -6,6 +6,7 @@ the same inputs. Kills meet a program where the clock has it, so their moments d
 
 import argparse
 import random
+import signal
 import sys
 import tempfile
 from importlib import import_module
@@ -30,6 +31,8 @@ def main(words: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="for each part")
     parser.add_argument("--seed", type=int, help="a number that the inputs depend on")
     options = parser.parse_args(words)
+    # commands that a shell started in the background ignore it, and would pass that on
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if unknown := [name for name in options.parts if name not in PARTS]:
         parser.error(f"there is no part {unknown[0]!r}; there are: {', '.join(PARTS)}")
     seed = random.randrange(1_000_000) if options.seed is None else options.seed

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import build
-from relight.chat.streams import Gathering, Splitter, name_calls
+from relight.chat.answers import Gathering, Splitter, name_calls
 from relight.chat.usage import read_usage
 from relight.errors import RelightError
 from relight.model import Cost, Failure, Usage

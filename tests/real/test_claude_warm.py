@@ -8,7 +8,7 @@ from uuid import uuid4
 import build
 import build_warm
 from clients import Claude
-from relight.chat.injected import TAG
+from relight.chat.messages import TAG
 from relight.model import row_id
 from relight.reports.transcript import read_transcript
 from scripted import Reply, call

@@ -10,7 +10,7 @@ from typing import Any
 import build
 import build_warm
 from clients import find_hermes
-from relight.chat.injected import TAG
+from relight.chat.messages import TAG
 from relight.store import Store
 from relight.warm.agents.settings import apply_change, plan_change
 from scripted import Reply, Server, call, has_results

@@ -16,7 +16,7 @@ import build
 import build_messages as say
 import build_warm
 import relight
-from relight.chat.injected import TAG, skip_injected, strip_block, wrap_block
+from relight.chat.messages import TAG, skip_injected, strip_block, wrap_block
 from relight.chat.tokens import estimate_tokens
 from relight.errors import RelightError
 from relight.warm.agents.claude_hook import answer_prompt

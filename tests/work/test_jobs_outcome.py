@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from relight.judging.outcomes import RUN_SIGNS, OutcomeEvidence, is_silent, judge_outcome
-from relight.work.jobs.outcomes import judge_run
+from relight.work.jobs.attempts import judge_run
 from relight.work.jobs.prompt import build_prompt
 from relight.work.jobs.runners import AttemptResult
 from relight.work.jobs.scripts import ScriptResult

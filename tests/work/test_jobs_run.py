@@ -30,10 +30,10 @@ from relight.reports.sessions import find_session
 from relight.reports.totals import report
 from relight.store import Store, open_store
 from relight.store.queries.runs import RunDelivery, RunReport, read_runs
+from relight.work.jobs.attempts import count_spent
 from relight.work.jobs.job import Delivery, JobDefinition
 from relight.work.jobs.lost_runs import collect_interrupted, find_dead, settle_dead
 from relight.work.jobs.notes import find_run_notes
-from relight.work.jobs.retry import count_spent
 from relight.work.jobs.run import execute_run
 from relight.work.jobs.runners import AttemptResult
 from scripted import Reply, Server, call, has_results

@@ -21,7 +21,7 @@ from relight.intake.importing import Imported
 from relight.sources import SOURCES, find_added, find_source, list_sources
 from relight.store import Store
 from relight.store.candidates import count_proposed
-from relight.store.keep.rules import find_old_rules
+from relight.store.keep.migrate import find_old_rules
 from relight.text import clean_lines, join_words, size
 from relight.warm.automatic import import_and_propose
 

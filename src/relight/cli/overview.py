@@ -11,7 +11,7 @@ from relight.errors import as_typed
 from relight.reports import filters, totals
 from relight.reports.failed_work import describe_failed, read_failed_totals
 from relight.store import Store, open_store
-from relight.store.keep.rules import find_old_rules
+from relight.store.keep.migrate import find_old_rules
 from relight.store.queries import sessions
 from relight.store.queries.filters import Filter
 from relight.store.queries.totals import CostRow, sum_costs

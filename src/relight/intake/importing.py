@@ -79,7 +79,7 @@ def import_all(
             from relight.intake.live import take_backlogs
 
             take_backlogs(store)
-        from relight.store.derive.aliases import refresh_aliases
+        from relight.store.derive.pricing import refresh_aliases
 
         refresh_aliases(store)
         if found is None:

@@ -14,11 +14,10 @@ from relight.model import Mark
 from relight.reports.tapes import DamagedTape, describe_damage, find_damaged
 from relight.sources import find_source, is_source
 from relight.store import Store, search_index
-from relight.store.derive.aliases import refresh_aliases
-from relight.store.derive.pricing import Pricing
+from relight.store.derive.pricing import Pricing, refresh_aliases
 from relight.store.keep.derived import clear_index, drop_costs, keep_costs, read_taped_sources
+from relight.store.keep.migrate import note_rules
 from relight.store.keep.redaction import redact_tapes
-from relight.store.keep.rules import note_rules
 from relight.store.write.record import Recorder, write_texts
 from relight.store.write.seal import Sealed, seal_parsed
 from relight.store.write.tape import TapePart, count_parts, read_tape

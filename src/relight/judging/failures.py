@@ -28,8 +28,9 @@ from relight.judging.error_text import (
     list_chains,
     list_types,
     read_integer,
+    read_wait_headers,
+    read_wait_text,
 )
-from relight.judging.waits import read_wait_headers, read_wait_text
 from relight.model import Failure
 
 _LONGEST_ASKED_SECONDS = 365 * 86400.0  # a later date is not meant

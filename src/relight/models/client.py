@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from relight.chat.streams import DONE, Gathering, Splitter
+from relight.chat.answers import DONE, Gathering, Splitter
 from relight.chat.usage import read_usage
 from relight.errors import RelightError
 from relight.judging.failures import classify_error

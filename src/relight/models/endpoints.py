@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from relight.chat.streams import Gathering
+from relight.chat.answers import Gathering
 from relight.errors import RelightError
 from relight.model import Cost, Failure, Usage
 from relight.models.retrying import RetryBudget

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from relight.chat.injected import split_injected
+from relight.chat.messages import split_injected
 from relight.model import ToolCall, Turn, hash_names, row_id
 from relight.sources.events import Attributed, Called, Compacted, Event, Returned, Said
 from relight.store.queries.steps import TraceCall, TraceTurn

@@ -10,7 +10,7 @@ from relight.errors import as_typed
 from relight.reports.tapes import TapeHealth, check_tapes
 from relight.sources import find_added, find_source, find_unknown_plans, list_sources
 from relight.store import Store
-from relight.store.keep.rules import find_old_rules
+from relight.store.keep.migrate import find_old_rules
 from relight.store.labels import SignPrecision, measure_signs
 from relight.store.misses import count_missed
 from relight.store.queries import health

@@ -5,7 +5,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-from relight.judging.causes import find_cause
 from relight.judging.failures import read_kinds
 from relight.store.queries.runs import RunReport
 from relight.times import format_moment, read_time
@@ -46,6 +45,8 @@ def judge_run_retry(
 
 def find_failure_kind(run: RunReport) -> str:
     """Return the kind of a run's failure, else the one that its evidence names."""
+    from relight.judging.causes import find_cause
+
     return run.failure_kind or find_cause(run.evidence).kind
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from relight.chat.injected import find_injected, skip_injected, strip_block
+from relight.chat.messages import find_injected, skip_injected, strip_block
 from relight.chat.usage import FoundUsage, read_usage
 from relight.model import (
     Ending,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from relight.chat.injected import strip_block
+from relight.chat.messages import strip_block
 from relight.model import Job, Latency, Run, Session, SkillEntry, Timing, ToolCall, Total, Turn
 
 

@@ -1,4 +1,4 @@
-"""The texts of a session that can be searched, as its records give them one after another.
+"""The texts of calls and results that can be searched, as records give them one after another.
 
 A text is quoted each time that it stands in the records, whatever the stretch that is read: so
 the same texts are found however a file was cut.
@@ -7,15 +7,10 @@ the same texts are found however a file was cut.
 from collections.abc import Iterator, Mapping
 
 from relight.model import Passage, ToolCall
-from relight.sources.events import Returned, Said
+from relight.sources.events import Returned
 
 # of a result, which may be a whole file, only the beginning can be searched
 RESULT_CHARACTERS = 500
-
-
-def quote_words(said: Said, text: str) -> Passage:
-    """Return the words of a person or a model."""
-    return Passage(said.session, "prompt" if said.role == "user" else "answer", text)
 
 
 def quote_call(call: ToolCall) -> Iterator[Passage]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import msgspec
 from msgspec import Struct
 
-from relight.chat.injected import strip_block
+from relight.chat.messages import strip_block
 from relight.model import (
     Cost,
     Job,
@@ -39,7 +39,7 @@ from relight.sources.events import (
     Transcript,
 )
 from relight.sources.files import find_files, read_pieces
-from relight.sources.passages import quote_call, quote_result, quote_words
+from relight.sources.passages import quote_call, quote_result
 
 # what a malformed record may raise: it costs that record and no other
 BAD_LINE = (
@@ -215,10 +215,10 @@ class Collector:
     def _take_said(self, said: Said) -> None:
         if said.is_new:
             self.messages[said.session] = self.messages.get(said.session, 0) + 1
-        if text := said.text:
-            text = strip_block(text) if said.role == "user" else text
-            if text:
-                self.passages.append(quote_words(said, text))
+        is_prompt = said.role == "user"
+        text = strip_block(said.text or "") if is_prompt else said.text
+        if text:
+            self.passages.append(Passage(said.session, "prompt" if is_prompt else "answer", text))
 
     def _take_called(self, called: Called) -> None:
         """Add a call; an unfinished one waits for its result, under the name the result has."""

@@ -13,8 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from relight.chat.injected import skip_injected
-from relight.chat.messages import read_entries
+from relight.chat.messages import read_entries, skip_injected
 from relight.chat.shorten import clean_text
 from relight.chat.similarity import LIMIT, Vector, weigh_words
 from relight.chat.tokens import estimate_messages

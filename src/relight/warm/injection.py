@@ -4,8 +4,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from relight.chat.injected import CLOSING, OPENING, wrap_block
-from relight.chat.messages import read_arguments, read_entries, read_text, to_anthropic
+from relight.chat.messages import (
+    CLOSING,
+    OPENING,
+    read_arguments,
+    read_entries,
+    read_text,
+    to_anthropic,
+    wrap_block,
+)
 from relight.chat.shorten import shorten_text
 from relight.chat.tokens import estimate_messages, estimate_tokens
 from relight.chat.validity import check_messages, validate_messages

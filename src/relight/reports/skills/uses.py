@@ -21,7 +21,7 @@ from relight.model import row_id
 from relight.redact import redact_text
 from relight.sources import list_sources
 from relight.store import Store
-from relight.store.derive.aliases import learn
+from relight.store.derive.pricing import learn
 from relight.store.derive.skills import facts
 from relight.store.derive.skills import uses as invocations
 from relight.store.derive.skills.facts import SkillFact, Values

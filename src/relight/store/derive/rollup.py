@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS
-from relight.store.derive.aliases import NAMED
+from relight.store.derive.pricing import NAMED
 from relight.store.sql import add_up, flag, greatest, insert, read, same, write_touched
 from relight.times import day_reader
 

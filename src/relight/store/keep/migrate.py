@@ -1,4 +1,8 @@
-"""Bring a database to this version's schema, one numbered file at a time."""
+"""Bring a database to this version's schema, one numbered file at a time.
+
+The store also keeps the number of the rules that its index was derived by. Better rules reach
+earlier sessions only by a rebuild. A store without the number was derived before the rules had one.
+"""
 
 import os
 import re
@@ -7,9 +11,29 @@ import sqlite3
 from functools import cache
 from pathlib import Path
 
-from relight.errors import RelightError
-from relight.store import MIGRATIONS
-from relight.store.keep.rules import note_rules
+from relight.errors import RelightError, as_typed
+from relight.store import MIGRATIONS, Store
+
+# one more whenever a rule changes figures or outcomes that are already recorded
+RULES = 2
+KEY = "rules"
+CHANGED = "the rules have changed since this was derived: run `relight rebuild`"
+
+
+def note_rules(database: sqlite3.Connection) -> None:
+    """Note that the whole index is derived by the present rules."""
+    database.execute(
+        "insert into meta (key, value) values (?, ?)"
+        " on conflict (key) do update set value = excluded.value",
+        (KEY, str(RULES)),
+    )
+
+
+def find_old_rules(store: Store) -> list[str]:
+    """Return the advice to rebuild if something was derived by earlier rules."""
+    rows = store.query("select value from meta where key = ?", (KEY,))
+    is_old = not rows or int(rows[0][0]) < RULES
+    return [as_typed(CHANGED)] if is_old and store.has_rows("tape_part") else []
 
 
 @cache

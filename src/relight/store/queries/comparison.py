@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.derive.aliases import NAMED
+from relight.store.derive.pricing import NAMED
 from relight.store.derive.skills.uses import KNOWN_NANOS
 from relight.store.jobs import IS_NAMED_AFTER
 

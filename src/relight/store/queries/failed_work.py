@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.store import Store
-from relight.store.derive.aliases import NAMED
+from relight.store.derive.pricing import NAMED
 from relight.store.jobs import IS_NAMED_AFTER
 from relight.store.queries.filters import Filter, find_day_start, where
 from relight.store.queries.totals import KNOWN_COST

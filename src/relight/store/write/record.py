@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS, Turn, row_id
 from relight.store import Store, search_index
 from relight.store.derive import forks, outcomes, rollup, scores, unanswered
-from relight.store.derive.aliases import NAMED, learn
-from relight.store.derive.pricing import Pricing
+from relight.store.derive.pricing import NAMED, Pricing, learn
 from relight.store.sql import read, same
 from relight.store.write import rows
 from relight.store.write.rows import TurnRow

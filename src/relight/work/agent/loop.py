@@ -9,9 +9,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from relight.chat.answers import drop_thoughts
 from relight.chat.messages import Call, read_calls
 from relight.chat.shorten import MAX_TOOL_CHARS, trim_text
-from relight.chat.streams import drop_thoughts
 from relight.errors import MissingError, StoreError
 from relight.intake.recorder import SessionTracker
 from relight.judging.failures import make_failure

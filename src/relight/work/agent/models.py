@@ -6,7 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from relight.chat.streams import name_calls
+from relight.chat.answers import name_calls
 from relight.config import Config
 from relight.errors import RelightError
 from relight.intake.recorder import SessionTracker

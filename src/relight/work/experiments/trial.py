@@ -27,8 +27,7 @@ from relight.work.agent.limits import Budget
 from relight.work.experiments.budget import ExperimentSpending, sum_tokens
 from relight.work.experiments.plan import WARM, ExperimentPlan, TrialTask
 from relight.work.experiments.register import Experiment
-from relight.work.jobs.outcomes import judge_run, read_run_evidence
-from relight.work.jobs.retry import try_run
+from relight.work.jobs.attempts import judge_run, read_run_evidence, try_run
 from relight.work.jobs.runners import AttemptResult, run_chat, run_command
 from relight.work.jobs.spending import add_figures
 from relight.work.processes import ProcessEnd, run_process

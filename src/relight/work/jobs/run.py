@@ -25,6 +25,7 @@ from relight.store import Store
 from relight.store.misses import record_safely
 from relight.text import dollars
 from relight.times import format_moment, write_time
+from relight.work.jobs.attempts import Attempts, count_spent, judge_run, read_run_evidence, try_run
 from relight.work.jobs.delivery import (
     RunFacts,
     deliver,
@@ -35,10 +36,8 @@ from relight.work.jobs.delivery import (
 )
 from relight.work.jobs.job import Delivery, JobDefinition, JobResult, JobRun, run_variables
 from relight.work.jobs.notes import RunNote, find_run_folder, has_note, write_run_note
-from relight.work.jobs.outcomes import judge_run, read_run_evidence
 from relight.work.jobs.preparation import Prepared, Route, RunTask, prepare_run
 from relight.work.jobs.prompt import build_prompt
-from relight.work.jobs.retry import Attempts, count_spent, try_run
 from relight.work.jobs.runners import AttemptResult, format_limit, run_chat, run_command
 from relight.work.jobs.scripts import ScriptResult, run_script
 from relight.work.jobs.skills import record_skills

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from relight.judging.shares import Charge, Entered, SpentItem, Use, charge_skills
 from relight.model import AMOUNTS, TOKENS
-from relight.store.derive.aliases import NAMED
+from relight.store.derive.pricing import NAMED
 from relight.store.derive.rollup import INCLUDED_NANOS, IS_COUNTED, PARTIAL_TURNS, UNPRICED_TURNS
 from relight.store.sql import count_if, flag, read
 
