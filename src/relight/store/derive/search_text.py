@@ -21,8 +21,10 @@ COMMANDS = frozenset(("command", "cmd", "script", "code"))
 FOLDERS = frozenset(("workdir", "cwd"))
 # what is longer is the content of a file
 SHORT = 300
-# a word of a shell line, and what makes it a path
-_WORD = re.compile(r"[^\s'\"`=:,;|&<>(){}\[\]]+")
+# a word of a shell line that may be a path, and what makes it one
+_WORD = re.compile(
+    r"(?<![^\s'\"`=:,;|&<>(){}\[\]])[^\s'\"`=:,;|&<>(){}\[\]/\\.]*+[/\\.][^\s'\"`=:,;|&<>(){}\[\]]*+"
+)
 _FILE = re.compile(r"[\w.-]*\w\.[A-Za-z]\w{0,7}")
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 # Scripts that write no spaces between words. Each of their characters is a word of the index, and
@@ -45,11 +47,16 @@ class TextRow(Struct, frozen=True, array_like=True):
 
 def make_texts(source: str, passages: Iterable[Passage]) -> list[TextRow]:
     """Return the entries of these texts in their order, without those that hold no words."""
-    return [
-        row
-        for one in passages
-        if (row := _make_text(row_id("session", source, one.session), one)) is not None
-    ]
+    ids: dict[str, int] = {}
+    rows = []
+    for one in passages:
+        session_id = ids.get(one.session)
+        if session_id is None:
+            session_id = ids[one.session] = row_id("session", source, one.session)
+        row = _make_text(session_id, one)
+        if row is not None:
+            rows.append(row)
+    return rows
 
 
 def _make_text(session_id: int, one: Passage) -> TextRow | None:
