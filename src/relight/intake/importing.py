@@ -87,7 +87,7 @@ def import_all(
         else:
             work = [one for name in counts for one in check_work(store, name, found.get(name, ()))]
         if work:
-            with _start_workers(work, workers or os.cpu_count() or 1, piece_seconds) as pool:
+            with _start_workers(work, workers, piece_seconds) as pool:
                 taken, touched = _take(store, work, pool, progress)
             counts |= {one.source: one for one in taken}
         if search_index.read_below(store) is not None:
@@ -101,15 +101,15 @@ def import_all(
     return ImportResult(list(counts.values()), touched)
 
 
-def _start_workers(work: list[Work], most: int, piece_seconds: float) -> "Workers":
+def _start_workers(work: list[Work], most: int | None, piece_seconds: float) -> "Workers":
     """Return several worker processes if there is much to read, else one.
 
     They load their modules while this process loads its own.
     """
-    from relight.intake.workers import Workers
+    from relight.intake.workers import Workers, count_cores
 
     size = sum(one.new_bytes for one in work if not find_source(one.source).fetch)
-    count = most if size > POOL_BYTES else 1
+    count = (most or count_cores()) if size > POOL_BYTES else 1
     return Workers(count, "relight.intake.sealing:answer_task", message_seconds=piece_seconds)
 
 

@@ -1,6 +1,5 @@
 """Derive the whole index again from the tape, after a rule has improved."""
 
-import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 
@@ -9,7 +8,7 @@ from msgspec import Struct
 
 from relight.errors import RelightError
 from relight.intake.importing import PIECE_SECONDS, POOL_BYTES, hold_import
-from relight.intake.workers import Lost, Workers
+from relight.intake.workers import Lost, Workers, count_cores
 from relight.model import Mark
 from relight.reports.tapes import DamagedTape, describe_damage, find_damaged
 from relight.sources import find_source, is_source
@@ -71,7 +70,7 @@ def rebuild(
             redact_tapes(store)
         count, size = count_parts(store)
         if workers is None:
-            workers = os.cpu_count() or 1 if size > POOL_BYTES // 4 else 1
+            workers = count_cores() if size > POOL_BYTES // 4 else 1
         damaged = list(find_damaged(store))
         while True:
             unreadable = {part.session_id for part, _ in damaged}

@@ -5,6 +5,7 @@ its input and goes too. A message that takes too much CPU time ends the child th
 kernel does that, also in code that never returns to Python.
 """
 
+import math
 import os
 import queue
 import signal
@@ -14,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Protocol, Self
 
@@ -26,7 +28,26 @@ AHEAD = 3
 AHEAD_BYTES = 32 << 10
 OVER_TIME = getattr(signal, "SIGPROF", None)
 
+# more processes wait for the one that writes
+MOST_WORKERS = 8
+
 Handle = Callable[[bytes], bytes]
+
+
+def count_cores(control: Path = Path("/sys/fs/cgroup")) -> int:
+    """Return how many cores this process may use, a container's limit included; 8 at most."""
+    found = [float(MOST_WORKERS)]
+    if hasattr(os, "sched_getaffinity"):
+        found.append(len(os.sched_getaffinity(0)))
+    else:
+        found.append(os.cpu_count() or 1)
+    for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+        with suppress(OSError, ValueError, ZeroDivisionError):  # no limit, or no such file
+            words = " ".join((control / name).read_text() for name in names).split()
+            quota, period = map(int, words)
+            if quota > 0:
+                found.append(quota / period)
+    return max(math.ceil(min(found)), 1)
 
 
 class Lost(Struct, frozen=True):
