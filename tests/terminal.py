@@ -1,12 +1,21 @@
 """The real command in a separate process, as a person or a script runs it."""
 
+import fcntl
 import json
 import os
+import pty
+import struct
 import subprocess
 import sys
-from collections.abc import Mapping
+import termios
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
+
+import build
 
 Run = subprocess.CompletedProcess[str]
 
@@ -42,3 +51,63 @@ class Cli:
         done = self.run(*words, "--json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
+
+
+class Screen:
+    """A program in a terminal of its own; `shown` is everything that it printed."""
+
+    # makes the terminal the program's own, as a shell's is
+    START = (
+        "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+        " os.execvp(sys.argv[1], sys.argv[1:])"
+    )
+
+    def __init__(self, words: list[str], environment: Mapping[str, str], folder: Path) -> None:
+        self._own, other = pty.openpty()
+        fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        self.shown = ""
+        self.child = subprocess.Popen(
+            [sys.executable, "-c", self.START, *words],
+            stdin=other,
+            stdout=other,
+            stderr=other,
+            env={"TERM": "xterm-256color", **environment},
+            cwd=folder,
+        )
+        os.close(other)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        with suppress(OSError):  # the program has ended
+            while piece := os.read(self._own, 65536):
+                self.shown += piece.decode("utf-8", "replace")
+                # where the cursor is, which full-screen programs wait for
+                for _ in range(piece.count(b"\x1b[6n")):
+                    os.write(self._own, b"\x1b[1;1R")
+
+    def press(self, keys: str) -> None:
+        os.write(self._own, keys.encode())
+
+    def has(self, text: str) -> bool:
+        return text in self.shown
+
+    def wait_for(self, test: Callable[[], object]) -> None:
+        try:
+            build.wait_for(test, seconds=60)
+        except AssertionError:
+            raise AssertionError(self.shown[-3000:]) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.child.kill()
+        self.child.wait()
+        self._reader.join(10)
+        os.close(self._own)

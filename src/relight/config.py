@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import tomllib
 from collections.abc import Mapping
 from datetime import date
@@ -112,6 +113,38 @@ class ServeSettings(Struct, forbid_unknown_fields=True):
     hosts: list[str] = []
 
 
+class NotifySettings(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """`[notify]`: a program, an address or a file that is notified of failed runs."""
+
+    command: Name | None = None
+    webhook: Name | None = None
+    file: Name | None = None
+
+    def __post_init__(self) -> None:
+        if sum(one is not None for one in (self.command, self.webhook, self.file)) > 1:
+            raise ValueError("only one of command, webhook and file can be set")
+        if self.webhook is not None and not self.webhook.startswith(("https://", "http://")):
+            raise ValueError("webhook must begin with https:// or http://")
+        if self.command is not None and not shlex.split(self.command):
+            raise ValueError("command must name a program")
+
+    @property
+    def to(self) -> str | None:
+        """The target as jobs name theirs: `command:…`, `webhook:…` or `file:…`."""
+        kinds = {"command": self.command, "webhook": self.webhook, "file": self.file}
+        return next((f"{kind}:{one}" for kind, one in kinds.items() if one is not None), None)
+
+    @property
+    def shown(self) -> str | None:
+        """The target without its secrets: only the program of a command, the host of an address."""
+        from relight.text import hide_secrets
+
+        if self.command is not None:
+            program, *words = shlex.split(self.command)
+            return f"command:{program}{' …' if words else ''}"
+        return hide_secrets(self.to) if self.to else None
+
+
 class Settings(Struct, forbid_unknown_fields=True, kw_only=True):
     """Everything that `config.toml` may hold, with its defaults.
 
@@ -126,6 +159,7 @@ class Settings(Struct, forbid_unknown_fields=True, kw_only=True):
     moa: MoaSettings = field(default_factory=MoaSettings)
     jobs: JobSettings = field(default_factory=JobSettings)
     serve: ServeSettings = field(default_factory=ServeSettings)
+    notify: NotifySettings = field(default_factory=NotifySettings)
     models: ModelSettings = field(default_factory=ModelSettings)
 
 
@@ -158,6 +192,7 @@ _KNOWN = {
     "$.jobs": JobSettings.__struct_fields__,
     "$.jobs.routes[...]": JobRoute.__struct_fields__,
     "$.serve": ServeSettings.__struct_fields__,
+    "$.notify": NotifySettings.__struct_fields__,
     "$.models": ModelSettings.__struct_fields__,
     "$.prices[...]": get_args(PriceKey),
     "$.plans[...]": PlanSettings.__struct_encode_fields__,
@@ -263,7 +298,8 @@ def _explain(path: Path, fields: Mapping[str, Any], problem: str) -> RelightErro
         full = shown if "[...]" in place else f"{shown}.{name}".lstrip(".")
         message = f"{path} has an unknown setting: {full}"
         return RelightError(message, f"{hint}the settings here are {', '.join(known)}")
-    has_value = value is not None and not shown.startswith("serve")  # a token is a secret
+    # a token and the address of a webhook are secrets
+    has_value = value is not None and not shown.startswith(("serve", "notify"))
     message = f"{path}: {shown}{f' = {value!r}' if has_value else ''} is not valid"
     if expected := _EXPECTED.get(table):
         return RelightError(message, f"it must be {expected}")

@@ -250,3 +250,17 @@ def decode_mended(decode: Callable[[bytes], T], line: bytes) -> T:
         if mended == line:
             raise
         return decode(mended)
+
+
+def hide_secrets(to: str) -> str:
+    """Return the target of a delivery without what follows a webhook's host, usually a secret.
+
+    >>> hide_secrets("webhook:https://hooks.example.com/T0/B0/s3cr3t")
+    'webhook:https://hooks.example.com/…'
+    """
+    kind, _, target = to.partition(":")
+    if kind != "webhook":
+        return to
+    scheme, _, rest = target.partition("://")
+    host = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    return f"{kind}:{scheme}://{host.rpartition('@')[2]}{'' if host == rest else '/…'}"

@@ -1,47 +1,16 @@
 """Delivery: to a file, a program or a webhook, tried again, and told apart from the run."""
 
-import json
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from hooks import Hook
 from relight.work.jobs.delivery import deliver
 from relight.work.jobs.job import Delivery
 
 FACTS = {"job": "house", "outcome": "success", "evidence": ["it ended"], "cost_usd": 0.25}
-
-
-class Hook:
-    """A webhook that answers with the statuses it is given, then 200, and keeps what it got."""
-
-    def __init__(self, *statuses: int) -> None:
-        self.got: list[dict[str, Any]] = []
-        left = list(statuses)
-        owner = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                size = int(self.headers["Content-Length"])
-                owner.got.append(json.loads(self.rfile.read(size)))
-                self.send_response(left.pop(0) if left else 200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, format: str, *args: Any) -> None:
-                """Nothing: what came is kept."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
-
-    @property
-    def to(self) -> str:
-        return f"webhook:http://127.0.0.1:{self.server.server_address[1]}/secret/path"
 
 
 @pytest.fixture
@@ -49,8 +18,7 @@ def hooks() -> Iterator[list[Hook]]:
     made: list[Hook] = []
     yield made
     for hook in made:
-        hook.server.shutdown()
-        hook.server.server_close()
+        hook.close()
 
 
 def send(to: str, folder: Path, text: str = "All is well.") -> tuple[Delivery, list[float]]:

@@ -25,6 +25,7 @@ COMMANDS = {
     "label": ("label", "Label a session's outcome; a label overrides all other evidence."),
     "job": ("job", "Schedule agent work; see the outcome of each run."),
     "scheduler": ("scheduler", "Run jobs when they are due."),
+    "notify": ("notify", "Show or try where failed runs are reported to."),
     "skills": ("skills", "Show cost and success of skills, by model."),
     "template": ("template", "Keep the best part of good sessions, to start others with."),
     "warm": ("warm", "Print what a new session should begin with."),

@@ -49,6 +49,8 @@ max_parallel = 4               # runs of one scheduler at a time
 [[jobs.routes]]                # the first that matches a job's prompt
 pattern = "(?i)summar"
 model = "small-model"          # and base_url, key_variable, provider
+[notify]                       # once for each failed run of any job
+command = "~/notify"           # or webhook = "https://…", or file = "…"
 [serve]
 token = "…"                    # that the dashboard requires
 hosts = ["box.lan"]            # further names of the server
@@ -60,6 +62,12 @@ class ShownServeSettings(Struct, frozen=True):
 
     has_token: bool
     hosts: list[str]
+
+
+class ShownNotifySettings(Struct, frozen=True):
+    """`[notify]` without what may be a secret in it."""
+
+    to: str | None
 
 
 class ShownSettings(Struct, frozen=True, kw_only=True):
@@ -75,6 +83,7 @@ class ShownSettings(Struct, frozen=True, kw_only=True):
     moa: MoaSettings
     jobs: JobSettings
     serve: ShownServeSettings
+    notify: ShownNotifySettings
     models: ModelSettings
 
 
@@ -101,6 +110,7 @@ def command(as_json: bool) -> None:
                 moa=replace(config.moa, trace_dir=str(config.trace_folder)),
                 jobs=config.jobs,
                 serve=ShownServeSettings(bool(config.serve.token), config.serve.hosts),
+                notify=ShownNotifySettings(config.notify.shown),
                 models=config.models,
             )
         )
@@ -121,6 +131,8 @@ def command(as_json: bool) -> None:
         f"jobs: {config.jobs.model or 'every job names its model'},"
         f" {'any cost' if limit is None else f'${limit:g}'} a day"
     )
+    if config.notify.shown:
+        click.echo(f"notify: {config.notify.shown}")
     for model, rates in config.prices.items():
         listed = ", ".join(f"{name} {value}" for name, value in rates.items())
         click.echo(f"price of {model}: {listed}")

@@ -103,6 +103,10 @@ def _import_once(
             )
     else:
         done = import_and_propose(store, sources=sources, folder=folder, on_wait=_report_waiting)
+    if store.config.notify.to:
+        from relight.work.notices import notify_failed_runs
+
+        notify_failed_runs(store)
     is_empty = folder and not any(find_source(sources[0]).find(os.environ, folder))
     if is_empty and not (is_quiet or as_json):
         click.echo(f"no session of {sources[0]} was found in {folder}")
@@ -113,6 +117,7 @@ def _import_once(
 def _watch(sources: Sequence[str], folder: Path | None, *, as_json: bool) -> None:
     """Import what is new as it is written, until interrupted."""
     from relight.intake.watching import Watcher, open_watched
+    from relight.work.notices import import_and_notify
 
     home = current_home()
     printed: set[str] = set()
@@ -129,7 +134,7 @@ def _watch(sources: Sequence[str], folder: Path | None, *, as_json: bool) -> Non
 
     Watcher(
         lambda: open_watched(home),
-        import_and_propose,
+        import_and_notify,
         report=report,
         on_import=partial(_print, as_json=as_json, is_quiet=True),
         sources=sources,

@@ -51,7 +51,7 @@ class WatchReport(Struct, frozen=True):
 class Watcher:
     """Looks at the agents' files, and imports those that changed.
 
-    `opened` opens the store for one import, and `take` is `import_and_propose`. `report` gets the
+    `opened` opens the store for one import, and `take` is `import_and_notify`. `report` gets the
     state after each look, `on_import` the counts and seconds of each import.
     """
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from relight.errors import as_typed
 from relight.reports.tapes import TapeHealth, check_tapes
@@ -13,6 +14,7 @@ from relight.store import Store
 from relight.store.keep.migrate import find_old_rules
 from relight.store.labels import SignPrecision, measure_signs
 from relight.store.misses import count_missed
+from relight.store.notices import NoticeCounts, count_notices
 from relight.store.queries import health
 from relight.store.queries.health import DatabaseHealth, SetAsidePiece, UnreadableLine
 from relight.store.queries.sessions import count_of_source
@@ -54,6 +56,12 @@ class UnpricedTurns(Struct, frozen=True):
     models: list[str]
 
 
+class NotifyHealth(NoticeCounts, frozen=True):
+    """The notifications so far; `to` is their target without its secrets."""
+
+    to: str | None
+
+
 class HealthReport(Struct, frozen=True, kw_only=True):
     """The health of the record; `ok` unless damage of the database or of a tape was found."""
 
@@ -68,6 +76,7 @@ class HealthReport(Struct, frozen=True, kw_only=True):
     tapes: TapeHealth
     missed_records: int
     signs: list[SignPrecision]
+    notify: NotifyHealth
     advice: list[str]
 
 
@@ -88,6 +97,7 @@ def examine(
     database = health.examine_database(store, is_whole=depth != "quick")
     tapes = check_tapes(store, sample=SAMPLES[depth])
     missed = count_missed(store)
+    notices = read_notify_health(store)
     return HealthReport(
         ok=database.integrity in (None, "ok") and not tapes.damaged,
         home=str(store.config.home),
@@ -100,10 +110,12 @@ def examine(
         tapes=tapes,
         missed_records=missed,
         signs=measure_signs(store),
+        notify=notices,
         advice=[
             *map(as_typed, _advise(sources, unreadable, unpriced, database, missed)),
             *map(as_typed, _advise_on_pieces(aside)),
             *map(as_typed, _advise_on_tapes(tapes)),
+            *_advise_on_notices(notices),
             *find_old_rules(store),
             *find_unknown_plans(store.config.plans),
             *find_added().warnings,
@@ -179,3 +191,16 @@ def _advise_on_tapes(tapes: TapeHealth) -> list[str]:
     if tapes.checked < tapes.parts:
         advice.append("run `relight doctor --deep`, which checks all tapes")
     return advice
+
+
+def read_notify_health(store: Store) -> NotifyHealth:
+    """Return the target of notifications and how many were sent, wait or failed."""
+    return NotifyHealth(**asdict(count_notices(store)), to=store.config.notify.shown)
+
+
+def _advise_on_notices(notices: NotifyHealth) -> list[str]:
+    if not (notices.to and notices.failed):
+        return []
+    number = "1 notification" if notices.failed == 1 else f"{notices.failed:,} notifications"
+    test = as_typed("`relight notify --test` tries the setting")
+    return [f"{number} could not be sent to {notices.to}: {notices.error}; {test}"]

@@ -144,7 +144,7 @@ class WatchProcess:
 def run(home: str) -> None:
     """Watch for the server that started this process, until its end of the input is closed."""
     from relight.intake.watching import Watcher, open_watched
-    from relight.warm.automatic import import_and_propose
+    from relight.work.notices import import_and_notify
 
     output = sys.stdout.buffer
 
@@ -155,7 +155,7 @@ def run(home: str) -> None:
         except OSError:  # the server has gone during an import
             os._exit(0)
 
-    watcher = Watcher(lambda: open_watched(home), import_and_propose, report=report)
+    watcher = Watcher(lambda: open_watched(home), import_and_notify, report=report)
     if hasattr(os, "fork"):
         watcher.watch(_wait_for_end)
     else:  # Windows: its pipes cannot be waited for

@@ -189,6 +189,8 @@ def _forget_run(home: Path, database: sqlite3.Connection, session_id: int) -> No
         (session_id,),
     ).fetchall()
     _delete_answers(home, database, answers)
+    # those that wait to be sent have its words, and are made again without them
+    database.execute("delete from notice where kind = 'run_failed' and body is not null")
     database.execute(
         "update run set error = null, outcome_evidence = '[\"its session was forgotten\"]'"
         " where session_id = ? and source = 'relight'",

@@ -242,6 +242,31 @@ def read_runs_since(store: Store, since: int) -> list[RunReport]:
     return _read(store, f"select * from {RUNS} where started_at >= ?", [since])
 
 
+def read_unnoticed_runs(store: Store, *, since: int, quiet_at: int) -> list[RunReport]:
+    """Return the runs that ended badly since a moment and of which no notification was made.
+
+    These are failed runs, and our own that were cut off. A session that its scheduler's ledger does
+    not have may still go on: it counts if nothing was written to it after `quiet_at`.
+    """
+    return _read(
+        store,
+        f"""
+            select * from {RUNS} where coalesce(finished_at, started_at) >= ? and label is null
+            and status not in ('claimed', 'running') and (
+                (outcome = 'failure' and (run_row is not null or finished_at <= ?))
+                or (source = 'relight' and status = 'unknown')
+            )
+            and not exists (
+                select 1 from notice where kind = 'run_failed' and notice.key in ({CALLED}, (
+                    select session.source || ':' || session.key from session
+                    where session.id = every_run.session_id
+                ))
+            )
+        """,
+        [since, quiet_at],
+    )
+
+
 def find_run(store: Store, name: str, run_id: str) -> RunReport | None:
     """Return the run of a job by its id, after the source if it is not ours, however old it is."""
     test, jobs = _test_job(store, name)

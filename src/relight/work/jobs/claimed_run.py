@@ -38,7 +38,12 @@ def run_now(
     collect_interrupted(store)
     run = start_now(store, job, holder, now=now)
     with _lease_kept(store, holder, clock):
-        return run, complete_run(store, job, run, holder=holder, execute=execute, clock=clock)
+        result = complete_run(store, job, run, holder=holder, execute=execute, clock=clock)
+    if store.config.notify.to:
+        from relight.work.notices import notify_failed_runs
+
+        notify_failed_runs(store)
+    return run, result
 
 
 @contextmanager

@@ -3,27 +3,23 @@
 A failed delivery is recorded beside the run's outcome and does not change it.
 """
 
-import asyncio
 import json
 import os
-import shlex
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from subprocess import CalledProcessError, TimeoutExpired
 
 import msgspec
 from msgspec import Struct
 
-from relight.errors import RelightError
 from relight.locks import make_folder, open_private
 from relight.names import file_name
+from relight.text import hide_secrets
 from relight.work.jobs.job import Delivery
-from relight.work.processes import run_process
+from relight.work.sending import find_reason, post_json, run_program
 
 FOLDER = "jobs"
 WAIT_SECONDS = 60.0
-RESPONSE_BYTES = 64 << 10
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
@@ -103,16 +99,18 @@ def deliver(
 
     def send() -> None:
         if kind == "command":
-            _run_program(target, text, folder, {**variables, **_name_facts(facts)})
+            environment = {**variables, **_name_facts(facts)}
+            run_program(target, text, folder=folder, seconds=WAIT_SECONDS, environment=environment)
         else:
-            _post(target, msgspec.json.encode({"text": text, **facts}))
+            body = msgspec.json.encode({"text": text, **facts})
+            post_json(target, body, seconds=WAIT_SECONDS)
 
     variables = os.environ if environment is None else environment
     try:
         execute_with_retry(send, on_attempt=on_attempt, sleep=sleep)
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - any error at all
         # the run is over, and its end must be written even if this process has to end
-        reason = _find_reason(error)
+        reason = find_reason(error, to)
         return Delivery(to=hide_secrets(to), status="failed", attempts=count, error=reason)
     return Delivery(to=hide_secrets(to), status="delivered", attempts=count)
 
@@ -124,65 +122,3 @@ def _name_facts(facts: Mapping[str, object]) -> dict[str, str]:
         for name, value in facts.items()
         if name != "answer" and isinstance(value, str | int | float)
     }
-
-
-def _run_program(target: str, text: str, folder: Path, environment: Mapping[str, str]) -> None:
-    words = shlex.split(target)
-    ended = run_process(
-        words,
-        folder=folder,
-        seconds=WAIT_SECONDS,
-        environment=environment,
-        standard_input=text,
-        output_bytes=RESPONSE_BYTES,
-    )
-    if ended.timed_out:
-        raise TimeoutExpired(words[0], WAIT_SECONDS)
-    if ended.exit_code:
-        raise CalledProcessError(
-            ended.exit_code, words[0], output=ended.output, stderr=ended.errors
-        )
-
-
-def _post(url: str, body: bytes) -> None:
-    from relight.models.background import find_client, run_coroutine
-    from relight.models.endpoints import StatusError
-
-    async def post() -> None:
-        headers = {"Content-Type": "application/json"}
-        async with asyncio.timeout(WAIT_SECONDS):
-            sent = find_client().stream("POST", url, headers=headers, content=body)
-            async with sent as response:
-                received = b""
-                async for piece in response.aiter_bytes():
-                    received = (received + piece)[:RESPONSE_BYTES]
-        if not 200 <= response.status_code < 300:
-            raise StatusError(
-                response.status_code, received.decode("utf-8", "replace"), dict(response.headers)
-            )
-
-    run_coroutine(post())
-
-
-def _find_reason(error: BaseException) -> str:
-    from relight.judging.failures import classify_error
-
-    if isinstance(error, RelightError):
-        return error.message
-    if not isinstance(error, Exception):
-        return "it was interrupted"
-    return classify_error(error).reason
-
-
-def hide_secrets(to: str) -> str:
-    """A delivery's target without the path of a webhook, which usually holds a secret.
-
-    >>> hide_secrets("webhook:https://hooks.example.com/T0/B0/s3cr3t")
-    'webhook:https://hooks.example.com/…'
-    """
-    kind, _, target = to.partition(":")
-    if kind != "webhook":
-        return to
-    scheme, _, rest = target.partition("://")
-    host, slash, _ = rest.partition("/")
-    return f"{kind}:{scheme}://{host.rpartition('@')[2]}{'/…' if slash else ''}"

@@ -23,7 +23,7 @@ from relight.models.retrying import RetryBudget
 from relight.redact import redact_text
 from relight.store import Store
 from relight.store.misses import record_safely
-from relight.text import dollars
+from relight.text import dollars, hide_secrets
 from relight.times import format_moment, write_time
 from relight.work.jobs.attempts import Attempts, count_spent, judge_run, read_run_evidence, try_run
 from relight.work.jobs.delivery import (
@@ -31,7 +31,6 @@ from relight.work.jobs.delivery import (
     deliver,
     format_message,
     format_page,
-    hide_secrets,
     write_answer,
 )
 from relight.work.jobs.job import Delivery, JobDefinition, JobResult, JobRun, run_variables
