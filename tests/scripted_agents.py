@@ -47,7 +47,7 @@ class AgentServer(Server):
         ]
         return Reply(
             body="".join(told).encode(),
-            headers={"Content-Type": "text/event-stream"},
+            headers={**reply.headers, "Content-Type": "text/event-stream"},
             delay_seconds=reply.delay_seconds,
         )
 

@@ -1,3 +1,21 @@
-from relight.cli import main
+"""The command. A status line is printed without loading the command line: it runs all the time."""
 
-main()
+import sys
+
+
+def main() -> None:
+    words = sys.argv[1:]
+    if "statusline" in words[:3]:
+        from relight.warm.agents.status_line import find_plain_home, print_status
+
+        is_plain, home = find_plain_home(words)
+        if is_plain:
+            print_status(home)
+            return
+    from relight.cli import main as run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()

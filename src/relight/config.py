@@ -32,22 +32,36 @@ class PlanSettings(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
     name: str | None = None
     provider: str | None = None
-    usd_per_month: Amount | None = None
-    first: date | None = field(name="from", default=None)
+    monthly_usd: Amount | None = None
+    since: date | None = None
     until: date | None = None
 
     def __post_init__(self) -> None:
-        if self.first and self.until and self.until < self.first:
-            raise ValueError(f"until {self.until} is before from {self.first}")
+        if self.since and self.until and self.until < self.since:
+            raise ValueError(f"until {self.until} is before since {self.since}")
 
     def covers(self, provider: str | None, day: str | None) -> bool:
         """True if the plan pays for a call; for one of an unknown day only without limits."""
         if self.provider is not None and provider != self.provider:
             return False
         if day is None:
-            return self.first is None and self.until is None
-        first, until = self.first or date.min, self.until or date.max
+            return self.since is None and self.until is None
+        first, until = self.since or date.min, self.until or date.max
         return first.isoformat() <= day <= until.isoformat()
+
+    def is_valid_in(self, month: str) -> bool:
+        """True if the plan pays for some day of a month, written as 2026-11."""
+        first, until = self.since or date.min, self.until or date.max
+        return first.isoformat()[:7] <= month <= until.isoformat()[:7]
+
+
+class LimitSettings(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """`[limits.SOURCE]`: how much of a source a window allows, at list price or in tokens."""
+
+    five_hour_usd: Positive | None = None
+    five_hour_tokens: Positive | None = None
+    week_usd: Positive | None = None
+    week_tokens: Positive | None = None
 
 
 class TemplateSettings(Struct, forbid_unknown_fields=True):
@@ -155,6 +169,7 @@ class Settings(Struct, forbid_unknown_fields=True, kw_only=True):
     auto_import: bool = True
     prices: dict[str, dict[PriceKey, Amount]] = {}
     plans: dict[str, PlanSettings] = {}
+    limits: dict[str, LimitSettings] = {}
     templates: TemplateSettings = field(default_factory=TemplateSettings)
     moa: MoaSettings = field(default_factory=MoaSettings)
     jobs: JobSettings = field(default_factory=JobSettings)
@@ -178,6 +193,11 @@ class Config(Settings, kw_only=True):
         return self.home / "backlog"
 
     @property
+    def status_file(self) -> Path:
+        """The summary for status lines; imports keep it once one has been used."""
+        return self.home / "statusline.json"
+
+    @property
     def trace_folder(self) -> Path:
         if not self.moa.trace_dir:
             return self.home / "moa-traces"
@@ -195,7 +215,8 @@ _KNOWN = {
     "$.notify": NotifySettings.__struct_fields__,
     "$.models": ModelSettings.__struct_fields__,
     "$.prices[...]": get_args(PriceKey),
-    "$.plans[...]": PlanSettings.__struct_encode_fields__,
+    "$.plans[...]": PlanSettings.__struct_fields__,
+    "$.limits[...]": LimitSettings.__struct_fields__,
     "$.moa.presets[...]": get_args(PresetKey),
 }
 # What a setting must be, where msgspec describes only one of several types.
@@ -209,7 +230,8 @@ _EXPECTED = {
     "jobs.max_parallel": "a whole number above 0",
     "models.aliases": 'a name, as in "my-model-2026" = "my-model"',
     "prices": "dollars per million tokens, from 0 to 1,000,000",
-    "plans": "a name, dollars a month, and days as 2026-01-31 with from before until",
+    "limits": "dollars or tokens above 0",
+    "plans": "a name, dollars a month, and days as 2026-01-31 with since before until",
 }
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.ASCII)
 _PROBLEM = re.compile(r"(.*?)(?: - at (?:`key` in )?`(\$[^`]*)`)?", re.DOTALL)

@@ -25,6 +25,7 @@ OutcomeName = Literal["success", "failure", "unknown"]
 OUTCOMES: tuple[OutcomeName, ...] = ("success", "failure", "unknown")
 CostStatus = Literal["reported", "estimated", "included", "unknown"]
 SkillWay = Literal["cron", "tool", "slash", "preload", "auto"]
+WindowKind = Literal["5h", "week"]
 
 
 class Usage(Struct, frozen=True):
@@ -296,6 +297,16 @@ class Timing(Struct, frozen=True):
     name: str | None = None
 
 
+class LimitReport(Struct, frozen=True, kw_only=True):
+    """How full a window of a plan was `at` a moment, as the agent itself recorded it."""
+
+    session: str
+    kind: WindowKind
+    ends_at: Moment
+    at: Moment
+    used_percent: Annotated[float, Meta(ge=0, le=1000)]
+
+
 class Unreadable(Struct, frozen=True):
     """A stretch of a file that could not be understood, and why."""
 
@@ -324,6 +335,7 @@ class Parsed(Struct, frozen=True, kw_only=True):
     # how many messages of the conversation each session had, results of calls among them
     messages: dict[str, int] = {}
     timings: list[Timing] = []
+    limits: list[LimitReport] = []
     bad_lines: dict[int, str] = {}
 
 
@@ -369,19 +381,6 @@ class Piece(Struct, frozen=True, kw_only=True):
     # where the records begin in their file, when that is not where the mark stands
     start: int | None = None
     unreadable: list[Unreadable] = []
-
-
-class Work(Struct, frozen=True):
-    """A file with something new, and the mark up to which it has been read."""
-
-    source: str
-    origin: Origin
-    mark: Mark | None
-
-    @property
-    def new_bytes(self) -> int:
-        """The bytes of the file that have not been read yet."""
-        return max(self.origin.size - (self.mark.offset if self.mark else 0), 0)
 
 
 def hash_names(kind: str, *names: str) -> int:

@@ -5,8 +5,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-import msgspec
-
 T = TypeVar("T")
 
 SHOWN_CHARACTERS = 4000
@@ -245,7 +243,11 @@ def decode_mended(decode: Callable[[bytes], T], line: bytes) -> T:
     """Return decoded JSON; half a character, as JavaScript leaves in a cut string, is replaced."""
     try:
         return decode(line)
-    except msgspec.DecodeError:
+    except ValueError as error:
+        import msgspec  # here alone: a status line formats amounts, and starts quickly
+
+        if not isinstance(error, msgspec.DecodeError):
+            raise
         mended = LONE_SURROGATE.sub(lambda found: b"\\ufffd" if found[1] else found[0], line)
         if mended == line:
             raise

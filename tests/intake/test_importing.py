@@ -121,9 +121,10 @@ def test_a_linked_folder_is_read_once(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_may_not_be_looked_into_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
+    from relight.intake.importing import Work
     from relight.intake.sealing import Intake
     from relight.intake.workers import Workers
-    from relight.model import Origin, Work
+    from relight.model import Origin
 
     path = build.write_claude(tmp_path, build.claude_session())
     shut = Work("claude-code", Origin(str(tmp_path / "shut"), trouble="Permission denied"), None)
@@ -154,8 +155,9 @@ def test_a_file_that_may_not_be_read_is_told_and_tried_again(tmp_path: Path) -> 
 
 
 def test_a_file_that_vanishes_before_it_is_read_is_told(tmp_path: Path) -> None:
+    from relight.intake.importing import Work
     from relight.intake.sealing import SealTask, seal_task
-    from relight.model import Origin, Work
+    from relight.model import Origin
 
     gone = Work("claude-code", Origin(str(tmp_path / "gone.jsonl"), 10, 1, 1), None)
     answer = seal_task(SealTask([gone], b"key", "UTC"))

@@ -119,9 +119,9 @@ def test_a_plan_that_is_read_after_its_call_counts_all_the_same(tmp_path: Path) 
     ("settings", "is_included"),
     [
         ("[plans.claude-code]\n", True),
-        ('[plans.claude-code]\nname = "max"\nusd_per_month = 100\nfrom = 2026-01-01\n', True),
-        ("[plans.claude-code]\nfrom = 2026-11-15\nuntil = 2026-11-15\n", True),
-        ("[plans.claude-code]\nfrom = 2026-11-16\n", False),
+        ('[plans.claude-code]\nname = "max"\nmonthly_usd = 100\nsince = 2026-01-01\n', True),
+        ("[plans.claude-code]\nsince = 2026-11-15\nuntil = 2026-11-15\n", True),
+        ("[plans.claude-code]\nsince = 2026-11-16\n", False),
         ("[plans.claude-code]\nuntil = 2026-11-14\n", False),
         ('[plans.claude-code]\nprovider = "anthropic"\n', True),
         ('[plans.claude-code]\nprovider = "aws"\n', False),
@@ -162,8 +162,8 @@ def test_a_changed_plan_applies_to_earlier_sessions_when_prices_are_looked_up_ag
     ("settings", "named"),
     [
         ("[plans.claude-code]\nusd_per_mounth = 100\n", 'plans."claude-code".usd_per_mounth'),
-        ("[plans.claude-code]\nfrom = 5\n", 'plans."claude-code".from'),
-        ("[plans.claude-code]\nfrom = 2026-02-01\nuntil = 2026-01-01\n", 'plans."claude-code"'),
+        ("[plans.claude-code]\nsince = 5\n", 'plans."claude-code".from'),
+        ("[plans.claude-code]\nsince = 2026-02-01\nuntil = 2026-01-01\n", 'plans."claude-code"'),
     ],
 )
 def test_a_wrong_plan_is_refused_by_name(tmp_path: Path, settings: str, named: str) -> None:

@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 
 from relight.errors import RelightError
 from relight.warm.agents.hermes_package import find_python, plan_addition, plan_removal, run_step
-from relight.warm.agents.settings import apply_change, find_command, plan_change
+from relight.warm.agents.settings import (
+    AGENTS,
+    STATUS_LINES,
+    apply_change,
+    find_command,
+    plan_change,
+)
 
 COMMAND = "/opt/relight/bin/relight warm --hook claude-code"
 
@@ -319,3 +325,76 @@ def test_whatever_else_is_set_stays(settings: dict[str, Any]) -> None:
         assert {name: value for name, value in after.items() if name != "hooks"} == settings
         change("claude-code", home, remove=True)
         assert settings_of(home) == settings
+
+
+STATUS_COMMAND = "/opt/relight/bin/relight statusline"
+THEIRS = '{"type": "command",  "command": "~/mine.sh", "padding": 0}'
+STATUS_SHAPES = SHAPES | {
+    "their line": f'{{\n  "statusLine": {THEIRS},\n  "model": "opus"\n}}\n',
+    "no line": '{\n  "statusLine": null,\n  "model": "opus"\n}\n',
+}
+
+
+def change_status(home: Path, *, remove: bool = False) -> None:
+    planned = plan_change(
+        "claude-code",
+        remove=remove,
+        environment={"HOME": str(home)},
+        command=STATUS_COMMAND,
+        home=home / "relight",
+        agents=STATUS_LINES,
+    )
+    apply_change(planned)
+
+
+@pytest.mark.parametrize("shape", STATUS_SHAPES)
+def test_removing_the_status_line_restores_every_byte(tmp_path: Path, shape: str) -> None:
+    path = write_settings(tmp_path, STATUS_SHAPES[shape])
+    for _ in range(2):
+        change_status(tmp_path)
+        assert settings_of(tmp_path)["statusLine"] == {
+            "type": "command",
+            "command": STATUS_COMMAND,
+        }
+    change_status(tmp_path, remove=True)
+    found = path.read_bytes().decode() if path.exists() else None
+    assert found == STATUS_SHAPES[shape]
+
+
+@pytest.mark.parametrize(
+    "shape", ["two spaces", "compact", "tabs", "carriage returns", "their line"]
+)
+@pytest.mark.parametrize("is_warm_first", [True, False])
+def test_warm_starts_and_the_status_line_are_removed_one_by_one(
+    tmp_path: Path, shape: str, is_warm_first: bool
+) -> None:
+    path = write_settings(tmp_path, STATUS_SHAPES[shape])
+    keep = tmp_path / "relight"
+    change("claude-code", tmp_path, keep=keep)
+    change_status(tmp_path)
+    if is_warm_first:
+        change("claude-code", tmp_path, keep=keep, remove=True)
+        assert settings_of(tmp_path)["statusLine"]["command"] == STATUS_COMMAND
+        assert "hooks" not in settings_of(tmp_path)
+        change_status(tmp_path, remove=True)
+    else:
+        change_status(tmp_path, remove=True)
+        assert "hooks" in settings_of(tmp_path)
+        change("claude-code", tmp_path, keep=keep, remove=True)
+    assert path.read_bytes().decode() == STATUS_SHAPES[shape]
+    assert AGENTS["claude-code"].part != STATUS_LINES["claude-code"].part
+
+
+def test_a_status_line_of_another_program_is_not_removed(tmp_path: Path) -> None:
+    text = STATUS_SHAPES["their line"] or ""
+    path = write_settings(tmp_path, text)
+    change_status(tmp_path, remove=True)
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("text", ["{ broken", '{"statusLine": []}', '{"statusLine": "x"}', "[]"])
+def test_settings_with_a_strange_status_line_are_not_touched(tmp_path: Path, text: str) -> None:
+    path = write_settings(tmp_path, text)
+    with pytest.raises(RelightError, match="is not valid Claude Code settings"):
+        change_status(tmp_path)
+    assert path.read_text() == text

@@ -23,6 +23,8 @@ COMMANDS = {
     "resume": ("resume", "Continue a session in its own agent."),
     "failures": ("failures", "Show failures by kind and tool, and spirals."),
     "label": ("label", "Label a session's outcome; a label overrides all other evidence."),
+    "limits": ("limits", "Show how full the windows of plans are, and where that leads."),
+    "statusline": ("statusline", "Print one line for an agent's status line."),
     "job": ("job", "Schedule agent work; see the outcome of each run."),
     "scheduler": ("scheduler", "Run jobs when they are due."),
     "notify": ("notify", "Show or try where failed runs are reported to."),

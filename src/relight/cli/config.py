@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from relight.cli.options import current_home, json_option, print_json, relight_command
 from relight.config import (
     JobSettings,
+    LimitSettings,
     MoaSettings,
     ModelSettings,
     PlanSettings,
@@ -25,8 +26,10 @@ auto_import = true             # commands that read take in what is new
 [prices."my-model"]            # dollars per million tokens; overrides lists
 input_usd_per_mtok = 0.5       # and output_…, cache_read_…, cache_write_…
 [plans.SOURCE]                 # a plan pays for the calls of this source
-from = 2026-01-01              # and until; the days that it is valid
-name = "max"                   # and usd_per_month, provider
+since = 2026-01-01             # and until; the days that it is valid
+name = "max"                   # and monthly_usd, provider
+[limits.SOURCE]                # what a window allows, if not reported
+five_hour_usd = 35             # or five_hour_tokens; week_usd, week_tokens
 [models.aliases]               # names of one model, which reports group
 "my-model-v7" = "my-model"
 [templates]
@@ -79,6 +82,7 @@ class ShownSettings(Struct, frozen=True, kw_only=True):
     auto_import: bool
     prices: Mapping[str, Mapping[PriceKey, float]]
     plans: Mapping[str, PlanSettings]
+    limits: Mapping[str, LimitSettings]
     templates: TemplateSettings
     moa: MoaSettings
     jobs: JobSettings
@@ -106,6 +110,7 @@ def command(as_json: bool) -> None:
                 auto_import=config.auto_import,
                 prices=config.prices,
                 plans=config.plans,
+                limits=config.limits,
                 templates=config.templates,
                 moa=replace(config.moa, trace_dir=str(config.trace_folder)),
                 jobs=config.jobs,
@@ -144,10 +149,10 @@ def command(as_json: bool) -> None:
 
 def _describe_plan(plan: PlanSettings) -> str:
     parts = [plan.name or "unnamed"]
-    if plan.usd_per_month is not None:
-        parts.append(f"${plan.usd_per_month:g} a month")
+    if plan.monthly_usd is not None:
+        parts.append(f"${plan.monthly_usd:g} a month")
     parts += [f"for calls of {plan.provider}"] if plan.provider else []
-    parts += [f"from {plan.first}"] if plan.first else []
+    parts += [f"from {plan.since}"] if plan.since else []
     parts += [f"until {plan.until}"] if plan.until else []
     return ", ".join(parts)
 

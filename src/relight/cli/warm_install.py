@@ -1,6 +1,7 @@
-"""Add warm starts to an agent, or remove them: show the change, ask, apply it."""
+"""Add warm starts or a status line to an agent, or remove them: show, ask, apply."""
 
 import shlex
+from collections.abc import Mapping
 from difflib import unified_diff
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +14,15 @@ from relight.cli.options import confirm, current_home, print_json
 from relight.config import find_home
 from relight.errors import RelightError, as_typed
 from relight.locks import make_folder, write_private
-from relight.warm.agents.settings import AGENTS, Change, PackageStep, apply_change, plan_change
+from relight.warm.agents.settings import (
+    AGENTS,
+    STATUS_LINES,
+    Agent,
+    Change,
+    PackageStep,
+    apply_change,
+    plan_change,
+)
 
 # the packages added to an agent's Python environment with Relight, so that --remove can remove them
 ADDED = "{agent}-packages.json"
@@ -30,11 +39,31 @@ class Installation(Struct, frozen=True):
 
 
 def install_agent(agent: str, *, remove: bool, yes: bool, as_json: bool) -> None:
+    """Add warm starts to an agent, or remove them."""
+    undo = as_typed(f"relight warm --install {agent}{'' if remove else ' --remove'}")
+    _install(agent, AGENTS, undo=undo, remove=remove, yes=yes, as_json=as_json)
+
+
+def install_status_line(agent: str, *, remove: bool, yes: bool, as_json: bool) -> None:
+    """Add the status line to an agent, or remove it."""
+    undo = as_typed(f"relight statusline {'--install' if remove else '--remove'}")
+    _install(agent, STATUS_LINES, undo=undo, remove=remove, yes=yes, as_json=as_json)
+
+
+def _install(
+    agent: str,
+    agents: Mapping[str, Agent],
+    *,
+    undo: str,
+    remove: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
     """Show the change, ask, and apply it; with JSON, people read standard error."""
     home = find_home(current_home()).absolute()
-    change = plan_change(agent, remove=remove, home=home)
+    change = plan_change(agent, remove=remove, home=home, agents=agents)
     added = home / ADDED.format(agent=agent)
-    package = AGENTS[agent].package
+    package = agents[agent].package
     step = _plan_package(package, added, remove=remove) if package else PackageStep()
     is_needed = change.is_needed or bool(step.command)
     if step.why_not:
@@ -60,7 +89,6 @@ def install_agent(agent: str, *, remove: bool, yes: bool, as_json: bool) -> None
     click.echo(f"changed {change.path}" if change.is_needed else "done")
     if package and not remove and home != Path.home() / ".relight":
         click.echo(f"start {agent} with RELIGHT_HOME={home}, so that it finds this home")
-    undo = as_typed(f"relight warm --install {agent}{'' if remove else ' --remove'}")
     click.echo(f"to {'install' if remove else 'remove'} it again: {undo}")
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from relight.errors import RelightError
 from relight.locks import hold, open_lock
-from relight.model import Origin, Work, row_id
+from relight.model import Mark, Origin, row_id
 from relight.sources import find_source, list_sources
 from relight.store import Store, search_index
 from relight.store.write.tape import read_aside, read_marks, read_seen
@@ -31,6 +31,19 @@ Progress = Callable[[int, int], None]
 
 class ImportRunningError(RelightError):
     """Another process is importing into this store."""
+
+
+class Work(Struct, frozen=True):
+    """A file with something new, and the mark up to which it has been read."""
+
+    source: str
+    origin: Origin
+    mark: Mark | None
+
+    @property
+    def new_bytes(self) -> int:
+        """The bytes of the file that have not been read yet."""
+        return max(self.origin.size - (self.mark.offset if self.mark else 0), 0)
 
 
 class Imported(Struct):
@@ -94,6 +107,10 @@ def import_all(
             from relight.intake.search_filling import fill_index
 
             fill_index(store)
+        if store.config.status_file.exists():
+            from relight.intake.status import keep_status
+
+            keep_status(store)
     if store.has_rows("score_due"):
         from relight.store.derive.scores import refresh_due
 

@@ -6,9 +6,9 @@ import msgspec
 from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.intake.importing import Imported
+from relight.intake.importing import Imported, Work
 from relight.intake.workers import Lost, Workers
-from relight.model import Mark, Piece, Unreadable, Work
+from relight.model import Mark, Piece, Unreadable
 from relight.redact import redact
 from relight.sources import find_source
 from relight.sources.files import CHUNK_BYTES, read_piece

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from relight.intake.importing import Work
 from relight.intake.workers import Lost, make_error
-from relight.model import Mark, Origin, Piece, Work
+from relight.model import Mark, Origin, Piece
 from relight.sources import find_source
 from relight.store import Store
 from relight.store.write.seal import Sealed

@@ -188,7 +188,7 @@ def read_integer(value: object) -> int | None:
         return None
 
 
-UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 
 
@@ -251,7 +251,9 @@ def _read_moment(parts: Mapping[str, str | None], now: float | None) -> float:
         return datetime.fromisoformat(iso.replace(" UTC", "+00:00")).astimezone().timestamp()
     zone = _find_zone(parts.get("zone"))
     today = datetime.fromtimestamp(time.time() if now is None else now, zone)
-    hour = int(parts["hour"] or 0) % 12 + (12 if (parts["half"] or "").lower() == "p" else 0)
+    hour = int(parts["hour"] or 0)
+    if half := parts.get("half"):
+        hour = hour % 12 + (12 if half.lower() == "p" else 0)
     at = today.replace(hour=hour, minute=int(parts["minute"] or 0), second=0, microsecond=0)
     if month := parts.get("month"):
         year = int(parts["year"] or today.year)

@@ -70,6 +70,8 @@ class Source(Struct, frozen=True, kw_only=True):
     resume: tuple[str, ...] = ()
     # True if that command finds a session from any folder, not only from the session's own
     resumes_anywhere: bool = False
+    # True if its plans have windows of five hours and of a week
+    has_windows: bool = False
 
     def find_homes(self, environment: Mapping[str, str]) -> list[Path]:
         """The agent's home folders: those that its variable names, else the usual ones."""
@@ -143,6 +145,7 @@ SOURCES = {
             project_skills=".claude/skills",
             settings="settings.json",
             resume=("claude", "--resume"),
+            has_windows=True,
         ),
         Source(
             name="codex",
@@ -156,6 +159,7 @@ SOURCES = {
             skills_rank=3,
             resume=("codex", "resume"),
             resumes_anywhere=True,
+            has_windows=True,
         ),
         Source(
             name="hermes",

@@ -1,15 +1,29 @@
 """The events of a session, as readers yield them, and the chat messages built from them.
 
 A reader yields nouns of `relight.model` (sessions, turns, totals, skills, jobs, …) and the events
-below. `reading.Collector` turns them into index rows, `MessageWriter` into chat messages.
+below. `reading.Collector` turns them into index rows, `MessageWriter` into chat messages. Several
+records of one session or turn are merged.
 """
 
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from relight.chat.messages import strip_block
-from relight.model import Job, Latency, Run, Session, SkillEntry, Timing, ToolCall, Total, Turn
+from relight.model import (
+    Cost,
+    Job,
+    Latency,
+    LimitReport,
+    Run,
+    Session,
+    SkillEntry,
+    Timing,
+    ToolCall,
+    Total,
+    Turn,
+)
 
 
 class Said(Struct, frozen=True):
@@ -87,7 +101,7 @@ class Attributed(Struct, frozen=True):
     turn: str
 
 
-Noun = Session | Turn | ToolCall | Total | SkillEntry | Job | Run | Latency | Timing
+Noun = Session | Turn | ToolCall | Total | SkillEntry | Job | Run | Latency | Timing | LimitReport
 Event = Said | Compacted | Called | Returned | Measured | Attributed | Noun
 
 
@@ -155,3 +169,52 @@ class MessageWriter:
 
 def _name(own: str | None, key: str) -> str:
     return key if own is None else own
+
+
+def merge_sessions(known: Session, more: Session) -> Session:
+    return replace(
+        known,
+        parent=known.parent or more.parent,
+        parent_kind=known.parent_kind or more.parent_kind,
+        forked_at=latest(known.forked_at, more.forked_at),
+        project=known.project or more.project,
+        branch=more.branch or known.branch,
+        title=known.title or more.title,
+        model=more.model or known.model,
+        version=more.version or known.version,
+        started_at=earliest(known.started_at, more.started_at),
+        ended_at=latest(known.ended_at, more.ended_at),
+        ending=more.ending or known.ending,
+        prompted_at=latest(known.prompted_at, more.prompted_at),
+        answer=more.answer or known.answer,
+        told_outcome=known.told_outcome or more.told_outcome,
+        script_error=known.script_error or more.script_error,
+    )
+
+
+def merge_turns(known: Turn, more: Turn) -> Turn:
+    fuller = more if (more.usage.output or 0) > (known.usage.output or 0) else known
+    is_final = "final" in (known.usage_status, more.usage_status)
+    return replace(
+        known,
+        at=earliest(known.at, more.at),
+        usage=fuller.usage,
+        cost=_merge_costs(fuller.cost, *(one.cost for one in (known, more))),
+        usage_status="final" if is_final else known.usage_status,
+    )
+
+
+def _merge_costs(cost: Cost | None, *recorded: Cost | None) -> Cost | None:
+    """The cost, included in a plan if one of the records says so."""
+    if not any(one is not None and one.status == "included" for one in recorded):
+        return cost
+    nanos, source = (cost.nanos, cost.source) if cost else (None, "source")
+    return Cost(nanos, "included", source)
+
+
+def earliest(a: int | None, b: int | None) -> int | None:
+    return min(a, b) if a is not None and b is not None else (b if a is None else a)
+
+
+def latest(a: int | None, b: int | None) -> int | None:
+    return max(a, b) if a is not None and b is not None else (b if a is None else a)

@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from relight.chat.messages import strip_block
 from relight.model import (
-    Cost,
     Job,
     Latency,
+    LimitReport,
     Mark,
     Origin,
     Parsed,
@@ -37,6 +37,8 @@ from relight.sources.events import (
     Returned,
     Said,
     Transcript,
+    merge_sessions,
+    merge_turns,
 )
 from relight.sources.files import find_files, read_pieces
 from relight.sources.passages import quote_call, quote_result
@@ -164,6 +166,7 @@ class Collector:
         self.passages: list[Passage] = []
         self.messages: dict[str, int] = {}
         self.timings: list[Timing] = []
+        self.limits: dict[tuple[str, str, int], LimitReport] = {}
         self.bad_lines: dict[int, str] = {}
         self.open_calls = open_calls
         self._early_results: dict[str, Returned] = {}
@@ -183,6 +186,7 @@ class Collector:
             Run: self.runs.append,
             Latency: self.latencies.append,
             Timing: self.timings.append,
+            LimitReport: self._take_limit,
         }
 
     def read_lines(
@@ -282,6 +286,10 @@ class Collector:
         version = known.version or entry.version
         self.skills[entry.key] = msgspec.structs.replace(known, version=version)
 
+    def _take_limit(self, report: LimitReport) -> None:
+        """Add a report on a window; the last one of a window holds."""
+        self.limits[report.session, report.kind, report.ends_at] = report
+
     def finish(self, owner: str | None, state: bytes) -> Parsed:
         return Parsed(
             owner=owner,
@@ -297,6 +305,7 @@ class Collector:
             passages=self.passages,
             messages=self.messages,
             timings=self.timings,
+            limits=list(self.limits.values()),
             bad_lines=self.bad_lines,
         )
 
@@ -317,55 +326,6 @@ class CheckedCollector(Collector):
 def check(value: S) -> S:
     """Return the value, or raise if a field has not its declared type and bounds."""
     return msgspec.convert(msgspec.to_builtins(value), type(value))
-
-
-def merge_sessions(known: Session, more: Session) -> Session:
-    return msgspec.structs.replace(
-        known,
-        parent=known.parent or more.parent,
-        parent_kind=known.parent_kind or more.parent_kind,
-        forked_at=latest(known.forked_at, more.forked_at),
-        project=known.project or more.project,
-        branch=more.branch or known.branch,
-        title=known.title or more.title,
-        model=more.model or known.model,
-        version=more.version or known.version,
-        started_at=earliest(known.started_at, more.started_at),
-        ended_at=latest(known.ended_at, more.ended_at),
-        ending=more.ending or known.ending,
-        prompted_at=latest(known.prompted_at, more.prompted_at),
-        answer=more.answer or known.answer,
-        told_outcome=known.told_outcome or more.told_outcome,
-        script_error=known.script_error or more.script_error,
-    )
-
-
-def merge_turns(known: Turn, more: Turn) -> Turn:
-    fuller = more if (more.usage.output or 0) > (known.usage.output or 0) else known
-    is_final = "final" in (known.usage_status, more.usage_status)
-    return msgspec.structs.replace(
-        known,
-        at=earliest(known.at, more.at),
-        usage=fuller.usage,
-        cost=_merge_costs(fuller.cost, *(one.cost for one in (known, more))),
-        usage_status="final" if is_final else known.usage_status,
-    )
-
-
-def _merge_costs(cost: Cost | None, *recorded: Cost | None) -> Cost | None:
-    """The cost, included in a plan if one of the records says so."""
-    if not any(one is not None and one.status == "included" for one in recorded):
-        return cost
-    nanos, source = (cost.nanos, cost.source) if cost else (None, "source")
-    return Cost(nanos, "included", source)
-
-
-def earliest(a: int | None, b: int | None) -> int | None:
-    return min(a, b) if a is not None and b is not None else (b if a is None else a)
-
-
-def latest(a: int | None, b: int | None) -> int | None:
-    return max(a, b) if a is not None and b is not None else (b if a is None else a)
 
 
 def content_text(content: Any) -> str | None:

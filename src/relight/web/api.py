@@ -15,6 +15,7 @@ from relight.reports.comparison.models import Comparison, compare_job, compare_m
 from relight.reports.failed_work import FailedTotals
 from relight.reports.failures import NamedSpiral
 from relight.reports.filters import find_jobs
+from relight.reports.limits import LimitsReport, read_limits_report
 from relight.reports.listing import SessionPage
 from relight.reports.listing import list_sessions as list_page
 from relight.reports.search import SearchResult, find_hits
@@ -24,7 +25,7 @@ from relight.reports.skills.uses import SkillUseDays
 from relight.reports.totals import KEYS, ReportRow, ReportTotals, UsageReport, report
 from relight.store import Store
 from relight.store.queries.failures import FailureGroup
-from relight.store.queries.filters import Filter
+from relight.store.queries.filters import Filter, find_day_start
 from relight.store.queries.listing import Listing
 from relight.store.queries.runs import find_job_names, read_runs
 from relight.store.queries.skills import read_daily
@@ -276,6 +277,15 @@ def examine(store: Store, asked: given.HealthParameters, _: Path) -> doctor.Heal
     return doctor.examine(store, depth=asked.depth)
 
 
+def read_limits(store: Store, asked: given.LimitParameters, _: Path) -> LimitsReport:
+    """How full the windows of plans are, and how full the earlier ones got."""
+    if not asked.history:
+        return read_limits_report(store)
+    first = choose(store, Filters(since=asked.since)).since
+    start = 0 if first is None else find_day_start(first, store.timezone)
+    return read_limits_report(store, history_since=start)
+
+
 def _check_skill(name: str) -> None:
     if not name.strip() or "\0" in name:
         raise MissingError("no skill has such a name", "`/api/skills/stats` lists them")
@@ -296,6 +306,7 @@ QUERIES = (
     Query("/api/sessions/{session:path}/steps", given.StepListParameters, list_steps),
     Query("/api/sessions/{session:path}", given.NoParameters, read_session),
     Query("/api/failures", given.FailureParameters, read_failures, may_miss=True),
+    Query("/api/limits", given.LimitParameters, read_limits),
     Query("/api/skills/stats", given.SkillDayParameters, read_skill_stats, may_miss=True),
     Query("/api/skills/ema", given.SkillAverageParameters, read_skill_averages),
     Query("/api/skills/compare", given.SkillComparisonParameters, compare_skill, may_miss=True),

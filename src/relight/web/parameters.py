@@ -44,6 +44,13 @@ Since = Annotated[
 Until = Annotated[Name, described("The last day, written as the first.", anyOf=DAYS)]
 
 
+class LimitParameters(Struct, frozen=True, kw_only=True):
+    """Which windows of plans."""
+
+    history: Annotated[bool, described("Also the windows that are over.")] = False
+    since: Since = DEFAULT_SINCE
+
+
 class NoParameters(Struct, frozen=True):
     """No parameters."""
 

@@ -7,14 +7,20 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from relight.model import Count, SkillEntry, ToolCall
+from relight.model import Count, LimitReport, SkillEntry, ToolCall, WindowKind
 from relight.sources.reading import find_texts, write_value
 from relight.sources.skill_documents import read_skill_version
 from relight.text import decode_mended
+from relight.times import read_time
 
 CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
 # what the client itself puts in front of a person's words
 HARNESS = ("<", "# AGENTS.md")
+# the windows of a plan by their hours, and the name of its limits among those of single models
+WINDOWS: dict[int | None, WindowKind] = {5: "5h", 168: "week"}
+PLAN_LIMIT = "codex"
+MINUTE_MS = 60_000
+MOST_WAIT = 10**7
 RESULTS = ("function_call_output", "custom_tool_call_output")
 
 
@@ -34,6 +40,10 @@ class TokenInfo(Struct):
 
 class RateLimits(Struct):
     plan_type: str | None = None
+    limit_id: str | None = None
+    # read with care: a strange window must not cost the line its usage
+    primary: Any = None
+    secondary: Any = None
 
 
 class ItemDuration(Struct):
@@ -101,6 +111,36 @@ def is_included(limits: RateLimits) -> bool:
     Plans are free, go, plus, pro, team, business, edu, enterprise and others: the list grows.
     """
     return bool(limits.plan_type) and not (limits.plan_type or "").endswith("usage_based")
+
+
+def find_limits(limits: RateLimits, session: str, at: int | None) -> Iterator[LimitReport]:
+    """The windows of a plan that a record reports on; those of single models are left out."""
+    if at is None or limits.limit_id not in (None, PLAN_LIMIT):
+        return
+    windows: tuple[tuple[Any, WindowKind], ...]
+    windows = (limits.primary, "5h"), (limits.secondary, "week")
+    for window, usual in windows:
+        if not isinstance(window, dict):
+            continue
+        minutes, used = window.get("window_minutes"), window.get("used_percent")
+        kind = usual if minutes is None else WINDOWS.get(_round_hours(minutes))
+        ends_at = read_time(window.get("resets_at"))
+        wait = window.get("resets_in_seconds")
+        if ends_at is None and isinstance(wait, int | float) and 0 <= wait < MOST_WAIT:
+            ends_at = at + round(wait * 1000)
+        if kind is None or ends_at is None or not isinstance(used, int | float):
+            continue
+        if 0 <= used <= 1000:
+            # a wait in seconds gives a slightly different end each time
+            ends_at = (ends_at + MINUTE_MS // 2) // MINUTE_MS * MINUTE_MS
+            yield LimitReport(
+                session=session, kind=kind, ends_at=ends_at, at=at, used_percent=float(used)
+            )
+
+
+def _round_hours(minutes: Any) -> int | None:
+    """Whole hours: some versions write 299 minutes."""
+    return round(minutes / 60) if isinstance(minutes, int | float) and minutes < 1e6 else None
 
 
 def find_spawner(payload: Payload) -> str | None:

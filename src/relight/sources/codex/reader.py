@@ -24,13 +24,24 @@ from relight.sources.codex.lines import (
     as_text,
     decode_line,
     find_arguments,
+    find_limits,
     find_read,
     find_spawner,
     find_written,
     is_included,
 )
-from relight.sources.events import Attributed, Called, Compacted, Event, Measured, Returned, Said
-from relight.sources.reading import Reader, earliest, first_line, last_words, latest
+from relight.sources.events import (
+    Attributed,
+    Called,
+    Compacted,
+    Event,
+    Measured,
+    Returned,
+    Said,
+    earliest,
+    latest,
+)
+from relight.sources.reading import Reader, first_line, last_words
 from relight.times import read_time, uuid7_time
 
 # the turn of what a fork repeats: its parent's, whose key the fork does not know
@@ -113,6 +124,8 @@ class CodexReader(Reader):
         if kind == "event_msg" and payload.type == "token_count":
             if payload.rate_limits is not None:
                 state.is_planned = is_included(payload.rate_limits)
+                if not state.is_replay:
+                    yield from find_limits(payload.rate_limits, state.session, at)
             yield from self._read_token_count(payload.info, at)
         if state.is_replay and not self.has_replay:
             return

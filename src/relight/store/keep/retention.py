@@ -31,6 +31,7 @@ OWN = (
     "score_due",
     "candidate_due",
     "label",
+    "limit_report",
 )
 
 

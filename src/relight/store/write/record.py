@@ -137,7 +137,9 @@ def write_texts(database: sqlite3.Connection, tape_part_id: int, piece: Sealed) 
 
 def _write_side_records(database: sqlite3.Connection, pieces: Sequence[Sealed]) -> set[int]:
     """Write the records beside sessions; return the sessions that logs have durations of."""
-    found = [one for one in pieces if one.jobs or one.runs or one.timings or one.latencies]
+    found = [
+        one for one in pieces if one.jobs or one.runs or one.timings or one.latencies or one.limits
+    ]
     if not found:
         return set()
     from relight.store.write.side_records import write_side_records

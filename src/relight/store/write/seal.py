@@ -37,6 +37,7 @@ from relight.store.derive.scores import (
     write_work,
 )
 from relight.store.derive.search_text import TextRow, make_texts
+from relight.store.limits import LimitReportRow, make_limit_row
 from relight.store.write import tape
 from relight.store.write.set_aside import SetAside
 from relight.times import day_reader
@@ -119,6 +120,7 @@ class Sealed(Struct, frozen=True, kw_only=True):
     skills: list[SkillEntryRow] = []
     words: list[WordCounts] = []
     timings: list[TimingRow] = []
+    limits: list[LimitReportRow] = []
     set_aside: SetAside | None = None
     texts: list[TextRow] = []
     # the part of the tape that the rows were derived from again
@@ -175,6 +177,7 @@ def seal_parsed(source: str, parsed: Parsed, *, key: bytes, timezone: str) -> Se
             )
             for one in parsed.timings
         ],
+        limits=[make_limit_row(source, one) for one in parsed.limits],
         texts=make_texts(source, parsed.passages),
     )
 

@@ -1,4 +1,4 @@
-"""Records beside sessions: jobs and runs of other schedulers, and durations of calls from logs."""
+"""Records beside sessions: runs of other schedulers, durations from logs, and reported limits."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 
 from relight.model import Job, Run, row_id
 from relight.store.jobs import JobRow
+from relight.store.limits import write_limits
 from relight.store.sql import insert, read, replacing
 from relight.store.write.seal import Sealed, TimingRow
 
@@ -65,7 +66,7 @@ class LoggedCall(Struct, frozen=True):
 
 
 def write_side_records(database: sqlite3.Connection, piece: Sealed) -> set[int]:
-    """Write jobs, runs and durations from logs; return the sessions of the model calls in them."""
+    """Write these records; return the sessions of the model calls that logs have durations of."""
     source = piece.source
     jobs = [_job_row(source, job) for job in piece.jobs]
     insert(database, "job", jobs, on_conflict=replacing(JobRow, "id"))
@@ -75,6 +76,7 @@ def write_side_records(database: sqlite3.Connection, piece: Sealed) -> set[int]:
     runs = [_run_row(source, run) for run in piece.runs]
     insert(database, "run", runs, on_conflict=MERGE_RUN)
     insert(database, "call_timing", piece.timings, on_conflict=replacing(TimingRow, "id"))
+    write_limits(database, piece.limits)
     latencies = [
         LatencyRow(
             row_id("latency", source, one.key),

@@ -17,6 +17,8 @@ class Original(Struct, frozen=True):
     path: str
     before: str | None
     written: str
+    # the part of Relight that changed it, if not the first one: each is removed by itself
+    part: str = ""
 
     def is_current(self, text: str | None) -> bool:
         """True if nothing has changed the settings since Relight wrote them."""
@@ -27,10 +29,10 @@ def hash_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def find_original(home: Path, settings: Path) -> Original | None:
+def find_original(home: Path, settings: Path, part: str = "") -> Original | None:
     """Return the settings that a home keeps for a file; None if it keeps none that is valid."""
     try:
-        found = msgspec.json.decode(_place(home, settings).read_bytes(), type=Original)
+        found = msgspec.json.decode(_place(home, settings, part).read_bytes(), type=Original)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
     return found if found.path == str(settings) else None
@@ -38,14 +40,14 @@ def find_original(home: Path, settings: Path) -> Original | None:
 
 def keep_original(home: Path, original: Original) -> None:
     """Keep settings until Relight is removed; they may contain keys, so only the owner reads."""
-    place = _place(home, Path(original.path))
+    place = _place(home, Path(original.path), original.part)
     make_folder(place.parent)
     write_private(place, msgspec.json.encode(original))
 
 
-def drop_original(home: Path, settings: Path) -> None:
-    _place(home, settings).unlink(missing_ok=True)
+def drop_original(home: Path, settings: Path, part: str = "") -> None:
+    _place(home, settings, part).unlink(missing_ok=True)
 
 
-def _place(home: Path, settings: Path) -> Path:
-    return home / FOLDER / f"{hash_text(str(settings))[:16]}.json"
+def _place(home: Path, settings: Path, part: str) -> Path:
+    return home / FOLDER / f"{hash_text(f'{settings}{part}')[:16]}.json"

@@ -27,6 +27,9 @@ PLUGIN = "relight"
 HOOK = "UserPromptSubmit"
 HOOK_WORDS = "warm --hook claude-code"
 HOOK_SECONDS = 10
+STATUS = "statusLine"
+STATUS_WORDS = "statusline"
+OWN_STATUS = re.compile(r"\brelight\b.* statusline\b")
 
 
 class Change(Struct, frozen=True):
@@ -38,6 +41,7 @@ class Change(Struct, frozen=True):
     # the home that keeps the original, and the original; None if Relight is removed
     home: Path | None = None
     original: Original | None = None
+    part: str = ""
 
     @property
     def is_needed(self) -> bool:
@@ -63,10 +67,14 @@ class Agent(Struct, frozen=True):
     add: Callable[[Path, str, str], str]
     # the settings without Relight, from the file's path, its text and the text before Relight
     remove: Callable[[Path, str, str], str]
+    # the words after `relight` in the command that the agent runs
+    words: str = HOOK_WORDS
     # the module with `answer_prompt`, if the agent calls a hook
     hook: str | None = None
     # the module that installs Relight into the agent's Python environment, if it needs that
     package: str | None = None
+    # the part of the settings that it is, if another part of Relight has the same file
+    part: str = ""
 
 
 def plan_change(
@@ -76,28 +84,35 @@ def plan_change(
     environment: Mapping[str, str] | None = None,
     home: Path | None = None,
     command: str | None = None,
+    agents: Mapping[str, Agent] | None = None,
 ) -> Change:
-    """Return the change that adds Relight to an agent or removes it; nothing is written yet."""
+    """Return the change that adds Relight to an agent or removes it; nothing is written yet.
+
+    `agents` is the table of what is added: warm starts, or the status line.
+    """
     environment = os.environ if environment is None else environment
-    if agent not in AGENTS:
-        raise RelightError(f"Relight cannot be added to {agent!r}", f"only to {', '.join(AGENTS)}")
+    agents = AGENTS if agents is None else agents
+    if agent not in agents:
+        raise RelightError(f"Relight cannot be added to {agent!r}", f"only to {', '.join(agents)}")
+    row = agents[agent]
     source = SOURCES[agent]
     path = source.find_homes(environment)[0] / (source.settings or "")
     current = _read(path)
-    original = find_original(home, path) if home else None
+    original = find_original(home, path, row.part) if home else None
     if current is None:
         before = None
     elif original and original.is_current(current):
         before = original.before
     else:
-        before = AGENTS[agent].remove(path, current, (original and original.before) or "")
+        before = row.remove(path, current, (original and original.before) or "")
     if remove:
-        return Change(path, current, before, home)
-    command = command or find_command(home)
-    if current is not None and AGENTS[agent].has(path, current, command):
+        return Change(path, current, before, home, part=row.part)
+    command = command or find_command(home, row.words)
+    if current is not None and row.has(path, current, command):
         return Change(path, current, current)
-    after = AGENTS[agent].add(path, before or "", command)
-    return Change(path, current, after, home, Original(str(path), before, hash_text(after)))
+    after = row.add(path, before or "", command)
+    kept = Original(str(path), before, hash_text(after), row.part)
+    return Change(path, current, after, home, kept, row.part)
 
 
 def apply_change(change: Change) -> None:
@@ -112,7 +127,7 @@ def apply_change(change: Change) -> None:
         elif change.is_needed:
             _write(change.path, change.after)
         if change.home and not change.original:
-            drop_original(change.home, change.path)
+            drop_original(change.home, change.path, change.part)
     except OSError as error:
         raise RelightError(f"cannot write {change.path}: {error.strerror}") from error
 
@@ -131,11 +146,11 @@ def _write(path: Path, text: str) -> None:
     beside.replace(target)
 
 
-def find_command(home: Path | None = None) -> str:
+def find_command(home: Path | None = None, own: str = HOOK_WORDS) -> str:
     """Return the command that starts this Relight, with a home folder that is not the default."""
     beside = Path(sys.executable).with_name("relight")
     words = [str(beside)] if beside.exists() else [sys.executable, "-m", "relight"]
-    words += HOOK_WORDS.split()
+    words += own.split()
     if home is not None and home.absolute() != Path.home() / ".relight":
         words += ["--home", str(home.absolute())]
     # Claude Code blocks a prompt if the hook exits with 2, as another Relight does that lacks
@@ -191,7 +206,7 @@ def _remove_claude(path: Path, text: str, original: str) -> str:
 def _find_hooks(path: Path, text: str) -> list[tuple[int, int, str]]:
     """Return Relight's hooks: the group's number, the number in the group, the command."""
     try:
-        settings: Any = json.loads(text) if text.strip() else {}
+        settings = _parse_claude(text)
         groups = (settings.get("hooks") or {}).get(HOOK) or []
         return [
             (number, place, hook["command"])
@@ -200,10 +215,50 @@ def _find_hooks(path: Path, text: str) -> list[tuple[int, int, str]]:
             if HOOK_WORDS in str(hook.get("command", ""))
         ]
     except (ValueError, AttributeError, TypeError, RecursionError) as error:
-        raise RelightError(
-            f"{path} is not valid Claude Code settings: {error}",
-            "repair it first; it was not changed",
-        ) from error
+        raise _refuse_claude(path, error) from error
+
+
+def _parse_claude(text: str) -> Any:
+    return json.loads(text) if text.strip() else {}
+
+
+def _refuse_claude(path: Path, error: object) -> RelightError:
+    return RelightError(
+        f"{path} is not valid Claude Code settings: {error}", "repair it first; it was not changed"
+    )
+
+
+def _find_status(path: Path, text: str) -> str | None:
+    """Return the command of the status line; None if there is none."""
+    try:
+        found = _parse_claude(text).get(STATUS)
+        return None if found is None else str(found["command"])
+    except (ValueError, AttributeError, TypeError, LookupError, RecursionError) as error:
+        raise _refuse_claude(path, error) from error
+
+
+def _has_status(path: Path, text: str, command: str) -> bool:
+    return _find_status(path, text) == command
+
+
+def _add_status(path: Path, text: str, command: str) -> str:
+    text = text if text.strip() else "{}\n"
+    _find_status(path, text)
+    return set_value(text, (STATUS,), {"type": "command", "command": command})
+
+
+def _remove_status(path: Path, text: str, original: str) -> str:
+    """Return the settings with the status line of before, or without one."""
+    if not OWN_STATUS.search(_find_status(path, text) or ""):
+        return text
+    settings = parse_places(text)
+    place = settings.find_last(STATUS) or 0
+    node = settings.members[place].node
+    if _find_status(path, original) is None:
+        return remove_member(text, settings, place)
+    before = parse_places(original)
+    earlier = before.members[before.find_last(STATUS) or 0].node
+    return text[: node.start] + original[earlier.start : earlier.end] + text[node.end :]
 
 
 def _has_hermes(_: Path, text: str, __: str) -> bool:
@@ -282,4 +337,8 @@ AGENTS = {
     "hermes": Agent(
         _has_hermes, _add_hermes, _remove_hermes, package="relight.warm.agents.hermes_package"
     ),
+}
+# the same, for the line below the prompt
+STATUS_LINES = {
+    "claude-code": Agent(_has_status, _add_status, _remove_status, words=STATUS_WORDS, part=STATUS),
 }

@@ -38,5 +38,6 @@ PAGES = (
     Page("mixtures", "/moa", "MoA", letter="m", ignores=("source", "project")),
     Page("mixture", "/moa/{name:path}", "Mixture", False, "", "mixtures", DAYS),
     Page("failures", "/failures", "Failures", letter="f"),
+    Page("limits", "/limits", "Limits", letter="l", ignores=("model", "project")),
     Page("glossary", "/glossary", "Glossary", False, ignores=(*DAYS, *NAMED)),
 )

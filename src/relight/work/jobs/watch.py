@@ -14,7 +14,7 @@ from msgspec import Struct
 from relight.chat.messages import strip_block
 from relight.model import Cost, Mark, Origin, Parsed, Session, Total, Turn
 from relight.sources import Source, find_reader, find_source, list_sources
-from relight.sources.reading import merge_sessions, merge_turns
+from relight.sources.events import merge_sessions, merge_turns
 from relight.store import Store
 from relight.store.derive.pricing import Pricing
 from relight.store.runs import RecordedSession

@@ -1,0 +1,121 @@
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from relight.cli.filters import since_option
+from relight.cli.options import current_store, json_option, print_json, reading_command
+
+if TYPE_CHECKING:
+    from relight.reports.limits import LimitWindow
+    from relight.store import Store
+
+
+@reading_command("limits", example="relight limits --history --since 14d")
+@click.option("--history", is_flag=True, help="Show how full each earlier window got, too.")
+@since_option()
+@json_option
+def command(history: bool, since: str, as_json: bool) -> None:
+    """Show how full the windows of plans are, and where that leads.
+
+    Agents with a plan allow so much in five hours and in a week. A window is reported by the agent,
+    or a block: it begins at the full hour of its first turn. `used` is reported by the agent, by a
+    limit set in config.toml, or estimated (≈) by the last window of which both were known.
+    """
+    from relight.reports.limits import read_limits_report
+    from relight.reports.plans import describe_plan
+    from relight.text import clean
+
+    with current_store() as store:
+        start = _find_start(store, since) if history else None
+        found = read_limits_report(store, history_since=start)
+        timezone = store.timezone
+    if as_json:
+        print_json(found)
+        return
+    if found.windows:
+        _print(found.windows, timezone)
+    else:
+        click.echo("no window is open: no agent with a plan has worked in these days")
+    for plan in found.plans:
+        click.echo(clean(describe_plan(plan)))
+
+
+def _find_start(store: "Store", since: str) -> int:
+    from relight.reports.filters import read_filter
+    from relight.store.queries.filters import find_day_start
+
+    day = read_filter(store, since=since).since
+    return 0 if day is None else find_day_start(day, store.timezone)
+
+
+def _print(windows: "Sequence[LimitWindow]", timezone: str) -> None:
+    from relight.cli import screen
+
+    now = time.time()
+    columns = [
+        screen.Column("agent", is_number=False),
+        screen.Column("window", is_number=False, is_name=True),
+        screen.Column("used"),
+        screen.Column("worth"),
+        screen.Column("tokens", is_spare=True, drop=1),
+        screen.Column("an hour", is_spare=True),
+        screen.Column("by its end"),
+        screen.Column("ends", is_number=False, is_name=True),
+    ]
+    rows = [_cells(window, now, timezone) for window in windows]
+    screen.print_table(columns, rows)
+    for window in windows:
+        if window.is_current:
+            screen.print_text(_describe(window, timezone), style="dim")
+
+
+def _cells(window: "LimitWindow", now: float, timezone: str) -> list[str]:
+    from relight.cli.screen import count, dollars, seconds
+    from relight.times import format_moment, read_time
+
+    ends_at = read_time(window.ends_at) or 0
+    ends = f"in {seconds(ends_at / 1000 - now)}"
+    if not window.is_current:
+        ends = format_moment(ends_at, timezone)
+    ahead = "–"
+    if window.projected_percent is not None:
+        ahead = format_percent(window.projected_percent, window.basis)
+    elif window.projected_usd is not None:
+        ahead = dollars(window.projected_usd, unpriced=window.unpriced_turns, digits=2)
+    rate = window.burn_usd_per_hour
+    return [
+        window.source if window.account is None else f"{window.source} {window.account}",
+        window.kind,
+        format_percent(window.used_percent, window.basis),
+        dollars(window.value_usd, unpriced=window.unpriced_turns) if window.turns else "–",
+        count(window.tokens),
+        "–" if rate is None else dollars(rate, digits=2),
+        ahead,
+        ends,
+    ]
+
+
+def format_percent(value: float | None, basis: str) -> str:
+    """Return a percentage; an estimate is marked.
+
+    >>> [format_percent(None, "set"), format_percent(41.6, "reported")]
+    ['–', '42%']
+    >>> format_percent(41.6, "estimated")
+    '≈42%'
+    """
+    if value is None:
+        return "–"
+    return f"{'≈' if basis == 'estimated' else ''}{value:.0f}%"
+
+
+def _describe(window: "LimitWindow", timezone: str) -> str:
+    from relight.times import format_moment, read_time
+
+    text = f"{window.source} {window.kind}: {window.rests_on}"
+    if window.basis != "reported" and window.used_percent is not None:
+        text = f"{window.source} {window.kind}: {window.basis}, {window.rests_on}"
+    if (full_at := read_time(window.limit_at)) is not None:
+        text += f"; full at {format_moment(full_at, timezone)} at this rate"
+    return text

@@ -1,0 +1,58 @@
+"""How full the windows of plans were, as agents reported it."""
+
+import sqlite3
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from relight.model import LimitReport, WindowKind, row_id
+from relight.store import Store
+from relight.store.sql import insert, take_new
+
+MERGE = f"""
+    on conflict (session_id, kind, ends_at) do update set {take_new(("at", "used_percent"))}
+    where excluded.at >= limit_report.at
+"""
+
+
+class LimitReportRow(Struct, frozen=True, array_like=True):
+    """A row of `limit_report`."""
+
+    session_id: int
+    kind: WindowKind
+    ends_at: int
+    source: str
+    at: int
+    used_percent: float
+
+
+class StatusReport(LimitReport, frozen=True, kw_only=True):
+    """A report that an agent's status line left for the next import."""
+
+    source: str
+
+
+def make_limit_row(source: str, report: LimitReport) -> LimitReportRow:
+    return LimitReportRow(
+        session_id=row_id("session", source, report.session),
+        kind=report.kind,
+        ends_at=report.ends_at,
+        source=source,
+        at=report.at,
+        used_percent=report.used_percent,
+    )
+
+
+def write_limits(database: sqlite3.Connection, rows: Sequence[LimitReportRow]) -> None:
+    """Write reports; of those of one session on one window, the last one holds."""
+    insert(database, "limit_report", rows, on_conflict=MERGE)
+
+
+def read_limits(store: Store, source: str, since: int) -> list[LimitReportRow]:
+    """Return the reports on windows that ended after a moment, or have not ended."""
+    return store.read(
+        LimitReportRow,
+        "select session_id, kind, ends_at, source, at, used_percent from limit_report"
+        " where source = ? and ends_at > ? order by ends_at, at, session_id",
+        (source, since),
+    )

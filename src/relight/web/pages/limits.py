@@ -1,0 +1,38 @@
+"""Limits: how full the windows of plans are, and how full the earlier ones got."""
+
+from markupsafe import Markup
+
+from relight.reports.limits import LimitWindow, read_limits_report
+from relight.store.queries.filters import find_day_start
+from relight.times import write_time
+from relight.web.charts.sparks import draw_share
+from relight.web.page import Context, View
+
+SHOWN = 200
+NEARLY_FULL = 90
+
+
+def show(view: View) -> Context:
+    """Return the open windows, and those of the chosen days."""
+    since, until, zone = view.chosen.since, view.chosen.until, view.store.timezone
+    start = 0 if since is None else find_day_start(since, zone)
+    end = write_time(find_day_start(until, zone, later_days=1)) if until else None
+    now = round(view.now.timestamp() * 1000)
+    found = read_limits_report(view.store, now=now, history_since=start)
+    windows = [one for one in found.windows if view.chosen.source in (None, one.source)]
+    earlier = [
+        one
+        for one in windows
+        if not one.is_current and (end is None or (one.started_at or "") < end)
+    ]
+    return {
+        "current": [(one, draw_fullness(one)) for one in windows if one.is_current],
+        "earlier": [(one, draw_fullness(one)) for one in earlier[:SHOWN]],
+        "more": max(len(earlier) - SHOWN, 0),
+    }
+
+
+def draw_fullness(window: LimitWindow) -> Markup:
+    """Return a bar of how full a window is; nearly full ones have the colour of failures."""
+    percent = window.used_percent
+    return draw_share(percent, 100, kind="failure" if (percent or 0) >= NEARLY_FULL else "s0")
