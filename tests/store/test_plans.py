@@ -161,8 +161,8 @@ def test_a_changed_plan_applies_to_earlier_sessions_when_prices_are_looked_up_ag
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ("[plans.claude-code]\nusd_per_mounth = 100\n", 'plans."claude-code".usd_per_mounth'),
-        ("[plans.claude-code]\nsince = 5\n", 'plans."claude-code".from'),
+        ("[plans.claude-code]\nmonthly_us = 100\n", 'plans."claude-code".monthly_us'),
+        ("[plans.claude-code]\nsince = 5\n", 'plans."claude-code".since'),
         ("[plans.claude-code]\nsince = 2026-02-01\nuntil = 2026-01-01\n", 'plans."claude-code"'),
     ],
 )

@@ -279,11 +279,9 @@ def examine(store: Store, asked: given.HealthParameters, _: Path) -> doctor.Heal
 
 def read_limits(store: Store, asked: given.LimitParameters, _: Path) -> LimitsReport:
     """How full the windows of plans are, and how full the earlier ones got."""
-    if not asked.history:
-        return read_limits_report(store)
     first = choose(store, Filters(since=asked.since)).since
     start = 0 if first is None else find_day_start(first, store.timezone)
-    return read_limits_report(store, history_since=start)
+    return read_limits_report(store, history_since=start if asked.history else None)
 
 
 def _check_skill(name: str) -> None:
