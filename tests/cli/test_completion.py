@@ -3,12 +3,13 @@
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import build
-from terminal import Cli, run_relight
+from terminal import Cli, Screen, run_relight
 
 NAMES = ["f5e83048-1111", "f5e83048-2222", "a1b2c3d4-3333"]
 SETUP = 'eval "$(_RELIGHT_COMPLETE={0}_source relight)"\n'
@@ -144,3 +145,23 @@ def test_zsh_itself_accepts_the_script(cli: Cli) -> None:
         "autoload -Uz compinit; compinit -u -D; " + SETUP.format("zsh") + "print $_comps[relight]"
     )
     assert run_shell(cli, "zsh", "-f", "-c", script) == ["_relight_completion"]
+
+
+def test_zsh_itself_completes_sessions_as_they_are_typed(cli: Cli) -> None:
+    if shutil.which("zsh") is None:
+        pytest.skip("there is no zsh")
+    path = f"{Path(sys.executable).parent}:{cli.environment['PATH']}"
+    given = cli.environment | {"PATH": path, "PS1": "> ", "TERM": "dumb"}
+    with Screen(["zsh", "-f", "-i"], given, cli.home) as screen:
+        screen.press("autoload -Uz compinit; compinit -u -D\n" + SETUP.format("zsh"))
+        for typed, found in (
+            ("relight show a1", "a1b2c3d4"),
+            ("relight show claude-code:a1", "claude-code:a1b2c3d4"),
+            ("relight show f5e83048-2", "f5e83048-2222"),
+            ("relight report --model cla", "claude-opus-4-6"),
+        ):
+            # the completed line is printed, not run
+            screen.press(f"{typed}\t\x01print -r -- \n")
+            whole = f"\n{typed.rpartition(' ')[0]} {found}"
+            screen.wait_for(partial(screen.has, whole))
+    assert not (cli.home / "broken").exists()
