@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from relight.chat.shorten import shorten_tool_results as shorten_tool_results
     from relight.chat.validity import validate_messages as validate_messages
+    from relight.errors import ModelContextError as ModelContextError
     from relight.errors import RelightError as RelightError
     from relight.intake.recorder import SessionTracker as SessionTracker
     from relight.intake.recorder import record as record
@@ -41,6 +43,7 @@ NAMES = {
     "AsyncMoA": "work.moa.openai_client",
     "Hit": "reports.search",
     "MoA": "work.moa.openai_client",
+    "ModelContextError": "errors",
     "RelightError": "errors",
     "SessionTracker": "intake.recorder",
     "SkillEma": "reports.skills.averages",
@@ -63,6 +66,7 @@ NAMES = {
     "record_skill_invocation": "reports.skills.uses",
     "score_session": "judging.scoring",
     "search": "reports.search",
+    "shorten_tool_results": "chat.shorten",
     "validate_messages": "chat.validity",
 }
 

@@ -159,14 +159,19 @@ class NotifySettings(Struct, forbid_unknown_fields=True, omit_defaults=True):
         return hide_secrets(self.to) if self.to else None
 
 
+LEAST_TOOL_CHARS = 200
+
+
 class Settings(Struct, forbid_unknown_fields=True, kw_only=True):
     """Everything that `config.toml` may hold, with its defaults.
 
     `auto_import`: reading commands and the dashboard take in what is new by themselves.
+    `max_tool_chars`: longer tool results are shortened before a model gets them.
     """
 
     timezone: str | None = None
     auto_import: bool = True
+    max_tool_chars: Annotated[int, Meta(ge=LEAST_TOOL_CHARS)] = 8000
     prices: dict[str, dict[PriceKey, Amount]] = {}
     plans: dict[str, PlanSettings] = {}
     limits: dict[str, LimitSettings] = {}

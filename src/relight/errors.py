@@ -64,5 +64,5 @@ class RefusedError(RelightError):
     """A job's run was not started, so that nothing was spent."""
 
 
-class ModelContextError(RefusedError):
+class ModelContextError(RefusedError, ValueError):
     """A model's context window is too small for unattended work."""

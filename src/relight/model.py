@@ -109,7 +109,7 @@ class Verdict(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True):
-    """A failure: its kind, and whether a retry can help.
+    """A failure: its kind, whether a retry can help, and the name of the exception's type.
 
     `is_refusal` is True for a model call that was refused before any answer, which costs nothing.
     """
@@ -121,9 +121,9 @@ class Failure(Struct, frozen=True):
     max_retries: int
     backoff_seconds: float
     code: str | int | None = None
-    # the wait that the other side asked for
-    asked_seconds: float | None = None
+    asked_seconds: float | None = None  # the wait that the other side asked for
     is_refusal: bool = False
+    exception: str | None = None
 
     @property
     def usage(self) -> Usage:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 
 import build
 from build import holding
@@ -39,11 +40,11 @@ def test_a_program_stands_still_once_and_shortly_while_another_writes(tmp_path: 
             for _ in range(50):
                 rec.turn(input_tokens=1, output_tokens=1)
             others = time.monotonic() - started - first
-            assert rec.stats()["unwritten"] == 51
+            assert rec.stats().unwritten == 51
         assert first < WAIT_SECONDS + 1
         assert others < 1
         rec.turn(input_tokens=1, output_tokens=1)
-        assert (rec.stats()["turns"], rec.stats()["unwritten"]) == (52, 0)
+        assert (rec.stats().turns, rec.stats().unwritten) == (52, 0)
         assert find_backlogs(store) == []
         assert count_missed(store) == 0
 
@@ -55,9 +56,9 @@ def test_figures_count_what_is_not_written_yet(tmp_path: Path) -> None:
         with holding(store):
             rec.turn(input_tokens=1000, output_tokens=10)
             rec.turn(model="nobody-knows", input_tokens=5, output_tokens=1)
-            waiting = rec.stats()
+            waiting = asdict(rec.stats())
         rec.turn(failure="HTTP 500: oh")
-        written = rec.stats()
+        written = asdict(rec.stats())
     assert waiting.pop("unwritten") == 2
     names = [name for name in waiting if name.endswith(("turns", "tokens", "usd"))]
     assert {name: waiting[name] for name in names} == {
@@ -141,7 +142,7 @@ def test_an_import_takes_up_what_was_left_too(tmp_path: Path) -> None:
         build.import_home(store, tmp_path)
         assert store.query("select count(*) from turn") == [(1,)]
         rec.turn(input_tokens=1, output_tokens=1)
-        assert (rec.stats()["turns"], rec.stats()["unwritten"]) == (2, 0)
+        assert (rec.stats().turns, rec.stats().unwritten) == (2, 0)
         assert count_missed(store) == 0
 
 
@@ -153,7 +154,7 @@ def test_the_file_of_a_recorder_at_work_is_left_to_it(tmp_path: Path) -> None:
         record(store, "next")
         assert len(find_backlogs(store)) == 1
         rec.turn(input_tokens=1, output_tokens=1)
-        assert rec.stats()["turns"] == 2
+        assert rec.stats().turns == 2
 
 
 def test_secrets_are_taken_out_before_anything_is_kept_beside(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_a_value_that_cannot_be_meant_is_a_miss_that_names_it_and_costs_nothing_
         assert count_missed(store) == 1
         assert f"a value was not recorded: {name} " in caplog.text
         assert store.query("select count(*) from unreadable") == [(0,)]
-    assert (stats["input_tokens"], stats["unwritten"]) == (1, 0)
+    assert (stats.input_tokens, stats.unwritten) == (1, 0)
 
 
 def test_a_turn_with_a_wrong_figure_is_kept_and_its_cost_is_unknown(tmp_path: Path) -> None:
@@ -71,8 +71,8 @@ def test_a_turn_with_a_wrong_figure_is_kept_and_its_cost_is_unknown(tmp_path: Pa
         rec.turn(input_tokens=-1, output_tokens=5, message="done")
         rec.turn(input_tokens=10, output_tokens=5, cost_usd=math.nan)
         stats = rec.stats()
-    figures = [stats[name] for name in ("turns", "partial_turns", "unpriced_turns")]
-    assert (figures, stats["output_tokens"]) == ([2, 1, 1], 10)
+    figures = [getattr(stats, name) for name in ("turns", "partial_turns", "unpriced_turns")]
+    assert (figures, stats.output_tokens) == ([2, 1, 1], 10)
 
 
 class Broken:
@@ -125,7 +125,7 @@ def test_payloads_of_any_kind_are_kept_and_break_nothing(tmp_path: Path, payload
             rec.tool_call("t", payload, payload, call_id="c", is_error=1)  # type: ignore[arg-type]
             rec.turn(output_tokens=1, failure=payload)
         stats = rec.stats()
-        assert (stats["turns"], stats["tool_calls"], stats["unwritten"]) == (1, 1, 0)
+        assert (stats.turns, stats.tool_calls, stats.unwritten) == (1, 1, 0)
         assert count_missed(store) == 0
         assert store.query("select count(*) from unreadable") == [(0,)]
         before = build.dump(store)
@@ -197,8 +197,8 @@ def test_an_endpoints_absurd_figures_are_unknown_and_not_an_error(tmp_path: Path
     with build.open_home(tmp_path) as store:
         rec = record(store, "mine", model="m")
         rec.turn(usage={"prompt_tokens": 10**30, "completion_tokens": -4})
-        assert rec.stats()["input_tokens"] is None
-        assert rec.stats()["partial_turns"] == 1
+        assert rec.stats().input_tokens is None
+        assert rec.stats().partial_turns == 1
 
 
 def test_a_clock_that_was_set_back_leaves_a_duration_unknown(tmp_path: Path) -> None:

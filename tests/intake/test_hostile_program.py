@@ -162,7 +162,7 @@ def test_nothing_that_a_program_passes_raises_and_each_refused_value_is_a_logged
             if name == "child":
                 recorders.append(found)
             with rec.together():
-                assert rec.stats()["unwritten"] == 0
+                assert rec.stats().unwritten == 0
         recorders[0].turn(input_tokens=7, output_tokens=1, message="done")
         refused = caplog.text.count("a value was not recorded")
         assert refused > 0
@@ -234,12 +234,12 @@ def test_a_clock_that_fails_is_replaced(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         rec = record(store, clock=stop)
         rec.turn(output_tokens=1)
-        assert rec.stats()["turns"] == 1
+        assert rec.stats().turns == 1
 
 
 def test_figures_are_unknown_after_the_store_was_closed(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         rec = record(store, "mine")
     rec.turn(output_tokens=1)
-    assert rec.stats()["turns"] is None
+    assert rec.stats().turns is None
     rec.finish("success")

@@ -62,6 +62,19 @@ def shown(store: Store, name: str) -> SessionReport:
     return read_session(store, find_session(store, name))
 
 
+def test_the_end_of_a_session_gives_its_figures(tmp_path: Path) -> None:
+    now = iter(range(1_800_000_000, 1_800_001_000))
+    with build.open_home(tmp_path) as store:
+        rec = record(store, "mine", model="gpt-5.1", provider="openai", clock=lambda: next(now))
+        rec.turn(input_tokens=10, cache_read_tokens=5, output_tokens=1)
+        stats = rec.finish("success")
+    assert (stats.session_id, stats.model, stats.provider) == ("relight:mine", "gpt-5.1", "openai")
+    assert (stats.turns, stats.total_tokens, stats.unwritten) == (1, 16, 0)
+    assert stats.started_at is not None
+    assert stats.ended_at is not None
+    assert stats.started_at < stats.ended_at
+
+
 def test_a_session_is_recorded_as_it_is_told(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         with relight.record(store, "mine", model="gpt-5.1", provider="openai") as rec:
@@ -72,7 +85,7 @@ def test_a_session_is_recorded_as_it_is_told(tmp_path: Path) -> None:
             assert shown(store, "mine").tool_calls[0].label == "unknown"
             result = {"output": "", "exit_code": 2}
             rec.tool_call("terminal", {"command": "ls"}, result, call_id="c1", exit_code=2)
-            assert rec.stats()["tool_failures"] == 1
+            assert rec.stats().tool_failures == 1
             rec.turn(input_tokens=10, output_tokens=5, message={"content": "Done."})
             rec.finish("success")
         found = shown(store, "relight:mine")
@@ -129,8 +142,8 @@ def test_what_a_failed_call_used_counts_everywhere(tmp_path: Path, has_answer: b
         stats = rec.stats()
         names = ("turns", "cost_usd", "input_tokens", "output_tokens", "unpriced_turns")
         expected = (int(has_answer), 0.5, 100_000, 2_000, 1)
-        assert tuple(stats[name] for name in names) == expected
-        assert stats["failed_turns"] == 3
+        assert tuple(getattr(stats, name) for name in names) == expected
+        assert stats.failed_turns == 3
         for key in ("day", "model", "provider", "project", "source", "session", "job", "skill"):
             for figures in (report(store, (key,)).total, report(store, (key,)).rows[0]):
                 assert tuple(getattr(figures, name) for name in names) == expected
@@ -149,7 +162,7 @@ def test_a_failed_call_alone_never_costs_exactly_nothing(tmp_path: Path) -> None
     with build.open_home(tmp_path) as store:
         with record(store, "mine", model="gpt-5.1") as rec:
             rec.turn(failure=TimeoutError("it took too long"))
-            assert (rec.stats()["cost_usd"], rec.stats()["unpriced_turns"]) == (None, 1)
+            assert (rec.stats().cost_usd, rec.stats().unpriced_turns) == (None, 1)
         (row,) = report(store, ("model",)).rows
         (listed,) = list_sessions(store).sessions
     assert (row.model, row.cost_usd, row.unpriced_turns) == ("gpt-5.1", None, 1)
@@ -160,7 +173,7 @@ def test_a_call_that_had_begun_to_answer_is_charged_whatever_ended_it(tmp_path: 
     with build.open_home(tmp_path) as store, record(store, "mine", model="gpt-5.1") as rec:
         rec.turn(failure="HTTP 529: overloaded", message={"content": "The first"})
         rec.turn(failure="HTTP 529: overloaded", first_token_ms=80)
-        assert rec.stats()["unpriced_turns"] == 2
+        assert rec.stats().unpriced_turns == 2
 
 
 def test_tests_that_were_run_before_a_persons_last_word_prove_nothing(tmp_path: Path) -> None:
@@ -203,8 +216,8 @@ def test_a_childs_figures_are_in_its_parents_once(tmp_path: Path) -> None:
                 below.turn(input_tokens=1000, output_tokens=100)
                 below.turn(input_tokens=1000, output_tokens=100)
             rec.turn(input_tokens=100, output_tokens=10)
-            assert rec.stats()["output_tokens"] == 220
-            assert below.stats()["output_tokens"] == 200
+            assert rec.stats().output_tokens == 220
+            assert below.stats().output_tokens == 200
         assert shown(store, "child").parent == "relight:parent"
 
 
@@ -219,11 +232,11 @@ def test_a_session_in_the_middle_has_its_own_figures_and_those_below_it(tmp_path
             rec.turn(input_tokens=count, output_tokens=1)
             rec.turn(failure="HTTP 500: oh")
         told = {rec.session_id: rec.stats() for rec in (top, middle, beside, bottom)}
-    tokens = {name: stats["input_tokens"] for name, stats in told.items()}
+    tokens = {name: stats.input_tokens for name, stats in told.items()}
     assert tokens == {"top": 1111, "middle": 1010, "beside": 100, "bottom": 1000}
-    failed = {name: stats["failed_turns"] for name, stats in told.items()}
+    failed = {name: stats.failed_turns for name, stats in told.items()}
     assert failed == {"top": 4, "middle": 2, "beside": 1, "bottom": 1}
-    assert told["middle"]["wall_seconds"] == 2
+    assert told["middle"].wall_seconds == 2
 
 
 def test_sessions_that_are_below_each_other_are_counted_once_and_end(tmp_path: Path) -> None:
@@ -233,8 +246,8 @@ def test_sessions_that_are_below_each_other_are_counted_once_and_end(tmp_path: P
         third = record(store, "c", model="m", parent="c")
         for rec in (first, second, third):
             rec.turn(input_tokens=1, output_tokens=1)
-        assert first.stats()["turns"] == second.stats()["turns"] == 2
-        assert third.stats()["turns"] == 1
+        assert first.stats().turns == second.stats().turns == 2
+        assert third.stats().turns == 1
 
 
 def test_threads_and_coroutines_may_share_a_recorder(tmp_path: Path) -> None:
@@ -266,8 +279,8 @@ def test_session_ids_of_any_shape_are_safe(tmp_path: Path, name: str) -> None:
     with build.open_home(tmp_path) as store:
         with record(store, name, model="m") as rec:
             rec.turn(input_tokens=1, output_tokens=1, message={"content": "\ud800 \0 ok"})
-        assert rec.stats()["turns"] == 1
-        assert rec.stats()["unwritten"] == 0
+        assert rec.stats().turns == 1
+        assert rec.stats().unwritten == 0
     assert {path.name for path in tmp_path.iterdir()} == {"relight"}
 
 
@@ -310,7 +323,7 @@ def test_a_record_that_cannot_be_written_waits_and_goes_with_the_next(tmp_path: 
         store.run("alter table away rename to turn")
         rec.turn(input_tokens=1, output_tokens=1)
         rec.finish()
-        assert rec.stats()["turns"] == 3
+        assert rec.stats().turns == 3
 
 
 def test_events_told_together_are_written_in_one_go(tmp_path: Path) -> None:
@@ -326,8 +339,8 @@ def test_events_told_together_are_written_in_one_go(tmp_path: Path) -> None:
         assert store.query("select count(*) from tape_part") == [(2,)]
         with rec.together(), rec.together():
             rec.turn(input_tokens=1, output_tokens=1)
-            assert rec.stats()["unwritten"] == 1
-        assert (rec.stats()["turns"], rec.stats()["unwritten"]) == (4, 0)
+            assert rec.stats().unwritten == 1
+        assert (rec.stats().turns, rec.stats().unwritten) == (4, 0)
 
 
 def test_an_end_is_written_and_scored_at_once_whatever_is_told_with_it(tmp_path: Path) -> None:
@@ -352,7 +365,7 @@ def test_strange_results_are_only_text(tmp_path: Path, text: str) -> None:
             rec.turn(input_tokens=1, output_tokens=1, message={"content": text})
             rec.tool_call("terminal", text, text, call_id=text[:100])
             rec.turn(input_tokens=1, output_tokens=1)
-        assert (rec.stats()["turns"], rec.stats()["tool_calls"]) == (2, 1)
+        assert (rec.stats().turns, rec.stats().tool_calls) == (2, 1)
         assert not store.query("select value from meta where key = 'missed'")
 
 
@@ -366,7 +379,7 @@ def test_an_event_that_cannot_be_written_does_not_hold_up_the_others(tmp_path: P
         with rec.together():
             for model in ("m", "x", "m"):
                 rec.turn(model=model, input_tokens=1, output_tokens=1)
-        assert (rec.stats()["turns"], rec.stats()["unwritten"]) == (2, 0)
+        assert (rec.stats().turns, rec.stats().unwritten) == (2, 0)
         assert count_missed(store) == 1
 
 
@@ -381,7 +394,7 @@ def test_a_write_that_was_interrupted_after_its_commit_is_not_made_twice(tmp_pat
         rec._tape._written -= 1
         rec.turn(input_tokens=2, output_tokens=1)
         rec.turn(input_tokens=3, output_tokens=1)
-        assert (rec.stats()["turns"], rec.stats()["input_tokens"]) == (3, 6)
+        assert (rec.stats().turns, rec.stats().input_tokens) == (3, 6)
 
 
 def read_tape_line(store: Store, kind: str) -> bytes:

@@ -47,6 +47,8 @@ def test_the_figures_are_counted_as_agreed() -> None:
     score = score_session([*run(*GOOD, BAD), ask(call("open", "Read", path="x"))])
     assert (score.total_messages, score.tool_calls, score.tool_results) == (11, 5, 4)
     assert (score.error_count, score.error_rate, score.unique_tools) == (1, 0.25, 2)
+    assert len(score.tools) == 2
+    assert "Read" in score.tools
     assert (score.task_type, score.category) == ("code", "coding")
 
 

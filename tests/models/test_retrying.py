@@ -90,6 +90,41 @@ def test_attempts_says_how_often_to_try() -> None:
     assert len(waits) == 2
 
 
+def test_max_retries_counts_without_the_first_attempt() -> None:
+    waits: list[float] = []
+    flaky = make_flaky(*[ConnectionResetError() for _ in range(9)])
+    with pytest.raises(ConnectionResetError):
+        execute_with_retry(flaky, max_retries=2, sleep=waits.append)
+    assert len(waits) == 2
+    with pytest.raises(ConnectionResetError):
+        execute_with_retry(flaky, max_retries=0, sleep=waits.append)
+    assert len(waits) == 2
+
+
+def test_backoff_base_is_the_first_wait_and_is_doubled() -> None:
+    waits: list[float] = []
+    flaky = make_flaky(*[ConnectionResetError() for _ in range(9)])
+    with pytest.raises(ConnectionResetError):
+        execute_with_retry(flaky, max_retries=3, backoff_base=0.5, sleep=waits.append)
+    for wait, least in zip(waits, (0.5, 1.0, 2.0), strict=True):
+        assert least <= wait <= least * 1.5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_retries": -1}, "max_retries must be a whole number from 0 up"),
+        ({"max_retries": True}, "max_retries must be a whole number from 0 up"),
+        ({"max_retries": 1, "attempts": 2}, "max_retries cannot go with attempts"),
+        ({"backoff_base": -0.1}, "backoff_base must be seconds from 0 up"),
+        ({"backoff_base": float("nan")}, "backoff_base must be seconds from 0 up"),
+    ],
+)
+def test_limits_that_cannot_be_meant_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(RelightError, match=message):
+        execute_with_retry(make_flaky(), **options)
+
+
 class Notes:
     """A hook that records its arguments."""
 

@@ -62,7 +62,7 @@ def test_every_call_is_a_turn_with_its_role_and_the_costs_add_up(tmp_path: Path)
         trace = find_trace(store.config.trace_folder, "s").turns[0]
     assert [row[0] for row in rows] == ["aggregator", "reference", "reference"]
     assert {row[2:] for row in rows} == {(300_000, "endpoint")}
-    assert stats["cost_usd"] == pytest.approx(0.0009)
+    assert stats.cost_usd == pytest.approx(0.0009)
     costs = [one["cost_usd"] for one in (*trace["references"], trace["aggregator"])]
     assert sum(costs) == pytest.approx(0.0009)
 

@@ -233,6 +233,6 @@ def test_threads_may_share_a_client(tmp_path: Path) -> None:
         for thread in threads:
             thread.join()
         assert client.recorder is not None
-        assert client.recorder.stats()["turns"] == 24
+        assert client.recorder.stats().turns == 24
         assert len(find_trace(store.config.trace_folder, "s").turns) == 8
         assert len([one for one in said(store) if one[0] == "user"]) == 8

@@ -23,6 +23,7 @@ SETTINGS = """Settings in config.toml:
 \b
 timezone = "Europe/Berlin"     # of all days; fixed with the first import
 auto_import = true             # commands that read take in what is new
+max_tool_chars = 8000          # longer tool results are shortened for the model
 [prices."my-model"]            # dollars per million tokens; overrides lists
 input_usd_per_mtok = 0.5       # and output_…, cache_read_…, cache_write_…
 [plans.SOURCE]                 # a plan pays for the calls of this source
@@ -80,6 +81,7 @@ class ShownSettings(Struct, frozen=True, kw_only=True):
     file: str | None
     timezone: str | None
     auto_import: bool
+    max_tool_chars: int
     prices: Mapping[str, Mapping[PriceKey, float]]
     plans: Mapping[str, PlanSettings]
     limits: Mapping[str, LimitSettings]
@@ -108,6 +110,7 @@ def command(as_json: bool) -> None:
                 file=str(path) if path.exists() else None,
                 timezone=config.timezone,
                 auto_import=config.auto_import,
+                max_tool_chars=config.max_tool_chars,
                 prices=config.prices,
                 plans=config.plans,
                 limits=config.limits,

@@ -79,8 +79,8 @@ def run(preset: str, prompt: str, as_json: bool) -> None:
                 "preset": preset,
                 "answer": text,
                 "references": answer.moa["references"],
-                "cost_usd": figures["cost_usd"],
-                "unpriced_turns": figures["unpriced_turns"],
+                "cost_usd": figures.cost_usd,
+                "unpriced_turns": figures.unpriced_turns,
                 "figures": figures,
             }
         )
@@ -91,7 +91,7 @@ def run(preset: str, prompt: str, as_json: bool) -> None:
     for one in answer.moa["references"]:
         state = f"failed: {one['failure']}" if one["failure"] else f"{one['duration_ms']} ms"
         click.echo(f"  {screen.clean(one['label'])}: {state}", err=True)
-    cost = screen.dollars(figures["cost_usd"], unpriced=figures["unpriced_turns"])
+    cost = screen.dollars(figures.cost_usd, unpriced=figures.unpriced_turns or 0)
     click.echo(f"{session_id} · {cost}", err=True)
 
 

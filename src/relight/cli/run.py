@@ -46,8 +46,7 @@ SHOWN_CHARACTERS = 100
 @click.option(
     "--max-tool-chars",
     type=click.IntRange(200),
-    default=8000,
-    help="Longer tool results are shortened.",
+    help="Longer tool results are shortened (else max_tool_chars in config.toml, 8000).",
 )
 @json_option
 def command(
@@ -64,7 +63,7 @@ def command(
     seconds: float | None,
     allow_private_fetch: bool,
     pass_variables: tuple[str, ...],
-    max_tool_chars: int,
+    max_tool_chars: int | None,
     as_json: bool,
 ) -> None:
     """Let an agent do a task in a folder, and record it.

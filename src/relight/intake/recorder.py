@@ -45,10 +45,11 @@ from relight.locks import renew_in_forks
 from relight.model import Cost, Failure, OutcomeName, Usage, row_id
 from relight.redact import redact_text
 from relight.reports.sessions import sum_family
-from relight.reports.totals import ReportFigures
+from relight.reports.totals import SessionStats
 from relight.sources import relight as events
 from relight.store import Store
 from relight.store.misses import count_miss
+from relight.store.queries.sessions import read_facts
 from relight.times import take_time
 
 How: TypeAlias = Literal["told", "left", "interrupted"]
@@ -272,28 +273,38 @@ class SessionTracker:
         """
         return self._tape.together()
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> SessionStats:
         """Return the figures of this session and its sub-agents so far; None if unknown."""
         found = row_id("session", events.NAME, self.session_id)
+        known: dict[str, Any] = {}
         try:
             sums = sum_family(self.store, found, unwritten=self._tape.sum_waiting())
-            figures = asdict(sums)
-        except Exception:  # noqa: BLE001 - the next event reports it
-            figures = dict.fromkeys(ReportFigures.__struct_fields__)
-        return {"session_id": self.name, **figures, "unwritten": self._tape.count_waiting()}
+            known = {**asdict(sums), "total_tokens": sums.tokens}
+            if facts := read_facts(self.store, found):
+                known |= {"started_at": facts.started_at, "ended_at": facts.ended_at}
+        except Exception:
+            logger.debug("the figures of %s cannot be read", self.name, exc_info=True)
+        return SessionStats(
+            session_id=self.name,
+            model=self.model,
+            provider=self.provider,
+            unwritten=self._tape.count_waiting(),
+            **known,
+        )
 
-    def finish(self, outcome: OutcomeName | None = None, *, why: str | None = None) -> None:
-        """End the session, with its outcome if the program knows it."""
+    def finish(self, outcome: OutcomeName | None = None, *, why: str | None = None) -> SessionStats:
+        """End the session, with its outcome if the program knows it; return its figures."""
         known: OutcomeName | None = self._take(take_outcome, outcome)
         said = None if why is None else mend(format_payload(why))
         self._end(how="left" if known is None else "told", outcome=known, why=said)
+        return self.stats()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None:
-            self.finish()
+            self._end(how="left", outcome=None, why=None)
             return
         is_interrupted = was_interrupted(error)
         self._end(

@@ -150,6 +150,7 @@ def classify_error(
         code=code,
         asked_seconds=find_retry_after(error, now=now),
         is_refusal=_is_refusal(_rules().kinds[name], code, links),
+        exception=type(error).__name__ if isinstance(error, BaseException) else None,
     )
 
 
@@ -160,6 +161,7 @@ def make_failure(
     code: str | int | None = None,
     asked_seconds: float | None = None,
     is_refusal: bool = False,
+    exception: str | None = None,
 ) -> Failure:
     """Return a failure of a known kind, with the text that describes this one."""
     row = _rules().kinds[kind]
@@ -174,6 +176,7 @@ def make_failure(
         code=code,
         asked_seconds=asked_seconds,
         is_refusal=is_refusal,
+        exception=exception,
     )
 
 

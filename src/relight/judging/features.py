@@ -69,7 +69,7 @@ class Measures(Struct, frozen=True, kw_only=True):
     tool_results: int
     judged_calls: int
     error_count: int
-    unique_tools: int
+    tools: tuple[str, ...]
     task_type: TaskType
     category: Category
     features: dict[str, float | None]
@@ -119,7 +119,7 @@ def measure_session(
         tool_results=sum(call.has_result for call in made),
         judged_calls=len(failed),
         error_count=sum(failed),
-        unique_tools=len({call.tool for call in made}),
+        tools=tuple(sorted({call.tool for call in made})),
         task_type=kind.task_type,
         category=kind.category,
         features=features,

@@ -49,6 +49,8 @@ class Score(Struct, frozen=True, kw_only=True):
     error_count: int
     error_rate: float | None
     unique_tools: int
+    # their names
+    tools: tuple[str, ...]
     is_proficient: bool
     is_successful: bool
     task_type: TaskType
@@ -87,7 +89,8 @@ def score_measures(measures: Measures, *, weights: Weights | None = None) -> Sco
         tool_results=measures.tool_results,
         error_count=measures.error_count,
         error_rate=rate,
-        unique_tools=measures.unique_tools,
+        unique_tools=len(measures.tools),
+        tools=measures.tools,
         is_proficient=measures.total_messages >= _PROFICIENT_MESSAGES
         and calls >= _PROFICIENT_CALLS,
         is_successful=calls >= _SUCCESSFUL_CALLS

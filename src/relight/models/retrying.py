@@ -29,13 +29,17 @@ def execute_with_retry(
     func: Callable[..., T],
     *args: Any,
     attempts: int | None = None,
+    max_retries: int | None = None,
+    backoff_base: float | None = None,
     on_attempt: OnAttempt | None = None,
     sleep: Callable[[float], None] | None = None,
     **kwargs: Any,
 ) -> T:
     """Return what `func` returns; retry it after failures that may pass.
 
-    The kind of failure decides how often and after how long; `attempts` overrides how often.
+    The kind of failure decides how often and after how long. `attempts`, or `max_retries` without
+    the first, overrides how often; `backoff_base` the seconds of the first wait, which is doubled
+    after each further attempt.
     Permanent failures are raised at once. `on_attempt(attempt, failure, wait_seconds)` is called
     after every attempt: without a failure if it succeeded, without a wait if it was the last. It
     decides nothing: an error it raises is logged. If the other side asks for a wait of more than
@@ -45,7 +49,7 @@ def execute_with_retry(
         raise refuse(
             "on_attempt", "cannot be a coroutine function here", "use execute_with_retry_async"
         )
-    plan = RetryPlan(attempts, on_attempt)
+    plan = RetryPlan(_count_attempts(attempts, max_retries), on_attempt, backoff_base=backoff_base)
     while True:
         with plan:
             return func(*args, **kwargs)
@@ -56,6 +60,8 @@ async def execute_with_retry_async(
     func: Callable[..., Awaitable[T]],
     *args: Any,
     attempts: int | None = None,
+    max_retries: int | None = None,
+    backoff_base: float | None = None,
     on_attempt: OnAttempt | None = None,
     sleep: Sleep | None = None,
     **kwargs: Any,
@@ -65,7 +71,23 @@ async def execute_with_retry_async(
     async def attempt() -> T:
         return await func(*args, **kwargs)
 
-    return await retry_by_plan(attempt, RetryPlan(attempts, on_attempt), sleep=sleep)
+    plan = RetryPlan(_count_attempts(attempts, max_retries), on_attempt, backoff_base=backoff_base)
+    return await retry_by_plan(attempt, plan, sleep=sleep)
+
+
+def _count_attempts(attempts: int | None, max_retries: Any) -> int | None:
+    if max_retries is None:
+        return attempts
+    if attempts is not None:
+        raise refuse("max_retries", "cannot go with attempts", "it is one less: give one of them")
+    is_count = isinstance(max_retries, int) and not isinstance(max_retries, bool)
+    if not is_count or max_retries < 0:
+        raise refuse(
+            "max_retries",
+            f"must be a whole number from 0 up, not {describe(max_retries)}",
+            "leave it out to let the kind of failure decide",
+        )
+    return int(max_retries) + 1
 
 
 async def retry_by_plan(
@@ -85,6 +107,7 @@ def choose_wait_seconds(
     attempt: int,
     *,
     asked_seconds: float | None = None,
+    first_seconds: float | None = None,
     least_seconds: float = 0.0,
     jitter: Callable[[], float] = random.random,
 ) -> float:
@@ -93,7 +116,8 @@ def choose_wait_seconds(
     The wait the other side asked for is a minimum; the first wait is at least `least_seconds`. The
     random part keeps many callers that failed together from coming back together.
     """
-    first = max(read_kinds()[failure.kind].backoff_seconds, least_seconds)
+    kind = read_kinds()[failure.kind]
+    first = max(kind.backoff_seconds if first_seconds is None else first_seconds, least_seconds)
     wait = min(first * 2.0 ** (attempt - 1), _LONGEST_BACKOFF_SECONDS) * (1 + jitter() / 2)
     return max(wait, asked_seconds or 0.0)
 
@@ -164,6 +188,7 @@ class RetryPlan:
         attempts: int | None,
         on_attempt: OnAttempt | None,
         *,
+        backoff_base: float | None = None,
         budget: RetryBudget | None = None,
         place: str = "",
     ) -> None:
@@ -174,7 +199,14 @@ class RetryPlan:
                 f"must be a whole number from 1 up, not {describe(attempts)}",
                 "leave it out to let the kind of failure decide",
             )
-        self._attempts = attempts
+        is_time = isinstance(backoff_base, int | float) and not isinstance(backoff_base, bool)
+        if backoff_base is not None and not (is_time and 0 <= backoff_base < math.inf):
+            raise refuse(
+                "backoff_base",
+                f"must be seconds from 0 up, not {describe(backoff_base)}",
+                "leave it out to let the kind of failure decide",
+            )
+        self._attempts, self._backoff_base = attempts, backoff_base
         self._on_attempt = on_attempt
         self._budget, self._place = budget, place
         self._number = 1
@@ -220,7 +252,12 @@ class RetryPlan:
         allowed = failure.max_retries + 1 if self._attempts is None else self._attempts
         if self._number >= allowed or not failure.should_retry:
             return _Step(failure)
-        wait = choose_wait_seconds(failure, self._number, asked_seconds=failure.asked_seconds)
+        wait = choose_wait_seconds(
+            failure,
+            self._number,
+            asked_seconds=failure.asked_seconds,
+            first_seconds=self._backoff_base,
+        )
         if wait <= _LONGEST_WAIT_SECONDS:
             return _Step(failure, wait)
         # rounded up to the minute, so that it is never too early

@@ -53,6 +53,37 @@ class ReportFigures(Struct, frozen=True, kw_only=True):
         return sum(getattr(self, name) or 0 for name in WHOLE_TOKENS)
 
 
+class SessionStats(Struct, frozen=True, kw_only=True):
+    """The figures of a session that is being recorded, with its sub-agents'; None is unknown.
+
+    `unwritten` is the number of events that are not in the database yet.
+    """
+
+    session_id: str
+    model: str | None
+    provider: str | None
+    started_at: str | None = None
+    ended_at: str | None = None
+    total_tokens: int | None = None
+    unwritten: int = 0
+    sessions: int | None = None
+    turns: int | None = None
+    input_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    cache_write_1h_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost_usd: float | None = None
+    included_usd: float | None = None
+    unpriced_turns: int | None = None
+    partial_turns: int | None = None
+    tool_calls: int | None = None
+    tool_failures: int | None = None
+    wall_seconds: float | None = None
+    failed_turns: int | UnsetType = UNSET
+
+
 class ReportTotals(ReportFigures, frozen=True, kw_only=True):
     """The figures of a report with the outcomes of its sessions and means of a session.
 

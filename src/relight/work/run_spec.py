@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from relight.chat.shorten import MAX_TOOL_CHARS
-
 if TYPE_CHECKING:
     from relight.models.retrying import RetryBudget
     from relight.work.agent.limits import Budget
@@ -32,7 +30,8 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     tools: Sequence[str] | None = None
     folder: str | Path = "."
     budget: "Budget | None" = None
-    max_tool_chars: int = MAX_TOOL_CHARS
+    # None: as the user has set it
+    max_tool_chars: int | None = None
     tool_seconds: float = 120.0
     allow_private_fetch: bool = False
     # variables that the agent's commands get although they are named like secrets

@@ -302,7 +302,7 @@ def _measure(session: ScoredSession, calls: Sequence[ScoredCall], corrections: i
         tool_results=sum(call.finished_at is not None for call in calls),
         judged_calls=len(failed),
         error_count=sum(failed),
-        unique_tools=len(tools),
+        tools=tuple(sorted(tools)),
         task_type=kind.task_type,
         category=kind.category,
         features=make_features(

@@ -8,7 +8,6 @@ from msgspec import Struct
 from relight.checks import check_count, check_number
 from relight.intake.recorder import SessionTracker
 from relight.judging.kinds import find_meaning
-from relight.model import WHOLE_TOKENS
 
 REFUSED_AT = 3
 ENDED_AT = 5
@@ -44,14 +43,11 @@ class Budget(Struct, frozen=True, kw_only=True):
         if self.tokens is None and self.cost_usd is None:
             return None
         stats = rec.stats()
-        if stats["turns"] is None:
+        if stats.turns is None:
             return "the rest of the budget is unknown: the database cannot be read"
-        if (
-            self.tokens is not None
-            and sum(stats[name] or 0 for name in WHOLE_TOKENS) >= self.tokens
-        ):
+        if self.tokens is not None and (stats.total_tokens or 0) >= self.tokens:
             return f"the budget of {self.tokens:,} tokens is used up"
-        if self.cost_usd is not None and (stats["cost_usd"] or 0) >= self.cost_usd:
+        if self.cost_usd is not None and (stats.cost_usd or 0) >= self.cost_usd:
             return f"the budget of ${self.cost_usd:g} is used up"
         return None
 

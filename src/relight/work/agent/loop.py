@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from relight.chat.answers import drop_thoughts
 from relight.chat.messages import Call, read_calls
-from relight.chat.shorten import MAX_TOOL_CHARS, trim_text
+from relight.chat.shorten import trim_text
 from relight.errors import MissingError, StoreError
 from relight.intake.recorder import SessionTracker
 from relight.judging.failures import make_failure
@@ -75,7 +75,7 @@ def run_agent(
     system: str | None = None,
     seed: str | None = None,
     budget: Budget | None = None,
-    max_tool_chars: int = MAX_TOOL_CHARS,
+    max_tool_chars: int = 8000,
     tool_seconds: float = 120.0,
     allow_private_fetch: bool = False,
     pass_variables: Sequence[str] = (),
@@ -248,7 +248,7 @@ def _make_result(rec: SessionTracker, run: _Run, ended: RunEnd) -> AgentResult:
         outcome, evidence, figures = known.outcome, known.evidence, asdict(known.figures)
     except (MissingError, StoreError):  # the session is in the backlog; the answer stands
         outcome = "failure" if ended.by else "unknown"
-        evidence, figures = [], rec.stats()
+        evidence, figures = [], asdict(rec.stats())
     return AgentResult(
         session_id=rec.name,
         outcome=outcome,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from relight.chat.shorten import find_max_tool_chars
 from relight.errors import RelightError
 from relight.intake.recorder import make_session_name, record
 from relight.models.endpoints import Endpoint, read_key
@@ -60,7 +61,7 @@ def run_prompt(
         folder=spec.folder,
         seed=start.text,
         budget=spec.budget,
-        max_tool_chars=spec.max_tool_chars,
+        max_tool_chars=spec.max_tool_chars or find_max_tool_chars(store.config),
         tool_seconds=spec.tool_seconds,
         allow_private_fetch=spec.allow_private_fetch,
         pass_variables=spec.pass_variables,
