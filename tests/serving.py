@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from html import unescape
 from pathlib import Path
 
 from starlette.testclient import TestClient
@@ -43,6 +44,18 @@ def read_secret(client: TestClient) -> str:
     found = re.search(r'name="relight-secret" content="([^"]+)"', client.get("/").text)
     assert found is not None
     return found[1]
+
+
+def read_tile(text: str, name: str) -> tuple[str, str]:
+    """The value and the note of a tile."""
+    found = re.search(
+        rf'<span class="name">{name}</span>\s*<span class="value[^"]*">(.*?)</span>'
+        r'(?:\s*<span class="note">(.*?)</span>)?',
+        text,
+        re.DOTALL,
+    )
+    assert found is not None, name
+    return unescape(found[1]), unescape(found[2] or "")
 
 
 @contextmanager

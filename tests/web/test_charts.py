@@ -14,6 +14,7 @@ from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.charts.chart import Chart, colour_of
 from relight.web.charts.curves import Series, draw_lines
 from relight.web.charts.intervals import IntervalRow, draw_intervals
+from relight.web.charts.lanes import Lane, OutcomeCounts, draw_lanes
 from relight.web.charts.sparks import RunBlock, draw_share, draw_span, draw_sparkline, draw_strip
 from relight.web.charts.svg import find_ticks
 
@@ -29,6 +30,8 @@ HOSTILE = (
 texts = st.text(st.characters(), max_size=40) | st.sampled_from(HOSTILE)
 values = st.floats(0, 1e15, allow_subnormal=True)
 maybe = st.none() | values
+numbers = st.integers(0, 10**6)
+counts = st.builds(OutcomeCounts, numbers, numbers, numbers)
 lines_of = st.lists(st.lists(maybe, min_size=3, max_size=3), max_size=10)
 
 
@@ -195,8 +198,62 @@ def test_a_grid_of_nothing_is_a_grid(top: float) -> None:
     assert find_ticks(top) == [0.0, 1.0]
 
 
-def test_there_are_as_many_colours_as_classes() -> None:
-    assert [colour_of(n) for n in (0, 7, 8, 50)] == ["s0", "s7", "s7", "s7"]
+def test_six_series_have_colours_and_the_rest_is_grey() -> None:
+    assert [colour_of(n) for n in (0, 5, 6, 50)] == ["s0", "s5", "rest", "rest"]
+
+
+def test_series_after_the_sixth_become_one_that_is_grey() -> None:
+    names = [f"model-{number}" for number in range(9)]
+    bars = [
+        StackedBar(label="Mon", parts=[10.0] * 7 + [None, 5.0]),
+        StackedBar(label="Tue", parts=[1.0] * 6 + [None] * 3),
+    ]
+    chart = draw_bars("Cost", bars, names=names, formatter=str, links=[f"/{n}" for n in names])
+    assert [(one.name, one.colour, one.link) for one in chart.legend[-2:]] == [
+        ("model-5", "s5", "/model-5"),
+        ("3 more", "rest", None),
+    ]
+    assert chart.head == ["", *names[:6], "3 more", "total"]
+    assert [row[7].text for row in chart.rows] == ["15.0", "–"]
+    assert [row[8].text for row in chart.rows] == ["75.0", "6.0"]
+    assert attributes_of(check(chart.svg), "class").count("rest") == 1
+
+
+def test_a_seventh_series_alone_keeps_its_name() -> None:
+    names = [f"model-{number}" for number in range(7)]
+    bars = [StackedBar(label="Mon", parts=[1.0] * 7)]
+    links = [f"/{name}" for name in names]
+    chart = draw_bars("Cost", bars, names=names, formatter=str, links=links)
+    last = chart.legend[-1]
+    assert (last.name, last.colour, last.link) == ("model-6", "rest", "/model-6")
+
+
+@given(st.lists(st.tuples(texts, st.lists(counts, min_size=2, max_size=2)), max_size=7), texts)
+def test_lanes_are_well_formed_whatever_they_are_called(
+    given_lanes: list[tuple[str, list[OutcomeCounts]]], name: str
+) -> None:
+    lanes = [Lane(name=one, steps=steps, whole=steps[0]) for one, steps in given_lanes]
+    chart = draw_lanes(name, lanes, labels=[name, "b"], links=[f"/s?m={name}", None])
+    root = check(chart.svg)
+    assert len(chart.rows) == 2
+    for value in attributes_of(root, "height"):
+        assert re.fullmatch(r"\d+(\.\d+)?%?", value)
+
+
+def test_outcomes_stand_on_their_line_and_hang_from_it() -> None:
+    lane = Lane(name="opus", steps=[OutcomeCounts(3, 2, 4)], whole=OutcomeCounts(3, 2, 4))
+    chart = draw_lanes("Outcomes", [lane], labels=["Mon"], links=["/monday"])
+    drawn = {one.attrib["class"]: one.attrib for one in check(chart.svg).iter("rect")}
+    top, tall = (
+        {name: float(drawn[name][key]) for name in ("success", "unknown", "failure")}
+        for key in ("y", "height")
+    )
+    (line,) = (float(one.attrib["y1"]) for one in check(chart.svg).iter("line"))
+    assert top["success"] + tall["success"] == pytest.approx(line, abs=0.01)
+    assert top["unknown"] + tall["unknown"] == pytest.approx(top["success"], abs=0.01)
+    assert top["failure"] == pytest.approx(line, abs=0.01)
+    assert tall["success"] / 3 == pytest.approx(tall["unknown"] / 4, abs=0.01)
+    assert chart.rows[0][1].text == "3 of 5 succeeded, 4 unknown"
 
 
 def test_a_chart_of_nothing_is_a_chart() -> None:

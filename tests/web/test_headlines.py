@@ -22,18 +22,6 @@ from relight.web.pages.session import draw_curve
 from relight.web.periods import find_before
 
 
-def tile(text: str, name: str) -> tuple[str, str]:
-    """The value and the note of a tile."""
-    found = re.search(
-        rf'<span class="name">{name}</span>\s*<span class="value[^"]*">(.*?)</span>'
-        r'(?:\s*<span class="note">(.*?)</span>)?',
-        text,
-        re.DOTALL,
-    )
-    assert found is not None, name
-    return unescape(found[1]), unescape(found[2] or "")
-
-
 def test_a_share_needs_five_known_outcomes_and_a_third_of_all() -> None:
     assert find_rate(4, 4) is None
     assert find_rate(4, 5) == 0.8
@@ -44,7 +32,7 @@ def test_a_share_needs_five_known_outcomes_and_a_third_of_all() -> None:
 
 def test_successes_are_shown_as_counts(client: TestClient) -> None:
     for path in ("/?since=all", "/jobs"):
-        value, note = tile(client.get(path).text, "Succeeded")
+        value, note = serving.read_tile(client.get(path).text, "Succeeded")
         assert re.fullmatch(r"[\d,]+ of [\d,]+", value), value
         assert "%" in note, "enough is known for a share in the note"
     text = unescape(client.get("/templates").text)
@@ -89,7 +77,7 @@ def test_a_span_is_compared_only_with_days_that_are_wholly_recorded(
 
 
 def test_the_days_before_are_named(client: TestClient) -> None:
-    _, note = tile(client.get("/?since=7d").text, "Cost")
+    _, note = serving.read_tile(client.get("/?since=7d").text, "Cost")
     assert re.fullmatch(r"[+-]\d+ % vs. the 7 days before", note)
 
 
@@ -136,7 +124,7 @@ def test_the_cost_of_a_run_is_that_of_priced_runs_that_did_work(client: TestClie
     runs = client.get("/api/jobs/history?job=backup-check&limit=30").json()["runs"]
     assert any(run["cost_usd"] == 0 for run in runs)
     worked = [run["cost_usd"] for run in runs if run["output_tokens"] and not run["unpriced_turns"]]
-    value, _ = tile(client.get("/jobs/hermes:e7735d01f48c").text, "Cost of a run")
+    value, _ = serving.read_tile(client.get("/jobs/hermes:e7735d01f48c").text, "Cost of a run")
     assert value == ("no price" if not worked else f"${sum(worked) / len(worked):.2f}")
     assert value != "$0.00"
 
@@ -145,7 +133,7 @@ def test_all_schedulers_runs_are_spent_today(client: TestClient) -> None:
     today = datetime.now(UTC).date().isoformat()
     runs = client.get("/api/jobs/history?limit=500").json()["runs"]
     spent = sum(run["cost_usd"] or 0 for run in runs if (run["started_at"] or "")[:10] == today)
-    value, _ = tile(client.get("/jobs").text, "Spent today")
+    value, _ = serving.read_tile(client.get("/jobs").text, "Spent today")
     assert float(value.lstrip("≥$")) == pytest.approx(spent, abs=0.006)
 
 

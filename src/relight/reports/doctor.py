@@ -16,8 +16,10 @@ from relight.store.labels import SignPrecision, measure_signs
 from relight.store.misses import count_missed
 from relight.store.notices import NoticeCounts, count_notices
 from relight.store.queries import health
+from relight.store.queries.filters import Filter
 from relight.store.queries.health import DatabaseHealth, SetAsidePiece, UnreadableLine
 from relight.store.queries.sessions import count_of_source
+from relight.store.queries.totals import read_unpriced_models
 
 RECENT = 10
 Depth = Literal["quick", "usual", "deep"]
@@ -93,7 +95,8 @@ def examine(
     lines = health.read_unreadable(store, limit=RECENT)
     unreadable = UnreadableLines(health.count_unreadable(store), lines)
     aside = health.read_set_aside_pieces(store)
-    unpriced = UnpricedTurns(health.count_unpriced(store), health.list_unpriced_models(store))
+    models = [one.model or "unknown" for one in read_unpriced_models(store, Filter())]
+    unpriced = UnpricedTurns(health.count_unpriced(store), models)
     database = health.examine_database(store, is_whole=depth != "quick")
     tapes = check_tapes(store, sample=SAMPLES[depth])
     missed = count_missed(store)

@@ -1,6 +1,6 @@
 """Totals of the record by day, model, project, tool and the other keys of a report."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from math import inf
 from typing import Any, cast
@@ -148,24 +148,6 @@ class UsageReport(Struct, frozen=True, kw_only=True):
     rows: list[ReportRow]
     other: ReportTotals | None = None
     total: ReportTotals
-
-
-class MergedRow(Struct, frozen=True, kw_only=True):
-    """The figures of one model, project or source that add up over other keys."""
-
-    name: str | None
-    turns: int
-    tokens: int
-    cost_usd: float | None
-    included_usd: float
-    unpriced_turns: int
-    tool_calls: int
-    tool_failures: int
-
-    @property
-    def worth_usd(self) -> float:
-        """The cost at list price, with what a plan paid for."""
-        return (self.cost_usd or 0.0) + self.included_usd
 
 
 def report(
@@ -356,30 +338,3 @@ def is_priced(turns: int, unpriced_turns: int, cost: float) -> bool:
     priced turn while its own turns have no price.
     """
     return bool(unpriced_turns < turns or not unpriced_turns or cost)
-
-
-def merge_rows(rows: Iterable[ReportRow], key: str) -> list[MergedRow]:
-    """Return the rows of a report by several keys as rows by one of them.
-
-    Figures that do not add up, such as the number of sessions, are left out.
-    """
-    groups: dict[str | None, list[ReportRow]] = {}
-    for row in rows:
-        groups.setdefault(row.key(key), []).append(row)
-    return [_merge(name, own) for name, own in groups.items()]
-
-
-def _merge(name: str | None, rows: Sequence[ReportRow]) -> MergedRow:
-    turns = sum(row.turns or 0 for row in rows)
-    unpriced = sum(row.unpriced_turns or 0 for row in rows)
-    cost = sum((row.cost_usd for row in rows if row.cost_usd is not None), 0.0)
-    return MergedRow(
-        name=name,
-        turns=turns,
-        tokens=sum(row.tokens for row in rows),
-        cost_usd=cost if is_priced(turns, unpriced, cost) else None,
-        included_usd=sum((row.included_usd or 0.0 for row in rows), 0.0),
-        unpriced_turns=unpriced,
-        tool_calls=sum(row.tool_calls for row in rows),
-        tool_failures=sum(row.tool_failures for row in rows),
-    )

@@ -4,7 +4,9 @@ A function's docstring and types are its entry in the API's document.
 """
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from msgspec import UNSET, Struct
 from msgspec.structs import asdict, replace
@@ -18,6 +20,7 @@ from relight.reports.filters import find_jobs
 from relight.reports.limits import LimitsReport, read_limits_report
 from relight.reports.listing import SessionPage
 from relight.reports.listing import list_sessions as list_page
+from relight.reports.needs import Need, find_needs
 from relight.reports.search import SearchResult, find_hits
 from relight.reports.search_query import QueryError
 from relight.reports.skills.averages import SkillAverages, query_skill_ema, read_half_life
@@ -33,6 +36,7 @@ from relight.warm import library, plans
 from relight.warm.results import TemplateStats, read_stats
 from relight.web import parameters as given
 from relight.web.filters import Filters, choose
+from relight.web.periods import TimeSeries, read_calendar, read_time_series
 from relight.work.experiments import budget, holdout, pairs
 from relight.work.experiments.register import find_experiment
 from relight.work.jobs import registry
@@ -54,32 +58,46 @@ class Query(Struct, frozen=True):
 
 
 class OverviewReport(Struct, frozen=True, kw_only=True):
-    """A period at a glance."""
+    """A period at a glance, with what needs a person, today and this month.
 
+    `series` has the figures of the dashboard's chart, in hours if the period is one day.
+    """
+
+    needs: list[Need]
     total: ReportTotals
+    today: ReportTotals
+    month: ReportTotals
+    series: TimeSeries
     days: list[ReportRow]
     models: list[ReportRow]
     projects: list[ReportRow]
+    sources: list[ReportRow]
     failed: FailedTotals
     failures: list[FailureGroup]
     spirals: list[NamedSpiral]
     jobs: list[runs.JobReport]
 
 
-def read_overview(store: Store, asked: given.FilterParameters, _: Path) -> OverviewReport:
-    """The period at a glance: totals, models, projects, failures and jobs."""
+def read_overview(store: Store, asked: given.OverviewParameters, _: Path) -> OverviewReport:
+    """The period at a glance: what needs a person, totals, a chart's figures, failures and jobs."""
     chosen = _choose(store, asked)
+    today = datetime.now(ZoneInfo(store.timezone)).date()
     days = report(store, ("day",), chosen)
     found = failures.read_failures(store, chosen, slots=registry.find_allowed_slots(store))
+    jobs = registry.list_jobs(store)
     return OverviewReport(
+        needs=find_needs(store, chosen, jobs, spirals=found.spirals),
         total=days.total,
+        **read_calendar(store, chosen, today),
+        series=read_time_series(store, asked.by, chosen, today),
         days=days.rows,
         models=report(store, ("model",), chosen).rows,
         projects=report(store, ("project",), chosen).rows,
+        sources=report(store, ("source",), chosen).rows,
         failed=found.failed.total,
         failures=found.failures,
         spirals=found.spirals,
-        jobs=registry.list_jobs(store),
+        jobs=jobs,
     )
 
 
@@ -98,6 +116,7 @@ def list_sessions(store: Store, asked: given.SessionListParameters, _: Path) -> 
     wanted = Listing(
         search=asked.search,
         outcome=asked.outcome or None,
+        label=asked.label or None,
         category=asked.category or None,
         failure=asked.failure or None,
         tool=asked.tool or None,
@@ -297,7 +316,7 @@ def _choose(store: Store, asked: Any) -> Filter:
 
 # a name in a path may contain a slash, so the longer paths come first
 QUERIES = (
-    Query("/api/overview", given.FilterParameters, read_overview),
+    Query("/api/overview", given.OverviewParameters, read_overview),
     Query("/api/report", given.ReportParameters, read_report),
     Query("/api/sessions", given.SessionListParameters, list_sessions),
     Query("/api/search", given.SearchParameters, search),

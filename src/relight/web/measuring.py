@@ -11,7 +11,7 @@ from relight.web.charts.intervals import IntervalRow, draw_intervals
 from relight.web.charts.svg import find_ticks
 from relight.work.experiments.metrics import METRICS, ArmMetric
 
-ARM_COLOURS = {"cold": "s7", "warm": "s1"}
+ARM_COLOURS = {"cold": "rest", "warm": "s1"}
 
 
 class Difference(Struct, frozen=True):

@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from relight.model import OutcomeName
 from relight.reports.filters import DEFAULT_SINCE
+from relight.reports.series import SeriesKey
 from relight.reports.totals import KEYS, SORTS
 from relight.sources import SOURCES
 from relight.times import DAY_FORMS, DAY_WORDS
@@ -75,6 +76,10 @@ class FilterParameters(Struct, frozen=True, kw_only=True):
     ] = ""
 
 
+class OverviewParameters(FilterParameters, frozen=True, kw_only=True):
+    by: Annotated[SeriesKey, described("What the figures over time are split by.")] = "model"
+
+
 class FailureParameters(FilterParameters, frozen=True, kw_only=True):
     job: Annotated[Text, described("Only runs of this job, and their sessions.")] = ""
 
@@ -121,6 +126,13 @@ class SessionListParameters(FilterParameters, frozen=True, kw_only=True):
         Text, described("Beginnings of words in title, project or id; all of them must match.")
     ] = ""
     outcome: OutcomeName | UnsetType = UNSET
+    label: (
+        Annotated[
+            Literal["success", "failure", "unknown", '""'],
+            described('With this label of a person; `""` without one.'),
+        ]
+        | UnsetType
+    ) = UNSET
     category: Text | UnsetType = UNSET
     failure: Annotated[Text, described("With a failure of this kind.")] | UnsetType = UNSET
     tool: (
@@ -155,7 +167,11 @@ class SessionListParameters(FilterParameters, frozen=True, kw_only=True):
     order: Literal["asc", "desc"] = "desc"
     after: (
         Annotated[
-            Text, described("`next` of the page before.", pattern="^[0-9]{1,19}_-?[0-9]{1,19}$")
+            Text,
+            described(
+                "`next` of the page before; empty for the first page.",
+                pattern="^([0-9]{1,19}_-?[0-9]{1,19})?$",
+            ),
         ]
         | UnsetType
     ) = UNSET

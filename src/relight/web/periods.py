@@ -2,20 +2,34 @@
 
 from bisect import bisect
 from collections.abc import Iterator, Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
+from typing import Literal
 from zoneinfo import ZoneInfo
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from relight.reports.series import HOUR_MS, SeriesKey, SeriesPoint, TimeStep, read_series
+from relight.reports.totals import ReportTotals, report
 from relight.store import Store
-from relight.store.queries.filters import Filter
+from relight.store.queries.filters import Filter, find_day_start
 from relight.store.queries.totals import find_first_day
+from relight.times import write_time
 from relight.web.page import View
 from relight.web.rendering import day as format_day
 
 FIRST = date(1970, 1, 1)  # earlier than any record
 MOST_DAYS = 92
 MOST_WEEKS = 110
+
+
+class PeriodStep(Struct, frozen=True):
+    """A step of a chart: its name in reports, its first and last day, its label."""
+
+    name: str
+    first: str
+    last: str
+    label: str
 
 
 def today_of(view: View) -> date:
@@ -25,8 +39,11 @@ def today_of(view: View) -> date:
 
 def last_of(view: View) -> date:
     """Return the last chosen day that is not in the future."""
-    until, today = view.chosen.until, today_of(view)
-    return min(max(date.fromisoformat(until), FIRST), today) if until else today
+    return _find_last(view.chosen, today_of(view))
+
+
+def _find_last(chosen: Filter, today: date) -> date:
+    return min(max(date.fromisoformat(chosen.until), FIRST), today) if chosen.until else today
 
 
 def find_days(view: View) -> int:
@@ -37,39 +54,87 @@ def find_days(view: View) -> int:
     return min(max((last_of(view) - first).days + 1, 1), MOST_DAYS)
 
 
-def walk_days(view: View) -> tuple[str, list[tuple[str, str, str, str]]]:
-    """Return the step's kind, and for each step its name, first and last day and label.
+def find_bounds(store: Store, chosen: Filter, today: date) -> tuple[date, date]:
+    """Return the first and last day; without a chosen first day, the first recorded one."""
+    last = _find_last(chosen, today)
+    found = chosen.since or find_first_day(store, chosen)
+    return date.fromisoformat(found) if found else last, last
 
-    Without a chosen first day, the first recorded day is used.
-    """
-    chosen, last = view.chosen, last_of(view)
-    if chosen.since is None:
-        found = find_first_day(view.store, chosen)
-        first = date.fromisoformat(found) if found else last
-    else:
-        first = date.fromisoformat(chosen.since)
+
+def walk_days(view: View) -> tuple[str, list[PeriodStep]]:
+    """Return the step's kind, and all steps: days, weeks or months."""
+    first, last = find_bounds(view.store, view.chosen, today_of(view))
     step = choose_step(first, last)
-    days = []
-    for name, begin, end in walk(first, last, step):
-        label = name if step == "month" else format_day(begin)
-        days.append((name, begin, end, label))
-    return step, days
+    return step, _walk_days(first, last, step)
 
 
-def find_step(days: Sequence[tuple[str, str, str, str]], day: str) -> int | None:
+def walk_steps(view: View) -> tuple[TimeStep, list[PeriodStep]]:
+    """Return the step's kind, and all steps: hours if only one day is chosen."""
+    first, last = find_bounds(view.store, view.chosen, today_of(view))
+    step = choose_time_step(first, last)
+    if step == "hour":
+        return step, list(walk_hours(first, view.store.timezone))
+    return step, _walk_days(first, last, step)
+
+
+def _walk_days(first: date, last: date, step: str) -> list[PeriodStep]:
+    return [
+        PeriodStep(name, begin, end, name if step == "month" else format_day(begin))
+        for name, begin, end in walk(first, last, step)
+    ]
+
+
+def walk_hours(day: date, timezone: str) -> Iterator[PeriodStep]:
+    """Yield the hours of a day, of which there are 23 or 25 when clocks change.
+
+    >>> [one.label for one in walk_hours(date(2026, 10, 25), "Europe/Berlin")][1:4]
+    ['01:00', '02:00', '02:00']
+    """
+    zone = ZoneInfo(timezone)
+    name = day.isoformat()
+    at, end = (find_day_start(name, timezone, later_days=days) for days in (0, 1))
+    while at < end:
+        local = datetime.fromtimestamp(at / 1000, zone)
+        yield PeriodStep(write_time(at) or "", name, name, f"{local:%H:%M}")
+        at += HOUR_MS
+
+
+class TimeSeries(Struct, frozen=True):
+    """The figures of a chart over time: its step, its other key, and its points."""
+
+    step: TimeStep
+    by: SeriesKey
+    points: list[SeriesPoint]
+
+
+def read_time_series(store: Store, by: SeriesKey, chosen: Filter, today: date) -> TimeSeries:
+    """Return the figures of the chosen days, in steps that stay readable."""
+    first, last = find_bounds(store, chosen, today)
+    step = choose_time_step(first, last)
+    if step == "hour":  # hours are counted from the first day on
+        chosen = replace(chosen, since=first.isoformat())
+    return TimeSeries(step, by, read_series(store, step, by, chosen))
+
+
+def find_step(days: Sequence[PeriodStep], day: str) -> int | None:
     """Return the index of the step that contains a day; None if none does.
 
-    >>> days = [("2026-11-14", "2026-11-14", "2026-11-14", "14 Nov")]
+    >>> days = [PeriodStep("2026-11-14", "2026-11-14", "2026-11-14", "14 Nov")]
     >>> find_step(days, "2026-11-14"), find_step(days, "unknown")
     (0, None)
     """
-    if day > days[-1][2]:
+    if day > days[-1].last:
         return None
-    return max(bisect(days, day, key=lambda one: one[1]) - 1, 0)
+    return max(bisect(days, day, key=lambda one: one.first) - 1, 0)
 
 
-def choose_step(first: date, last: date) -> str:
-    """Return the smallest step that stays readable: day, week or month.
+def choose_time_step(first: date, last: date) -> TimeStep:
+    """Return the step of a chart: hour for one day, else as `choose_step`."""
+    return "hour" if first == last else choose_step(first, last)
+
+
+def choose_step(first: date, last: date) -> Literal["day", "week", "month"]:
+    """Return the smallest step of days that stays readable.
 
     >>> choose_step(date(2026, 1, 1), date(2026, 12, 31))
     'week'
@@ -102,6 +167,18 @@ def walk(first: date, last: date, step: str) -> Iterator[tuple[str, str, str]]:
             name = f"{at:%Y-%m}"
         yield name, at.isoformat(), end.isoformat()
         at = end + timedelta(days=1)
+
+
+def read_calendar(store: Store, chosen: Filter, today: date) -> dict[str, ReportTotals]:
+    """Return the totals of today and of this month, whatever days are chosen.
+
+    They end today: what has no known day sorts after every day.
+    """
+    last = today.isoformat()
+    return {
+        name: report(store, (), replace(chosen, since=first.isoformat(), until=last)).total
+        for name, first in (("today", today), ("month", today.replace(day=1)))
+    }
 
 
 def count_days(chosen: Filter) -> int:

@@ -22,6 +22,7 @@ IS_COUNTED = f"""(calls > 0 or usage_status = 'reconciled' or cost_nanos is null
 PARTIAL_TURNS = "case when usage_status = 'partial' then calls else 0 end"
 UNPRICED_TURNS = """case when cost_nanos is not null then 0
     when calls = 0 and usage_status <> 'reconciled' then 1 else calls end"""
+COST_NANOS = "case when cost_status = 'included' then 0 else coalesce(cost_nanos, 0) end"
 INCLUDED_NANOS = "case when cost_status = 'included' then coalesce(cost_nanos, 0) else 0 end"
 NO_NUMBER, NO_TEXT = "cast(null as integer)", "cast(null as text)"
 NO_TOKENS = ", ".join([NO_NUMBER] * len(TOKENS))
@@ -58,8 +59,7 @@ REFRESH = f"""
     counted as (
         select session_id, day, model, provider, calls as turns, {PARTIAL_TURNS} as partial_turns,
             {UNPRICED_TURNS} as unpriced_turns, {", ".join(TOKENS)},
-            case when cost_status = 'included' then 0 else coalesce(cost_nanos, 0) end
-                as cost_nanos,
+            {COST_NANOS} as cost_nanos,
             {INCLUDED_NANOS} as included_nanos, 0 as tool_calls, 0 as tool_failures, id as turn_id
         from turn
         where session_id in (select id from touched) and {IS_COUNTED}

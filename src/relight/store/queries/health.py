@@ -76,20 +76,6 @@ def count_unpriced(store: Store) -> int:
     return int(store.query("select coalesce(sum(unpriced_turns), 0) from session_day")[0][0])
 
 
-def list_unpriced_models(store: Store) -> list[str]:
-    """Return the models without a price, most turns first.
-
-    A call can have no known cost for another reason: it was cut off, or its usage is unknown.
-    """
-    rows = store.query(
-        "select coalesce(model, 'unknown') as model from session_day group by model"
-        " having sum(turns) > 0 and sum(unpriced_turns) >= sum(turns)"
-        " and sum(cost_nanos) = 0 and sum(included_nanos) = 0"
-        " order by sum(unpriced_turns) desc"
-    )
-    return [model for (model,) in rows]
-
-
 # texts that come from agents and people, with the session that each belongs to
 CELLS = """
     select id as session_id, coalesce(title, '') || ' ' || coalesce(project, '') || ' '

@@ -73,13 +73,15 @@ Value = str | int | None
 class Listing(Struct, frozen=True, kw_only=True):
     """The sessions that a list shows, beside its `Filter`, and their order; None is any.
 
-    A tool or experiment `""` stands for none: a failed call of the model itself, a session outside
-    of experiments. `arm` is how a session began, with this version of a template. With sub-agents
-    each of them is a row, and every row has its own figures alone.
+    A tool, label or experiment `""` stands for none: a failed call of the model itself, a session
+    that no person labelled, one outside of experiments. `arm` is how a session began, with this
+    version of a template. With sub-agents each of them is a row, and every row has its own figures
+    alone.
     """
 
     search: str | None = None
     outcome: str | None = None
+    label: str | None = None
     category: str | None = None
     failure: str | None = None
     tool: str | None = None
@@ -139,14 +141,6 @@ class ListingTests(Struct, frozen=True, kw_only=True):
     quick: list[str]
     values: dict[str, Value]
     table: str
-
-
-class OutcomeCounts(Struct, frozen=True):
-    """The number of sessions by outcome."""
-
-    success: int = 0
-    failure: int = 0
-    unknown: int = 0
 
 
 def select_sessions(store: Store, chosen: Filter, wanted: Listing) -> ListingTests:
@@ -232,15 +226,10 @@ def count_in_days(store: Store, asked: ListingTests) -> int | None:
     return int(store.query(f"select count(*) from ({found}) as found", asked.values)[0][0])
 
 
-def count_outcomes(store: Store, chosen: Filter) -> OutcomeCounts:
-    """Return how many sessions of these days have each outcome."""
-    asked = select_sessions(store, chosen, Listing())
-    rows = store.query(
-        "select coalesce(outcome, 'unknown') as outcome, count(*) as sessions from listing"
-        f" {_where(asked.days)} group by coalesce(outcome, 'unknown')",
-        asked.values,
-    )
-    return OutcomeCounts(**dict(rows))
+def count_unlabelled(store: Store, chosen: Filter) -> int:
+    """Return how many sessions of these days have no outcome, and no label that says so."""
+    wanted = Listing(outcome="unknown", label='""')
+    return count_listed(store, select_sessions(store, chosen, wanted))
 
 
 def _where(tests: Sequence[str]) -> str:
@@ -268,6 +257,10 @@ def _test_columns(wanted: Listing, values: dict[str, Value]) -> list[str]:
         if (value := getattr(wanted, name)) is not None:
             tests.append(f"coalesce(listing.{name}, 'unknown') = :{name}")
             values[name] = value
+    if wanted.label is not None:
+        label = "(select outcome from label where session_id = listing.root_id)"
+        tests.append(f"coalesce({label}, '') = :label")
+        values["label"] = "" if wanted.label == '""' else wanted.label
     words = (wanted.search or "").split()[:MOST_WORDS]
     indexed = [word for word in words if WORD.search(word) and not UNSPACED.search(word)]
     if wanted.with_subagents:

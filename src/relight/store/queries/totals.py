@@ -1,6 +1,6 @@
 """Sums of the roll-ups by the keys of a report, and the names of the sessions in it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 
 from msgspec import Struct
@@ -69,6 +69,13 @@ class CostRow(Struct, frozen=True):
     def worth_usd(self) -> float:
         """The cost at list price, with what a plan paid for."""
         return (self.cost_usd or 0.0) + self.included_usd
+
+
+class UnpricedModel(Struct, frozen=True):
+    """A model without a price, and the number of its turns; None if its name is not recorded."""
+
+    model: str | None
+    turns: int
 
 
 class SessionName(Struct, frozen=True):
@@ -183,6 +190,23 @@ def sum_groups(store: Store, by: Sequence[str], chosen: Filter) -> list[GroupSum
     """Return the sums of each group, ordered by the keys; without keys, those of everything."""
     is_of_calls = any(key in CALL_KEYS for key in by)
     known = CALL_SUMS if is_of_calls else USAGE_SUMS
+    table = _choose_table(by)
+    prefix, join = _week_table(store, table) if "week" in by else ("", "")
+    keys = {key: COLUMNS[key] for key in by}
+    return sum_table(store, keys, chosen, f"{table} {join}", known=known, prefix=prefix)
+
+
+def sum_table(
+    store: Store,
+    keys: Mapping[str, str],
+    chosen: Filter,
+    table: str,
+    *,
+    known: Collection[str],
+    prefix: str = "",
+) -> list[GroupSums]:
+    """Return the sums of the known columns of a table by these columns."""
+    is_of_calls = "turns" not in known
     sums = {name: f"sum({name})" if name in known else "null" for name in SUMS}
     sums["sessions"] = "count(distinct root_id)"
     figures = [f"{sums[name]} as {name}" for name in UsageSums.__struct_fields__]
@@ -194,20 +218,17 @@ def sum_groups(store: Store, by: Sequence[str], chosen: Filter) -> list[GroupSum
         "null" if is_of_calls else f"sum(case when rated is not null then {name} end)"
         for name in ("turns", "unpriced_turns", "cost_nanos")
     ]
-    table = _choose_table(by)
-    prefix, join = _week_table(store, table) if "week" in by else ("", "")
-    keys = [COLUMNS[key] for key in by]
-    order = ", ".join(f"{key} nulls first" for key in keys)
-    grouped = f"group by {', '.join(keys)} order by {order}" if keys else ""
+    order = ", ".join(f"{key} nulls first" for key in keys.values())
+    grouped = f"group by {', '.join(keys.values())} order by {order}" if keys else ""
     test, values = where(chosen)
-    columns = ", ".join([*keys, *figures])
-    rows = store.query(
-        f"{prefix} select {columns} from {table} {join} {RATED} {test} {grouped}", values
-    )
-    first, last = len(by), len(by) + len(UsageSums.__struct_fields__)
+    columns = ", ".join([*keys.values(), *figures])
+    rows = store.query(f"{prefix} select {columns} from {table} {RATED} {test} {grouped}", values)
+    first, last = len(keys), len(keys) + len(UsageSums.__struct_fields__)
     return [
         GroupSums(
-            dict(zip(by, row, strict=False)), UsageSums(*row[first:last]), OutcomeSums(*row[last:])
+            dict(zip(keys, row, strict=False)),
+            UsageSums(*row[first:last]),
+            OutcomeSums(*row[last:]),
         )
         for row in rows
     ]
@@ -266,6 +287,22 @@ def sum_costs(store: Store, by: str, chosen: Filter) -> list[CostRow]:
         f" from {USAGE} {test} group by {key} order by {key} nulls first",
         values,
         {"cost_usd": read_usd, "included_usd": read_usd},
+    )
+
+
+def read_unpriced_models(store: Store, chosen: Filter) -> list[UnpricedModel]:
+    """Return the models without a price in a part of the record, most turns first.
+
+    A call can have no known cost for another reason: it was cut off, or its usage is unknown.
+    """
+    test, values = where(chosen)
+    return store.read(
+        UnpricedModel,
+        f"select model, sum(turns) as turns from session_day {test} group by model"
+        " having sum(turns) > 0 and sum(unpriced_turns) >= sum(turns)"
+        " and sum(cost_nanos) = 0 and sum(included_nanos) = 0"
+        " order by sum(unpriced_turns) desc, model",
+        values,
     )
 
 

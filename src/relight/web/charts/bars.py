@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 from msgspec import Struct
+from msgspec.structs import replace
 
 from relight.web.charts.chart import (
     HEIGHT,
+    SERIES,
     UNKNOWN,
     Cell,
     Chart,
@@ -39,7 +41,14 @@ def draw_bars(
     links: Sequence[str | None] = (),
     height: float = HEIGHT,
 ) -> Chart:
-    """Return a chart of stacked bars, each linked to its list."""
+    """Return a chart of stacked bars, each linked to its list.
+
+    Series after the last colour are merged into one, so the largest must come first. A single one
+    more keeps its name.
+    """
+    if len(names) > SERIES + 1:
+        names = [*names[:SERIES], f"{len(names) - SERIES} more"]
+        bars, links = [_merge(bar) for bar in bars], links[:SERIES]
     sums = [math.fsum(part or 0.0 for part in bar.parts) for bar in bars]
     ticks = find_ticks(max(sums, default=0.0))
     drawn = draw_grid(ticks, formatter, height)
@@ -64,6 +73,12 @@ def draw_bars(
         rows=rows,
         legend=make_legend(names, links),
     )
+
+
+def _merge(bar: StackedBar) -> StackedBar:
+    """Return the bar with the parts after the last colour as one, unknown if all of them are."""
+    rest = [part for part in bar.parts[SERIES:] if part is not None]
+    return replace(bar, parts=[*bar.parts[:SERIES], math.fsum(rest) if rest else None])
 
 
 def _write_tip(

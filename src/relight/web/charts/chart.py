@@ -10,7 +10,8 @@ from msgspec import Struct
 from relight.stats.rates import Estimate
 from relight.web.charts.svg import element, percent, text_element
 
-COLOURS = 8
+SERIES = 6  # colours of series; what comes after them is grey
+REST = "rest"
 HEIGHT = 180.0
 FOOT = 20.0  # height of the labels below
 LABELS = 7  # at most; every other one is hidden on a phone
@@ -42,12 +43,12 @@ class Chart(Struct, frozen=True, kw_only=True):
 
 
 def colour_of(place: int) -> str:
-    """Return the class of a series; those beyond the last colour share it.
+    """Return the class of a series; those after the last colour are grey.
 
     >>> colour_of(2), colour_of(99)
-    ('s2', 's7')
+    ('s2', 'rest')
     """
-    return f"s{min(place, COLOURS - 1)}"
+    return f"s{place}" if place < SERIES else REST
 
 
 def find_runs(

@@ -17,7 +17,6 @@ from relight.web.page import Context, View
 from relight.web.periods import find_step, walk_days
 from relight.work.jobs.registry import find_allowed_slots
 
-KINDS = 6
 TOP = 40
 NEWEST = 20
 
@@ -68,23 +67,19 @@ def show(view: View) -> Context:
 
 
 def draw_days(view: View, chosen: Filter, kinds: list[str]) -> Any:
-    """Return a chart of failures by day and kind; kinds after the first few are merged."""
+    """Return a chart of failures by day and kind; the rarest are merged."""
     step, days = walk_days(view)
     counts: Counter[tuple[int, str]] = Counter()
-    for one in count_days(view.store, chosen):
-        if (place := find_step(days, one.day)) is not None:
-            counts[place, one.kind] += one.failures
-    shown, rest = kinds[:KINDS], kinds[KINDS:]
+    for row in count_days(view.store, chosen):
+        if (found := find_step(days, row.day)) is not None:
+            counts[found, row.kind] += row.failures
     columns = []
-    for place, (_, first, last, label) in enumerate(days):
-        parts: list[float | None] = [float(counts[place, kind]) for kind in shown]
-        if rest:
-            parts.append(float(sum(counts[place, kind] for kind in rest)))
-        link = view.filters.link("/sessions", since=first, until=last, sort="failures")
-        columns.append(StackedBar(label=label, parts=parts, link=link))
-    names = [kind.replace("_", " ") for kind in shown]
-    names += [f"{len(rest)} more"] if rest else []
-    links = [view.filters.link("/sessions", failure=kind) for kind in shown]
+    for place, one in enumerate(days):
+        parts: list[float | None] = [float(counts[place, kind]) for kind in kinds]
+        link = view.filters.link("/sessions", since=one.first, until=one.last, sort="failures")
+        columns.append(StackedBar(label=one.label, parts=parts, link=link))
+    names = [kind.replace("_", " ") for kind in kinds]
+    links = [view.filters.link("/sessions", failure=kind) for kind in kinds]
     return draw_bars(
         f"Failed calls by {step} and kind",
         columns,

@@ -1,124 +1,301 @@
-"""The overview: totals of the period, and what needs attention."""
+"""The overview: what needs a person, the figures of the period, and one chart of them."""
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import cast, get_args
 
 from markupsafe import Markup
+from msgspec import Struct
 
 from relight.reports.failed_work import describe_failed, read_failed_totals
 from relight.reports.failures import read_spirals
 from relight.reports.filters import quote_name
 from relight.reports.listing import list_sessions
-from relight.reports.metrics import COST, TOKENS, UsageMetric
-from relight.reports.totals import MergedRow, ReportRow, merge_rows, report
-from relight.store.queries.health import read_set_aside_pieces
-from relight.store.queries.listing import Listing, count_outcomes
+from relight.reports.needs import Need, NeedKind, find_needs
+from relight.reports.series import SeriesKey, SeriesPoint, rank_names
+from relight.reports.totals import ReportRow, report
+from relight.store.queries.listing import Listing
 from relight.store.queries.totals import CostRow, sum_costs
+from relight.text import count, dollars
 from relight.web.charts.bars import StackedBar, draw_bars
-from relight.web.charts.chart import Chart
+from relight.web.charts.chart import SERIES, Chart
+from relight.web.charts.lanes import Lane, OutcomeCounts, draw_lanes
 from relight.web.charts.sparks import draw_share
 from relight.web.page import Context, View
-from relight.web.pages.jobs import read_spent_today
-from relight.web.periods import count_days, find_before, find_step, today_of, walk_days
+from relight.web.pages.jobs import is_chosen, read_spent_today
+from relight.web.periods import (
+    PeriodStep,
+    count_days,
+    find_before,
+    read_calendar,
+    read_time_series,
+    today_of,
+    walk_steps,
+)
 from relight.work.jobs.registry import list_jobs
 
-MODELS = 6
-TOP = 7
-MOST = 20
-LATEST = 5
-CHARTS = (("cost", "Cost", COST), ("tokens", "Tokens", TOKENS))
-Ranked = TypeVar("Ranked", CostRow, MergedRow)
+TOP, MOST = SERIES + 1, 200
+HEIGHT = 260.0
+LATEST = (4, 14)  # at least and at most
+NEEDS_SHOWN = 3  # of one kind
+KEYS: tuple[SeriesKey, ...] = get_args(SeriesKey)
+FIGURES = ("cost", "tokens", "outcomes")
+NAMELESS = {"model": "unknown model", "project": "no project", "source": "unknown source"}
+
+
+class NeedAction(Struct, frozen=True):
+    """Where a need of one kind leads: the words and the address of one, and of all others.
+
+    In an address, `{}` is the name of what the need is about.
+    """
+
+    words: str
+    path: str
+    parameters: dict[str, str] = {}
+    anchor: str = ""
+    others: str = ""
+    all_path: str = ""
+
+
+# a new kind of need is a row here and a function in `reports/needs.py`
+NEED_ACTIONS: dict[NeedKind, NeedAction] = {
+    "job": NeedAction(
+        "see its runs", "/jobs/{}", {"outcome": "failure"}, "#runs-title", "failing jobs", "/jobs"
+    ),
+    "spiral": NeedAction(
+        "see its errors",
+        "/sessions/{}",
+        {"kind": "error"},
+        "#steps",
+        "spirals",
+        "/failures#spirals",
+    ),
+    "outcome": NeedAction("label them", "/sessions", {"outcome": "unknown", "label": '""'}),
+    "price": NeedAction(
+        "see its sessions", "/sessions", {"model": '"{}"'}, "", "models without a price", "/#models"
+    ),
+    "file": NeedAction("", "", others="pieces of files set aside"),
+}
+
+
+class ShownNeed(Struct, frozen=True):
+    """A need with the address that it leads to, and the lines that set a missing price."""
+
+    need: Need
+    words: str
+    link: str
+    lines: str
+
+
+class RankedRow(Struct, frozen=True):
+    """A row of a table: its name, figures, list of sessions, and a bar for its cost."""
+
+    name: str
+    figures: CostRow | ReportRow
+    link: str
+    bar: Markup
+
+
+class RankedTable(Struct, frozen=True):
+    """The costliest models, projects or sources, and how many more there are."""
+
+    by: SeriesKey
+    rows: list[RankedRow]
+    more: int
+
+
+class MoreNeeds(Struct, frozen=True):
+    """How many needs of a kind are not shown, and the page that has them."""
+
+    number: int
+    words: str
+    link: str
 
 
 def show(view: View) -> Context:
-    """Return the figures of the chosen days by model and project, and the problems."""
-    store, chosen = view.store, view.chosen
-    days = report(store, ("day", "model"), chosen)
-    failed = describe_failed(read_failed_totals(store, chosen))
-    aside = read_set_aside_pieces(store)
-    if not days.rows:
-        return {
-            "total": None,
-            "failed": failed,
-            "aside": aside,
-            "latest": list_sessions(store, None, Listing(limit=1)).sessions,
-        }
-    ranked = sorted(merge_rows(days.rows, "model"), key=costliest_first)
-    projects = sorted(
-        sum_costs(store, "project", chosen),
-        key=lambda row: (-row.worth_usd, -row.sessions),
+    """Return what needs a person, the figures of the chosen days, and one chart of them."""
+    store, chosen, today = view.store, view.chosen, today_of(view)
+    by = cast(SeriesKey, _choose(view, "by", KEYS))
+    rows = report(store, (by,), chosen)
+    jobs = [job for job in list_jobs(store) if is_chosen(view, job)]
+    shown, more = show_needs(
+        view, find_needs(store, chosen, jobs, spirals=read_spirals(store, chosen))
     )
-    before = find_before(store, chosen, today_of(view))
-    # models without a price have no known cost, but must be visible here
-    shown = [row for at, row in enumerate(ranked) if at < TOP or row.unpriced_turns]
-    jobs = list_jobs(store)
-    return {
-        "total": days.total,
+    found: Context = {
+        "needs": shown,
+        "more_needs": more,
+        "failed": describe_failed(read_failed_totals(store, chosen)),
+        "total": rows.total if rows.rows else None,
+    }
+    if not rows.rows:
+        return found | {"latest": list_sessions(store, None, Listing(limit=1)).sessions}
+    before = find_before(store, chosen, today)
+    chart, hidden = draw_chart(view, by, rows.rows)
+    tables = [rank_rows(view, by, rows.rows)]
+    tables += [rank_rows(view, key, sum_costs(store, key, chosen)) for key in KEYS if key != by]
+    latest = Listing(limit=count_latest([len(one.rows) for one in tables]))
+    return found | {
         "before": report(store, (), before).total if before else None,
         "days_before": count_days(before) if before else 0,
-        "models": draw_rows(shown[:MOST]),
-        "more_models": len(ranked) - len(shown[:MOST]),
-        "projects": draw_rows(projects[:TOP]),
-        "more_projects": max(len(projects) - TOP, 0),
-        **draw_charts(view, [row.name for row in ranked], days.rows),
-        "failed": failed,
-        "aside": aside,
-        "spirals": read_spirals(store, chosen),
-        "jobs": [job for job in jobs if job.trouble],
-        "has_jobs": bool(jobs),
-        "latest": list_sessions(store, chosen, Listing(limit=LATEST)).sessions,
-        "outcomes": count_outcomes(store, chosen),
+        **read_calendar(store, chosen, today),
+        "chart": chart,
+        "hidden": hidden,
+        "by": by,
+        "keys": KEYS,
+        "figure": _choose(view, "chart", FIGURES),
+        "figures": FIGURES,
+        "tables": tables,
+        "latest": list_sessions(store, chosen, latest).sessions,
         "budget": store.config.jobs.budget_usd_per_day,
         "spent": read_spent_today(view),
     }
 
 
-def draw_charts(
-    view: View, models: Sequence[str | None], rows: Sequence[ReportRow]
-) -> dict[str, Chart]:
-    """Return charts of cost and tokens by day and model; models after the first few are merged."""
-    step, days = walk_days(view)
-    steps: dict[int, list[ReportRow]] = {}
-    for row in rows:
-        if (place := find_step(days, row.key("day") or "")) is not None:
-            steps.setdefault(place, []).append(row)
-    figures = {
-        (place, row.name): row for place, own in steps.items() for row in merge_rows(own, "model")
-    }
-    shown, rest = models[:MODELS], models[MODELS:]
-    names = [str(model or "unknown model") for model in shown]
-    names += [f"{len(rest)} more"] if rest else []
-    links = [view.here(model=quote_name(model)) for model in shown]
-    charts = {}
-    for name, title, metric in CHARTS:
-        columns = []
-        for place, (_, first, last, label) in enumerate(days):
-            parts = [_read(metric, figures.get((place, model))) for model in shown]
-            if rest:
-                known = [_read(metric, figures.get((place, model))) for model in rest]
-                parts.append(sum(part for part in known if part is not None))
-            link = view.filters.link("/sessions", since=first, until=last)
-            columns.append(StackedBar(label=label, parts=parts, link=link))
-        charts[f"{name}_chart"] = draw_bars(
-            f"{title} by {step} and model",
-            columns,
-            names=names,
-            formatter=metric.format,
-            links=links,
+def _choose(view: View, name: str, choices: Sequence[str]) -> str:
+    """Return the parameter of the address; anything else than a choice is the first of them."""
+    value = view.query.get(name, "")
+    return value if value in choices else choices[0]
+
+
+def show_needs(view: View, needs: Sequence[Need]) -> tuple[list[ShownNeed], list[MoreNeeds]]:
+    """Return the first needs of each kind with their actions, and how many more there are."""
+    shown, more = [], []
+    for kind, action in NEED_ACTIONS.items():
+        own = [one for one in needs if one.kind == kind]
+        for one in own[:NEEDS_SHOWN]:
+            link = _link(view, action, one.name or "") if action.path else ""
+            lines = _write_price(one.name) if kind == "price" and one.name else ""
+            shown.append(ShownNeed(one, action.words, link, lines))
+        if len(own) > NEEDS_SHOWN:
+            path, _, anchor = action.all_path.partition("#")
+            link = view.filters.link(path) + (anchor and f"#{anchor}") if path else ""
+            more.append(MoreNeeds(len(own) - NEEDS_SHOWN, action.others, link))
+    return shown, more
+
+
+def _link(view: View, action: NeedAction, name: str) -> str:
+    parameters = {key: value.replace("{}", name) for key, value in action.parameters.items()}
+    return view.filters.link(action.path.replace("{}", name), **parameters) + action.anchor
+
+
+def _write_price(model: str) -> str:
+    """Return the lines of `config.toml` that set the price of a model."""
+    name = model.replace("\\", "\\\\").replace('"', '\\"')
+    return f'[prices."{name}"]\ninput_usd_per_mtok = 0.50\noutput_usd_per_mtok = 2.00'
+
+
+def draw_chart(view: View, by: SeriesKey, rows: Sequence[ReportRow]) -> tuple[Chart, int]:
+    """Return the chart that the address chooses, and how many names are not in it."""
+    figure = _choose(view, "chart", FIGURES)
+    series = read_time_series(view.store, by, view.chosen, today_of(view))
+    _, steps = walk_steps(view)
+    points = {(one.step, one.name): one for one in series.points}
+    names = rank_names(series.points)
+    title = f"{figure.capitalize()} by {series.step} and {by}"
+    if figure == "outcomes":
+        shown = names[:SERIES]  # sessions of several models cannot be added up
+        lanes = _make_lanes(shown, by, steps=steps, points=points, rows=rows)
+        links = [_link_step(view, step) for step in steps]
+        labels = [step.label for step in steps]
+        chart = draw_lanes(title, lanes, labels=labels, links=links)
+        return chart, len(names) - len(shown)
+    read, formatter = DRAWN[figure]
+    columns = [
+        StackedBar(
+            label=step.label,
+            # a model without turns in a step cost nothing
+            parts=[
+                read(point) if (point := points.get((step.name, name))) else 0.0 for name in names
+            ],
+            link=_link_step(view, step),
         )
-    return charts
+        for step in steps
+    ]
+    chart = draw_bars(
+        title,
+        columns,
+        names=[_call(name, by) for name in names],
+        formatter=formatter,
+        links=[view.here(**{by: _filter_name(name, by)}) for name in names],
+        height=HEIGHT,
+    )
+    return chart, 0
 
 
-def _read(metric: UsageMetric, row: MergedRow | None) -> float | None:
-    """Return the metric of a day's row; a day without turns cost nothing."""
-    return 0.0 if row is None else metric.read(row)
+def _read_worth(point: SeriesPoint) -> float | None:
+    return point.worth_usd
 
 
-def costliest_first(row: MergedRow) -> tuple[float, int]:
-    return -row.worth_usd, -row.tokens
+def _read_tokens(point: SeriesPoint) -> float | None:
+    return point.tokens
 
 
-def draw_rows(rows: Sequence[Ranked]) -> list[tuple[Ranked, Markup]]:
-    """Return each row with a bar for its cost at list price."""
-    largest = max((row.worth_usd for row in rows), default=0)
-    return [(row, draw_share(row.worth_usd, largest)) for row in rows]
+DRAWN: dict[str, tuple[Callable[[SeriesPoint], float | None], Callable[[float | None], str]]] = {
+    "cost": (_read_worth, dollars),
+    "tokens": (_read_tokens, count),
+}
+
+
+def _make_lanes(
+    names: Sequence[str | None],
+    by: SeriesKey,
+    *,
+    steps: Sequence[PeriodStep],
+    points: dict[tuple[str, str | None], SeriesPoint],
+    rows: Sequence[ReportRow],
+) -> list[Lane]:
+    whole = {row.key(by): row for row in rows}
+    return [
+        Lane(
+            name=_call(name, by),
+            steps=[_count(points.get((step.name, name))) for step in steps],
+            whole=_count(whole.get(name)),
+        )
+        for name in names
+    ]
+
+
+def _count(row: SeriesPoint | ReportRow | None) -> OutcomeCounts:
+    if row is None:
+        return OutcomeCounts()
+    return OutcomeCounts(row.successes, row.failures, row.unknown)
+
+
+def _link_step(view: View, step: PeriodStep) -> str:
+    return view.filters.link("/sessions", since=step.first, until=step.last)
+
+
+def _call(name: str | None, by: SeriesKey) -> str:
+    """Return a name as charts and tables show it; a project by its folder."""
+    if not name:
+        return NAMELESS[by]
+    return (name.rstrip("/").rpartition("/")[2] or name) if by == "project" else name
+
+
+def _filter_name(name: str | None, by: SeriesKey) -> str | None:
+    """Return the filter for exactly this name; a source is always named whole."""
+    return name if by == "source" else quote_name(name)
+
+
+def rank_rows(view: View, by: SeriesKey, rows: Sequence[CostRow | ReportRow]) -> RankedTable:
+    """Return the costliest rows by one key, each with its filter and a bar for its cost."""
+    ranked = sorted(rows, key=lambda row: (-_find_worth(row), -row.sessions))
+    largest = max(map(_find_worth, ranked), default=0)
+    most = MOST if view.query.get("all") == by else TOP
+    shown = []
+    for row in ranked[:most]:
+        name = row.name if isinstance(row, CostRow) else row.key(by)
+        link = view.filters.link("/sessions", **{by: _filter_name(name, by)})
+        bar = draw_share(_find_worth(row), largest)
+        shown.append(RankedRow(_call(name, by), row, link, bar))
+    return RankedTable(by, shown, max(len(ranked) - most, 0))
+
+
+def count_latest(rows: Sequence[int]) -> int:
+    """Return how many sessions fill the column beside tables of so many rows, in pixels."""
+    beside = sum(102 + 38 * number for number in rows)
+    least, most = LATEST
+    return min(max((beside - 480) // 48, least), most)
+
+
+def _find_worth(row: CostRow | ReportRow) -> float:
+    return (row.cost_usd or 0.0) + (row.included_usd or 0.0)

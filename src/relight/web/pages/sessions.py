@@ -11,7 +11,7 @@ from relight.web.page import Context, View, find_view_number
 
 SHOWN = 50
 WITHIN = (
-    *("outcome", "category", "failure", "tool", "skill", "job"),
+    *("outcome", "label", "category", "failure", "tool", "skill", "job"),
     *("template", "version", "arm", "experiment"),
 )
 CATEGORIES = ("coding", "research", "ops", "general")

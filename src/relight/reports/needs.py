@@ -1,0 +1,125 @@
+"""Things that need a person: failing jobs, spirals, sessions without an outcome, missing prices."""
+
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from relight.errors import as_typed
+from relight.reports.runs import JobReport
+from relight.store import Store
+from relight.store.queries.filters import Filter
+from relight.store.queries.health import read_set_aside_pieces
+from relight.store.queries.listing import count_unlabelled
+from relight.store.queries.totals import read_unpriced_models
+from relight.text import count, dollars
+
+if TYPE_CHECKING:
+    from relight.reports.failures import NamedSpiral
+
+NeedKind = Literal["job", "spiral", "outcome", "price", "file"]
+
+
+class Need(Struct, frozen=True, kw_only=True):
+    """One thing that needs a person: its title, the reason, and the command that shows more.
+
+    `name` is the job, session or model that it is about; None if it is about several.
+    """
+
+    kind: NeedKind
+    title: str
+    reason: str
+    command: str
+    name: str | None = None
+
+
+def find_needs(
+    store: Store, chosen: Filter, jobs: Sequence[JobReport], *, spirals: "Sequence[NamedSpiral]"
+) -> list[Need]:
+    """Return all that needs a person in a part of the record, the most urgent first.
+
+    A kind of need is one function here and one row in the dashboard's table of actions.
+    """
+    return [
+        *find_failing_jobs(jobs),
+        *map(_show_spiral, spirals),
+        *_find_unlabelled(store, chosen),
+        *_find_unpriced(store, chosen),
+        *_find_set_aside(store),
+    ]
+
+
+def find_failing_jobs(jobs: Sequence[JobReport]) -> list[Need]:
+    """Return the jobs whose last runs failed; one that is paused fails no more."""
+    return [
+        Need(
+            kind="job",
+            title=job.name or job.job,
+            reason=job.trouble,
+            command=as_typed("relight job history ") + shlex.quote(_call_job(job, jobs)),
+            name=job.job,
+        )
+        for job in jobs
+        if job.trouble and job.state != "paused"
+    ]
+
+
+def _call_job(job: JobReport, jobs: Sequence[JobReport]) -> str:
+    """Return what to call a job in a command: its name if no other job has the same."""
+    is_only = sum(other.name == job.name for other in jobs) == 1
+    return job.name if is_only and job.name else job.job
+
+
+def _show_spiral(one: "NamedSpiral") -> Need:
+    cost = dollars(one.cost_usd, unpriced=one.unpriced_turns)
+    same = "the same call of " if one.kind == "identical" else ""
+    return Need(
+        kind="spiral",
+        title=one.title or one.session,
+        reason=f"{same}{one.tool} failed {one.count} times: {cost}",
+        command=as_typed("relight show ") + f"{shlex.quote(one.session)} --errors",
+        name=one.session,
+    )
+
+
+def _find_unlabelled(store: Store, chosen: Filter) -> list[Need]:
+    number = count_unlabelled(store, chosen)
+    if not number:
+        return []
+    sessions = "1 session has" if number == 1 else f"{count(number)} sessions have"
+    return [
+        Need(
+            kind="outcome",
+            title=f"{sessions} no outcome",
+            reason="nothing proves whether the work succeeded: one key labels a session",
+            command=as_typed("relight label"),
+        )
+    ]
+
+
+def _find_unpriced(store: Store, chosen: Filter) -> list[Need]:
+    return [
+        Need(
+            kind="price",
+            title=one.model,
+            reason=f"no price is known: {count(one.turns)} turn{'s' if one.turns != 1 else ''}"
+            " missing from the cost",
+            command=as_typed("relight rebuild --prices"),
+            name=one.model,
+        )
+        for one in read_unpriced_models(store, chosen)
+        if one.model is not None
+    ]
+
+
+def _find_set_aside(store: Store) -> list[Need]:
+    return [
+        Need(
+            kind="file",
+            title=one.part or one.file,
+            reason=f"set aside, not recorded: {one.reason}",
+            command=as_typed("relight doctor"),
+        )
+        for one in read_set_aside_pieces(store)
+    ]
