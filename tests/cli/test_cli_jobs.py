@@ -555,3 +555,29 @@ def test_the_models_that_ran_a_job_are_compared(cli: Cli) -> None:
     assert "there is no job 'nothing'" in cli.fail("job", "compare", "nothing")
     assert cli.do("job", "compare").returncode == 2
     assert cli.do("job", "compare", "look", "--all").returncode == 2
+
+
+def test_relight_alone_names_the_jobs_that_fail_and_how_to_see_why(cli: Cli) -> None:
+    cli.add("well")
+    cli.run("job", "run", "well")
+    assert "fail" not in cli.run()
+    cli.add("backup", command="exit 3")
+    cli.run("job", "run", "backup", code=1)
+    (line,) = [line for line in cli.run().splitlines() if line.startswith("backup: ")]
+    assert line.startswith("backup: the last run failed: ")
+    assert line.endswith("relight job history backup")
+    assert "backup" in cli.run("job", "history", "backup")
+    cli.run("job", "run", "backup", code=1)
+    assert "backup: the last 2 runs failed: " in cli.run()
+    cli.run("job", "pause", "backup")
+    assert "job history backup" not in cli.run(), "a paused job fails no more"
+
+
+def test_relight_alone_names_five_failing_jobs_and_counts_the_rest(cli: Cli) -> None:
+    for number in range(7):
+        cli.add(f"job-{number}", command="exit 3")
+        cli.run("job", "run", f"job-{number}", code=1)
+    told = cli.run().splitlines()
+    assert sum("relight job history job-" in line for line in told) == 5
+    (rest,) = [line for line in told if line.startswith("2 more jobs fail: ")]
+    assert rest.endswith("relight job list")

@@ -17,6 +17,8 @@ from relight.store.queries.filters import Filter
 from relight.store.queries.totals import CostRow, sum_costs
 from relight.text import dollars
 
+FAILING_SHOWN = 5
+
 
 def show_overview(home: str | None, *, is_fresh: bool = True) -> None:
     """Show the overview; `is_fresh` first takes in what is new."""
@@ -26,6 +28,7 @@ def show_overview(home: str | None, *, is_fresh: bool = True) -> None:
             take_news(store)
         elif is_fresh:
             _take_first(store)
+        _print_failing_jobs(store)
         if sessions.has_sessions(store):
             _show(store, is_fresh=is_fresh)
         elif is_fresh:
@@ -85,6 +88,19 @@ def _show(store: Store, *, is_fresh: bool) -> None:
         hint = as_typed("`relight report --since all` shows the rest")
         click.echo(f"Nothing in the last 30 days; {hint}.")
     _print_next(store, is_fresh=is_fresh)
+
+
+def _print_failing_jobs(store: Store) -> None:
+    """Name the jobs that fail now, each with the command that shows why."""
+    from relight.reports.needs import find_failing_jobs
+    from relight.reports.runs import read_jobs
+
+    failing = find_failing_jobs(read_jobs(store))
+    for one in failing[:FAILING_SHOWN]:
+        screen.print_text(f"{one.title}: {one.reason}: {one.command}", style="bold red")
+    if len(failing) > FAILING_SHOWN:
+        hint = f"{len(failing) - FAILING_SHOWN} more jobs fail: relight job list"
+        screen.print_text(as_typed(hint), style="bold red")
 
 
 def _print_tops(store: Store, chosen: Filter) -> None:
