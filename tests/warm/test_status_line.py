@@ -75,16 +75,14 @@ def line(given: dict[str, Any], summary: dict[str, Any] | None = None) -> str:
 
 def test_the_line_has_model_costs_windows_context_and_cache() -> None:
     assert line(GIVEN, SUMMARISED) == (
-        "Opus 4.6 · $1.23 session · $8.10 today · 5h 42% (1h 12m left) · week 18% (3d 00h left)"
-        " · context 37% · cache 4m 10s"
+        "Opus 4.6 · $1.23 · $8.10 today · 5h 42% 1h12m · week 18% · ctx 37% · cache 4m"
     )
 
 
 def test_an_older_claude_code_gets_what_the_record_knows() -> None:
     older = {"session_id": SESSION, "model": {"id": "claude-opus-4-6"}}
     assert line(older, SUMMARISED) == (
-        "claude-opus-4-6 · ≥$0.50 session · $8.10 today · 5h $3.20 (2h 00m left)"
-        " · week ≈56% (1d 00h left) · context 84k · cache 2m 00s"
+        "claude-opus-4-6 · ≥$0.50 · $8.10 today · 5h $3.20 2h00m · week ≈56% · ctx 84k · cache 2m"
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from relight.intake.status import LOCK, REPORTS, SUMMARY
-from relight.text import clean, dollars, seconds
+from relight.text import clean, dollars
 
 SOURCE = "claude-code"
 OLD_SECONDS = 10
@@ -100,9 +100,9 @@ def make_parts(given: dict[str, Any], summary: dict[str, Any], now: float) -> It
         yield clean(name.strip())[:NAME_CHARACTERS]
     cost = _number(_object(given.get("cost")).get("total_cost_usd"))
     if cost is not None:
-        yield f"{dollars(cost, digits=2)} session"
+        yield dollars(cost, digits=2)
     elif session:
-        yield f"{_money(session.get('cost'))} session"
+        yield _money(session.get("cost"))
     if now * 1000 < _integer(summary.get("day_ends_at"), 0):
         yield f"{_money(summary.get('today'))} today"
     yield from _show_windows(given, summary, now)
@@ -125,7 +125,24 @@ def _show_windows(given: dict[str, Any], summary: dict[str, Any], now: float) ->
         else:
             continue
         left = ends_at / 1000 - now
-        yield f"{kind} {share} ({seconds(left)} left)" if left > 0 else f"{kind} {share}"
+        # a line of eighty columns has room for the nearer end alone
+        yield (
+            f"{kind} {share} {show_left(left)}" if kind == "5h" and left > 0 else f"{kind} {share}"
+        )
+
+
+def show_left(seconds: float) -> str:
+    """Return a time that is left, short and never too long.
+
+    >>> [show_left(one) for one in (41.9, 250, 4320, 3600, 300_000)]
+    ['41s', '4m', '1h12m', '1h00m', '3d']
+    """
+    minutes, hours = int(seconds // 60), int(seconds // 3600)
+    if seconds < 60:
+        return f"{int(seconds)}s"
+    if hours < 24:
+        return f"{hours}h{minutes % 60:02}m" if hours else f"{minutes}m"
+    return f"{hours // 24}d"
 
 
 def _find_window(summary: dict[str, Any], kind: str, now: float) -> dict[str, Any]:
@@ -143,9 +160,9 @@ def _show_context(context: dict[str, Any], session: dict[str, Any]) -> Iterator[
     used = _number(context.get("used_percentage"))
     tokens = _number(session.get("context_tokens"))
     if used is not None:
-        yield f"context {used:.0f}%"
+        yield f"ctx {used:.0f}%"
     elif tokens is not None:
-        yield f"context {tokens / 1000:.0f}k"
+        yield f"ctx {tokens / 1000:.0f}k"
 
 
 def _show_cache(cache: dict[str, Any], session: dict[str, Any], now: float) -> Iterator[str]:
@@ -155,7 +172,7 @@ def _show_cache(cache: dict[str, Any], session: dict[str, Any], now: float) -> I
         kept = _number(session.get("cache_until"))
         until = None if kept is None else kept / 1000
     if until is not None:
-        yield f"cache {seconds(until - now)}" if until > now else "cache cold"
+        yield f"cache {show_left(until - now)}" if until > now else "cache cold"
     elif cache.get("warm") is False and cache.get("caching_observed"):
         yield "cache cold"
 
