@@ -12,6 +12,7 @@ BENCHES = {
     "jobs": "jobs: a thousand due at once among killed schedulers, and ten thousand that wait",
     "decisions": "verdicts looked at again and again: how often wrong, and how soon",
     "import": "reading logs, against agentsview and ccusage on the same trees",
+    "limits": "windows of plans: status line and limits, and blocks against ccusage's own",
     "modules": "how many modules a command runs through",
     "outcomes": "signs of how a session went: how often each kind is right on labelled sessions",
     "search": "full-text search: size of its index, cost for an import, time to the first hit",

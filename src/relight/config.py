@@ -120,6 +120,17 @@ class ModelSettings(Struct, forbid_unknown_fields=True):
     aliases: dict[Name, Name] = {}
 
 
+class DisplaySettings(Struct, forbid_unknown_fields=True):
+    """`[display]`: the currency of texts and pages, and how much of it a dollar is."""
+
+    currency: Annotated[str, Meta(pattern="^[A-Z]{3}$")] = "USD"
+    rate: Positive | None = None
+
+    def __post_init__(self) -> None:
+        if (self.currency == "USD") != (self.rate is None):
+            raise ValueError("currency and rate go together")
+
+
 class ServeSettings(Struct, forbid_unknown_fields=True):
     """`[serve]`: the token that the dashboard requires, and more names that it is reached by."""
 
@@ -178,6 +189,7 @@ class Settings(Struct, forbid_unknown_fields=True, kw_only=True):
     templates: TemplateSettings = field(default_factory=TemplateSettings)
     moa: MoaSettings = field(default_factory=MoaSettings)
     jobs: JobSettings = field(default_factory=JobSettings)
+    display: DisplaySettings = field(default_factory=DisplaySettings)
     serve: ServeSettings = field(default_factory=ServeSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
     models: ModelSettings = field(default_factory=ModelSettings)
@@ -216,6 +228,7 @@ _KNOWN = {
     "$.moa": MoaSettings.__struct_fields__,
     "$.jobs": JobSettings.__struct_fields__,
     "$.jobs.routes[...]": JobRoute.__struct_fields__,
+    "$.display": DisplaySettings.__struct_fields__,
     "$.serve": ServeSettings.__struct_fields__,
     "$.notify": NotifySettings.__struct_fields__,
     "$.models": ModelSettings.__struct_fields__,
@@ -235,6 +248,9 @@ _EXPECTED = {
     "jobs.max_parallel": "a whole number above 0",
     "models.aliases": 'a name, as in "my-model-2026" = "my-model"',
     "prices": "dollars per million tokens, from 0 to 1,000,000",
+    "display.currency": 'a code of three letters, such as "EUR"',
+    "display.rate": "the price of a dollar, above 0",
+    "display": 'a currency and the price of a dollar: currency = "EUR", rate = 0.92',
     "limits": "dollars or tokens above 0",
     "plans": "a name, dollars a month, and days as 2026-01-31 with since before until",
 }

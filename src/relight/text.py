@@ -3,12 +3,16 @@
 import math
 import re
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import TypeVar
 
 T = TypeVar("T")
 
 SHOWN_CHARACTERS = 4000
 NO_PRICE = "no price"
+# the currency that amounts are shown in, and what a dollar costs in it
+_currency: ContextVar[tuple[str, float]] = ContextVar("currency", default=("USD", 1.0))
+SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥", "INR": "₹", "KRW": "₩"}
 # Sessions hold hostile text. These characters act unseen, in a terminal, on a page or in a prompt:
 # controls but tab and newline, marks that turn the direction of text, characters without a width,
 # variation selectors, tags, and code points that no document may hold. The two joiners and the
@@ -117,6 +121,14 @@ def count(value: float | None) -> str:
     return f"{value:,.0f}"
 
 
+def show_in(currency: str, rate: float) -> None:
+    """Show the amounts of this thread in another currency from now on; `rate` is for a dollar.
+
+    Only texts and pages do so: records and JSON are in dollars.
+    """
+    _currency.set((currency, rate))
+
+
 class Amount(str):
     """An amount of money as text, with the figures it was made of, so that columns align."""
 
@@ -132,7 +144,9 @@ def dollars(
     included: float | None = None,
     digits: int | None = None,
 ) -> Amount:
-    """Return an amount of money. None is unknown, not zero; with unpriced parts it is a minimum.
+    """Return an amount of dollars, in the currency of `show_in`.
+
+    None is unknown, not zero; with unpriced parts the amount is a minimum.
 
     `included` is what a plan pays for, at list price: it is not spent. `digits` are those after
     the point; without them, as many as the amount needs.
@@ -156,14 +170,16 @@ def dollars(
 
 
 def _write_amount(value: float, digits: int | None, unpriced: int = 0) -> str:
+    code, rate = _currency.get()
+    sign, value = SYMBOLS.get(code, f"{code} "), value * rate
     least = "≥" if unpriced else ""
     if digits is None and 0 < value < 0.0001:  # not zero: show the first two digits
-        return f"{least}${value:.{1 - math.floor(math.log10(value))}f}".rstrip("0")
+        return f"{least}{sign}{value:.{1 - math.floor(math.log10(value))}f}".rstrip("0")
     if digits is None:
         digits = 4 if 0 < value < 0.01 else 2
     if 0 < value < 10**-digits:
-        return f"{least or '<'}${0 if unpriced else 10**-digits:.{digits}f}"
-    return f"{least}${value:,.{digits}f}"
+        return f"{least or '<'}{sign}{0 if unpriced else 10**-digits:.{digits}f}"
+    return f"{least}{sign}{value:,.{digits}f}"
 
 
 def align_money(cells: Sequence[str]) -> list[str]:
@@ -176,8 +192,9 @@ def align_money(cells: Sequence[str]) -> list[str]:
     >>> align_money([dollars(0.06), dollars(0.0099), dollars(None)])
     ['$0.0600', '$0.0099', 'no price']
     """
+    _, rate = _currency.get()
     values = [
-        value
+        value * rate
         for cell in cells
         if isinstance(cell, Amount)
         for value in (cell.value, cell.included)

@@ -337,3 +337,11 @@ def test_the_worth_of_a_plan_is_set_against_its_price(
     for plan in plans:  # the turn of October is not of this month
         assert (plan.month, plan.value_usd) == ("2026-11", windows[0].value_usd)
         assert (plan.paid_usd, plan.monthly_usd) == (0.0, 0.1)
+
+
+def test_the_overview_names_the_worth_of_a_plan(tmp_path: Path) -> None:
+    cli = Cli(tmp_path)
+    build.write_claude(tmp_path, answers(NOON))
+    settings = tmp_path / "relight" / "config.toml"
+    settings.write_text(settings.read_text() + '[plans.claude-code]\nname = "max"\n')
+    assert "plan max of claude-code: " in cli.run().stdout

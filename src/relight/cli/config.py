@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from relight.cli.options import current_home, json_option, print_json, relight_command
 from relight.config import (
+    DisplaySettings,
     JobSettings,
     LimitSettings,
     MoaSettings,
@@ -55,6 +56,9 @@ pattern = "(?i)summar"
 model = "small-model"          # and base_url, key_variable, provider
 [notify]                       # once for each failed run of any job
 command = "~/notify"           # or webhook = "https://…", or file = "…"
+[display]                      # texts and pages; JSON stays in dollars
+currency = "EUR"
+rate = 0.92                    # what a dollar costs
 [serve]
 token = "…"                    # that the dashboard requires
 hosts = ["box.lan"]            # further names of the server
@@ -88,6 +92,7 @@ class ShownSettings(Struct, frozen=True, kw_only=True):
     templates: TemplateSettings
     moa: MoaSettings
     jobs: JobSettings
+    display: DisplaySettings
     serve: ShownServeSettings
     notify: ShownNotifySettings
     models: ModelSettings
@@ -117,6 +122,7 @@ def command(as_json: bool) -> None:
                 templates=config.templates,
                 moa=replace(config.moa, trace_dir=str(config.trace_folder)),
                 jobs=config.jobs,
+                display=config.display,
                 serve=ShownServeSettings(bool(config.serve.token), config.serve.hosts),
                 notify=ShownNotifySettings(config.notify.shown),
                 models=config.models,
@@ -141,6 +147,8 @@ def command(as_json: bool) -> None:
     )
     if config.notify.shown:
         click.echo(f"notify: {config.notify.shown}")
+    if config.display.rate is not None:
+        click.echo(f"display: {config.display.currency}, {config.display.rate:g} a dollar")
     for model, rates in config.prices.items():
         listed = ", ".join(f"{name} {value}" for name, value in rates.items())
         click.echo(f"price of {model}: {listed}")

@@ -179,12 +179,23 @@ def current_store() -> Store:
     """Return the store that the command works on; a reading command first takes in what is new."""
     context = click.get_current_context()
     store = open_store(current_home())
+    if not context.params.get("as_json"):
+        use_currency(store)
     if isinstance(context.command, _ReadingCommand) and not context.meta.get(NO_IMPORT):
         context.meta[NO_IMPORT] = True
         from relight.cli.news import take_news
 
         take_news(store)
     return store
+
+
+def use_currency(store: Store) -> None:
+    """Show amounts in the currency that the user chose; JSON stays in dollars."""
+    display = store.config.display
+    if display.rate is not None:
+        from relight.text import show_in
+
+        show_in(display.currency, display.rate)
 
 
 def print_json(value: object) -> None:

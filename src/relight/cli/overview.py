@@ -6,6 +6,7 @@ import click
 
 from relight.cli import screen
 from relight.cli.news import take_news
+from relight.cli.options import use_currency
 from relight.cli.report import print_report
 from relight.errors import as_typed
 from relight.reports import filters, totals
@@ -23,6 +24,7 @@ FAILING_SHOWN = 5
 def show_overview(home: str | None, *, is_fresh: bool = True) -> None:
     """Show the overview; `is_fresh` first takes in what is new."""
     with open_store(home) as store:
+        use_currency(store)
         is_fresh = is_fresh and store.config.auto_import
         if is_fresh and sessions.has_sessions(store):
             take_news(store)
@@ -87,6 +89,7 @@ def _show(store: Store, *, is_fresh: bool) -> None:
     else:
         hint = as_typed("`relight report --since all` shows the rest")
         click.echo(f"Nothing in the last 30 days; {hint}.")
+    _print_plans(store)
     _print_next(store, is_fresh=is_fresh)
 
 
@@ -116,6 +119,15 @@ def _print_tops(store: Store, chosen: Filter) -> None:
 
 def _format_cost(row: CostRow) -> str:
     return dollars(row.cost_usd, unpriced=row.unpriced_turns, included=row.included_usd)
+
+
+def _print_plans(store: Store) -> None:
+    """Print what plans were worth this month, against their price."""
+    if store.config.plans:
+        from relight.reports.plans import describe_plan, read_plans
+
+        for plan in read_plans(store):
+            screen.print_text(describe_plan(plan))
 
 
 def _print_next(store: Store, *, is_fresh: bool) -> None:

@@ -253,6 +253,8 @@ def shorten(sessions: Sequence[str]) -> dict[str, str]:
 
 def notes(found: UsageReport) -> list[str]:
     """Return what a reader must know: missing prices, lower bounds, included costs."""
+    from relight.text import dollars
+
     lines = []
     total = found.total
     if total.unpriced_turns:
@@ -272,7 +274,8 @@ def notes(found: UsageReport) -> list[str]:
         )
     if total.included_usd:
         lines.append(
-            f"included: ${total.included_usd:,.2f} at list price, paid by a plan, not in the cost"
+            f"included: {dollars(total.included_usd, digits=2)} at list price, paid by a plan,"
+            " not in the cost"
         )
     if found.by == ["day"]:
         lines.append(

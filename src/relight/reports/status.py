@@ -57,6 +57,8 @@ class StatusSummary(Struct, frozen=True):
     windows: list[StatusWindow]
     # by the agent's own id
     sessions: dict[str, StatusSession]
+    currency: str
+    rate: float
 
 
 def read_status(store: Store, *, now: int | None = None) -> StatusSummary:
@@ -89,6 +91,8 @@ def read_status(store: Store, *, now: int | None = None) -> StatusSummary:
         today=today,
         windows=windows,
         sessions=_read_sessions(store, now),
+        currency=store.config.display.currency,
+        rate=store.config.display.rate or 1.0,
     )
 
 

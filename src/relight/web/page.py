@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextvars import copy_context
 from datetime import UTC, datetime
 from importlib import import_module
 
@@ -14,6 +15,7 @@ from relight.errors import RelightError
 from relight.sources import list_sources
 from relight.store import Store
 from relight.store.queries.filters import Filter
+from relight.text import show_in
 from relight.web.filters import NAMES, Filters, choose, read_filters
 from relight.web.pages import Page
 from relight.web.site import Site
@@ -71,8 +73,10 @@ def page_route(site: Site, page: Page) -> Route:
         version = site.watcher.version()
 
         async def build() -> Response:
+            # a currency is for this page alone, not for what the thread reads next
+            context = copy_context()
             return await site.readers.read(
-                lambda store: render_page(site, page, store, request, version)
+                lambda store: context.run(render_page, site, page, store, request, version)
             )
 
         return await site.cache.respond(request, version, build)
@@ -82,6 +86,9 @@ def page_route(site: Site, page: Page) -> Route:
 
 def render_page(site: Site, page: Page, store: Store, request: Request, version: str) -> Response:
     """Return the page; invalid filters are reported on it and ignored."""
+    display = store.config.display
+    if display.rate is not None:
+        show_in(display.currency, display.rate)
     query = dict(request.query_params)
     now = datetime.now(UTC)
     problems: tuple[str, ...] = ()

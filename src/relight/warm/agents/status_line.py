@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from relight.intake.status import LOCK, REPORTS, SUMMARY
-from relight.text import clean, dollars
+from relight.text import clean, dollars, show_in
 
 SOURCE = "claude-code"
 OLD_SECONDS = 10
@@ -93,6 +93,9 @@ def _print(line: str) -> None:
 
 def make_parts(given: dict[str, Any], summary: dict[str, Any], now: float) -> Iterator[str]:
     """Yield the parts of the line: model, costs, windows, context and cache, as far as known."""
+    currency, rate = summary.get("currency"), _number(summary.get("rate"))
+    if isinstance(currency, str) and currency.isalpha() and rate:
+        show_in(currency[:3], rate)
     session = _object(_object(summary.get("sessions")).get(str(given.get("session_id"))))
     model = _object(given.get("model"))
     name = model.get("display_name") or model.get("id")
