@@ -14,8 +14,7 @@ from msgspec import Meta, Struct
 from relight.checks import LATEST_MS
 
 Moment = Annotated[int, Meta(ge=0, lt=LATEST_MS)]
-# limits of one call: larger figures are errors, and their sums would not fit
-MOST_TOKENS = 10**11
+MOST_TOKENS = 10**11  # of one call: more is an error, and sums would not fit
 Count = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
 Nanos = Annotated[int, Meta(ge=0, le=10**15)]
 Milliseconds = Annotated[int, Meta(ge=0, le=10**13)]
@@ -176,6 +175,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     first_token_ms: Milliseconds | None = None
     failure: str | None = None
     failure_text: str | None = None
+    branch: str | None = None
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
@@ -317,8 +317,7 @@ class Unreadable(Struct, frozen=True):
 class Parsed(Struct, frozen=True, kw_only=True):
     """The content of a stretch of a source's records, and the reader's state after it.
 
-    `owner` is the session that the stretch's tape belongs to; `bad_lines` says why lines, by
-    their number, could not be read.
+    The stretch's tape belongs to `owner`; `bad_lines` says why lines could not be read.
     """
 
     owner: str | None
@@ -336,6 +335,8 @@ class Parsed(Struct, frozen=True, kw_only=True):
     messages: dict[str, int] = {}
     timings: list[Timing] = []
     limits: list[LimitReport] = []
+    # sessions whose conversation a summary replaced, and when
+    compactions: list[tuple[str, int]] = []
     bad_lines: dict[int, str] = {}
 
 
@@ -386,8 +387,7 @@ class Piece(Struct, frozen=True, kw_only=True):
 def hash_names(kind: str, *names: str) -> int:
     """Return a 64-bit row id from the source's names of a thing.
 
-    Every process computes the same id, in any order of reading and without a look-up. Among ten
-    million rows the chance that two share an id is three in a million.
+    Every process computes the same id. Of ten million, two are equal with a chance of 3 : 10⁶.
     """
     text = "\0".join((kind, *names)).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)

@@ -71,10 +71,7 @@ def price_usage(
     prompt = fresh + read + write
     if not prices:
         return UNKNOWN if prompt or output else Cost(0, "estimated", None)
-    price = prices[0] if len(prices) == 1 else _choose_price(prices, at)
-    for rates in price.tiers:
-        if prompt > rates.above * calls:
-            break
+    price, rates = _choose_rates(prices, at=at, prompt=prompt, calls=calls)
     if (rates.input is None and prompt) or (rates.output is None and output):
         return UNKNOWN
     hour = min(usage.cache_write_1h or 0, write)
@@ -137,6 +134,19 @@ def context_window(model: str | None, provider: str | None = None) -> int | None
         return 1_000_000
     info = _find_model(_spell_model(model), (provider or "").strip().lower())
     return info.context_window if info else None
+
+
+def find_rates(prices: PriceList, *, at: int, prompt: int) -> Rates:
+    """The rates of one call at a time, with so many tokens of prompt."""
+    return _choose_rates(prices, at=at, prompt=prompt, calls=1)[1]
+
+
+def _choose_rates(prices: PriceList, *, at: int, prompt: int, calls: int) -> tuple[Price, Rates]:
+    price = prices[0] if len(prices) == 1 else _choose_price(prices, at)
+    for rates in price.tiers:
+        if prompt > rates.above * calls:
+            break
+    return price, rates
 
 
 def _choose_price(prices: PriceList, at: int) -> Price:

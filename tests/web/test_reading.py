@@ -6,11 +6,11 @@ from html.parser import HTMLParser
 
 import pytest
 
+from relight.judging.edits import compare, find_edits
 from relight.text import HIDDEN
 from relight.web.reading import markdown
 from relight.web.reading.calls import draw_call
-from relight.web.reading.diffs import MOST_LINES, compare, draw_diff
-from relight.web.reading.edits import find_edits
+from relight.web.reading.diffs import MOST_LINES, draw_diff
 from relight.web.reading.highlight import MOST_CHARACTERS, find_language, highlight
 from relight.web.reading.markdown import render_markdown
 from relight.web.reading.tasks import count_done, draw_tasks, find_tasks

@@ -62,6 +62,22 @@ def print_table(
     `styles` are colours of single cells, by row and column.
     """
     target = console()
+    table, left_out = make_table(columns, rows, target, total=total, styles=styles)
+    target.print(table)
+    if left_out:
+        missing = ", ".join(reversed(left_out))
+        print_text(f"no room for {missing}: widen the window or use --json", style="dim")
+
+
+def make_table(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    target: Console,
+    *,
+    total: Sequence[str] | None = None,
+    styles: Mapping[tuple[int, int], str] | None = None,
+) -> tuple[Table, list[str]]:
+    """Return a table that fits a console, and the headings of columns that were left out."""
     table = Table(
         box=SIMPLE_HEAD,
         show_footer=total is not None,
@@ -98,10 +114,27 @@ def print_table(
                 for number, cell in zip(kept, row, strict=True)
             )
         )
-    target.print(table)
-    if left_out:
-        missing = ", ".join(reversed(left_out))
-        print_text(f"no room for {missing}: widen the window or use --json", style="dim")
+    return table, left_out
+
+
+@contextmanager
+def live_view() -> Iterator[Callable[[Sequence[Column], Sequence[Sequence[str]], str], None]]:
+    """Yield a function that shows a table and a line in place of those before.
+
+    However it ends, the last view stays, the cursor is shown, and the next line begins below.
+    """
+    from rich.console import Group
+    from rich.live import Live
+
+    target = console()
+    with Live(console=target, auto_refresh=False, vertical_overflow="crop") as live:
+
+        def show(columns: Sequence[Column], rows: Sequence[Sequence[str]], line: str) -> None:
+            text = Text(clean(line), style="dim", no_wrap=True, overflow="ellipsis")
+            parts = [make_table(columns, rows, target)[0]] if rows else []
+            live.update(Group(*parts, text), refresh=True)
+
+        yield show
 
 
 def find_spare(

@@ -77,6 +77,7 @@ def _check_choice(**chosen: object) -> None:
 def _print_head(found: "SessionHead", trace: "Trace") -> None:
     from relight.cli import screen
     from relight.cli.failures import describe_spiral
+    from relight.reports.cache_rebuilds import describe_session
 
     figures = found.figures
     screen.print_text(found.title or "(no title)", style="bold")
@@ -107,6 +108,10 @@ def _print_head(found: "SessionHead", trace: "Trace") -> None:
         screen.print_text(f"  {evidence}", style="dim")
     for spiral in found.spirals:
         screen.print_text(f"  spiral: {describe_spiral(spiral)}")
+    if found.changed:
+        screen.print_text(f"  {found.changed}")
+    if rebuilt := describe_session(trace.steps):
+        screen.print_text(f"  {rebuilt}")
     if found.resume:
         screen.print_text(f"resume: {found.resume}")
     if trace.silence:

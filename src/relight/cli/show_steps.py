@@ -32,6 +32,8 @@ class StepPrinter:
 
     def print(self, step: Step) -> None:
         """Print a step: a call on one line, other steps with their texts."""
+        if step.cache_rebuild is not None:
+            self._print_raw(f"    {step.cache_rebuild.sentence}", style="yellow")
         if step.kind == "call":
             self._print_call(step)
             if self._is_full:
@@ -227,6 +229,7 @@ def _list_facts(step: Step) -> Iterator[tuple[str, str]]:
         "cost": None if step.turns is None else dollars(step.cost_usd, included=step.included_usd),
         "tokens": ", ".join(f"{count(n)} {name}" for name, n in used if n is not None),
         "sub-agent": step.child_session_id,
+        "note": None if step.cache_rebuild is None else step.cache_rebuild.sentence,
     }
     for name, value in facts.items():
         if value:

@@ -12,6 +12,12 @@ from relight.reports.totals import ReportFigures, make_figures
 from relight.sources.resume import resume_line
 from relight.store import Store
 from relight.store.queries import sessions as queries
+from relight.store.queries.git_costs import (
+    EditedFile,
+    SessionCommit,
+    read_session_commits,
+    read_session_edits,
+)
 from relight.store.queries.sessions import ChildSession
 from relight.store.queries.steps import SessionCall, SessionTurn, read_tool_calls, read_turns
 
@@ -52,6 +58,24 @@ class SessionHead(Struct, frozen=True, kw_only=True):
     resume: str | None
     figures: ReportFigures
     spirals: list[SessionSpiral]
+    commits: list[SessionCommit]
+    files: list[EditedFile]
+
+    @property
+    def changed(self) -> str | None:
+        """The files, lines and commits in words; None if nothing was changed."""
+        added = sum(one.lines_added for one in self.files)
+        removed = sum(one.lines_removed for one in self.files)
+        words = []
+        if self.files:
+            number = len(self.files)
+            files = "1 file" if number == 1 else f"{number:,} files"
+            words.append(f"{files} changed by edit calls, +{added:,} −{removed:,} lines")
+        if self.commits:
+            hashes = [one.hash or "(hash not printed)" for one in self.commits]
+            several = "commit" if len(hashes) == 1 else f"{len(hashes):,} commits"
+            words.append(f"{several} {', '.join(hashes[:SHOWN_NAMES])}")
+        return " · ".join(words) or None
 
 
 class SessionReport(SessionHead, frozen=True, kw_only=True):
@@ -133,6 +157,8 @@ def read_head(store: Store, session_id: int) -> SessionHead:
         children=queries.read_children(store, session_id),
         figures=sum_family(store, session_id),
         spirals=session_spirals(store, session_id),
+        commits=read_session_commits(store, session_id),
+        files=read_session_edits(store, session_id),
     )
 
 

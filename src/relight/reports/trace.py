@@ -22,8 +22,11 @@ from relight.reports.transcript import find_facts, read_lines
 from relight.sources import find_source
 from relight.store import Store
 from relight.store.queries import steps
+from relight.store.queries.cache_rebuilds import read_session_rebuilds
 from relight.store.queries.sessions import SessionFacts
 from relight.store.queries.steps import TraceCall, TraceTurn
+from relight.store.sql import read_usd
+from relight.text import count, dollars, seconds
 from relight.times import write_time
 
 # A longer wait for a person outlives the prompt cache of most providers: the next turn pays for the
@@ -33,6 +36,29 @@ MOST_STEPS = 1000
 OUTLINE_CHARACTERS = 200
 # the columns of a turn that a step has as they are
 COPIED = ("cost_status", "is_shared", "usage_status", "first_token_ms", *TOKENS)
+
+
+REBUILT = {
+    "pause": "after a pause of {}",
+    "model_switch": "by another model, {} after the last",
+    "compaction": "after a compaction",
+    "prefix_changed": "with a changed prefix, {} after the last turn",
+}
+
+
+class StepRebuild(Struct, frozen=True, kw_only=True):
+    """A rebuild of the prompt cache; `pause_seconds` is the time since the turn before."""
+
+    cause: str
+    pause_seconds: float
+    tokens: int
+    usd: float | None
+
+    @property
+    def sentence(self) -> str:
+        """Cause, tokens and cost in words."""
+        cause = REBUILT[self.cause].format(seconds(self.pause_seconds))
+        return f"cache rebuilt {cause}: {count(self.tokens)} tokens, {dollars(self.usd)}"
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -86,6 +112,8 @@ class Step(Struct, frozen=True, kw_only=True):
     child_session_id: str | None = None
     # the number of the spiral that the call is part of
     spiral: int | None = None
+    # set if the model call wrote again what was cached before
+    cache_rebuild: StepRebuild | None = None
 
 
 class Trace(Struct, frozen=True):
@@ -174,6 +202,7 @@ def read_trace(store: Store, session_id: int, *, has_texts: bool = True) -> Trac
     spirals = number_spirals(store, session_id)
     builder = _Builder(numbered.turns, numbered.calls, numbered.owners, spirals)
     made = [builder.make(number, item) for number, item in enumerate(items, start=1)]
+    _mark_rebuilds(store, session_id, made, builder.turns)
     return Trace(
         session_id=numbered.facts.session,
         steps=_link_children(made, steps.read_subagents(store, session_id)),
@@ -349,3 +378,18 @@ def _link_children(made: list[Step], children: Sequence[steps.SubAgent]) -> list
             taken.add(found)
             made[found] = replace(made[found], child_session_id=child.session_id)
     return made
+
+
+def _mark_rebuilds(
+    store: Store, session_id: int, made: list[Step], turns: Mapping[int, int]
+) -> None:
+    """Note at the steps of turns that they rebuilt the prompt cache."""
+    for one in read_session_rebuilds(store, session_id):
+        if (number := turns.get(one.turn_id)) is not None:
+            rebuilt = StepRebuild(
+                cause=one.cause,
+                pause_seconds=one.pause_ms / 1000,
+                tokens=one.tokens,
+                usd=read_usd(one.write_nanos),
+            )
+            made[number - 1] = replace(made[number - 1], cache_rebuild=rebuilt)

@@ -167,13 +167,14 @@ class Collector:
         self.messages: dict[str, int] = {}
         self.timings: list[Timing] = []
         self.limits: dict[tuple[str, str, int], LimitReport] = {}
+        self.compactions: list[Compacted] = []
         self.bad_lines: dict[int, str] = {}
         self.open_calls = open_calls
         self._early_results: dict[str, Returned] = {}
         self._takers: dict[type, Callable[[Any], None]] = {
             Session: self._take_session,
             Said: self._take_said,
-            Compacted: lambda _: None,
+            Compacted: self.compactions.append,
             Turn: self._take_turn,
             Called: self._take_called,
             Returned: self._take_returned,
@@ -306,6 +307,7 @@ class Collector:
             messages=self.messages,
             timings=self.timings,
             limits=list(self.limits.values()),
+            compactions=[(one.session, one.at) for one in self.compactions if one.at is not None],
             bad_lines=self.bad_lines,
         )
 
@@ -343,16 +345,14 @@ def find_texts(parts: list[Any]) -> list[str]:
 
 def write_value(value: Any) -> str | None:
     """A call's arguments or result: text as it is, anything else as JSON."""
-    if value is None or isinstance(value, str):
-        return value
-    return msgspec.json.encode(value).decode()
+    is_plain = value is None or isinstance(value, str)
+    return value if is_plain else msgspec.json.encode(value).decode()
 
 
 def first_line(text: str | None) -> str | None:
     """A title from a prompt: its beginning on one line."""
-    if not text:
-        return None
-    return " ".join(text[: TITLE_CHARACTERS * 2].split())[:TITLE_CHARACTERS] or None
+    words = (text or "")[: TITLE_CHARACTERS * 2].split()
+    return " ".join(words)[:TITLE_CHARACTERS] or None
 
 
 def last_words(text: str | None) -> str | None:

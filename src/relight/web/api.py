@@ -13,6 +13,7 @@ from msgspec.structs import asdict, replace
 
 from relight.errors import MissingError, RelightError
 from relight.reports import doctor, failures, runs, sessions, trace
+from relight.reports.cache_rebuilds import CacheReport, read_cache_report
 from relight.reports.comparison.models import Comparison, compare_job, compare_models
 from relight.reports.failed_work import FailedTotals
 from relight.reports.failures import NamedSpiral
@@ -171,6 +172,11 @@ def read_failures(store: Store, asked: given.FailureParameters, _: Path) -> fail
     return failures.FailuresSince(since=chosen.since, until=chosen.until, **asdict(found))
 
 
+def read_cache(store: Store, asked: given.CacheParameters, _: Path) -> CacheReport:
+    """Turns that rebuilt the prompt cache, by cause, day and length of pause, at list price."""
+    return read_cache_report(store, _choose(store, asked), limit=asked.limit)
+
+
 def read_skill_stats(store: Store, asked: given.SkillDayParameters, _: Path) -> SkillUseDays:
     """Uses, outcomes, costs and times of skills by day and model."""
     chosen = _choose(store, asked)
@@ -324,6 +330,7 @@ QUERIES = (
     Query("/api/sessions/{session:path}", given.NoParameters, read_session),
     Query("/api/failures", given.FailureParameters, read_failures, may_miss=True),
     Query("/api/limits", given.LimitParameters, read_limits),
+    Query("/api/cache", given.CacheParameters, read_cache),
     Query("/api/skills/stats", given.SkillDayParameters, read_skill_stats, may_miss=True),
     Query("/api/skills/ema", given.SkillAverageParameters, read_skill_averages),
     Query("/api/skills/compare", given.SkillComparisonParameters, compare_skill, may_miss=True),

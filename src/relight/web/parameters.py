@@ -84,6 +84,12 @@ class FailureParameters(FilterParameters, frozen=True, kw_only=True):
     job: Annotated[Text, described("Only runs of this job, and their sessions.")] = ""
 
 
+class CacheParameters(FilterParameters, frozen=True, kw_only=True):
+    limit: Annotated[PageSize, described("List at most so many rebuilds, the costliest first.")] = (
+        50
+    )
+
+
 class ReportParameters(FilterParameters, frozen=True, kw_only=True):
     by: Annotated[
         str,

@@ -178,6 +178,7 @@ class ClaudeCodeReader(Reader):
                 usage=read_usage(usage),
                 # a stream's start holds a placeholder: only its end has the output
                 usage_status="final" if message.stop_reason else "partial",
+                branch=line.gitBranch or None,
             )
         if line.attributionSkill or self.state.skills.typed is not None:
             skill = line.attributionSkill

@@ -49,6 +49,11 @@ RENAME_UNRECORDED = f"""
     update skill_invocations set model = {NAMED.format(TOLD)}
     where root_id is null and {TOLD} is not null
 """
+RENAME_REBUILDS = f"""
+    update cache_rebuild set model = (
+        select {NAMED.format("turn.model")} from turn where turn.id = turn_id
+    ) where session_id = ?
+"""
 KEY = "model_aliases"
 
 
@@ -90,6 +95,7 @@ def refresh_aliases(store: Store) -> int:
         changed = [one for one in models if one in before or one in after]
         touched = _find_sessions(database, changed)
         rollup.refresh(database, touched)
+        database.executemany(RENAME_REBUILDS, [(one,) for one in touched])
         if _has_skills(database):
             from relight.store.derive.skills import uses
 
@@ -170,16 +176,20 @@ class Pricing:
         given = turn.cost
         if given is not None and given.nanos is not None:
             return given
-        names = (turn.model, turn.provider)
-        if names not in self._lists:
-            self._lists[names] = self._find_list(turn.model, turn.provider)
         return price_usage(
             turn.usage,
-            self._lists[names],
+            self.find_list(turn.model, turn.provider),
             at=turn.at or 0,
             calls=max(turn.calls, 1),
             included=given is not None and given.status == "included",
         )
+
+    def find_list(self, model: str | None, provider: str | None) -> PriceList | None:
+        """Return the prices of a model, which are looked up once."""
+        names = (model, provider)
+        if names not in self._lists:
+            self._lists[names] = self._find_list(model, provider)
+        return self._lists[names]
 
     def _find_list(self, model: str | None, provider: str | None) -> PriceList | None:
         if model is None:

@@ -28,7 +28,7 @@ NO_NUMBER, NO_TEXT = "cast(null as integer)", "cast(null as text)"
 NO_TOKENS = ", ".join([NO_NUMBER] * len(TOKENS))
 SUMS = ", ".join(f"sum({name})" for name in AMOUNTS)
 DAY_COLUMNS = f"""
-    session_id, root_id, day, source, project, model, provider, machine_id,
+    session_id, root_id, day, source, project, model, provider, branch, machine_id,
     {", ".join(AMOUNTS)}, wall_ms
 """
 # A call is put on its turn's day and model, so that a day has no row that no turn explains. A call
@@ -57,9 +57,9 @@ REFRESH = f"""
         select session_id, model, provider from first_turn where coalesce(role, '') <> 'reference'
     ),
     counted as (
-        select session_id, day, model, provider, calls as turns, {PARTIAL_TURNS} as partial_turns,
-            {UNPRICED_TURNS} as unpriced_turns, {", ".join(TOKENS)},
-            {COST_NANOS} as cost_nanos,
+        select session_id, day, model, provider, branch, calls as turns,
+            {PARTIAL_TURNS} as partial_turns, {UNPRICED_TURNS} as unpriced_turns,
+            {", ".join(TOKENS)}, {COST_NANOS} as cost_nanos,
             {INCLUDED_NANOS} as included_nanos, 0 as tool_calls, 0 as tool_failures, id as turn_id
         from turn
         where session_id in (select id from touched) and {IS_COUNTED}
@@ -67,7 +67,8 @@ REFRESH = f"""
         select tool_call.session_id, coalesce(turn.day, tool_call.day),
             coalesce(turn.model, first_acting.model, session.model),
             case when turn.id is null then first_acting.provider else turn.provider end,
-            0, 0, 0, {NO_TOKENS}, 0, 0, 1, {flag("tool_call.label = 'error'")}, {NO_NUMBER}
+            turn.branch, 0, 0, 0, {NO_TOKENS}, 0, 0, 1, {flag("tool_call.label = 'error'")},
+            {NO_NUMBER}
         from tool_call
         join session on session.id = tool_call.session_id
         left join turn on turn.id = tool_call.turn_id
@@ -76,14 +77,15 @@ REFRESH = f"""
     )
     insert into session_day ({DAY_COLUMNS})
     select counted.session_id, session.root_id, coalesce(day, 'unknown'), session.source,
-        session.project, {NAMED.format("counted.model")}, counted.provider, session.machine_id,
+        session.project, {NAMED.format("counted.model")}, counted.provider,
+        coalesce(counted.branch, session.branch), session.machine_id,
         {SUMS},
         sum(case when turn_id = first_turn.id and session.id = session.root_id
             then coalesce(session.ended_at - session.started_at, 0) else 0 end)
     from counted join session on session.id = counted.session_id
     left join first_turn on first_turn.session_id = counted.session_id
     group by counted.session_id, day, {NAMED.format("counted.model")}, counted.provider,
-        session.root_id,
+        coalesce(counted.branch, session.branch), session.root_id,
         session.source, session.project, session.machine_id
 """
 
@@ -91,7 +93,7 @@ REFRESH = f"""
 REFRESH_SILENT = f"""
     insert into session_day ({DAY_COLUMNS})
     select id, root_id, coalesce(:day, 'unknown'), source, project,
-        {NAMED.format("session.model")}, {NO_TEXT}, machine_id,
+        {NAMED.format("session.model")}, {NO_TEXT}, branch, machine_id,
         {", ".join("0" for _ in AMOUNTS)},
         case when id = root_id then coalesce(ended_at - started_at, 0) else 0 end
     from session where id = :id

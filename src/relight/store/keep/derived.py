@@ -19,6 +19,8 @@ DERIVED = (
     "call_timing",
     "shared_turn",
     "session_day",
+    "compaction",
+    "cache_rebuild",
 )
 
 

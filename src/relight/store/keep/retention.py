@@ -28,6 +28,8 @@ OWN = (
     "call_latency",
     "session_words",
     "call_timing",
+    "compaction",
+    "cache_rebuild",
     "score_due",
     "candidate_due",
     "label",

@@ -168,12 +168,13 @@ TOOLS = """
 """
 
 
-# keys that only the session itself has
+# keys that a table may lack, and that the session itself has: calls and skills know no branch
 SESSION_KEYS = ("branch", "agent_version")
 DESCRIBED = """(
-    select used.*, about.branch, about.version as agent_version from (select * from {0}) as used
+    select used.*, {1} from (select * from {0}) as used
     left join session as about on about.id = used.root_id
 ) as described"""
+ABOUT = {"branch": "about.branch", "agent_version": "about.version as agent_version"}
 # the sessions whose outcome is known
 RATED = """left join (
     select root_id as rated_id, outcome as rated from listing
@@ -321,8 +322,11 @@ def find_first_day(store: Store, chosen: Filter) -> str | None:
 
 def _choose_table(by: Sequence[str]) -> str:
     """Return the table that has all of these keys."""
-    if any(key in SESSION_KEYS for key in by):
-        return DESCRIBED.format(_choose_table([key for key in by if key not in SESSION_KEYS]))
+    rest = [key for key in by if key not in SESSION_KEYS]
+    has_branch = not any(key in (*CALL_KEYS, "skill") for key in by)
+    asked = [ABOUT[key] for key in ABOUT if key in by and not (key == "branch" and has_branch)]
+    if asked:
+        return DESCRIBED.format(_choose_table(rest), ", ".join(asked))
     if any(key in CALL_KEYS for key in by):
         # by failure: failed or negative calls, and failed model calls; else all tool calls
         table = CALLS.format(test="kind is not null" if "failure" in by else f"tool in ({TOOLS})")

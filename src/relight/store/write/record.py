@@ -43,13 +43,14 @@ ADD = f"""
 """
 WIDEN = f"update session_day set wall_ms = {WALL} where session_id = :session and wall_ms > 0"
 INSERT = f"""
-    insert into session_day (session_id, root_id, day, source, project, model, provider,
+    insert into session_day (session_id, root_id, day, source, project, model, provider, branch,
         machine_id, {", ".join(AMOUNTS)}, wall_ms)
-    select id, root_id, :day, source, project, :model, :provider, machine_id,
+    select id, root_id, :day, source, project, :model, :provider, branch, machine_id,
         {", ".join(f":{name}" for name in AMOUNTS)}, 0
     from session where id = :session
 """
 
+IS_TOUCHED = "session_id in (select id from touched)"
 Sums = dict[str, int | None]
 NOTHING: Sums = {name: None if name in TOKENS else 0 for name in AMOUNTS}
 
@@ -112,6 +113,7 @@ class Recorder:
         touched |= unanswered.refresh(database, touched | outcomes.join_runs(database))
         _refresh_durations(database, touched)
         rollup.refresh(database, touched)
+        _refresh_rebuilds(database, touched, self.pricing)
         scores.refresh(database, touched)
         judged = outcomes.refresh(database, touched)
         _write_scheduled_skills(database, judged)
@@ -152,6 +154,22 @@ def _refresh_durations(database: sqlite3.Connection, touched: set[int]) -> None:
         from relight.store.write.side_records import refresh_durations
 
         refresh_durations(database, touched)
+
+
+def _refresh_rebuilds(database: sqlite3.Connection, touched: set[int], pricing: Pricing) -> None:
+    if _has_rows(database, f"turn where {IS_TOUCHED} and cache_write_tokens > 0"):
+        from relight.store.derive import cache_rebuilds
+
+        cache_rebuilds.refresh(database, touched, pricing)
+
+
+def _append_rebuilds(
+    database: sqlite3.Connection, session_id: int, turns: Sequence[TurnRow], pricing: Pricing
+) -> None:
+    if writers := [turn.id for turn in turns if turn.cache_write_tokens]:
+        from relight.store.derive.cache_rebuilds import append_turns
+
+        append_turns(database, session_id, writers, pricing)
 
 
 def _write_scheduled_skills(database: sqlite3.Connection, judged: set[int]) -> None:
@@ -260,6 +278,7 @@ def append(database: sqlite3.Connection, piece: Sealed, pricing: Pricing) -> boo
     }
     database.execute(CONTINUE, facts)
     _add_sums(database, session_id, sums)
+    _append_rebuilds(database, session_id, turns, pricing)
     scores.postpone(database, session_id)
     _refresh_skills(database, outcomes.refresh(database, {session_id}))
     pricing.write_found(database)

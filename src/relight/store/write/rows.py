@@ -69,6 +69,7 @@ class TurnRow(TokenColumns, frozen=True):
     failure: str | None
     failure_text: str | None
     total_id: int | None = None
+    branch: str | None = None
 
 
 class TotalRow(TokenColumns, frozen=True):
@@ -152,6 +153,7 @@ MERGE_TURN = f"""
     on conflict (id) do update set
         {_choose_new("turn", "excluded.at < turn.at", ["day"])},
         at = {least("turn.at", "excluded.at")},
+        branch = coalesce(turn.branch, excluded.branch),
         {_choose_new("turn", HAS_MORE_OUTPUT, FIGURES)},
         cost_status = case when 'included' in (turn.cost_status, excluded.cost_status)
             then 'included' when {HAS_MORE_OUTPUT} then excluded.cost_status
@@ -202,6 +204,7 @@ def turn_row(source: str, turn_id: int, day: str | None, turn: Turn, *, cost: Co
         first_token_ms=turn.first_token_ms,
         failure=turn.failure,
         failure_text=turn.failure_text,
+        branch=turn.branch,
     )
 
 
@@ -210,10 +213,13 @@ def write_turns(database: sqlite3.Connection, turns: Sequence[TurnRow]) -> None:
 
 
 def write_piece(database: sqlite3.Connection, piece: Sealed) -> None:
-    """Write the calls, totals, skill entries and word counts of a piece."""
+    """Write everything of a piece that is neither a session nor a turn."""
     insert(database, "tool_call", piece.calls, on_conflict=MERGE_CALL)
+    insert(database, "file_edit", piece.edits, on_conflict="on conflict do nothing")
+    insert(database, "git_commit", piece.commits, on_conflict="on conflict do nothing")
     insert(database, "control_total", list(_total_rows(piece)), on_conflict=MERGE_TOTAL)
     insert(database, "skill_entry", piece.skills, on_conflict=MERGE_SKILL_ENTRY)
+    insert(database, "compaction", piece.compactions, on_conflict="on conflict do nothing")
     replaces = replacing(SessionWordsRow, "session_id", "origin_id", "part", "position")
     insert(database, "session_words", list(_word_rows(piece)), on_conflict=replaces)
 

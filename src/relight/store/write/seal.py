@@ -43,6 +43,7 @@ from relight.store.write.set_aside import SetAside
 from relight.times import day_reader
 
 # as verdicts quote an exit code that stands in the text of a result
+MOST_PATH = 4096  # characters
 EXIT_EVIDENCE = re.compile(r"exit code (-?\d{1,9})\b")
 Read = Callable[[Sequence[bytes], Origin, bytes], Parsed]
 
@@ -99,6 +100,30 @@ class TimingRow(Struct, frozen=True, array_like=True):
     name: int | None
 
 
+class FileEditRow(Struct, frozen=True, array_like=True):
+    """A row of `file_edit`."""
+
+    call_id: int
+    path: str
+    lines_added: int
+    lines_removed: int
+
+
+class GitCommitRow(Struct, frozen=True, array_like=True):
+    """A row of `git_commit`."""
+
+    call_id: int
+    hash: str
+    branch: str | None
+
+
+class CompactionRow(Struct, frozen=True, array_like=True):
+    """A row of `compaction`."""
+
+    session_id: int
+    at: int
+
+
 class Sealed(Struct, frozen=True, kw_only=True):
     """Rows of one stretch of records, ready to be written together with its read mark."""
 
@@ -121,6 +146,9 @@ class Sealed(Struct, frozen=True, kw_only=True):
     words: list[WordCounts] = []
     timings: list[TimingRow] = []
     limits: list[LimitReportRow] = []
+    compactions: list[CompactionRow] = []
+    edits: list[FileEditRow] = []
+    commits: list[GitCommitRow] = []
     set_aside: SetAside | None = None
     texts: list[TextRow] = []
     # the part of the tape that the rows were derived from again
@@ -178,6 +206,12 @@ def seal_parsed(source: str, parsed: Parsed, *, key: bytes, timezone: str) -> Se
             for one in parsed.timings
         ],
         limits=[make_limit_row(source, one) for one in parsed.limits],
+        compactions=[
+            CompactionRow(row_id("session", source, session), at)
+            for session, at in parsed.compactions
+        ],
+        edits=[row for one in parsed.calls for row in _edit_rows(source, one, key)],
+        commits=[row for one in parsed.calls for row in _commit_rows(source, one, key)],
         texts=make_texts(source, parsed.passages),
     )
 
@@ -222,6 +256,35 @@ def _call_row(source: str, call: ToolCall, day: str | None) -> CallRow:
         work=write_work(call.tool, arguments),
         name=None if call.name is None else row_id("name", source, call.name),
     )
+
+
+def _edit_rows(source: str, call: ToolCall, key: bytes) -> list[FileEditRow]:
+    """The files that a call changes; a file that it changes twice has one row."""
+    if not call.arguments:
+        return []
+    from relight.judging.edits import count_changes, find_edits
+
+    lines: dict[str, tuple[int, int]] = {}
+    for one in find_edits(call.tool, call.arguments, diff=count_changes):
+        path = redact_cell(one.path[:MOST_PATH], key=key)
+        added, removed = lines.get(path, (0, 0))
+        lines[path] = (added + one.added, removed + one.removed)
+    call_id = hash_names("call", source, call.key) if lines else 0
+    return [FileEditRow(call_id, path, *both) for path, both in lines.items()]
+
+
+def _commit_rows(source: str, call: ToolCall, key: bytes) -> list[GitCommitRow]:
+    """The commits that a finished call made, with the hashes that git printed."""
+    if call.result is None or "commit" not in (call.arguments or ""):
+        return []
+    from relight.judging.edits import find_commits
+
+    found = find_commits(call.tool, read_object(call.arguments), call.result)
+    call_id = hash_names("call", source, call.key) if found else 0
+    return [
+        GitCommitRow(call_id, one.hash, redact_cell(one.branch, key=key) if one.branch else None)
+        for one in found
+    ]
 
 
 def _find_exit_code(call: ToolCall, verdict: Verdict) -> int | None:

@@ -1,8 +1,9 @@
-"""The size of the context at each turn, against the model's window, with compactions."""
+"""The context at each turn, against the model's window, with compactions and cache rebuilds."""
 
 from collections.abc import Sequence
 
 from relight.prices import context_window
+from relight.reports.cache_rebuilds import describe_session
 from relight.reports.trace import Step
 from relight.stats.rates import Estimate
 from relight.text import count, share
@@ -10,6 +11,7 @@ from relight.web.charts.chart import Chart
 from relight.web.charts.curves import Series, draw_lines
 
 POINTS = 90
+MOST_MARKS = 40  # of rebuilds, the largest ones
 NEAR = 0.3  # of the window: a smaller context would be flat beside it
 
 
@@ -28,7 +30,12 @@ def draw_context(steps: Sequence[Step], *, height: float = 72.0) -> tuple[Chart,
     compacted = [at for at, step in enumerate(steps) if step.kind == "compaction"]
     # the turn after each compaction
     marks = [next((n for n, (at, _) in enumerate(turns) if at > one), None) for one in compacted]
-    chosen = _choose(sizes, peak, [one for one in marks if one is not None])
+    rebuilt = {n: step.cache_rebuild for n, (_, step) in enumerate(turns) if step.cache_rebuild}
+    costly = sorted(rebuilt, key=lambda n: -rebuilt[n].tokens)[:MOST_MARKS]
+    drawn = {one for one in marks if one is not None} | set(costly)
+    chosen = _choose(sizes, peak, sorted(drawn))
+    notes = {n: one.sentence for n, one in rebuilt.items()}
+    notes |= {n: f"compacted before\n{notes.get(n, '')}".strip() for n in marks if n is not None}
     lines = [Series(name="context", points=[Estimate(sizes[n], None, None) for n in chosen])]
     if is_near:
         limits = [windows[n] for n in chosen]
@@ -39,8 +46,8 @@ def draw_context(steps: Sequence[Step], *, height: float = 72.0) -> tuple[Chart,
         lines,
         labels=[f"step {turns[n][1].step}" for n in chosen],
         formatter=count,
-        notes=["compacted before" if n in marks else "" for n in chosen],
-        marks=[place for place, n in enumerate(chosen) if n in marks],
+        notes=[notes.get(n, "") for n in chosen],
+        marks=[place for place, n in enumerate(chosen) if n in drawn],
         height=height,
     )
     words = f"peak {count(sizes[peak])}"
@@ -50,6 +57,8 @@ def draw_context(steps: Sequence[Step], *, height: float = 72.0) -> tuple[Chart,
         words += f", more than the {count(window)} known for the model"
     if compacted:
         words += f" · compacted {len(compacted)} time{'s' if len(compacted) > 1 else ''}"
+    if sentence := describe_session(steps):
+        words += f" · {sentence}"
     return chart, words
 
 

@@ -39,5 +39,6 @@ PAGES = (
     Page("mixture", "/moa/{name:path}", "Mixture", False, "", "mixtures", DAYS),
     Page("failures", "/failures", "Failures", letter="f"),
     Page("limits", "/limits", "Limits", letter="l", ignores=("model", "project")),
+    Page("prompt_cache", "/cache", "Cache", letter="c"),
     Page("glossary", "/glossary", "Glossary", False, ignores=(*DAYS, *NAMED)),
 )

@@ -2,9 +2,7 @@
 
     markdown    answers as Markdown, without raw HTML, images or links other than to the web
     highlight   code with coloured words
-    diffs       the lines of an edit, what was added and removed
-    edits       tool calls that change files, as diffs (`data/edits.toml` names tools and arguments)
-    patches     the patch format of `apply_patch`, also within a shell command
+    diffs       the lines of an edit, what was added and removed (`judging/edits` finds them)
     tasks       tool calls that keep a list of tasks
     calls       a call's arguments in the best of these forms
 

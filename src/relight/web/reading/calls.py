@@ -8,9 +8,9 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from relight.chat.messages import read_arguments
+from relight.judging.edits import find_edits
 from relight.text import make_visible
 from relight.web.reading.diffs import draw_counts, draw_diff
-from relight.web.reading.edits import find_edits
 from relight.web.reading.highlight import highlight
 from relight.web.reading.tasks import count_done, draw_tasks, find_tasks
 

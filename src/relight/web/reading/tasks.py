@@ -7,8 +7,8 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from relight.chat.messages import read_arguments
+from relight.judging.edits import MOST_CHARACTERS, find_shape, read_edit_table, take
 from relight.text import make_line
-from relight.web.reading.edits import MOST_CHARACTERS, find_shape, read_edit_table, take
 
 MOST_TASKS = 100
 TaskState = Literal["done", "now", "dropped", "open"]

@@ -1,0 +1,48 @@
+from pathlib import Path
+
+import click
+
+from relight.cli.options import current_store, json_option, print_json, reading_command
+
+
+@reading_command("cost", example="relight cost feature/login")
+@click.argument("ref", metavar="BRANCH|COMMIT|PATH")
+@click.option(
+    "--project",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The project's folder (default: the present one).",
+)
+@json_option
+def command(ref: str, project: Path | None, as_json: bool) -> None:
+    """Show what a branch, a commit or a path cost, and the lines that were changed.
+
+    A branch: the turns made on it, in sessions of this repository. A commit: the turns of the
+    session that made it, since the commit before in that session, with sub-agents. A path, which
+    may be a folder: the turns whose edit calls changed it; a turn that changed several files is
+    divided equally among them. Turns that only read or planned are no part of a path's cost.
+    ./NAME is always a path.
+    """
+    from relight.reports.git_costs import read_cost
+
+    with current_store() as store:
+        found = read_cost(store, ref, project or Path.cwd())
+    if as_json:
+        print_json(found)
+        return
+    from relight.cli import screen
+
+    sessions = "1 session" if found.sessions == 1 else f"{found.sessions:,} sessions"
+    turns = "1 turn" if found.turns == 1 else f"{found.turns:,} turns"
+    unpriced, included = found.unpriced_turns, found.included_usd
+    cost = screen.dollars(found.cost_usd, unpriced=unpriced, included=included)
+    name = (found.commit or ref)[:12] if found.kind == "commit" else ref
+    screen.print_text(f"{found.kind} {name}: {cost}", style="bold")
+    screen.print_text(
+        f"{sessions}, {turns}; edits added {found.lines_added:,} lines and removed"
+        f" {found.lines_removed:,}"
+    )
+    if found.kind == "commit" and not found.sessions:
+        screen.print_text("no recorded session made this commit", style="dim")
+    elif found.is_verified is False:
+        screen.print_text("the repository here does not have this commit", style="dim")
