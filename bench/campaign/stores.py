@@ -26,6 +26,10 @@ INDEX = {
     "session_day": "*",
     "call_day": "*",
     "listing": "*",
+    "compaction": "*",
+    "cache_rebuild": "*",
+    "file_edit": "*",
+    "git_commit": "*",
     "skill_entry": "*",
     "skill_invocations": "session_id, root_id, job_id, skill_name, skill_version, entry,"
     " invoked_at, completed_at, day, model, provider, duration_seconds, input_tokens,"

@@ -47,7 +47,7 @@ REBUILT = f"""
             and cache_write_tokens is not null
         window chain as (
             partition by holder, role, case when role is null then null else model end
-            order by at, place
+            order by at, turn.id
         )
     )
     select chained.id as turn_id, session_id, session.root_id,
