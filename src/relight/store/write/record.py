@@ -50,7 +50,6 @@ INSERT = f"""
     from session where id = :session
 """
 
-IS_TOUCHED = "session_id in (select id from touched)"
 Sums = dict[str, int | None]
 NOTHING: Sums = {name: None if name in TOKENS else 0 for name in AMOUNTS}
 
@@ -157,19 +156,11 @@ def _refresh_durations(database: sqlite3.Connection, touched: set[int]) -> None:
 
 
 def _refresh_rebuilds(database: sqlite3.Connection, touched: set[int], pricing: Pricing) -> None:
-    if _has_rows(database, f"turn where {IS_TOUCHED} and cache_write_tokens > 0"):
+    written = "session_id in (select id from touched) and cache_write_tokens > 0"
+    if _has_rows(database, f"turn where {written}"):
         from relight.store.derive import cache_rebuilds
 
         cache_rebuilds.refresh(database, touched, pricing)
-
-
-def _append_rebuilds(
-    database: sqlite3.Connection, session_id: int, turns: Sequence[TurnRow], pricing: Pricing
-) -> None:
-    if writers := [turn.id for turn in turns if turn.cache_write_tokens]:
-        from relight.store.derive.cache_rebuilds import append_turns
-
-        append_turns(database, session_id, writers, pricing)
 
 
 def _write_scheduled_skills(database: sqlite3.Connection, judged: set[int]) -> None:
@@ -278,7 +269,10 @@ def append(database: sqlite3.Connection, piece: Sealed, pricing: Pricing) -> boo
     }
     database.execute(CONTINUE, facts)
     _add_sums(database, session_id, sums)
-    _append_rebuilds(database, session_id, turns, pricing)
+    if any(turn.cache_write_tokens for turn in turns):
+        from relight.store.derive.cache_rebuilds import append_turns
+
+        append_turns(database, session_id, [turn.id for turn in turns], pricing)
     scores.postpone(database, session_id)
     _refresh_skills(database, outcomes.refresh(database, {session_id}))
     pricing.write_found(database)
