@@ -36,11 +36,11 @@ def draw_days(view: View, rebuilt: Sequence[RebuiltDay]) -> Chart:
             others[place] += round((one.usd - one.pauses_usd) * 1e9)
     columns = [
         StackedBar(
-            label=label,
+            label=one.label,
             parts=[pauses[place] / 1e9, others[place] / 1e9],
-            link=view.filters.link("/cache", since=first, until=last),
+            link=view.filters.link("/cache", since=one.first, until=one.last),
         )
-        for place, (_, first, last, label) in enumerate(days)
+        for place, one in enumerate(days)
     ]
     return draw_bars(
         f"Cost of rebuilds by {step}",
