@@ -2,7 +2,7 @@ from collections.abc import Mapping
 
 import click
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from relight.cli.options import current_home, json_option, print_json, relight_command
 from relight.config import (
@@ -106,7 +106,7 @@ def command(as_json: bool) -> None:
     home = find_home(current_home())
     config = read_config(home)
     path = home / "config.toml"
-    for note in find_unknown_plans(config.plans):
+    for note in find_unknown_plans(config.plans, config.limits):
         click.echo(f"warning: {note}", err=True)
     if as_json:
         print_json(
@@ -154,6 +154,9 @@ def command(as_json: bool) -> None:
         click.echo(f"price of {model}: {listed}")
     for source, plan in config.plans.items():
         click.echo(f"plan of {source}: {_describe_plan(plan)}")
+    for source, sizes in config.limits.items():
+        listed = ", ".join(f"{name} {value:g}" for name, value in asdict(sizes).items() if value)
+        click.echo(f"limits of {source}: {listed}")
     if config.plans or config.prices:
         click.echo(as_typed("earlier sessions keep their costs until `relight rebuild --prices`"))
 

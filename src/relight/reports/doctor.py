@@ -120,7 +120,7 @@ def examine(
             *map(as_typed, _advise_on_tapes(tapes)),
             *_advise_on_notices(notices),
             *find_old_rules(store),
-            *find_unknown_plans(store.config.plans),
+            *find_unknown_plans(store.config.plans, store.config.limits),
             *find_added().warnings,
         ],
     )

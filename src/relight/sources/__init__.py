@@ -208,11 +208,14 @@ def list_sources() -> dict[str, Source]:
     return SOURCES | find_added().sources
 
 
-def find_unknown_plans(plans: Iterable[str]) -> list[str]:
-    """Return a note for each `[plans.SOURCE]` of config.toml that names no source."""
+def find_unknown_plans(plans: Iterable[str], limits: Iterable[str] = ()) -> list[str]:
+    """Return a note for each `[plans.SOURCE]` and `[limits.SOURCE]` that names no source."""
     known = list_sources()
     names = join_words(sorted(known), "or")
-    return [f"[plans.{name}] names no source: {names}" for name in plans if name not in known]
+    tables = [*(("plans", one) for one in plans), *(("limits", one) for one in limits)]
+    return [
+        f"[{table}.{one}] names no source: {names}" for table, one in tables if one not in known
+    ]
 
 
 @cache

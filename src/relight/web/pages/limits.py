@@ -29,6 +29,7 @@ def show(view: View) -> Context:
         "current": [(one, draw_fullness(one)) for one in windows if one.is_current],
         "earlier": [(one, draw_fullness(one)) for one in earlier[:SHOWN]],
         "more": max(len(earlier) - SHOWN, 0),
+        "plans": [one for one in found.plans if view.chosen.source in (None, one.source)],
     }
 
 
