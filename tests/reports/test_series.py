@@ -7,6 +7,7 @@ from typing import get_args
 from zoneinfo import ZoneInfo
 
 import pytest
+from msgspec.structs import replace
 
 from relight.intake.recorder import record
 from relight.reports.series import SeriesKey, TimeStep, rank_names, read_series
@@ -105,3 +106,11 @@ def test_the_hours_of_a_day_when_clocks_change(tmp_path: Path) -> None:
             rec.turn(input_tokens=1, output_tokens=1)
         (point,) = read_series(store, "hour", "model", Filter(since="2026-10-25"))
     assert point.step == at.replace(minute=0).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
+@pytest.mark.parametrize("step", ["hour", "day"])
+def test_outcomes_that_are_not_asked_for_are_unknown(store: Store, step: TimeStep) -> None:
+    whole = read_series(store, step, "model", Filter(since=DAY))
+    lean = read_series(store, step, "model", Filter(since=DAY), has_outcomes=False)
+    unknown = {"successes": None, "failures": None, "unknown": None}
+    assert lean == [replace(one, **unknown) for one in whole]

@@ -31,9 +31,9 @@ class SeriesPoint(Struct, frozen=True, kw_only=True):
     cost_usd: float | None
     included_usd: float
     unpriced_turns: int
-    successes: int
-    failures: int
-    unknown: int
+    successes: int | None
+    failures: int | None
+    unknown: int | None
 
     @property
     def worth_usd(self) -> float | None:
@@ -43,23 +43,28 @@ class SeriesPoint(Struct, frozen=True, kw_only=True):
         return (self.cost_usd or 0.0) + self.included_usd
 
 
-def read_series(store: Store, step: TimeStep, by: SeriesKey, chosen: Filter) -> list[SeriesPoint]:
-    """Return the figures by time and one other key; hours need a first day."""
+def read_series(
+    store: Store, step: TimeStep, by: SeriesKey, chosen: Filter, *, has_outcomes: bool = True
+) -> list[SeriesPoint]:
+    """Return the figures by time and one other key; hours need a first day.
+
+    Outcomes are unknown unless asked for: counting sessions takes half of the time.
+    """
     if step != "hour":
-        return [
-            _make_point(str(one.keys[step]), by, one)
-            for one in sum_groups(store, (step, by), chosen)
-        ]
-    from relight.store.queries.hours import sum_hours
+        groups = sum_groups(store, (step, by), chosen, has_outcomes=has_outcomes)
+        names = [str(one.keys[step]) for one in groups]
+    else:
+        from relight.store.queries.hours import sum_hours
 
-    start = find_day_start(cast(str, chosen.since), store.timezone)
-    return [
-        _make_point(cast(str, write_time(start + cast(int, one.keys["hour"]) * HOUR_MS)), by, one)
-        for one in sum_hours(store, by, chosen, start=start)
-    ]
+        start = find_day_start(cast(str, chosen.since), store.timezone)
+        groups = sum_hours(store, by, chosen, start=start, has_outcomes=has_outcomes)
+        hours = [cast(int, one.keys["hour"]) for one in groups]
+        names = [write_time(start + hour * HOUR_MS) or "" for hour in hours]
+    points = zip(names, groups, strict=True)
+    return [_make_point(name, by, one, has_outcomes=has_outcomes) for name, one in points]
 
 
-def _make_point(step: str, by: SeriesKey, one: GroupSums) -> SeriesPoint:
+def _make_point(step: str, by: SeriesKey, one: GroupSums, *, has_outcomes: bool) -> SeriesPoint:
     figures = make_figures(one.sums)
     known = [value for name in WHOLE_TOKENS if (value := getattr(figures, name)) is not None]
     successes, failures = one.outcomes.successes, one.outcomes.failures
@@ -71,9 +76,9 @@ def _make_point(step: str, by: SeriesKey, one: GroupSums) -> SeriesPoint:
         cost_usd=figures.cost_usd,
         included_usd=figures.included_usd or 0.0,
         unpriced_turns=figures.unpriced_turns or 0,
-        successes=successes,
-        failures=failures,
-        unknown=figures.sessions - successes - failures,
+        successes=successes if has_outcomes else None,
+        failures=failures if has_outcomes else None,
+        unknown=figures.sessions - successes - failures if has_outcomes else None,
     )
 
 

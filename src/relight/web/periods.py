@@ -107,13 +107,16 @@ class TimeSeries(Struct, frozen=True):
     points: list[SeriesPoint]
 
 
-def read_time_series(store: Store, by: SeriesKey, chosen: Filter, today: date) -> TimeSeries:
+def read_time_series(
+    store: Store, by: SeriesKey, chosen: Filter, today: date, *, has_outcomes: bool = True
+) -> TimeSeries:
     """Return the figures of the chosen days, in steps that stay readable."""
     first, last = find_bounds(store, chosen, today)
     step = choose_time_step(first, last)
     if step == "hour":  # hours are counted from the first day on
         chosen = replace(chosen, since=first.isoformat())
-    return TimeSeries(step, by, read_series(store, step, by, chosen))
+    points = read_series(store, step, by, chosen, has_outcomes=has_outcomes)
+    return TimeSeries(step, by, points)
 
 
 def find_step(days: Sequence[PeriodStep], day: str) -> int | None:

@@ -36,10 +36,12 @@ TURNS = f"""(
 ) as hourly"""
 
 
-def sum_hours(store: Store, by: str, chosen: Filter, *, start: int) -> list[GroupSums]:
+def sum_hours(
+    store: Store, by: str, chosen: Filter, *, start: int, has_outcomes: bool
+) -> list[GroupSums]:
     """Return the sums of turns by hours since a moment (key `hour`) and one other key.
 
     A session counts in each hour in which a model answered.
     """
     keys = {"hour": f"(at - {int(start)}) / {HOUR_MS}", by: USAGE_KEYS[by]}
-    return sum_table(store, keys, chosen, TURNS, known=KNOWN)
+    return sum_table(store, keys, chosen, TURNS, known=KNOWN, has_outcomes=has_outcomes)

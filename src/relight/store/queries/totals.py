@@ -187,14 +187,27 @@ COUNTS = """
 """
 
 
-def sum_groups(store: Store, by: Sequence[str], chosen: Filter) -> list[GroupSums]:
-    """Return the sums of each group, ordered by the keys; without keys, those of everything."""
+def sum_groups(
+    store: Store, by: Sequence[str], chosen: Filter, *, has_outcomes: bool = True
+) -> list[GroupSums]:
+    """Return the sums of each group, ordered by the keys; without keys, those of everything.
+
+    Without outcomes no session is counted, which takes half of the time.
+    """
     is_of_calls = any(key in CALL_KEYS for key in by)
     known = CALL_SUMS if is_of_calls else USAGE_SUMS
     table = _choose_table(by)
     prefix, join = _week_table(store, table) if "week" in by else ("", "")
     keys = {key: COLUMNS[key] for key in by}
-    return sum_table(store, keys, chosen, f"{table} {join}", known=known, prefix=prefix)
+    return sum_table(
+        store,
+        keys,
+        chosen,
+        f"{table} {join}",
+        known=known,
+        prefix=prefix,
+        has_outcomes=has_outcomes,
+    )
 
 
 def sum_table(
@@ -205,31 +218,33 @@ def sum_table(
     *,
     known: Collection[str],
     prefix: str = "",
+    has_outcomes: bool = True,
 ) -> list[GroupSums]:
     """Return the sums of the known columns of a table by these columns."""
-    is_of_calls = "turns" not in known
     sums = {name: f"sum({name})" if name in known else "null" for name in SUMS}
-    sums["sessions"] = "count(distinct root_id)"
+    sums["sessions"] = "count(distinct root_id)" if has_outcomes else "0"
     figures = [f"{sums[name]} as {name}" for name in UsageSums.__struct_fields__]
-    figures += [
-        f"count(distinct case when rated = '{one}' then root_id end)"
-        for one in ("success", "failure")
-    ]
-    figures += [
-        "null" if is_of_calls else f"sum(case when rated is not null then {name} end)"
-        for name in ("turns", "unpriced_turns", "cost_nanos")
-    ]
+    if has_outcomes:
+        figures += [
+            f"count(distinct case when rated = '{one}' then root_id end)"
+            for one in ("success", "failure")
+        ]
+        figures += [
+            f"sum(case when rated is not null then {name} end)" if name in known else "null"
+            for name in ("turns", "unpriced_turns", "cost_nanos")
+        ]
     order = ", ".join(f"{key} nulls first" for key in keys.values())
     grouped = f"group by {', '.join(keys.values())} order by {order}" if keys else ""
     test, values = where(chosen)
     columns = ", ".join([*keys.values(), *figures])
-    rows = store.query(f"{prefix} select {columns} from {table} {RATED} {test} {grouped}", values)
+    rated = RATED if has_outcomes else ""
+    rows = store.query(f"{prefix} select {columns} from {table} {rated} {test} {grouped}", values)
     first, last = len(keys), len(keys) + len(UsageSums.__struct_fields__)
     return [
         GroupSums(
             dict(zip(keys, row, strict=False)),
             UsageSums(*row[first:last]),
-            OutcomeSums(*row[last:]),
+            OutcomeSums(*row[last:] or (0, 0)),
         )
         for row in rows
     ]

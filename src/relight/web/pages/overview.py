@@ -186,12 +186,15 @@ def _write_price(model: str) -> str:
 def draw_chart(view: View, by: SeriesKey, rows: Sequence[ReportRow]) -> tuple[Chart, int]:
     """Return the chart that the address chooses, and how many names are not in it."""
     figure = _choose(view, "chart", FIGURES)
-    series = read_time_series(view.store, by, view.chosen, today_of(view))
+    is_of_outcomes = figure == "outcomes"
+    series = read_time_series(
+        view.store, by, view.chosen, today_of(view), has_outcomes=is_of_outcomes
+    )
     _, steps = walk_steps(view)
     points = {(one.step, one.name): one for one in series.points}
     names = rank_names(series.points)
     title = f"{figure.capitalize()} by {series.step} and {by}"
-    if figure == "outcomes":
+    if is_of_outcomes:
         shown = names[:SERIES]  # sessions of several models cannot be added up
         lanes = _make_lanes(shown, by, steps=steps, points=points, rows=rows)
         links = [_link_step(view, step) for step in steps]
@@ -257,7 +260,7 @@ def _make_lanes(
 def _count(row: SeriesPoint | ReportRow | None) -> OutcomeCounts:
     if row is None:
         return OutcomeCounts()
-    return OutcomeCounts(row.successes, row.failures, row.unknown)
+    return OutcomeCounts(row.successes or 0, row.failures or 0, row.unknown or 0)
 
 
 def _link_step(view: View, step: PeriodStep) -> str:
