@@ -52,12 +52,12 @@ def test_every_line_of_the_recipes_gives_something_on_the_demo(tmp_path: Path) -
         # a recipe's table takes the place of the demo's
         settings = f"{head}{table}\n{rows}" + (rest[rest.find("\n[") :] if known else "")
     (home / "config.toml").write_text(settings, encoding="utf-8")
-    environment = {**os.environ, "RELIGHT_HOME": str(home)}
+    environment = {**os.environ, "RELIGHT_HOME": str(home), "HOME": str(tmp_path)}
     lines = [line for block in read_blocks("recipes.md", "sh") for line in block.splitlines()]
     assert len(lines) >= 12
     for line in lines:
         program, *words = shlex.split(line.replace(" session.html", f" {tmp_path}/s.html"), True)
-        done = run_relight(environment, *words)
+        done = run_relight(environment, *words, given="y\n")
         assert (program, done.returncode) == ("relight", 0), (line, done.stderr)
         assert done.stdout.strip() or "--html" in words, line
         if words[0] == "search":

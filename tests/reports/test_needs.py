@@ -9,6 +9,7 @@ import build
 from build_dashboard import HOSTILE
 from relight.intake.recorder import record
 from relight.model import OutcomeName
+from relight.reports.budgets import set_limit
 from relight.reports.failures import read_spirals
 from relight.reports.labels import label_session
 from relight.reports.needs import Need, find_failing_jobs, find_needs
@@ -103,3 +104,15 @@ def test_a_name_is_one_word_of_the_command(name: str) -> None:
 
     (need,) = find_failing_jobs([replace(JOB, name=name)])
     assert shlex.split(need.command) == ["relight", "job", "history", name]
+
+
+def test_a_budget_that_is_over_needs_a_person_and_one_that_is_not_does_not(store: Store) -> None:
+    with record(store, "one", model="claude-haiku-4-5") as rec:
+        rec.turn(input_tokens=1_000_000, output_tokens=1)
+        rec.finish("success")
+    set_limit(store, "all", "99/day", stops=False)
+    assert look(store) == []
+    set_limit(store, "all", "0.50/day", stops=False)
+    (need,) = look(store)
+    assert (need.kind, need.title) == ("budget", "$0.50 a day for everything")
+    assert need.reason == "The budget of $0.50 a day for everything is used up: $1.00 spent"

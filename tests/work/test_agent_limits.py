@@ -18,6 +18,7 @@ from relight.config import Config
 from relight.errors import RelightError
 from relight.intake.recorder import record
 from relight.models.endpoints import Endpoint
+from relight.reports.budgets import set_limit
 from relight.reports.sessions import find_session, read_session
 from relight.store import Store
 from relight.work.agent.context import ToolContext, ToolResult, make_context
@@ -329,3 +330,21 @@ def test_ctrl_c_ends_a_run_at_once_and_the_record_says_so(tmp_path: Path, where:
             os.kill(int((tmp_path / "pid").read_text()), 0)
     else:
         assert found.turns[0].failure == "interrupted"
+
+
+def test_a_budget_of_the_user_stops_the_run_before_its_next_turn(
+    store: Store, tmp_path: Path
+) -> None:
+    """The first turn uses the budget up: the second is not asked for."""
+    usage = {"prompt_tokens": 1_000_000, "completion_tokens": 1000, "total_tokens": 1_001_000}
+    reply = Reply("Look.", [call("read_file", path="a.txt")], usage=usage)
+    set_limit(store, f"project:{tmp_path.name}", "1/day", stops=True)
+    with Server(lambda _: reply) as server:
+        result = run(store, one_model(server), tmp_path)
+        assert len([one for one in server.requests if one.method == "POST"]) == 1
+    assert result.outcome == "failure"
+    assert f"for the project {tmp_path.name} is used up: $1.26 spent" in (result.ended_by or "")
+    assert result.failure is not None
+    assert result.failure.kind == "budget"
+    with Server(lambda _: Reply("Done.")) as server:
+        assert run(store, one_model(server), tmp_path / "..").ended_by is None

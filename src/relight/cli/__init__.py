@@ -31,6 +31,7 @@ COMMANDS = {
     "job": ("job", "Schedule agent work; see the outcome of each run."),
     "scheduler": ("scheduler", "Run jobs when they are due."),
     "notify": ("notify", "Show or try where failed runs are reported to."),
+    "budget": ("budget", "Set what may be spent; see what it will be, and stop agents."),
     "skills": ("skills", "Show cost and success of skills, by model."),
     "template": ("template", "Keep the best part of good sessions, to start others with."),
     "warm": ("warm", "Print what a new session should begin with."),

@@ -104,9 +104,9 @@ def _import_once(
     else:
         done = import_and_propose(store, sources=sources, folder=folder, on_wait=_report_waiting)
     if store.config.notify.to:
-        from relight.work.notices import notify_failed_runs
+        from relight.work.notices import notify_news
 
-        notify_failed_runs(store)
+        notify_news(store)
     is_empty = folder and not any(find_source(sources[0]).find(os.environ, folder))
     if is_empty and not (is_quiet or as_json):
         click.echo(f"no session of {sources[0]} was found in {folder}")

@@ -52,9 +52,9 @@ def _import(store: Store) -> "list[Imported]":
         # a file that cannot be opened is tried again each time, and reported only once
         lines = count_unreadable(store) - before
     if store.config.notify.to:
-        from relight.work.notices import notify_failed_runs
+        from relight.work.notices import notify_news
 
-        notify_failed_runs(store)
+        notify_news(store)
     if lines > 0:
         what = "1 new line" if lines == 1 else f"{lines:,} new lines"
         _print(as_typed(f"warning: {what} could not be read: see `relight doctor`"))

@@ -1,4 +1,4 @@
-"""Add warm starts or a status line to an agent, or remove them: show, ask, apply."""
+"""Add a part of Relight to an agent, or remove it: show the change, ask, apply it."""
 
 import shlex
 from collections.abc import Mapping
@@ -16,6 +16,7 @@ from relight.errors import RelightError, as_typed
 from relight.locks import make_folder, write_private
 from relight.warm.agents.settings import (
     AGENTS,
+    BUDGETS,
     STATUS_LINES,
     Agent,
     Change,
@@ -48,6 +49,12 @@ def install_status_line(agent: str, *, remove: bool, yes: bool, as_json: bool) -
     """Add the status line to an agent, or remove it."""
     undo = as_typed(f"relight statusline {'--install' if remove else '--remove'}")
     _install(agent, STATUS_LINES, undo=undo, remove=remove, yes=yes, as_json=as_json)
+
+
+def install_budgets(agent: str, *, remove: bool, yes: bool, as_json: bool) -> None:
+    """Let budgets stop an agent, or no more."""
+    undo = as_typed(f"relight budget --install {agent}{'' if remove else ' --remove'}")
+    _install(agent, BUDGETS, undo=undo, remove=remove, yes=yes, as_json=as_json)
 
 
 def _install(

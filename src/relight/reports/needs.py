@@ -1,4 +1,4 @@
-"""Things that need a person: failing jobs, spirals, sessions without an outcome, missing prices."""
+"""Things that need a person: budgets, failing jobs, spirals, missing outcomes and prices."""
 
 import shlex
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from relight.text import count, dollars
 if TYPE_CHECKING:
     from relight.reports.failures import NamedSpiral
 
-NeedKind = Literal["job", "spiral", "outcome", "price", "file"]
+NeedKind = Literal["budget", "job", "spiral", "outcome", "price", "file"]
 
 
 class Need(Struct, frozen=True, kw_only=True):
@@ -42,11 +42,31 @@ def find_needs(
     A kind of need is one function here and one row in the dashboard's table of actions.
     """
     return [
+        *_find_budgets(store),
         *find_failing_jobs(jobs),
         *map(_show_spiral, spirals),
         *_find_unlabelled(store, chosen),
         *_find_unpriced(store, chosen),
         *_find_set_aside(store),
+    ]
+
+
+def _find_budgets(store: Store) -> list[Need]:
+    """Return the budgets that are over or projected over."""
+    if not store.has_rows("budget"):
+        return []
+    from relight.reports.budgets import describe_budget, describe_scope, read_budgets
+
+    return [
+        Need(
+            kind="budget",
+            title=f"{dollars(one.limit_usd)} a {one.period} for {describe_scope(one.scope)}",
+            reason=describe_budget(one),
+            command=as_typed("relight budget"),
+            name=one.scope,
+        )
+        for one in read_budgets(store).budgets
+        if one.state != "ok"
     ]
 
 

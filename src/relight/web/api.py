@@ -13,6 +13,7 @@ from msgspec.structs import asdict, replace
 
 from relight.errors import MissingError, RelightError
 from relight.reports import doctor, failures, runs, sessions, trace
+from relight.reports.budgets import BudgetList, read_budgets
 from relight.reports.cache_rebuilds import CacheReport, read_cache_report
 from relight.reports.comparison.models import Comparison, compare_job, compare_models
 from relight.reports.failed_work import FailedTotals
@@ -309,6 +310,11 @@ def read_limits(store: Store, asked: given.LimitParameters, _: Path) -> LimitsRe
     return read_limits_report(store, history_since=start if asked.history else None)
 
 
+def list_budgets(store: Store, asked: given.NoParameters, _: Path) -> BudgetList:
+    """All budgets: what is spent in the running period, and what it will end with."""
+    return read_budgets(store)
+
+
 def _check_skill(name: str) -> None:
     if not name.strip() or "\0" in name:
         raise MissingError("no skill has such a name", "`/api/skills/stats` lists them")
@@ -331,6 +337,7 @@ QUERIES = (
     Query("/api/failures", given.FailureParameters, read_failures, may_miss=True),
     Query("/api/limits", given.LimitParameters, read_limits),
     Query("/api/cache", given.CacheParameters, read_cache),
+    Query("/api/budgets", given.NoParameters, list_budgets),
     Query("/api/skills/stats", given.SkillDayParameters, read_skill_stats, may_miss=True),
     Query("/api/skills/ema", given.SkillAverageParameters, read_skill_averages),
     Query("/api/skills/compare", given.SkillComparisonParameters, compare_skill, may_miss=True),

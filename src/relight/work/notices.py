@@ -9,6 +9,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -43,6 +44,9 @@ RECENT_MS = 6 * 3_600_000
 OLDEST_MS = 7 * 86_400_000
 # a session without an end is taken for over after so long
 QUIET_MS = 300_000
+# a watch imports every other second: budgets are looked at more rarely
+BUDGET_SECONDS = 30.0
+_budgets_at: dict[Path, float] = {}
 # of the facts of a run
 REASON_CHARACTERS, MOST_REASONS = 500, 5
 FACTS = (
@@ -69,8 +73,14 @@ def import_and_notify(store: Store, **options: Any) -> list[Imported]:
     from relight.warm.automatic import import_and_propose
 
     done = import_and_propose(store, **options)
-    notify_failed_runs(store)
+    notify_news(store)
     return done
+
+
+def notify_news(store: Store) -> None:
+    """Notify of failed runs and of budgets, if the settings ask for it; never raise."""
+    notify_failed_runs(store)
+    notify_budgets(store)
 
 
 def notify_failed_runs(store: Store, *, now: int | None = None) -> None:
@@ -89,6 +99,27 @@ def notify_failed_runs(store: Store, *, now: int | None = None) -> None:
         send_due(store, now=at)
     except Exception as error:  # noqa: BLE001 - neither a run nor an import may fail by it
         logger.warning("failed runs could not be notified: %s", error)
+
+
+def notify_budgets(store: Store, *, now: float | None = None) -> None:
+    """Notify once for each budget and period when it is over or projected over; never raise."""
+    if store.config.notify.to is None or not store.can_write or not store.has_rows("budget"):
+        return
+    home, at = store.config.home, time.monotonic()
+    if now is None and at < _budgets_at.get(home, 0.0):
+        return
+    _budgets_at[home] = at + BUDGET_SECONDS
+    from relight.reports.budgets import describe_budget, read_budgets
+
+    try:
+        found = read_budgets(store, now=now).budgets
+    except Exception as error:  # noqa: BLE001 - neither a run nor an import may fail by it
+        logger.warning("budgets could not be checked: %s", error)
+        return
+    for one in found:
+        if one.state != "ok":
+            key = f"{one.scope} {one.period} {one.started_at}"
+            notify(store, "budget", key, describe_budget(one), asdict(one))
 
 
 def notify(

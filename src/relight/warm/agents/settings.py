@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from relight.errors import RelightError
 from relight.locks import make_folder
@@ -24,8 +25,8 @@ from relight.warm.agents.originals import (
 )
 
 PLUGIN = "relight"
-HOOK = "UserPromptSubmit"
 HOOK_WORDS = "warm --hook claude-code"
+BUDGET_WORDS = "budget --hook claude-code"
 HOOK_SECONDS = 10
 STATUS = "statusLine"
 STATUS_WORDS = "statusline"
@@ -42,6 +43,8 @@ class Change(Struct, frozen=True):
     home: Path | None = None
     original: Original | None = None
     part: str = ""
+    # what is kept for Relight's other parts, if this one is removed
+    others: list[Original] = []
 
     @property
     def is_needed(self) -> bool:
@@ -69,7 +72,7 @@ class Agent(Struct, frozen=True):
     remove: Callable[[Path, str, str], str]
     # the words after `relight` in the command that the agent runs
     words: str = HOOK_WORDS
-    # the module with `answer_prompt`, if the agent calls a hook
+    # the module that answers the agent's hook, if it calls one
     hook: str | None = None
     # the module that installs Relight into the agent's Python environment, if it needs that
     package: str | None = None
@@ -99,20 +102,46 @@ def plan_change(
     path = source.find_homes(environment)[0] / (source.settings or "")
     current = _read(path)
     original = find_original(home, path, row.part) if home else None
-    if current is None:
-        before = None
-    elif original and original.is_current(current):
-        before = original.before
-    else:
-        before = row.remove(path, current, (original and original.before) or "")
+    before = _strip(row, path, current, original)
     if remove:
-        return Change(path, current, before, home, part=row.part)
+        others = _strip_others(row, path, home, original, current, before)
+        return Change(path, current, before, home, part=row.part, others=others)
     command = command or find_command(home, row.words)
     if current is not None and row.has(path, current, command):
         return Change(path, current, current)
     after = row.add(path, before or "", command)
     kept = Original(str(path), before, hash_text(after), row.part)
     return Change(path, current, after, home, kept, row.part)
+
+
+def _strip(row: Agent, path: Path, text: str | None, original: Original | None) -> str | None:
+    """Return settings without a part of Relight: those before it, if they are as it left them."""
+    if text is None:
+        return None
+    if original and original.is_current(text):
+        return original.before
+    return row.remove(path, text, (original and original.before) or "")
+
+
+def _strip_others(
+    row: Agent,
+    path: Path,
+    home: Path | None,
+    original: Original | None,
+    current: str | None,
+    after: str | None,
+) -> list[Original]:
+    """Return what is kept for Relight's other parts, without the one that is removed."""
+    found = [find_original(home, path, part) for part in _PARTS if home and part != row.part]
+    return [
+        replace(
+            other,
+            before=_strip(row, path, other.before, original),
+            written=hash_text(after or "") if other.is_current(current) else other.written,
+        )
+        for other in found
+        if other
+    ]
 
 
 def apply_change(change: Change) -> None:
@@ -127,6 +156,8 @@ def apply_change(change: Change) -> None:
         elif change.is_needed:
             _write(change.path, change.after)
         if change.home and not change.original:
+            for other in change.others:
+                keep_original(change.home, other)
             drop_original(change.home, change.path, change.part)
     except OSError as error:
         raise RelightError(f"cannot write {change.path}: {error.strerror}") from error
@@ -167,55 +198,61 @@ def _read(path: Path) -> str | None:
         raise RelightError(f"cannot read {path}: {error}") from error
 
 
-def _has_claude(path: Path, text: str, command: str) -> bool:
-    return [found for _, _, found in _find_hooks(path, text)] == [command]
+class ClaudeHook(Struct, frozen=True):
+    """A hook of Relight's in Claude Code's settings: its words, and the events that call it."""
 
+    words: str
+    events: tuple[str, ...]
 
-def _add_claude(path: Path, text: str, command: str) -> str:
-    text = text if text.strip() else "{}\n"
-    _find_hooks(path, text)
-    own = {"type": "command", "command": command, "timeout": HOOK_SECONDS}
-    return set_value(text, ("hooks", HOOK), [{"hooks": [own]}])
+    def has(self, path: Path, text: str, command: str) -> bool:
+        found = [(event, given) for event, _, _, given in self._find(path, text)]
+        return found == [(event, command) for event in self.events]
 
+    def add(self, path: Path, text: str, command: str) -> str:
+        text = text if text.strip() else "{}\n"
+        self._find(path, text)
+        own = {"type": "command", "command": command, "timeout": HOOK_SECONDS}
+        for event in self.events:
+            text = set_value(text, ("hooks", event), [{"hooks": [own]}])
+        return text
 
-def _remove_claude(path: Path, text: str, original: str) -> str:
-    """Return the settings without Relight's hooks, and without what they leave empty.
+    def remove(self, path: Path, text: str, original: str) -> str:
+        """Return the settings without the hook, and without what it leaves empty.
 
-    What was empty in the original settings stays.
-    """
-    while found := _find_hooks(path, text):
-        group, hook, _ = found[-1]
-        settings = parse_places(text)
-        at = settings.find_last("hooks") or 0
-        events = settings.members[at].node
-        event = events.find_last(HOOK) or 0
-        groups = events.members[event].node
-        listed = groups.members[group].node
-        hooks = listed.members[listed.find_last("hooks") or 0].node
-        if len(hooks.members) > 1:
-            text = remove_member(text, hooks, hook)
-        elif len(groups.members) > 1 or f'"{HOOK}"' in original:
-            text = remove_member(text, groups, group)
-        elif len(events.members) > 1 or '"hooks"' in original:
-            text = remove_member(text, events, event)
-        else:
-            text = remove_member(text, settings, at)
-    return text
+        What was empty in the original settings stays.
+        """
+        while found := self._find(path, text):
+            name, group, hook, _ = found[-1]
+            settings = parse_places(text)
+            at = settings.find_last("hooks") or 0
+            events = settings.members[at].node
+            event = events.find_last(name) or 0
+            groups = events.members[event].node
+            listed = groups.members[group].node
+            hooks = listed.members[listed.find_last("hooks") or 0].node
+            if len(hooks.members) > 1:
+                text = remove_member(text, hooks, hook)
+            elif len(groups.members) > 1 or f'"{name}"' in original:
+                text = remove_member(text, groups, group)
+            elif len(events.members) > 1 or '"hooks"' in original:
+                text = remove_member(text, events, event)
+            else:
+                text = remove_member(text, settings, at)
+        return text
 
-
-def _find_hooks(path: Path, text: str) -> list[tuple[int, int, str]]:
-    """Return Relight's hooks: the group's number, the number in the group, the command."""
-    try:
-        settings = _parse_claude(text)
-        groups = (settings.get("hooks") or {}).get(HOOK) or []
-        return [
-            (number, place, hook["command"])
-            for number, group in enumerate(groups)
-            for place, hook in enumerate(group.get("hooks") or [])
-            if HOOK_WORDS in str(hook.get("command", ""))
-        ]
-    except (ValueError, AttributeError, TypeError, RecursionError) as error:
-        raise _refuse_claude(path, error) from error
+    def _find(self, path: Path, text: str) -> list[tuple[str, int, int, str]]:
+        """Return Relight's hooks: the event, the group's number, the one in it, the command."""
+        try:
+            events = _parse_claude(text).get("hooks") or {}
+            return [
+                (event, number, place, hook["command"])
+                for event in self.events
+                for number, group in enumerate(events.get(event) or [])
+                for place, hook in enumerate(group.get("hooks") or [])
+                if self.words in str(hook.get("command", ""))
+            ]
+        except (ValueError, AttributeError, TypeError, RecursionError) as error:
+            raise _refuse_claude(path, error) from error
 
 
 def _parse_claude(text: str) -> Any:
@@ -329,10 +366,12 @@ def _disable(text: str) -> str:
     return _INLINE_ENTRY.sub(r"\1\2", _ENTRY.sub("", text))
 
 
+_WARM = ClaudeHook(HOOK_WORDS, ("UserPromptSubmit",))
+_BUDGET = ClaudeHook(BUDGET_WORDS, ("UserPromptSubmit", "PreToolUse"))
 # by the name of the agent's source
 AGENTS = {
     "claude-code": Agent(
-        _has_claude, _add_claude, _remove_claude, hook="relight.warm.agents.claude_hook"
+        _WARM.has, _WARM.add, _WARM.remove, hook="relight.warm.agents.claude_hook"
     ),
     "hermes": Agent(
         _has_hermes, _add_hermes, _remove_hermes, package="relight.warm.agents.hermes_package"
@@ -342,3 +381,15 @@ AGENTS = {
 STATUS_LINES = {
     "claude-code": Agent(_has_status, _add_status, _remove_status, words=STATUS_WORDS, part=STATUS),
 }
+# the same, for budgets that stop the agent
+BUDGETS = {
+    "claude-code": Agent(
+        _BUDGET.has,
+        _BUDGET.add,
+        _BUDGET.remove,
+        words=BUDGET_WORDS,
+        hook="relight.warm.agents.claude_budget",
+        part="budget",
+    ),
+}
+_PARTS = ("", STATUS, "budget")

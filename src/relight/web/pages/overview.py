@@ -58,6 +58,13 @@ class NeedAction(Struct, frozen=True):
 
 # a new kind of need is a row here and a function in `reports/needs.py`
 NEED_ACTIONS: dict[NeedKind, NeedAction] = {
+    "budget": NeedAction(
+        "see all budgets",
+        "/limits",
+        anchor="#budgets",
+        others="budgets",
+        all_path="/limits#budgets",
+    ),
     "job": NeedAction(
         "see its runs", "/jobs/{}", {"outcome": "failure"}, "#runs-title", "failing jobs", "/jobs"
     ),

@@ -145,6 +145,8 @@ class _Run:
                 if spent := budget.find_spent(self.rec, turns=self.turns, is_late=is_late):
                     kind = "time_limit" if is_late else "budget"
                     return RunEnd(by=spent, failure=make_failure(kind))
+                if stop := self._find_stop():
+                    return RunEnd(by=stop, failure=make_failure("budget"))
                 try:
                     recorded = self._respond()
                 except UpstreamError as error:
@@ -162,6 +164,17 @@ class _Run:
         finally:
             self.context.halt.end_all()  # Ctrl-C does not wait for a tool
             pool.shutdown()
+
+    def _find_stop(self) -> str | None:
+        """Return which of the user's budgets is used up and stops agents, if one is."""
+        try:
+            if not self.rec.store.has_rows("budget"):
+                return None
+            from relight.reports.budgets import find_stop
+
+            return find_stop(self.rec.store, source="relight", project=str(self.context.folder))
+        except StoreError:  # whether there is a budget is not known
+            return None
 
     def _respond(self) -> RecordedResponse:
         deadline = self.context.deadline

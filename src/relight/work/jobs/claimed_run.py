@@ -40,9 +40,9 @@ def run_now(
     with _lease_kept(store, holder, clock):
         result = complete_run(store, job, run, holder=holder, execute=execute, clock=clock)
     if store.config.notify.to:
-        from relight.work.notices import notify_failed_runs
+        from relight.work.notices import notify_news
 
-        notify_failed_runs(store)
+        notify_news(store)
     return run, result
 
 

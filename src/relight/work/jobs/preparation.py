@@ -112,10 +112,30 @@ def prepare_run(task: RunTask) -> Prepared:
     folder = Path(job.workdir).expanduser() if job.workdir else _make_folder(home, job.name)
     if not folder.is_dir():
         raise RelightError(f"there is no folder {folder}", "name another with --workdir")
+    _check_budgets(task, folder)
     skills: list[SkillDocument] = []
     if job.skills:
         skills = find_skills(job.skills, home=home, workdir=folder, environment=task.environment)
     return Prepared(route=route, allowance=allowance, skills=skills, folder=folder.resolve())
+
+
+def _check_budgets(task: RunTask, folder: Path) -> None:
+    """Raise if a budget that stops agents is used up."""
+    if not task.store.has_rows("budget"):
+        return
+    from relight.reports.budgets import find_stop
+
+    job = task.job
+    stop = find_stop(
+        task.store,
+        source="relight" if job.runner == "chat" else None,
+        project=str(folder.resolve()),
+        job=job.name,
+        now=task.clock(),
+        environment=task.environment,
+    )
+    if stop:
+        raise RefusedError(stop)
 
 
 def _make_folder(home: Path, job: str) -> Path:

@@ -26,7 +26,7 @@ from relight.work.jobs.job import Execute, JobDefinition, JobResult, JobRun, run
 from relight.work.jobs.lost_runs import collect_interrupted
 from relight.work.jobs.slots import begin
 from relight.work.kernel import hide_memory
-from relight.work.notices import notify_failed_runs
+from relight.work.notices import notify_news
 from relight.work.processes import own_children
 
 # time for a stopped run to clean up
@@ -105,7 +105,7 @@ def serve_runs(home: Path, holder: str, execute: Execute) -> None:
                 )
             else:
                 collect_interrupted(store, run_id=run_id)
-            notify_failed_runs(store)
+            notify_news(store)
             try:
                 write_message(target, msgspec.msgpack.encode(run_id))
             except BrokenPipeError:  # the result is written, and the scheduler is gone
