@@ -43,6 +43,7 @@ def list_pages(home: Path) -> list[str]:
         "/moa",
         f"/moa/{trace}",
         "/failures",
+        "/limits",
         "/glossary",
         # filters that narrow, that do not, and that leave nothing
         "/jobs?since=7d&project=shop&model=gpt",
