@@ -18,6 +18,7 @@ BENCHES = {
     "search": "full-text search: size of its index, cost for an import, time to the first hit",
     "startup": "how long a command takes to start, against an empty Python",
     "skills": "averages over a million uses of skills, against a plain sum",
+    "top": "the sessions that run now: the share of a core while twenty of them grow",
     "warm": "warm starts: scores, seeds, choices, false alarms, and how long a choice takes",
     "web": "the dashboard on a million turns: every page, alone, with twenty users, and an import",
     "verdicts": "judging tool calls: speed, and agreement with labelled sessions",

@@ -1,12 +1,14 @@
 """Session text made readable: Markdown, code, diffs and lists of tasks, all of it harmless."""
 
 import json
+import random
 import re
+from collections import Counter
 from html.parser import HTMLParser
 
 import pytest
 
-from relight.judging.edits import compare, find_edits
+from relight.judging.edits import compare, count_changes, find_edits
 from relight.text import HIDDEN
 from relight.web.reading import markdown
 from relight.web.reading.calls import draw_call
@@ -302,3 +304,17 @@ def test_a_command_is_code_and_other_arguments_have_their_names() -> None:
     many = draw_call("shell", json.dumps({"command": ["bash", "-lc", "ls -l"]})).html
     assert "bash -lc ls -l" in many
     assert "96,000 characters more" in draw_call("x", "y" * 100_000).html
+
+
+def test_lines_are_counted_as_the_diff_shows_them() -> None:
+    dice = random.Random(7)
+    for _ in range(400):
+        old = [dice.choice("abcde") for _ in range(dice.randrange(12))]
+        new = [one for one in old if dice.random() < 0.7]
+        new.insert(dice.randrange(len(new) + 1), dice.choice("abcdefgh"))
+        texts = "\n".join(old), "\n".join(new)
+        counted = Counter(line.kind for line in count_changes(*texts))
+        shown = Counter(line.kind for line in compare(*texts))
+        assert (counted["add"], counted["del"]) == (shown["add"], shown["del"]), texts
+    many = "\n".join(map(str, range(3000))), "\n".join(map(str, range(3000, 0, -1)))
+    assert len(count_changes(*many)) == sum(one.kind != "same" for one in compare(*many))

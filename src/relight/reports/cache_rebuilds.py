@@ -3,6 +3,7 @@
 All amounts are at list price, also those that a plan paid for.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
@@ -12,15 +13,13 @@ from relight.reports.trace import Step, StepRebuild, read_numbered
 from relight.store import Store
 from relight.store.derive.pricing import Pricing
 from relight.store.queries import cache_rebuilds as queries
-from relight.store.queries.cache_rebuilds import Rebuild, RebuildSums
+from relight.store.queries.cache_rebuilds import LENGTHS, DaySpend, Rebuild, RebuildSums
 from relight.store.queries.filters import Filter, find_day_start
 from relight.store.sql import read_usd
 from relight.text import dollars
 from relight.times import write_time
 
 CAUSES = ("pause", "model_switch", "compaction", "prefix_changed")
-# the lengths of pauses in minutes; the last one has no end
-LENGTHS = (5, 15, 30, 60, 240)
 MOST_REBUILDS = 1000
 
 
@@ -121,8 +120,8 @@ def read_cache_report(
         avoidable_usd=_add_usd(one.avoidable_nanos for one in sums),
         causes=sorted(causes, key=lambda one: -(one.usd or 0)),
         pauses=_sum_lengths([one for one in sums if one.cause == "pause"]),
-        one_hour=_compare_one_hour(store, chosen, [one for one in sums if one.is_short]),
-        days=[_sum_day(one, [other for other in sums if other.day == one.day]) for one in spend],
+        one_hour=_compare_one_hour(store, spend, [one for one in sums if one.is_short]),
+        days=_sum_days(spend, sums),
         rebuilds=[_show(one, steps.get(one.turn_id)) for one in rebuilds],
     )
 
@@ -186,9 +185,7 @@ def _sum_cause(cause: str, sums: Sequence[RebuildSums]) -> CacheCause:
 def _sum_lengths(pauses: Sequence[RebuildSums]) -> list[PauseLength]:
     found = []
     for first, last in zip(LENGTHS, (*LENGTHS[1:], None), strict=True):
-        some = [
-            one for one in pauses if one.minutes >= first and (last is None or one.minutes < last)
-        ]
+        some = [one for one in pauses if one.minutes == first]
         if some:
             found.append(
                 PauseLength(
@@ -202,34 +199,48 @@ def _sum_lengths(pauses: Sequence[RebuildSums]) -> list[PauseLength]:
     return found
 
 
-def _sum_day(spend: queries.DaySpend, sums: Sequence[RebuildSums]) -> RebuiltDay:
-    pauses = [one for one in sums if one.cause == "pause"]
-    return RebuiltDay(
-        day=spend.day,
-        spent_usd=spend.spent_nanos / 1e9,
-        turns=sum(one.turns for one in sums),
-        usd=_add_usd(one.write_nanos for one in sums) or 0.0,
-        pauses_usd=_add_usd(one.write_nanos for one in pauses) or 0.0,
-        unpriced_turns=sum(one.unpriced_turns for one in sums),
-    )
+def _sum_days(spend: Sequence[DaySpend], sums: Sequence[RebuildSums]) -> list[RebuiltDay]:
+    days: dict[str, tuple[list[DaySpend], list[RebuildSums]]] = {}
+    for one in spend:
+        days.setdefault(one.day, ([], []))[0].append(one)
+    for rebuilt in sums:
+        days.setdefault(rebuilt.day, ([], []))[1].append(rebuilt)
+    return [
+        RebuiltDay(
+            day=day,
+            spent_usd=sum(one.spent_nanos for one in spent) / 1e9,
+            turns=sum(one.turns for one in some),
+            usd=_add_usd(one.write_nanos for one in some) or 0.0,
+            pauses_usd=_add_usd(one.write_nanos for one in some if one.cause == "pause") or 0.0,
+            unpriced_turns=sum(one.unpriced_turns for one in some),
+        )
+        for day, (spent, some) in sorted(days.items())
+    ]
 
 
-def _compare_one_hour(store: Store, chosen: Filter, short: Sequence[RebuildSums]) -> OneHourCache:
+def _compare_one_hour(
+    store: Store, spend: Sequence[DaySpend], short: Sequence[RebuildSums]
+) -> OneHourCache:
     """Compare with a cache of one hour: what it saves, less its dearer writes."""
     if not short:
         return OneHourCache(0, None, None, None)
     saved = sum(one.avoidable_nanos or 0 for one in short)
     is_known = not any(one.unpriced_turns for one in short)
     pricing = Pricing(store)
-    at = find_day_start(max(one.day for one in short), store.timezone)
-    for one in queries.sum_short_writes(store, chosen):
-        prices = pricing.find_list(one.model, one.provider)
+    # what a cache of one hour would have kept is not written a second time
+    again = Counter[tuple[str, str | None]]()
+    for one in short:
+        again[one.day, one.model] += one.tokens
+    for used in spend:
+        if used.short_tokens <= 0:
+            continue
+        prices = pricing.find_list(used.full_model, used.provider)
         if not prices:
             is_known = False
             break
-        rates = find_rates(prices, at=at, prompt=0)
+        rates = find_rates(prices, at=find_day_start(used.day, store.timezone), prompt=0)
         dearer = rates.cache_write_1h - rates.cache_write
-        saved -= round((one.tokens - one.again_tokens) * dearer / MTOK)
+        saved -= round((used.short_tokens - again[used.day, used.model]) * dearer / MTOK)
     return OneHourCache(
         turns=sum(one.turns for one in short),
         shortest_seconds=min(one.shortest_ms for one in short) / 1000,

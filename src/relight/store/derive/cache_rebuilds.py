@@ -16,16 +16,29 @@ from relight.store.derive.pricing import NAMED, Pricing
 from relight.store.sql import differs, insert, read, replacing, write_touched
 
 FIVE_MINUTES_MS, HOUR_MS = 5 * 60_000, 60 * 60_000
+COLUMNS = """
+    turn.id, turn.session_id, at, day, model, provider, role, input_tokens, cache_read_tokens,
+    cache_write_tokens, cache_write_1h_tokens
+"""
+# calls that were answered, with a time and tokens of their own
+IS_COMPARED = """
+    calls = 1 and total_id is null and usage_status in ('final', 'partial')
+    and at is not null and cache_read_tokens is not null and cache_write_tokens is not null
+"""
 # the turns of a session's records, in sessions that were touched
-HELD = """
-    select id, session_id as holder from turn where session_id in (select id from touched)
+HELD = f"""
+    select {COLUMNS}, session_id as holder from turn
+    where session_id in (select id from touched) and {IS_COMPARED}
     union all
-    select turn_id, session_id from shared_turn where session_id in (select id from touched)
+    select {COLUMNS}, shared_turn.session_id from shared_turn
+    join turn on turn.id = shared_turn.turn_id
+    where shared_turn.session_id in (select id from touched) and {IS_COMPARED}
 """
 # the last turns of a live session, whose next turn is looked at alone
-LAST_HELD = """
-    select id, session_id as holder from (
-        select id, session_id from turn where session_id in (select id from touched)
+LAST_HELD = f"""
+    select * from (
+        select {COLUMNS}, session_id as holder from turn
+        where session_id in (select id from touched) and {IS_COMPARED}
         order by at desc, place desc limit 20
     ) as newest
 """
@@ -33,7 +46,7 @@ LAST_HELD = """
 REBUILT = f"""
     with held as ({{held}}),
     chained as (
-        select turn.*, holder,
+        select held.*,
             lag(at) over chain as before_at,
             lag(model) over chain as before_model,
             lag(cache_read_tokens + cache_write_tokens) over chain as before_tokens,
@@ -41,13 +54,10 @@ REBUILT = f"""
                 when coalesce(cache_write_1h_tokens, 0) < cache_write_tokens then at * 2
                 else at * 2 + 1 end)
                 over (chain rows between unbounded preceding and 1 preceding) as last_write
-        from held join turn on turn.id = held.id
-        where calls = 1 and total_id is null and usage_status in ('final', 'partial')
-            and at is not null and cache_read_tokens is not null
-            and cache_write_tokens is not null
+        from held
         window chain as (
             partition by holder, role, case when role is null then null else model end
-            order by at, turn.id
+            order by at, id
         )
     )
     select chained.id as turn_id, session_id, session.root_id,
@@ -130,7 +140,9 @@ def append_turns(
 
 def _write(database: sqlite3.Connection, found: Sequence[RebuiltTurn], pricing: Pricing) -> None:
     rows = [_price(one, pricing) for one in found]
-    insert(database, "cache_rebuild", rows, on_conflict=replacing(CacheRebuildRow, "turn_id"))
+    insert(
+        database, "cache_rebuild", rows, on_conflict=replacing(CacheRebuildRow, "day", "turn_id")
+    )
 
 
 def _price(turn: RebuiltTurn, pricing: Pricing) -> CacheRebuildRow:

@@ -8,10 +8,11 @@ create table compaction (
 create table cache_rebuild (
     -- Turns that read less from the prompt cache than was cached before, and wrote it again. They
     -- are compared with the turn before in the same session: each agent has its own prefix.
-    turn_id integer primary key,
+    -- Rows stand in the order of days, so that a report reads one stretch of the table.
+    day text not null,
+    turn_id integer not null,
     session_id integer not null,
     root_id integer not null,
-    day text not null,
     source text not null,
     project text,
     model text,
@@ -23,7 +24,7 @@ create table cache_rebuild (
     tokens integer not null,
     -- what writing these tokens cost, and what reading them would have cost; null: no price
     write_nanos integer,
-    read_nanos integer
-) strict;
-create index cache_rebuild_by_day on cache_rebuild (day);
+    read_nanos integer,
+    primary key (day, turn_id)
+) strict, without rowid;
 create index cache_rebuild_by_session on cache_rebuild (session_id);

@@ -4,18 +4,21 @@ from msgspec import Struct
 
 from relight.store import Store
 from relight.store.queries.filters import Filter, where
-from relight.store.sql import count_if, same
+from relight.store.sql import count_if
 
 # a pause that a cache of one hour outlives
 HOUR_MS = 60 * 60_000
+# the lengths of pauses in minutes that a report lists apart
+LENGTHS = (5, 15, 30, 60, 240)
 IS_SHORT = f"cause = 'pause' and pause_ms <= {HOUR_MS}"
 AVOIDABLE = f"case when {IS_SHORT} then write_nanos - read_nanos end"
 
 
 class RebuildSums(Struct, frozen=True):
-    """Rebuilds of one day, cause and length of pause: longer than `minutes`, at most one more."""
+    """Rebuilds of one day, model and cause after pauses longer than so many minutes."""
 
     day: str
+    model: str | None
     cause: str
     minutes: int
     turns: int
@@ -48,36 +51,33 @@ class Rebuild(Struct, frozen=True):
 
 
 class DaySpend(Struct, frozen=True):
-    """The cost of a day at list price, and the part that a plan paid for."""
+    """The cost of a day and model at list price, and the part that a plan paid for.
+
+    `short_tokens` were cached for five minutes; any full name of the model finds its price.
+    """
 
     day: str
+    model: str | None
+    full_model: str | None
+    provider: str | None
     spent_nanos: int
     included_nanos: int
     unpriced_turns: int
-
-
-class ShortWrites(Struct, frozen=True):
-    """Tokens that one model cached for five minutes; its full name finds its price.
-
-    `again_tokens` are those that a cache of one hour would have kept.
-    """
-
-    model: str | None
-    provider: str | None
-    tokens: int
-    again_tokens: int
+    short_tokens: int
 
 
 def sum_rebuilds(store: Store, chosen: Filter) -> list[RebuildSums]:
-    """Return sums of the chosen rebuilds by day, cause and length, in the order of days."""
+    """Return sums of the chosen rebuilds by day, model, cause and length of pause."""
     test, values = where(chosen)
+    longer = [f"when pause_ms > {one * 60_000} then {one}" for one in reversed(LENGTHS)]
     return store.read(
         RebuildSums,
-        "select day, cause, (pause_ms - 1) / 60000 as minutes, count(*) as turns,"
+        f"select day, model, cause, case {' '.join(longer)} else 0 end as minutes,"
+        " count(*) as turns,"
         f" {count_if('write_nanos is null')} as unpriced_turns, sum(tokens) as tokens,"
         f" sum(write_nanos) as write_nanos, sum({AVOIDABLE}) as avoidable_nanos,"
         " min(pause_ms) as shortest_ms, max(pause_ms) as longest_ms"
-        f" from cache_rebuild {test} group by day, cause, minutes order by day, cause, minutes",
+        f" from cache_rebuild {test} group by day, model, cause, minutes",
         values,
     )
 
@@ -112,32 +112,19 @@ def _select(table: str) -> str:
 
 
 def sum_spend(store: Store, chosen: Filter) -> list[DaySpend]:
-    """Return the cost of each chosen day."""
-    test, values = where(chosen)
-    return store.read(
-        DaySpend,
-        "select day, sum(cost_nanos) + sum(included_nanos) as spent_nanos,"
-        " sum(included_nanos) as included_nanos, sum(unpriced_turns) as unpriced_turns"
-        f" from session_day {test} group by day order by day",
-        values,
-    )
-
-
-def sum_short_writes(store: Store, chosen: Filter) -> list[ShortWrites]:
-    """Return what was cached for five minutes, by model."""
+    """Return the cost of each chosen day and model, in the order of days."""
     test, values = where(chosen)
     full = "(select min(model_alias.model) from model_alias where name = used.model)"
     return store.read(
-        ShortWrites,
-        f"select coalesce({full}, used.model) as model, provider, used.tokens,"
-        " coalesce(again.tokens, 0) as again_tokens from ("
-        "   select model, max(provider) as provider,"
-        "   sum(cache_write_tokens - coalesce(cache_write_1h_tokens, 0)) as tokens"
-        f"  from session_day {test} group by model"
-        " ) as used left join ("
-        "   select model, sum(tokens) as tokens from cache_rebuild"
-        f"  {f'{test} and' if test else 'where'} {IS_SHORT} group by model"
-        f" ) as again on {same('again.model', 'used.model')}"
-        " where used.tokens > 0 order by model, provider",
-        [*values, *values],
+        DaySpend,
+        f"select day, model, coalesce({full}, model) as full_model, provider, spent_nanos,"
+        " included_nanos, unpriced_turns, short_tokens from ("
+        "   select day, model, max(provider) as provider,"
+        "   sum(cost_nanos) + sum(included_nanos) as spent_nanos,"
+        "   sum(included_nanos) as included_nanos, sum(unpriced_turns) as unpriced_turns,"
+        "   sum(coalesce(cache_write_tokens, 0) - coalesce(cache_write_1h_tokens, 0))"
+        "   as short_tokens"
+        f"  from session_day {test} group by day, model"
+        " ) as used order by day, model nulls first",
+        values,
     )
