@@ -189,6 +189,19 @@ def test_a_rate_leads_to_the_end_of_the_window_and_to_the_moment_it_is_full() ->
     assert (slow.percent, slow.full_at) == (50.0, None)
 
 
+def test_the_rate_of_a_week_includes_its_nights_and_a_few_minutes_are_no_rate() -> None:
+    monday = moment("2026-11-09T00:00")
+    now = monday + 42 * HOUR_MS
+    (week,) = make_windows("week", [turn(now - MINUTE_MS)], [], timezone="UTC")
+    (block,) = make_windows("5h", [turn(now - MINUTE_MS)], [], timezone="UTC")
+    of_week, of_block = project(week, None, now), project(block, None, now)
+    assert of_week is not None
+    assert of_block is not None
+    assert of_week.usd_per_hour == pytest.approx(1 / 42)
+    assert of_week.usd == pytest.approx(4.0)
+    assert of_block.usd_per_hour == 4.0
+
+
 def test_without_a_price_nothing_is_projected() -> None:
     start = moment("2026-11-15T12:00")
     (window,) = make_windows("5h", [turn(start, usd=None)], [], timezone="UTC")

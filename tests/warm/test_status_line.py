@@ -236,8 +236,16 @@ def test_imports_keep_a_summary_only_for_users_of_a_status_line(tmp_path: Path) 
         assert summary == store.config.status_file
         summary.touch()
         build.import_home(store, tmp_path)
-        assert set(json.loads(summary.read_bytes())["windows"][:0]) == set()
+        first = json.loads(summary.read_bytes())
+        assert first["currency"] == "USD"
         assert summary.stat().st_mode & 0o077 == 0
+        # a watched folder is imported again and again: not each import writes it
+        build.import_home(store, tmp_path)
+        assert json.loads(summary.read_bytes()) == first
+        for seconds in (60, -3600):
+            age(summary, seconds)
+            build.import_home(store, tmp_path)
+            assert json.loads(summary.read_bytes())["made_at"] > first["made_at"]
 
 
 def test_the_summary_has_today_windows_and_recent_sessions(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ here: the status line imports this module.
 """
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,16 @@ if TYPE_CHECKING:
 
 SUMMARY = "statusline.json"  # as `Config.status_file`
 REPORTS = "statusline-reports.jsonl"
+# a watched folder is imported each second: its summary need not be as new
+KEPT_SECONDS = 5
 # held by the process that refreshes the summary; its time is that of the last try
 LOCK = "statusline.lock"
 
 
 def keep_status(store: "Store") -> None:
-    """Record what status lines reported, and write their summary; for users of one alone."""
-    if not store.can_write:
+    """Record what status lines reported and write their summary, unless it is seconds old."""
+    about = store.config.status_file.stat()
+    if not store.can_write or (about.st_size and 0 <= time.time() - about.st_mtime < KEPT_SECONDS):
         return
     import msgspec
 

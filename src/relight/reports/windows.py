@@ -20,7 +20,7 @@ LENGTHS: dict[WindowKind, int] = {"5h": 5 * HOUR_MS, "week": 168 * HOUR_MS}
 # reports on one window differ by this much in its end
 SAME_END_MS = 600_000
 # a rate over a shorter time says nothing
-LEAST_MS = 300_000
+LEAST_MS = 900_000
 # a smaller share of a window says little about the whole
 LEAST_PERCENT = 5.0
 
@@ -266,12 +266,14 @@ class Projection(Struct, frozen=True):
 def project(window: PlanWindow, used_percent: float | None, now: int) -> Projection | None:
     """Return where an open window leads; None if no turn in it has a price.
 
-    The rate is that since the window's first turn, so a pause lowers it.
+    The rate is that since the window's first turn, so a pause lowers it. A week's is that since the
+    week began: it has nights.
     """
     value = window.value_usd
     if value is None:
         return None
-    elapsed = max(now - window.turns[0].at, LEAST_MS)
+    began = window.turns[0].at if window.kind == "5h" else window.started_at
+    elapsed = max(now - began, LEAST_MS)
     left = max(window.ends_at - now, 0)
     growth = left / elapsed
     rate = value * HOUR_MS / elapsed
