@@ -13,6 +13,7 @@ from relight.cli.demo.story import HOLD_OUT, read_demo_table
 from relight.errors import RelightError
 from relight.intake.recorder import SessionTracker, record
 from relight.locks import make_folder, write_private
+from relight.reports.budgets import set_limit
 from relight.reports.labels import label_session
 from relight.store import Store
 from relight.store.labels import find_unlabelled
@@ -75,6 +76,7 @@ def record_facts(store: Store, *, now: datetime) -> None:
     run_trial(store, at=now - timedelta(days=2, hours=5))
     run_chores(store, now=now)
     ask_mixture(store, at=now - timedelta(days=1, hours=3))
+    set_limit(store, "all", "300/month", stops=False)
 
 
 def label_sessions(store: Store, *, now: datetime) -> None:
