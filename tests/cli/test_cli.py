@@ -84,11 +84,12 @@ def test_a_folder_without_sessions_of_its_source_is_told(cli: Cli) -> None:
 
 def test_a_report_of_nothing_says_what_to_ask_instead(filled: Cli) -> None:
     asked = ["report", "--model", "nosuch", "--until", "2026-01-01"]
-    told = "nothing is recorded for this; try --since all, or leave out --until, --model\n"
-    assert filled.run(*asked).stdout == told
-    told = "nothing is recorded for this; leave out --project\n"
+    told = filled.run(*asked).stdout
+    assert told.startswith("no session on model 'nosuch' from ")
+    assert told.endswith(" to 2026-01-01: the last day is before the first; without any filter 2\n")
+    told = "no session in project 'nosuch'; without the project 2\n"
     assert filled.run("report", "--since", "all", "--project", "nosuch").stdout == told
-    told = "nothing is recorded for this; try --since all\n"
+    told = "no session since 2099-01-01; on all days 2\n"
     assert filled.run("report", "--since", "2099-01-01").stdout == told
 
 
@@ -231,7 +232,7 @@ def test_failures_are_shown_and_told_as_json(filled: Cli) -> None:
     assert set(found) == {"since", "until", "failed", "failures", "spirals"}
     assert found["failures"][0]["kind"] == "file_not_found"
     assert "file_not_found" in filled.run("failures", "--since", "all").stdout
-    assert "no failures" in filled.run("failures", "--since", "2099-01-01").stdout
+    assert "no failure since 2099-01-01" in filled.run("failures", "--since", "2099-01-01").stdout
 
 
 def test_a_failed_session_is_named_first_and_leads_to_show(filled: Cli) -> None:
@@ -244,7 +245,7 @@ def test_a_failed_session_is_named_first_and_leads_to_show(filled: Cli) -> None:
     name = shown.partition(line)[2].splitlines()[3].split()[-1]
     assert filled.json("show", name)["session"] == session
     (work,) = filled.json("failures", "--since", "all")["failed"]["newest"]
-    assert (work["session"], work["kind"]) == (session, "labelled")
+    assert (work["session_id"], work["kind"]) == (session, "labelled")
     other = filled.json("failures", "--since", "all", "--source", "codex")
     assert other["failed"]["newest"] == []
 

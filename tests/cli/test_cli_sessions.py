@@ -9,6 +9,7 @@ import pytest
 
 import build
 from relight.sources.resume import quote_word
+from relight.store import open_store
 from terminal import Cli
 
 FIELDS = {
@@ -124,7 +125,14 @@ def test_outcomes_have_colours_in_a_terminal_only(filled: Cli) -> None:
 
 def test_an_empty_list_says_what_to_try(cli: Cli, filled: Cli) -> None:
     done = filled.run("sessions", "zebra", "--since", "all", "--project", "x", "--failed")
-    assert done.stdout == "no session fits; leave out --project, or other words, or any outcome\n"
+    assert done.stdout == (
+        "no session with the words 'zebra' of outcome failure in project 'x';"
+        " without any filter 3\n"
+    )
+    done = filled.run("sessions", "--since", "all", "--project", "shpo")
+    assert done.stdout == (
+        "no session in project 'shpo'; did you mean 'shop'? without the project 3\n"
+    )
 
 
 def test_hostile_titles_and_folders_cannot_act(cli: Cli) -> None:
@@ -197,3 +205,21 @@ def test_resume_refuses_what_cannot_be_continued(filled: Cli) -> None:
     assert (
         "cannot be continued: its agent cannot" in filled.run("resume", name["session_id"]).stderr
     )
+
+
+def test_signs_of_an_outcome_are_a_word_with_a_question_mark(filled: Cli) -> None:
+    """They point to an outcome and prove nothing; the note below says so."""
+    with open_store(filled.home / "relight") as store, store.transaction() as database:
+        database.execute("update session set points_to = 'failure' where key like '22222222%'")
+    done = filled.run("sessions", "--since", "all", "--no-import")
+    row = next(line for line in done.stdout.splitlines() if "22222222" in line)
+    assert "failure?" in row
+    assert "signs point there and prove nothing" in done.stdout
+    found = json.loads(filled.run("sessions", "--since", "all", "--no-import", "--json").stdout)
+    assert {one["session_id"][12:20]: one["points_to"] for one in found["sessions"]} == {
+        "11111111": None,
+        "22222222": "failure",
+        "33333333": None,
+    }
+    hits = filled.run("search", "Task", "--no-import").stdout
+    assert "failure?" in hits

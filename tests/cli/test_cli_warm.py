@@ -108,7 +108,7 @@ def test_a_gate_that_shuts_everything_out_is_told(cli: Cli) -> None:
 
 
 def test_templates_are_found_exported_imported_retired_and_deleted(cli: Cli) -> None:
-    assert cli.json("template", "auto", "--dry-run")["candidates"][0]["session"] == "chat:good"
+    assert cli.json("template", "auto", "--dry-run")["candidates"][0]["session_id"] == "chat:good"
     assert cli.json("template", "list")["templates"] == []
     assert "1 template made" in cli.run("template", "auto")
     (one,) = cli.json("template", "list")["templates"]

@@ -291,7 +291,7 @@ def test_an_experiment_has_a_result_that_its_runs_bear_out(told: Store) -> None:
     assert found.pairs == {"planned": 9, "done": 7, "skipped": 2}
     assert found.verdict.startswith("no difference found between warm and cold: ")
     assert found.measures["calls_per_run"].pairs == 7
-    assert all(one.session for one in found.runs if one.status == "done")
+    assert all(one.session_id for one in found.runs if one.status == "done")
     assert found.cost_usd["warm"] is not None
 
 

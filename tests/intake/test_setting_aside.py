@@ -260,7 +260,7 @@ def test_a_rebuild_leaves_a_session_that_burns_time_as_it_is(
     before = build.dump(store)
     cured.unlink()
     rebuilt = rebuild(store, workers=workers)
-    assert [(one.session, one.reason) for one in rebuilt.damaged] == [
+    assert [(one.session_id, one.reason) for one in rebuilt.damaged] == [
         ("bad:b", "it takes more than 60 s of CPU time")
     ]
     after = build.dump(store)

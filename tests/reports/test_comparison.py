@@ -310,7 +310,7 @@ def test_a_session_that_used_a_skill_in_two_ways_is_one_run(store: Store) -> Non
         )
     (arm,) = compare_models(store, "triage", now=NOW).models
     assert (arm.runs, arm.successes) == (1, 1)
-    assert arm.cost_per_call == pytest.approx(0.4)
+    assert arm.cost_per_call_usd == pytest.approx(0.4)
 
 
 # --- unknown outcomes and costs ---------------------------------------------------------------
@@ -339,10 +339,16 @@ def test_figures_leave_unknowns_out_and_count_them(store: Store) -> None:
     use(store, "opus", 3, 1, unknown=6, cost_usd=0.3)
     use(store, "opus", 0, 0, unknown=2)
     (arm,) = compare_models(store, "triage").models
-    assert (arm.runs, arm.successes, arm.failures, arm.unknown, arm.unpriced) == (12, 3, 1, 8, 2)
+    assert (arm.runs, arm.successes, arm.failures, arm.unknown, arm.unpriced_runs) == (
+        12,
+        3,
+        1,
+        8,
+        2,
+    )
     assert arm.success_rate == 0.75
-    assert arm.cost_per_call == pytest.approx(0.3)
-    assert arm.cost_per_success == pytest.approx(0.4)
+    assert arm.cost_per_call_usd == pytest.approx(0.3)
+    assert arm.cost_per_success_usd == pytest.approx(0.4)
     assert (arm.low, arm.high) == (wilson(3, 4).low, wilson(3, 4).high)
 
 
@@ -559,7 +565,7 @@ def test_refused_runs_are_not_the_cost_of_a_model_without_a_price(
     build.import_home(store, tmp_path)
     found = compare_job(store, "nightly", now=build.START / 1000 + DAY)
     arm = next(arm for arm in found.models if arm.model == "nobodys-27b")
-    assert (arm.runs, arm.cost_per_call, arm.cost_per_success) == (5, None, None)
+    assert (arm.runs, arm.cost_per_call_usd, arm.cost_per_success_usd) == (5, None, None)
     assert [pair.is_cheaper for pair in found.pairs] == [None]
 
 

@@ -67,7 +67,7 @@ def test_runs_that_a_scheduler_says_failed_are_failures(tmp_path: Path, store: S
     assert describe_failed(nothing) == "1 run failed and has no known cost"
     assert describe_failed(total) == ("1 job failed: triage (3 runs); 3 runs have no known cost")
     newest = found.failed.newest[0]
-    assert (newest.what, newest.job, newest.session) == ("run", f"hermes:{JOB}", None)
+    assert (newest.what, newest.job, newest.session_id) == ("run", f"hermes:{JOB}", None)
     assert newest.evidence[0] == "the scheduler's ledger says failed: no space left on device"
 
 
@@ -97,7 +97,7 @@ def test_a_session_that_failed_is_a_failure_with_its_cost(tmp_path: Path, store:
     build.import_home(store, tmp_path)
     (one,) = read_failed_work(store, Filter()).newest
     assert (one.what, one.kind, one.job) == ("session", "no_answer", None)
-    assert one.session == f"claude-code:{build.CLAUDE_SESSION}"
+    assert one.session_id == f"claude-code:{build.CLAUDE_SESSION}"
     assert one.cost_usd == pytest.approx(report(store).total.cost_usd)
 
 
@@ -110,7 +110,7 @@ def run_house(store: Store, home: Path, prompt: str) -> JobResult:
 def test_a_failed_run_and_its_session_count_once(tmp_path: Path, store: Store) -> None:
     result = run_house(store, tmp_path, "<failing>")
     (one,) = read_failed_work(store, Filter()).newest
-    assert (one.what, one.job, one.session) == ("run", "house", result.session)
+    assert (one.what, one.job, one.session_id) == ("run", "house", result.session)
     assert one.cost_usd is not None
     assert one.cost_usd == pytest.approx(report(store).total.cost_usd)
     assert read_failed_work(store, read_filter(store, job="house")).newest == [one]
@@ -123,8 +123,8 @@ def test_a_failed_attempt_of_a_run_that_succeeded_is_a_failed_session_of_its_job
     assert (result.outcome, len(result.earlier)) == ("success", 1)
     write_label(store, find_session(store, result.earlier[0]), "failure", None, build.START)
     (one,) = read_failed_work(store, Filter()).newest
-    assert (one.what, one.job, one.session) == ("session", "house", result.earlier[0])
-    (row,) = [row for row in report(store, ("session",)).rows if row.session == one.session]
+    assert (one.what, one.job, one.session_id) == ("session", "house", result.earlier[0])
+    (row,) = [row for row in report(store, ("session",)).rows if row.session == one.session_id]
     assert one.cost_usd == pytest.approx(row.cost_usd)
 
 

@@ -122,7 +122,7 @@ def test_filters_and_the_limit_narrow_the_hits(filled: Store) -> None:
     assert find(filled, "git", project="nowhere") == []
     assert find(filled, "git", model="opus") != []
     note = find_hits(filled, "git", Filter(since="2030-01-01")).note
-    assert note == "texts match, but not with these filters"
+    assert note == "no matching text since 2030-01-01; on all days 2"
     with pytest.raises(RelightError, match="limit must be 1 to 200, got 0"):
         search(filled, "git", limit=0)
 

@@ -79,7 +79,9 @@ def test_a_rebuild_leaves_the_session_of_a_damaged_tape_as_it_is_and_derives_the
                 (SOUND,),
             )
         rebuilt = rebuild(store, workers=workers)
-        assert [one.session for one in rebuilt.damaged] == [f"claude-code:{build.CLAUDE_SESSION}"]
+        assert [one.session_id for one in rebuilt.damaged] == [
+            f"claude-code:{build.CLAUDE_SESSION}"
+        ]
         assert store.query("select session_id, id, output_tokens from turn order by id") == turns
         assert report(store, ("day",)).total == figures
         assert store.query("select count(*) from tool_call") == [(4,)]
@@ -96,7 +98,7 @@ def test_the_doctor_names_the_session_of_a_damaged_tape(tmp_path: Path) -> None:
         assert not found.ok
         assert (found.tapes.parts, found.tapes.checked) == (3, 3)
         ((one),) = found.tapes.damaged
-        assert (one.session, one.offset) == (f"claude-code:{build.CLAUDE_SESSION}", 0)
+        assert (one.session_id, one.offset) == (f"claude-code:{build.CLAUDE_SESSION}", 0)
         assert one.reason == "its records do not match their checksum"
         assert any("the tapes of 1 session are damaged" in advice for advice in found.advice)
 

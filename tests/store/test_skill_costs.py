@@ -44,7 +44,7 @@ def test_a_partial_cost_is_in_sums_and_in_no_mean(partly: Store) -> None:
     assert (averages["sweep"].ema_cost_per_call, averages["sweep"].unpriced_count) == (None, 1)
     assert averages["tidy"].ema_cost_per_call is not None
     (arm,) = compare_models(partly, "sweep").models
-    assert (arm.cost_per_call, arm.unpriced) == (None, 1)
+    assert (arm.cost_per_call_usd, arm.unpriced_runs) == (None, 1)
     check_report(partly)
 
 

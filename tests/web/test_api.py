@@ -157,7 +157,7 @@ def test_a_person_says_how_a_session_went(client: TestClient) -> None:
     name = client.get("/api/sessions?outcome=unknown&limit=1").json()["sessions"][0]["session_id"]
     body = {"outcome": "failure", "why": "wrong file"}
     sent = client.post(f"/api/sessions/{name}/label", json=body, headers=secret)
-    assert sent.json() == {"session": name, "outcome": "failure", "why": "wrong file"}
+    assert sent.json() == {"session_id": name, "outcome": "failure", "why": "wrong file"}
     assert client.get(f"/api/sessions/{name}").json()["outcome"] == "failure"
     listed = client.get("/api/sessions?outcome=failure&limit=500").json()["sessions"]
     assert name in [one["session_id"] for one in listed]
@@ -166,11 +166,11 @@ def test_a_person_says_how_a_session_went(client: TestClient) -> None:
 def test_a_template_is_made_retired_and_restored(client: TestClient) -> None:
     secret = {"X-Relight-Secret": serving.read_secret(client)}
     name = client.get("/api/sessions?outcome=success&limit=1").json()["sessions"][0]["session_id"]
-    body = {"session": name, "name": "made here", "tags": "a, b", "force": True}
+    body = {"session_id": name, "name": "made here", "tags": "a, b", "force": True}
     made = client.post("/api/templates", json=body, headers=secret)
     assert (made.status_code, made.json()["tags"]) == (200, ["a", "b"])
     path = "/api/templates/made here"
-    assert client.get(path).json()["source_session"] == name
+    assert client.get(path).json()["session_id"] == name
     retired = client.post(f"{path}/retire", json={"why": "old layout"}, headers=secret).json()
     assert (retired["state"], retired["retired_why"]) == ("retired", "old layout")
     assert client.post(f"{path}/restore", headers=secret).json()["state"] == "live"

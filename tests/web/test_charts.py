@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from relight.stats.rates import Estimate
 from relight.web.charts.bars import StackedBar, draw_bars
-from relight.web.charts.chart import Chart, colour_of
+from relight.web.charts.chart import Chart, SeriesLink, colour_of
 from relight.web.charts.curves import Series, draw_lines
 from relight.web.charts.intervals import IntervalRow, draw_intervals
 from relight.web.charts.lanes import Lane, OutcomeCounts, draw_lanes
@@ -208,9 +208,11 @@ def test_series_after_the_sixth_become_one_that_is_grey() -> None:
         StackedBar(label="Mon", parts=[10.0] * 7 + [None, 5.0]),
         StackedBar(label="Tue", parts=[1.0] * 6 + [None] * 3),
     ]
-    chart = draw_bars("Cost", bars, names=names, formatter=str, links=[f"/{n}" for n in names])
+    chart = draw_bars(
+        "Cost", bars, names=names, formatter=str, links=[SeriesLink(f"/{n}") for n in names]
+    )
     assert [(one.name, one.colour, one.link) for one in chart.legend[-2:]] == [
-        ("model-5", "s5", "/model-5"),
+        ("model-5", "s5", SeriesLink("/model-5")),
         ("3 more", "rest", None),
     ]
     assert chart.head == ["", *names[:6], "3 more", "total"]
@@ -222,10 +224,10 @@ def test_series_after_the_sixth_become_one_that_is_grey() -> None:
 def test_a_seventh_series_alone_keeps_its_name() -> None:
     names = [f"model-{number}" for number in range(7)]
     bars = [StackedBar(label="Mon", parts=[1.0] * 7)]
-    links = [f"/{name}" for name in names]
+    links = [SeriesLink(f"/{name}") for name in names]
     chart = draw_bars("Cost", bars, names=names, formatter=str, links=links)
     last = chart.legend[-1]
-    assert (last.name, last.colour, last.link) == ("model-6", "rest", "/model-6")
+    assert (last.name, last.colour, last.link) == ("model-6", "rest", SeriesLink("/model-6"))
 
 
 @given(st.lists(st.tuples(texts, st.lists(counts, min_size=2, max_size=2)), max_size=7), texts)

@@ -37,7 +37,7 @@ def test_successes_are_shown_as_counts(client: TestClient) -> None:
         assert "%" in note, "enough is known for a share in the note"
     text = unescape(client.get("/templates").text)
     for row in client.get("/api/templates/stats").json()["templates"]:
-        known = row["success"] + row["failure"]
+        known = row["successes"] + row["failures"]
         assert row["unknown"] == row["warm"] - known
     assert re.search(r"\d+ of \d+", text)
 

@@ -104,8 +104,8 @@ def test_every_task_is_run_in_both_arms_and_the_verdict_is_true(tmp_path: Path) 
         natural = read_holdout(store)
     assert found.status == "done"
     assert found.pairs == {"planned": 6, "done": 6, "skipped": 0}
-    assert found.outcomes["warm"] == {"success": 6, "failure": 0, "unknown": 0}
-    assert found.outcomes["cold"] == {"success": 0, "failure": 6, "unknown": 0}
+    assert found.outcomes["warm"] == {"successes": 6, "failures": 0, "unknown": 0}
+    assert found.outcomes["cold"] == {"successes": 0, "failures": 6, "unknown": 0}
     assert found.verdict.startswith(
         "warm is better than cold: 6 of 6 runs succeeded against 0 of 6, +100.0 points"
     )
@@ -136,7 +136,7 @@ def test_commands_get_the_variables_that_the_plan_passes(
     changes["pass_variables"] = ["SOME_TOKEN"]
     with open_store(tmp_path) as store, Server(show) as server:
         found = run(store, make_plan(tmp_path, server.base_url, **changes))
-    assert {arm: one["success"] for arm, one in found.outcomes.items()} == {"m": 1, "n": 1}
+    assert {arm: one["successes"] for arm, one in found.outcomes.items()} == {"m": 1, "n": 1}
 
 
 def test_no_arm_finds_what_the_other_did(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_no_arm_finds_what_the_other_did(tmp_path: Path) -> None:
     )
     with open_store(tmp_path) as store, Server(answer) as server:
         found = run(store, make_plan(tmp_path, server.base_url, tasks=[task], arms=["m", "better"]))
-    assert {arm: one["success"] for arm, one in found.outcomes.items()} == {"m": 1, "better": 1}
+    assert {arm: one["successes"] for arm, one in found.outcomes.items()} == {"m": 1, "better": 1}
     assert [path.name for path in (tmp_path / "work").iterdir()] == ["seen.txt"]
 
 
@@ -200,7 +200,7 @@ def test_without_a_check_only_failures_are_known(tmp_path: Path) -> None:
     with open_store(tmp_path) as store, Server(answer) as server:
         plan = make_plan(tmp_path, server.base_url, tasks=make_tasks(2, tmp_path, check=None))
         found = run(store, plan)
-    assert found.outcomes["warm"] == {"success": 0, "failure": 0, "unknown": 2}
+    assert found.outcomes["warm"] == {"successes": 0, "failures": 0, "unknown": 2}
     assert found.primary == "first_30_failure_rate"
     assert plan.judged_by == "early_failures"
     assert msgspec.structs.replace(plan, measure="success").judged_by == "success"
@@ -267,8 +267,8 @@ def test_any_program_can_do_the_work(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         plan = make_plan(tmp_path, "", runner="command", command=command, base_url=None)
         found = run(store, plan)
-    assert found.outcomes["warm"]["success"] == 6
-    assert found.outcomes["cold"]["failure"] == 6
+    assert found.outcomes["warm"]["successes"] == 6
+    assert found.outcomes["cold"]["failures"] == 6
     assert found.cost_usd == {"cold": None, "warm": None}
 
 
@@ -328,7 +328,7 @@ def test_a_killed_experiment_goes_on_and_does_nothing_twice(tmp_path: Path) -> N
         after = len(server.chats)
     assert (found["status"], found["pairs"]["done"]) == ("done", 5)
     assert after - before == 2 * (10 - done)
-    assert found["outcomes"]["warm"]["success"] == 5
+    assert found["outcomes"]["warm"]["successes"] == 5
     with build_warm.open_warm(tmp_path) as store:
         runs = read_trial_runs(store, 1)
         again = [one for one in runs if len(one.sessions) > 1]

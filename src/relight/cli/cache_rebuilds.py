@@ -2,11 +2,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relight.cli.filters import TypedFilter, filter_options
+from relight.cli.filters import TypedFilter, filter_options, print_no_match
 from relight.cli.options import current_store, json_option, print_json, reading_command
 
 if TYPE_CHECKING:
     from relight.reports.cache_rebuilds import CacheReport
+    from relight.reports.narrowing import NoMatch
+    from relight.store import Store
+    from relight.store.queries.filters import Filter
 
 TEXT_ROWS = 10
 
@@ -36,13 +39,25 @@ def command(typed: TypedFilter, limit: int | None, as_json: bool) -> None:
             limit = MOST_REBUILDS if as_json else TEXT_ROWS
         # a step's number needs the texts of its session, which take longer than all sums
         found = read_cache_report(store, chosen, limit=limit, with_steps=as_json)
+        why = None if found.turns else _explain(store, chosen)
     if as_json:
         print_json(found)
     elif not found.turns:
-        hint = typed.suggest()
-        click.echo(f"no turn rebuilt the cache; {hint}" if hint else "no turn rebuilt the cache")
+        print_no_match(why)
     else:
         _print(found)
+
+
+def _explain(store: "Store", chosen: "Filter") -> "NoMatch":
+    from relight.reports.cache_rebuilds import read_cache_report
+    from relight.reports.narrowing import explain_no_match, list_given, make_filter
+
+    return explain_no_match(
+        store,
+        "turn that rebuilt the cache",
+        list_given(chosen),
+        lambda rest: read_cache_report(store, make_filter(rest), limit=0, with_steps=False).turns,
+    )
 
 
 def _print(found: "CacheReport") -> None:

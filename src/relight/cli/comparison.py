@@ -62,10 +62,10 @@ def print_comparison(found: "Comparison") -> None:
     rows = []
     for arm in found.models:
         rate = "–" if arm.success_rate is None else f"{arm.low * 100:.0f}–{arm.high:.0%}"
-        success = screen.dollars(arm.cost_per_success) if arm.successes else "–"
+        success = screen.dollars(arm.cost_per_success_usd) if arm.successes else "–"
         counts = [arm.runs, arm.successes, arm.failures, arm.unknown]
         row = [arm.model or "unknown", *map(screen.count, counts)]
-        row.append(screen.dollars(arm.cost_per_call))
+        row.append(screen.dollars(arm.cost_per_call_usd))
         rows.append(row if several else [*row, rate, success])
     screen.print_table(columns, rows)
     _print_pairs([(job.name, pair, job) for pair in several for job in pair.jobs])

@@ -84,7 +84,7 @@ def _print(found: "HealthReport") -> None:
         tries = "once" if piece.tries == 1 else f"{piece.tries} times, last by {piece.version}"
         screen.print_text(f"set aside: {place}: {piece.reason} (tried {tries})")
     for damage in found.tapes.damaged:
-        place = f"{damage.session}: {damage.file} from byte {damage.offset}"
+        place = f"{damage.session_id}: {damage.file} from byte {damage.offset}"
         screen.print_text(f"damaged tape: {place}: {damage.reason}")
     if labelled := [sign for sign in found.signs if sign.sessions]:
         screen.print_text("signs of an outcome, on the sessions that you labelled:")

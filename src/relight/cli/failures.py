@@ -2,7 +2,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relight.cli.filters import TypedFilter, filter_options
+from relight.cli.filters import TypedFilter, filter_options, print_no_match
 from relight.cli.options import current_store, json_option, print_json, reading_command
 from relight.errors import as_typed
 
@@ -32,17 +32,17 @@ def command(typed: TypedFilter, job: str | None, as_json: bool) -> None:
     """
     from msgspec.structs import asdict
 
-    from relight.reports.failures import FailuresSince, read_failures
+    from relight.reports.failures import FailuresSince, explain_no_failure, read_failures
     from relight.work.jobs.registry import find_allowed_slots
 
     with current_store() as store:
         chosen = typed.read(store, job=job)
         found = read_failures(store, chosen, slots=find_allowed_slots(store))
+        why = explain_no_failure(store, chosen, job=job) if found.is_empty else None
     if as_json:
         print_json(FailuresSince(since=chosen.since, until=chosen.until, **asdict(found)))
     elif found.is_empty:
-        hint = typed.suggest(job=job)
-        click.echo(f"no failures; {hint}" if hint else "no failures")
+        print_no_match(why, "no failure")
     else:
         _print(found)
 
@@ -56,7 +56,7 @@ def _print(found: "FailureReport") -> None:
         screen.print_text("\nfailed calls", style="bold")
         _print_calls(found)
     for spiral in found.spirals[:TEXT_ROWS]:
-        screen.print_text(f"spiral: {spiral.session} {describe_spiral(spiral)}")
+        screen.print_text(f"spiral: {spiral.session_id} {describe_spiral(spiral)}")
 
 
 def _print_failed(found: "FailedReport") -> None:
@@ -94,7 +94,7 @@ def _print_failed(found: "FailedReport") -> None:
     for one in [one for one in found.newest if one.retry][:TEXT_ROWS]:
         screen.print_text(f"{one.job_name}: {one.retry}")
     newest = found.newest[:NEWEST_ROWS]
-    short = shorten([one.session for one in found.newest if one.session])
+    short = shorten([one.session_id for one in found.newest if one.session_id])
     screen.print_text(as_typed("\nnewest, for `relight show SESSION`"), style="bold")
     columns = [
         screen.Column("at", is_number=False, is_name=True),
@@ -119,7 +119,7 @@ def _newest_cells(one: "FailedWork", short: dict[str, str]) -> list[str]:
         f"{one.job_name}" if one.what == "run" else one.title or "(no title)",
         one.cause,
         screen.dollars(one.cost_usd, unpriced=one.unpriced_turns),
-        short.get(one.session or "", "no session"),
+        short.get(one.session_id or "", "no session"),
     ]
 
 

@@ -2,16 +2,20 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
 
 from relight.cli.options import Function, name_project
+from relight.errors import as_typed
 from relight.reports.filters import DEFAULT_SINCE, read_filter
 from relight.store import Store
 from relight.store.queries.filters import Filter
 from relight.times import DAY_FORMS
+
+if TYPE_CHECKING:
+    from relight.reports.narrowing import NoMatch
 
 
 class TypedFilter(Struct, frozen=True, kw_only=True):
@@ -35,13 +39,16 @@ class TypedFilter(Struct, frozen=True, kw_only=True):
             job=job,
         )
 
-    def suggest(self, **more: object) -> str:
-        """Return what to try if nothing matches: other days, or fewer options."""
-        names = ("until", "source", "model", "project")
-        limits = {name: getattr(self, name) for name in names} | more
-        given = ", ".join(f"--{name}" for name, value in limits.items() if value)
-        tries = [] if self.since == "all" else ["try --since all"]
-        return ", or ".join([*tries, *([f"leave out {given}"] if given else [])])
+
+def print_no_match(why: "NoMatch | None", otherwise: str | None = None) -> None:
+    """Print why nothing matches, and what does.
+
+    If the options are not why, print `otherwise`; by default, that nothing is recorded.
+    """
+    from relight.cli.screen import print_text
+
+    nothing = as_typed("nothing is recorded yet; run `relight import`, or try `relight demo`")
+    print_text(why.text if why else otherwise or nothing)
 
 
 def since_option(default: str = DEFAULT_SINCE) -> Callable[[Function], Function]:

@@ -34,7 +34,7 @@ def command(reprice: bool, again_redact: bool) -> None:
         included = sum_included(store)
     for damage in rebuilt.damaged:
         place = f"the tape of {damage.file} from byte {damage.offset}"
-        note = f"{damage.session} stays as it is: {place} cannot be read: {damage.reason}"
+        note = f"{damage.session_id} stays as it is: {place} cannot be read: {damage.reason}"
         click.echo(f"warning: {note}", err=True)
     click.echo(f"rebuilt from {rebuilt.parts - len(rebuilt.damaged)} tape parts")
     if reprice and (included or store.config.plans):

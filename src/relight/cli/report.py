@@ -1,14 +1,20 @@
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import UNSET, to_builtins
 
-from relight.cli.filters import TypedFilter, filter_options
+from relight.cli.filters import TypedFilter, filter_options, print_no_match
 from relight.cli.options import current_store, json_option, print_json, reading_command
 from relight.errors import as_typed
 from relight.reports import totals
 from relight.reports.totals import ReportRow, ReportTotals, UsageReport
+from relight.store import Store
+from relight.store.queries.filters import Filter
 from relight.store.queries.sessions import has_sessions
+
+if TYPE_CHECKING:
+    from relight.reports.narrowing import NoMatch
 
 SHORT_NAME, LONG_NAME = 13, 36
 FIGURES = [name for name in ReportTotals.__struct_fields__ if name != "failed_turns"]
@@ -74,6 +80,7 @@ def command(
     with current_store() as store:
         chosen = typed.read(store)
         found = totals.report(store, keys, chosen, sort=sort, top=top)
+        why = None if found.rows else _explain(store, chosen)
         has_any = bool(found.rows) or has_sessions(store)
     if as_json:
         # keys come in the order of --by
@@ -95,8 +102,13 @@ def command(
     elif found.rows:
         print_report(found)
     else:
-        hint = typed.suggest() if has_any else "run `relight import`, or try `relight demo`"
-        click.echo(as_typed(f"nothing is recorded for this; {hint}"))
+        print_no_match(why, "nothing is recorded for this" if has_any else None)
+
+
+def _explain(store: Store, chosen: Filter) -> "NoMatch | None":
+    from relight.reports.narrowing import explain_no_session  # few reports are empty
+
+    return explain_no_session(store, chosen)
 
 
 def print_csv(found: UsageReport) -> None:

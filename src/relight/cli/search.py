@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from relight.reports.search import Hit, SearchResult
+    from relight.store.queries.sessions import SessionOutcome
 
 
 @reading_command("search", example="relight search 'retry \"rate limit\" -test path:src/app'")
@@ -40,33 +41,40 @@ def command(
     """
     from relight.reports.search import find_hits
     from relight.reports.sessions import shorten_names
+    from relight.store.queries.sessions import read_outcomes
 
     with current_store() as store:
         found = find_hits(
             store, " ".join(query), typed.read(store), tool=tool, failed=failed, limit=limit
         )
-        names = shorten_names(store, list(dict.fromkeys(hit.session_id for hit in found.hits)))
+        ids = list(dict.fromkeys(hit.session_id for hit in found.hits))
+        names, outcomes = shorten_names(store, ids), read_outcomes(store, ids)
     if as_json:
         print_json(found)
     else:
-        _print(found, names)
+        _print(found, names, outcomes)
 
 
 # a word such as -without or --no-verify belongs to the query
 command.context_settings = {**command.context_settings, "ignore_unknown_options": True}
 
 
-def _print(found: "SearchResult", names: Mapping[str, str]) -> None:
+def _print(
+    found: "SearchResult", names: Mapping[str, str], outcomes: "Mapping[str, SessionOutcome]"
+) -> None:
     from rich.text import Text
 
     from relight.cli import screen
+    from relight.reports.listing import name_outcome
 
     target = screen.console()
     before = None
     for hit in found.hits:
         if hit.session_id != before:
             project = (hit.project or "").rstrip("/").rsplit("/", 1)[-1]
-            about = [names[hit.session_id], (hit.at or "")[:10], project]
+            known = outcomes[hit.session_id]
+            outcome = name_outcome(known.outcome, known.points_to)
+            about = [names[hit.session_id], (hit.at or "")[:10], project, outcome]
             screen.print_text("")
             screen.print_text(hit.title or "(no title)", style="bold")
             screen.print_text(" · ".join(filter(None, about)), style="dim")

@@ -3,8 +3,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relight.cli.filters import TypedFilter, filter_options
+from relight.cli.filters import TypedFilter, filter_options, print_no_match
 from relight.cli.options import current_store, json_option, print_json, reading_command
+from relight.errors import as_typed
 
 if TYPE_CHECKING:
     from relight.reports.listing import ListedSession, SessionPage
@@ -50,9 +51,9 @@ def command(
     what `relight show` takes.
     """
     from relight.reports.listing import list_sessions
+    from relight.reports.narrowing import explain_no_session
     from relight.reports.sessions import shorten_names
     from relight.store.queries.listing import Listing
-    from relight.store.queries.sessions import has_sessions
 
     wanted = Listing(
         search=" ".join(words) or None,
@@ -63,9 +64,10 @@ def command(
         limit=limit,
     )
     with current_store() as store:
-        found = list_sessions(store, typed.read(store), wanted)
+        chosen = typed.read(store)
+        found = list_sessions(store, chosen, wanted)
         short = shorten_names(store, [one.session_id for one in found.sessions])
-        has_any = bool(found.sessions) or has_sessions(store)
+        why = None if found.sessions or after else explain_no_session(store, chosen, wanted)
         timezone = store.timezone
     if as_json:
         print_json(found)
@@ -74,16 +76,14 @@ def command(
     elif after is not None:
         click.echo("there are no more sessions")
     else:
-        tries = [typed.suggest(), "other words" if words else "", "any outcome" if outcome else ""]
-        hint = ", or ".join(one for one in tries if one)
-        hint = hint if has_any else "run `relight import`, or try `relight demo`"
-        click.echo(f"no session fits; {hint}" if hint else "no session fits")
+        print_no_match(why)
 
 
 def _print(found: "SessionPage", short: dict[str, str], *, timezone: str) -> None:
     import time
 
     from relight.cli import screen
+    from relight.reports.listing import name_outcome
 
     rows = found.sessions
     now = int(time.time() * 1000)
@@ -109,7 +109,7 @@ def _print(found: "SessionPage", short: dict[str, str], *, timezone: str) -> Non
                 format_age(one.started_at, now=now, timezone=timezone),
                 _name_project(one.project),
                 _name_title(one),
-                one.outcome,
+                name_outcome(one.outcome, one.points_to),
                 screen.dollars(
                     one.cost_usd, unpriced=one.unpriced_turns, included=one.included_usd
                 ),
@@ -118,6 +118,9 @@ def _print(found: "SessionPage", short: dict[str, str], *, timezone: str) -> Non
             ]
         )
     screen.print_table(columns, cells, styles=_styles(rows))
+    if any(one.points_to for one in rows):
+        note = "success? and failure?: signs point there and prove nothing"
+        screen.print_text(as_typed(f"{note}; `relight show` lists them"), style="dim")
     if found.next:
         least = " and more" if found.is_more else ""
         text = f"{len(rows):,} of {found.count:,}{least}: --limit shows more, --after {found.next}"

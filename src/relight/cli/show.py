@@ -101,7 +101,7 @@ def _print_head(found: "SessionHead", trace: "Trace") -> None:
         screen.print_text(f"{found.parent_kind} of {found.parent}")
     for child in found.children:
         title = (child.title or "")[:50]
-        screen.print_text(f"  {child.kind}: {child.session} {format_cost(child)} {title}")
+        screen.print_text(f"  {child.kind}: {child.session_id} {format_cost(child)} {title}")
     style = {"success": "green", "failure": "red"}.get(found.outcome, "")
     screen.print_text(f"outcome {found.outcome}", style=style)
     for evidence in found.evidence:

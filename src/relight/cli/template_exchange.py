@@ -77,7 +77,7 @@ def auto(dry_run: bool, limit: int, as_json: bool) -> None:
     if as_json:
         rows = [
             {
-                "session": one.session,
+                "session_id": one.session,
                 "template": one.template.name if one.template else None,
                 "category": one.template.category if one.template else None,
                 "reason": one.reason,

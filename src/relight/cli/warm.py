@@ -25,7 +25,7 @@ class WarmStart(Struct, frozen=True, kw_only=True):
     """The beginning of a session, as JSON."""
 
     provision: str
-    session: str
+    session_id: str
     arm: str
     template: str | None
     template_version: int | None
@@ -107,7 +107,7 @@ def command(
         print_json(
             WarmStart(
                 provision=given.id,
-                session=given.session_id,
+                session_id=given.session_id,
                 arm=given.arm,
                 template=given.template.name if given.template else None,
                 template_version=given.template.version if given.template else None,

@@ -17,7 +17,7 @@ from relight.judging.features import Feature, Measures, measure_session, read_sc
 from relight.judging.kinds import Category, TaskType
 from relight.stats.rates import auc
 
-_PROFICIENT_MESSAGES, _PROFICIENT_CALLS = 20, 5
+PROFICIENT_MESSAGES, _PROFICIENT_CALLS = 20, 5
 _SUCCESSFUL_CALLS, _SUCCESSFUL_FAILURE_RATE = 3, 0.1
 _EXTREME = 3.0  # deviations; a feature further out counts no more
 _FOLDS = 5
@@ -91,13 +91,24 @@ def score_measures(measures: Measures, *, weights: Weights | None = None) -> Sco
         error_rate=rate,
         unique_tools=len(measures.tools),
         tools=measures.tools,
-        is_proficient=measures.total_messages >= _PROFICIENT_MESSAGES
-        and calls >= _PROFICIENT_CALLS,
-        is_successful=calls >= _SUCCESSFUL_CALLS
-        and rate is not None
-        and rate <= _SUCCESSFUL_FAILURE_RATE,
+        is_proficient=is_proficient(measures.total_messages, calls),
+        is_successful=is_successful(calls, rate),
         task_type=measures.task_type,
         category=measures.category,
+    )
+
+
+def is_proficient(messages: int, calls: int) -> bool:
+    """True if a session is long enough to learn from."""
+    return messages >= PROFICIENT_MESSAGES and calls >= _PROFICIENT_CALLS
+
+
+def is_successful(calls: int, error_rate: float | None) -> bool:
+    """True if a session's calls hardly ever failed."""
+    return (
+        calls >= _SUCCESSFUL_CALLS
+        and error_rate is not None
+        and error_rate <= _SUCCESSFUL_FAILURE_RATE
     )
 
 

@@ -4,8 +4,8 @@ Row ids are hashes of the agent's own ids, so each event of the tape finds its r
 without a search. Numbers of steps come from this order, which only grows at its end.
 """
 
-from collections.abc import Container, Sequence
-from typing import Literal
+from collections.abc import Callable, Container, Sequence
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -53,31 +53,46 @@ class Conversation:
         self._early: dict[str, str | None] = {}
         self._seen: set[tuple[str, int | None, int]] = set()
         self._said = 0
+        self._takers: dict[type, Callable[[Any], None]] = {
+            Said: self._take_said,
+            Called: self._take_called,
+            ToolCall: self._take_whole_call,
+            Returned: self._take_returned,
+            Turn: self._take_turn,
+            Attributed: self._take_attributed,
+            Compacted: self._take_compaction,
+        }
 
     def take(self, event: Event) -> None:
         """Add an event; those of other sessions, and facts without a place, change nothing."""
-        match event:
-            case Said(session=self.session, text=str() as text) if text.strip():
-                self._take_said(event, text)
-            case Called(call=call) if call.session == self.session:
-                self._take_call(call, event.answer)
-            case ToolCall(session=self.session):
-                self._take_call(event, None)
-                self._close(event.name or event.key, event.result)
-            case Returned(session=self.session, name=str() as name):
-                self._close(name, event.text)
-            case Turn(session=self.session):
-                self._take_turn(event)
-            case Attributed():
-                turn = self._find_turn(event.turn)
-                for call in event.calls:
-                    item = self.calls.get(hash_names("call", self.source, call.key))
-                    if item is not None and turn is not None:
-                        self._own(item, turn)
-            case Compacted(session=self.session):
-                self._take_compaction(event)
+        taker = self._takers.get(type(event))
+        if taker is not None:
+            taker(event)
 
-    def _take_said(self, said: Said, text: str) -> None:
+    def _take_called(self, event: Called) -> None:
+        if event.call.session == self.session:
+            self._take_call(event.call, event.answer)
+
+    def _take_whole_call(self, call: ToolCall) -> None:
+        if call.session == self.session:
+            self._take_call(call, None)
+            self._close(call.name or call.key, call.result)
+
+    def _take_returned(self, event: Returned) -> None:
+        if event.session == self.session and event.name is not None:
+            self._close(event.name, event.text)
+
+    def _take_attributed(self, event: Attributed) -> None:
+        turn = self._find_turn(event.turn)
+        for call in event.calls:
+            item = self.calls.get(hash_names("call", self.source, call.key))
+            if item is not None and turn is not None:
+                self._own(item, turn)
+
+    def _take_said(self, said: Said) -> None:
+        text = said.text
+        if said.session != self.session or not text or not text.strip():
+            return
         number, self._said = self._said, self._said + 1
         # a file that was rewritten is on the tape twice
         mark = (said.role, said.at, hash(text))
@@ -146,6 +161,8 @@ class Conversation:
 
         A sum of many calls, an adviser's and a failed one are never those of words nearby.
         """
+        if turn.session != self.session:
+            return
         found = row_id("turn", self.source, turn.key)
         is_sum = turn.calls > 1 or turn.usage_status == "reconciled"
         is_single = turn.calls == 1 and not is_sum and turn.role in SPOKEN
@@ -163,6 +180,8 @@ class Conversation:
         self.owners[found] = slot
 
     def _take_compaction(self, event: Compacted) -> None:
+        if event.session != self.session:
+            return
         last = self.items[-1] if self.items else None
         if last is not None and last.kind == "prompt" and last.injected == event.text:
             last.kind, last.text, last.injected = "compaction", event.text, None

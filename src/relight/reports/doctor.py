@@ -185,7 +185,7 @@ def _advise_on_pieces(aside: Sequence[SetAsidePiece]) -> list[str]:
 def _advise_on_tapes(tapes: TapeHealth) -> list[str]:
     if not tapes.damaged:
         return []
-    number = len({damage.session for damage in tapes.damaged})
+    number = len({damage.session_id for damage in tapes.damaged})
     sessions = "1 session" if number == 1 else f"{number:,} sessions"
     advice = [
         f"the tapes of {sessions} are damaged: restore a copy made by `relight backup`; the"

@@ -59,7 +59,7 @@ class FailureCause(FailedSums, frozen=True, kw_only=True):
     cause: str
     jobs: list[str]
     last_at: str | None
-    session: str | None
+    session_id: str | None
     example: list[str]
 
 
@@ -74,7 +74,7 @@ class FailedWork(Struct, frozen=True, kw_only=True):
     job: str | None
     job_name: str | None
     run_id: str | None
-    session: str | None
+    session_id: str | None
     title: str | None
     source: str
     model: str | None
@@ -187,7 +187,7 @@ def _show_work(row: FailedRow, timezone: str) -> FailedWork:
         job=row.job,
         job_name=row.job_name,
         run_id=row.run_id,
-        session=row.session,
+        session_id=row.session,
         title=row.title,
         source=row.source,
         model=row.model,
@@ -224,7 +224,7 @@ def _show_cause(found: Cause, own: Sequence[FailedGroup]) -> FailureCause:
         cause=found.cause,
         jobs=list(names),
         last_at=own[0].last_at,
-        session=next((one.session for one in own if one.session), None),
+        session_id=next((one.session for one in own if one.session), None),
         example=_list_evidence(own[0]),
     )
 

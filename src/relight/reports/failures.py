@@ -2,18 +2,22 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
 from relight.judging.spirals import SPIRAL_MINIMUM, JudgedCall, Spiral, find_spirals
-from relight.reports.failed_work import FailedReport, read_failed_work
+from relight.reports.failed_work import FailedReport, read_failed_totals, read_failed_work
 from relight.store import Store
 from relight.store.derive.scores import HARMLESS
 from relight.store.queries import failures as queries
 from relight.store.queries.failures import FailureGroup, SpiralCall, UsagePool
 from relight.store.queries.filters import Filter
 from relight.times import write_time
+
+if TYPE_CHECKING:
+    from relight.reports.narrowing import NoMatch
 
 
 class SessionSpiral(Struct, frozen=True, kw_only=True):
@@ -33,7 +37,7 @@ class SessionSpiral(Struct, frozen=True, kw_only=True):
 class NamedSpiral(SessionSpiral, frozen=True):
     """A spiral with its session's name and title."""
 
-    session: str
+    session_id: str
     title: str | None
 
 
@@ -68,16 +72,29 @@ def read_failures(
     )
 
 
+def explain_no_failure(store: Store, chosen: Filter, *, job: str | None = None) -> "NoMatch":
+    """Return why there are no failures; `job` is the name of the filter's jobs."""
+    from relight.reports.narrowing import explain_no_match, list_given, make_filter
+
+    def count(given: Mapping[str, str]) -> int:
+        part = make_filter(given, jobs=chosen.jobs)
+        failed = read_failed_totals(store, part)
+        calls = sum(one.failures for one in queries.count_days(store, part))
+        return failed.runs + failed.sessions + calls
+
+    return explain_no_match(store, "failure", list_given(chosen, job=job), count)
+
+
 def read_spirals(store: Store, chosen: Filter) -> list[NamedSpiral]:
     """Return the spirals of all sessions in which a tool failed often, the costliest first."""
     sessions = queries.find_failing_sessions(store, chosen, least=SPIRAL_MINIMUM)
     spirals = _find_all(store, [one.id for one in sessions])
     found = [
-        NamedSpiral(session=one.session, title=one.title, **asdict(spiral))
+        NamedSpiral(session_id=one.session, title=one.title, **asdict(spiral))
         for one in sessions
         for spiral in spirals.get(one.id, ())
     ]
-    return sorted(found, key=lambda one: (-(one.cost_usd or 0), -one.count, one.session))
+    return sorted(found, key=lambda one: (-(one.cost_usd or 0), -one.count, one.session_id))
 
 
 def session_spirals(store: Store, session_id: int) -> list[SessionSpiral]:

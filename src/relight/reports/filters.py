@@ -45,7 +45,11 @@ def find_jobs(store: Store, name: str) -> tuple[str, ...]:
 
     names = find_job_names(store, name)
     if not names:
-        raise MissingError(f"there is no job {name!r}", "`relight job list` shows them")
+        from relight.reports.narrowing import find_near
+
+        near = find_near(store, "job", name)
+        meant = f"did you mean {near!r}? " if near else ""
+        raise MissingError(f"there is no job {name!r}", f"{meant}`relight job list` shows them")
     return tuple(names)
 
 

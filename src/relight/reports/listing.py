@@ -3,48 +3,25 @@
 import re
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from relight.errors import RelightError
 from relight.sources.resume import resume_line
 from relight.store import Store
 from relight.store.queries import listing as queries
 from relight.store.queries.filters import Filter
-from relight.store.queries.listing import COUNTED, SORTS, Listing, ListingRow
+from relight.store.queries.listing import COUNTED, SORTS, Listing, ListingRow, SessionLine
 
 LARGEST_PAGE = 500
 CURSOR = re.compile(r"([0-9]{1,19})_(-?[0-9]{1,19})")
 MOST = 2**63 - 1  # the largest number of a database
 
 
-class ListedSession(Struct, frozen=True, kw_only=True):
-    """A session of a list, with its sub-agents counted in, as every face shows it.
+class ListedSession(SessionLine, frozen=True):
+    """A session of a list as every face shows it.
 
     `resume` is the shell line that continues it in its agent, null if the agent cannot.
     """
 
-    session_id: str
-    source: str
-    title: str | None
-    project: str | None
-    branch: str | None
-    model: str | None
-    started_at: str | None
-    ended_at: str | None
-    outcome: str
-    outcome_evidence: list[str]
-    cost_usd: float | None
-    included_usd: float
-    unpriced_turns: int
-    turns: int
-    tokens: int
-    tool_calls: int
-    tool_failures: int
-    wall_seconds: float
-    category: str | None
-    score: float | None
-    subagents: int
-    parent_session_id: str | None
     resume: str | None
 
 
@@ -94,14 +71,20 @@ def list_sessions(
     )
 
 
+def name_outcome(outcome: str, points_to: str | None) -> str:
+    """Return an outcome as a word; one that signs only point to has a question mark.
+
+    >>> name_outcome("success", None), name_outcome("unknown", "failure")
+    ('success', 'failure?')
+    """
+    return f"{points_to}?" if outcome == "unknown" and points_to else outcome
+
+
 def _make_listed(row: ListingRow) -> ListedSession:
     is_part = row.parent_session_id is not None
     line = resume_line(row.source, row.key, row.project, is_part=is_part)
-    known = {name: value for name, value in asdict(row).items() if name in FIELDS}
+    known = {name: getattr(row, name) for name in SessionLine.__struct_fields__}
     return ListedSession(**known, resume=line)
-
-
-FIELDS = set(ListedSession.__struct_fields__) & set(ListingRow.__struct_fields__)
 
 
 def _read_cursor(text: str) -> tuple[int, int]:

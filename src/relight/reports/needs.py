@@ -96,10 +96,10 @@ def _show_spiral(one: "NamedSpiral") -> Need:
     same = "the same call of " if one.kind == "identical" else ""
     return Need(
         kind="spiral",
-        title=one.title or one.session,
+        title=one.title or one.session_id,
         reason=f"{same}{one.tool} failed {one.count} times: {cost}",
-        command=as_typed("relight show ") + f"{shlex.quote(one.session)} --errors",
-        name=one.session,
+        command=as_typed("relight show ") + f"{shlex.quote(one.session_id)} --errors",
+        name=one.session_id,
     )
 
 

@@ -15,6 +15,7 @@ from relight.errors import RelightError, as_typed
 from relight.redact import redact_cell
 from relight.reports.conversation import Item
 from relight.reports.filters import read_filter
+from relight.reports.narrowing import explain_no_match, list_given, make_filter
 from relight.reports.search_query import Matcher, SearchText, Term, parse_query, write_match
 from relight.reports.trace import read_numbered
 from relight.sources.passages import RESULT_CHARACTERS
@@ -254,7 +255,11 @@ def _explain(store: Store, terms: Sequence[Term], chosen: Filter, *, failed: boo
         return "every text that matches has a word that the query excludes"
     if failed and find_texts(store, write_match(terms), chosen):
         return "none of the calls that match failed"
-    return "texts match, but not with these filters"
+
+    def count(given: Mapping[str, str]) -> int:
+        return sum(one.texts for one in find_texts(store, write_match(terms), make_filter(given)))
+
+    return explain_no_match(store, "matching text", list_given(chosen), count).text
 
 
 def _note_missing(store: Store) -> str | None:

@@ -50,6 +50,7 @@ class SessionHead(Struct, frozen=True, kw_only=True):
     ended_at: str | None
     outcome: str
     evidence: list[str]
+    points_to: str | None
     answer: str | None
     task_type: str | None
     category: str | None

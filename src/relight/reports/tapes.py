@@ -14,7 +14,7 @@ from relight.store.write.tape import TapePart, count_parts, read_tape
 class DamagedTape(Struct, frozen=True):
     """A stretch of a session's tape that cannot be read, and why."""
 
-    session: str | None
+    session_id: str | None
     file: str
     offset: int
     reason: str

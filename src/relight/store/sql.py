@@ -76,8 +76,15 @@ def read(
         _check_columns(shape, statement, cursor)
     if not formats:
         return [shape(*row) for row in cursor]
-    change = [formats.get(name, _keep) for name in shape.__struct_fields__]
-    return [shape(*[to(value) for to, value in zip(change, row, strict=True)]) for row in cursor]
+    names = enumerate(shape.__struct_fields__)
+    changes = [(place, formats[name]) for place, name in names if name in formats]
+    found = []
+    for row in cursor:
+        values = list(row)
+        for place, to in changes:
+            values[place] = to(values[place])
+        found.append(shape(*values))
+    return found
 
 
 def _check_columns(shape: type[Struct], statement: str, cursor: sqlite3.Cursor) -> None:
@@ -88,10 +95,6 @@ def _check_columns(shape: type[Struct], statement: str, cursor: sqlite3.Cursor) 
     if len(_checked) >= MOST_CHECKED:
         _checked.clear()
     _checked.add((shape, statement))
-
-
-def _keep(value: Any) -> Any:
-    return value
 
 
 def read_usd(nanos: int | None) -> float | None:

@@ -23,7 +23,7 @@ _STRUCTURED = ("tags", "tools", "actions", "seed", "evidence", "overruled", "red
 _SHARED = ("name", "project", "category", "retired_at", "retired_why", "proposed_at")
 
 
-class TemplateFacts(Struct, frozen=True):
+class TemplateFacts(Struct, frozen=True, rename={"source_session": "session_id"}):
     """The parts of a template's version that every view of it shows."""
 
     name: str

@@ -16,8 +16,9 @@ from relight.reports.labels import read_fitted_weights
 from relight.store import Store
 from relight.store.candidates import find_good_sessions
 from relight.warm.automatic import BAR
-from relight.warm.capture import find_failed_rules, make_template, read_material
+from relight.warm.capture import make_template, read_material
 from relight.warm.curation import find_neighbours, refuse_crowding, refuse_duplicate, refuse_twin
+from relight.warm.gate import find_failed_rules, make_figures
 from relight.warm.library import (
     Template,
     add_version,
@@ -122,7 +123,7 @@ def _make(store: Store, session_id: int, tags: Sequence[str]) -> Template:
     score = score_session(
         material.messages, calls=material.calls, weights=read_fitted_weights(store)
     )
-    if failed := find_failed_rules(score, material):
+    if failed := find_failed_rules(make_figures(score, material.outcome, material.evidence)):
         raise RelightError(failed[0])
     template = make_template(store, material, score, tags=[*tags, "auto"])
     refuse_duplicate(store, template)

@@ -19,7 +19,7 @@ from relight.chat.similarity import LIMIT, Vector, weigh_words
 from relight.chat.tokens import estimate_messages
 from relight.chat.validity import check_messages, validate_messages
 from relight.checks import check_text, describe, refuse
-from relight.errors import RelightError, as_typed
+from relight.errors import RelightError
 from relight.judging.scoring import Score, score_session
 from relight.model import OUTCOMES
 from relight.names import slug
@@ -29,9 +29,11 @@ from relight.reports.sessions import find_session
 from relight.reports.transcript import read_transcript
 from relight.store import Store
 from relight.store.candidates import read_source_session
+from relight.store.queries.sessions import read_name
 from relight.store.template_words import read_calibration, read_rarities
 from relight.text import strip_hidden
 from relight.warm.curation import drop_candidates, find_objections, retire_weakest
+from relight.warm.gate import find_failed_rules, find_refusal, make_figures, refuse_session
 from relight.warm.library import Template, add_version, check_name, check_words
 from relight.warm.seeds import extract_seed
 
@@ -95,7 +97,12 @@ def capture_template(
     project = check_text("project", project) if project else None
     description = check_text("description", description) if description else ""
     if messages is None:
-        material = read_material(store, session_id)
+        row = find_session(store, clean_text(str(session_id)))
+        if not force:
+            refusal = find_refusal(store, row, read_name(store, row).session, outcome=outcome)
+            if refusal is not None:
+                raise refusal
+        material = read_material(store, row)
     else:
         material = take_material(store, session_id, messages=messages, calls=calls)
     if outcome is not None:
@@ -104,14 +111,9 @@ def capture_template(
     score = score_session(
         material.messages, calls=material.calls, weights=read_fitted_weights(store)
     )
-    failed = find_failed_rules(score, material)
+    failed = find_failed_rules(make_figures(score, material.outcome, material.evidence))
     if failed and not force:
-        raise RelightError(
-            f"{session_id} does not make a template: {failed[0]}",
-            "`--force` overrules this, and the template records it"
-            if len(failed) == 1
-            else f"also: {'; '.join(failed[1:])}",
-        )
+        raise refuse_session(material.source_session or "it", failed)
     template = make_template(
         store,
         material,
@@ -132,10 +134,8 @@ def capture_template(
     return added
 
 
-def read_material(store: Store, session_id: str | int) -> Material:
+def read_material(store: Store, session_id: int) -> Material:
     """Return the material of a recorded session."""
-    if not isinstance(session_id, int):
-        session_id = find_session(store, clean_text(str(session_id)))
     transcript = read_transcript(store, session_id)
     session = read_source_session(store, session_id)
     return Material(
@@ -201,29 +201,6 @@ def _make_plain(value: Any) -> Any:
         return msgspec.to_builtins(value)
     except (TypeError, ValueError):
         return describe(value)
-
-
-def find_failed_rules(score: Score, material: Material) -> list[str]:
-    """Return the rules of the quality gate that a session fails, each with its figure."""
-    failed = []
-    if not score.is_proficient:
-        failed.append(
-            f"too short: {score.total_messages} messages and {score.tool_calls} calls,"
-            " at least 20 and 5 are needed"
-        )
-    if not score.is_successful:
-        rate = "unknown" if score.error_rate is None else f"{score.error_rate:.1%}"
-        failed.append(
-            f"too many failures: {rate} of {score.tool_calls} calls failed,"
-            " at most 10% of at least 3 may"
-        )
-    if material.outcome == "failure":
-        why = material.evidence[0] if material.evidence else "no evidence is recorded"
-        failed.append(f"it failed: {why}")
-    elif material.outcome != "success":
-        hint = as_typed("`relight label` sets it")
-        failed.append(f"its outcome is unknown: nothing shows that it succeeded ({hint})")
-    return failed
 
 
 def make_template(

@@ -8,6 +8,7 @@ from relight.store import Store
 from relight.store.template_words import read_calibration, read_rarities
 from relight.store.templates import find_same_seed
 from relight.warm import index, results
+from relight.warm.gate import refuse_repetition
 from relight.warm.library import (
     Template,
     delete_templates,
@@ -44,7 +45,7 @@ def find_duplicate(store: Store, template: Template) -> RelightError | None:
     """Return the objection that a live template has nearly the same task and actions, if any."""
     for other in _find_near(store, template):
         if other.content_hash == template.content_hash:
-            raise RelightError(f"{other.name} has the same content")
+            raise refuse_repetition(other.name)
         if other.name == template.name:
             continue  # a new version may be like the old one
         if (alike := compare_templates(store, template, other)) >= DUPLICATE:

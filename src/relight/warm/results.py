@@ -42,7 +42,7 @@ class Posterior(Struct, frozen=True):
         return f"{self.successes} of {self.known} sessions of known outcome succeeded"
 
 
-class VersionStats(Struct, frozen=True):
+class VersionStats(Struct, frozen=True, rename={"success": "successes", "failure": "failures"}):
     """The sessions that began with one version of a template, or were held out from it."""
 
     template: str

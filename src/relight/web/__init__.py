@@ -18,13 +18,17 @@ filter that matches only it. Template output is escaped, control characters and 
 the direction of text are shown, and None is a dash.
 
 A page contains no script or style: no `<script>` with text, no `style=` or `on…=` attribute;
-browsers ignore them. Pages change things by a plain form, which works without script:
+browsers ignore them. Pages change things by plain forms, which work without script:
 
-    <form method="post" action="/api/jobs/nightly/pause">
-      <input type="hidden" name="secret" value="{{ secret }}">
-      <input type="hidden" name="next" value="/jobs/nightly">
+    {% call parts.form(view, secret, "/api/jobs/nightly/pause", "pause", next="/jobs") %}
+      <button class="button">Pause</button>
+    {% endcall %}
 
-A script does the same with a JSON body and the header `X-Relight-Secret`, which it finds in
+The form goes to its own page, which performs the action with the form's fields as its body and
+leads to `next`. If that fails, the page is shown again: the error stands in the form, once, and
+`view.typed(action, name)` is what was typed into a field. `web/forms.py` has the rest.
+
+A script sends a JSON body to the action's address, with the header `X-Relight-Secret`: it is in
 `<meta name="relight-secret">`. `GET /api/live` returns `{"version": …}`, a text that changes with
 the store: a visible page polls it every 0.75 seconds, and reloads itself when it differs from the
 page's own `version`. The same response says whether the agents' folders are watched (`watch`).

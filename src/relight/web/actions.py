@@ -34,7 +34,7 @@ class Action(Struct, frozen=True):
 class SessionLabel(Struct, frozen=True):
     """A session and its outcome after a change of its label."""
 
-    session: str
+    session_id: str
     outcome: str
     why: str | None
 
@@ -79,7 +79,7 @@ def capture_session(store: Store, body: given.CaptureBody, path: Path) -> librar
 
 def create_template(store: Store, body: given.CaptureSessionBody, _: Path) -> library.TemplateView:
     """Capture a template from the session named in the body."""
-    return capture_session(store, body, {"session": body.session})
+    return capture_session(store, body, {"session": body.session_id})
 
 
 def retire_template(store: Store, body: given.RetireBody, path: Path) -> library.TemplateView:

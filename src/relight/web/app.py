@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -12,13 +11,13 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from relight.errors import MissingError, RelightError, StoreError
+from relight.errors import RelightError
 from relight.web.filters import Filters
 from relight.web.guard import Guard
 from relight.web.page import page_route
 from relight.web.pages import PAGES, Page
-from relight.web.request import RequestError
-from relight.web.routes import JSON, ErrorResponse, api_routes, check_local, login_route
+from relight.web.request import choose_status
+from relight.web.routes import JSON, ErrorResponse, api_routes, login_route
 from relight.web.site import Site
 
 
@@ -67,8 +66,7 @@ def error_responder(site: Site) -> Callable[[Request, Exception], Response]:
         is_program = request.url.path.startswith("/api/")
         status, message, hint = choose_status(error, is_program=is_program)
         headers = error.headers if isinstance(error, HTTPException) else None
-        is_form = request.headers.get("content-type", "").startswith("application/x-www-form")
-        if is_program and not is_form:
+        if is_program:
             return JSON(ErrorResponse(message, hint), status_code=status, headers=headers)
         page = Page("error", "", str(status), is_in_navigation=False)
         text = site.render(
@@ -78,42 +76,7 @@ def error_responder(site: Site) -> Callable[[Request, Exception], Response]:
             page=page,
             message=message,
             hint=hint,
-            back=find_back(request) if is_form else "/",
         )
         return HTMLResponse(text, status_code=status, headers=headers)
 
     return respond
-
-
-def find_back(request: Request) -> str:
-    """Return the page that sent a form, else the overview."""
-    referer = urlsplit(request.headers.get("referer", ""))
-    is_ours = referer.netloc == request.headers.get("host")
-    return check_local(urlunsplit(("", "", referer.path, referer.query, ""))) if is_ours else "/"
-
-
-def choose_status(error: Exception, *, is_program: bool) -> tuple[int, str, str | None]:
-    """Return the status, message and hint of an error."""
-    addresses = "/api/openapi.json" if is_program else "the navigation"
-    match error:
-        case RequestError():
-            return error.status, error.message, error.hint
-        case MissingError():
-            return 404, error.message, error.hint
-        case StoreError():
-            return 503, error.message, error.hint
-        case RelightError():
-            return 400, error.message, error.hint
-        case HTTPException(status_code=404):
-            thing = "address" if is_program else "page"
-            return 404, f"there is no such {thing}", f"{addresses} lists every {thing}"
-        case HTTPException(status_code=405):
-            return (
-                405,
-                "this method is not allowed here",
-                f"{addresses} lists the methods of each address",
-            )
-        case HTTPException():
-            return error.status_code, error.detail, None
-        case _:
-            return 500, "Relight could not build this page", "its terminal shows the error"

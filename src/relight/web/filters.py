@@ -15,6 +15,9 @@ from relight.store.queries.filters import Filter
 
 LONGEST = 200
 PLAIN = re.compile(r"[\w.~-]*", re.ASCII)
+DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+# words for the first day that pages offer, beside the spans in days
+DAY_CHOICES = ("today", "yesterday", "monday", "2w", "month", "year")
 
 
 class Filters(Struct, frozen=True, kw_only=True):
@@ -41,6 +44,10 @@ class Filters(Struct, frozen=True, kw_only=True):
         ]
         address = quote(path, safe="/:@")
         return f"{address}?{'&'.join(kept)}" if kept else address
+
+    def is_date(self, name: str) -> bool:
+        """True if a day is given as a date, not as a word such as `2w`."""
+        return DATE.fullmatch(getattr(self, name)) is not None
 
 
 NAMES = Filters.__struct_fields__

@@ -35,10 +35,7 @@ SECRET = {
     "name": "X-Relight-Secret",
     "in": "header",
     "schema": {"type": "string"},
-    "description": (
-        "The secret of `/api/secret`. Not needed with a token in Authorization; a form of our own"
-        " pages has it as the field `secret`."
-    ),
+    "description": ("The secret of `/api/secret`. Not needed with a token in Authorization."),
 }
 PATH_DESCRIPTIONS = {
     "session": "`source:id`, the agent's own id, or a unique beginning of either; may have slashes."
@@ -49,7 +46,7 @@ ERRORS = {
     403: "The request comes from another site, or lacks the secret.",
     404: "The thing named does not exist.",
     413: "The body is too large.",
-    415: "The body is neither JSON nor a form.",
+    415: "The body is not JSON.",
     503: "The database cannot be used.",
 }
 REFERENCE = "#/components/schemas/{name}"

@@ -7,17 +7,22 @@ from datetime import UTC, datetime
 from importlib import import_module
 
 from msgspec import Struct
+from msgspec.structs import replace
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from relight.errors import RelightError
 from relight.sources import list_sources
 from relight.store import Store
+from relight.store.queries.completions import list_lately_used
 from relight.store.queries.filters import Filter
 from relight.text import show_in
+from relight.web.charts.chart import SeriesLink
 from relight.web.filters import NAMES, Filters, choose, read_filters
+from relight.web.forms import FailedForm, read_form, submit
 from relight.web.pages import Page
+from relight.web.request import choose_status
 from relight.web.site import Site
 
 # the position in a list, and the message after an action
@@ -30,7 +35,8 @@ Context = dict[str, object]
 class View(Struct, frozen=True, kw_only=True):
     """A request for a page: the store to read and the parsed address.
 
-    `problems` are errors in the filters; the page shows them and ignores those filters.
+    `problems` are errors in the filters; the page shows them and ignores those filters. `failed`
+    is a form of the page that was refused.
     """
 
     page: Page
@@ -41,6 +47,7 @@ class View(Struct, frozen=True, kw_only=True):
     query: Mapping[str, str]
     now: datetime
     problems: tuple[str, ...] = ()
+    failed: FailedForm | None = None
 
     @property
     def address(self) -> str:
@@ -51,10 +58,31 @@ class View(Struct, frozen=True, kw_only=True):
         """Return this page's address with changed parameters; None removes one."""
         return self.filters.link(self.address, **(self.own_query | changes))
 
+    def toggle(self, name: str, value: str | None) -> SeriesLink:
+        """Return the link that filters this page by a value, and if it already does, no more."""
+        is_on = value is not None and value == (
+            getattr(self.filters, name) if name in NAMES else self.query.get(name)
+        )
+        return SeriesLink(self.here(**{name: None if is_on else value}), is_on)
+
     @property
     def own_query(self) -> dict[str, str]:
         """The page's own parameters that stay when filters change."""
         return {name: value for name, value in self.query.items() if name not in TRANSIENT}
+
+    def find_failed(self, action: str) -> FailedForm | None:
+        """Return the form with this action if it was refused, to be shown where it stands."""
+        failed = self.failed
+        return failed if failed and failed.action == action and not failed.is_on_top else None
+
+    def typed(self, action: str, name: str) -> str:
+        """Return what was typed into a field of a form that was refused."""
+        failed = self.find_failed(action)
+        return failed.fields.get(name, "") if failed else ""
+
+    def suggest(self, kind: str) -> list[str]:
+        """Return names of projects, models, skills or jobs to filter by."""
+        return list_lately_used(self.store, kind)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -67,8 +95,22 @@ def find_view_number(view: View, name: str) -> int | None:
     return int(text) or None if text.isdecimal() and len(text) < 9 else None
 
 
+def read_page_query(request: Request) -> dict[str, str]:
+    """Return the parameters of an address; of several values of one, the last that is not empty.
+
+    So a form has a word for the first day, which stays unless a date is picked.
+    """
+    query: dict[str, str] = {}
+    for name, value in request.query_params.multi_items():
+        if value.strip() or name not in query:
+            query[name] = value
+    return query
+
+
 def page_route(site: Site, page: Page) -> Route:
     async def respond(request: Request) -> Response:
+        if request.method == "POST":
+            return await respond_to_form(site, page, request)
         # read before the store: a page may be newer than its version, but never older
         version = site.watcher.version()
 
@@ -81,15 +123,44 @@ def page_route(site: Site, page: Page) -> Route:
 
         return await site.cache.respond(request, version, build)
 
-    return Route(page.path, respond, name=page.name)
+    return Route(page.path, respond, name=page.name, methods=["GET", "POST"])
 
 
-def render_page(site: Site, page: Page, store: Store, request: Request, version: str) -> Response:
+async def respond_to_form(site: Site, page: Page, request: Request) -> Response:
+    """Return the redirect after a form's action; if that fails, the page with the reason."""
+    fields = await read_form(request)
+    try:
+        return RedirectResponse(await submit(site, request, fields), status_code=303)
+    except RelightError as error:
+        status, message, hint = choose_status(error, is_program=False)
+    failed = FailedForm(action=fields.get("act", ""), fields=fields, message=message, hint=hint)
+    version = site.watcher.version()
+
+    def show(store: Store) -> Response:
+        response = render_page(site, page, store, request, version, failed=failed)
+        if b'data-failed="' not in response.body:
+            on_top = replace(failed, is_on_top=True)
+            response = render_page(site, page, store, request, version, failed=on_top)
+        response.status_code = status
+        return response
+
+    return await site.readers.read(show)
+
+
+def render_page(
+    site: Site,
+    page: Page,
+    store: Store,
+    request: Request,
+    version: str,
+    *,
+    failed: FailedForm | None = None,
+) -> Response:
     """Return the page; invalid filters are reported on it and ignored."""
     display = store.config.display
     if display.rate is not None:
         show_in(display.currency, display.rate)
-    query = dict(request.query_params)
+    query = read_page_query(request)
     now = datetime.now(UTC)
     problems: tuple[str, ...] = ()
     try:
@@ -108,6 +179,7 @@ def render_page(site: Site, page: Page, store: Store, request: Request, version:
         query={name: value for name, value in query.items() if name not in NAMES},
         now=now,
         problems=problems,
+        failed=failed,
     )
     found = import_module(f"relight.web.pages.{page.name}").show(view)
     if isinstance(found, Response):

@@ -295,7 +295,7 @@ class CaptureBody(Struct, frozen=True, kw_only=True):
 class CaptureSessionBody(CaptureBody, frozen=True, kw_only=True):
     """A template to be captured from the session named."""
 
-    session: Name
+    session_id: Name
 
 
 class RetireBody(Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from relight.reports.filters import quote_name
 from relight.text import count, dollars, make_line, make_visible, seconds, share, size
 from relight.times import read_time
 from relight.warm.injection import count_text_tokens
+from relight.web.filters import DAY_CHOICES
 from relight.web.glossary import index_terms
 
 FOLDER = Path(__file__).parent / "templates"
@@ -49,7 +50,7 @@ def make_environment(timezone: str) -> Environment:
         "whole": quote_name,
         "size": lambda value: UNKNOWN if value is None else size(value),
     }
-    environment.globals["glossary"] = index_terms()
+    environment.globals |= {"glossary": index_terms(), "day_words": DAY_CHOICES}
     return environment
 
 

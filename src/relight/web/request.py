@@ -1,13 +1,14 @@
-"""Parse and validate the parameters and body of a request."""
+"""Parse and validate the parameters and body of a request, and the status of an error in it."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from relight.errors import RelightError
+from relight.errors import MissingError, RelightError, StoreError
 
 LARGEST_BODY = 65_536
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
@@ -46,6 +47,33 @@ def convert(values: Mapping[str, Any], kind: type[T]) -> T:
         place = place.rstrip("`")
         message = text[:1].lower() + text[1:].replace("`", "")
         raise RelightError(f"{place}: {message}" if place else message) from error
+
+
+def choose_status(error: Exception, *, is_program: bool) -> tuple[int, str, str | None]:
+    """Return the status, message and hint of an error."""
+    addresses = "/api/openapi.json" if is_program else "the navigation"
+    match error:
+        case RequestError():
+            return error.status, error.message, error.hint
+        case MissingError():
+            return 404, error.message, error.hint
+        case StoreError():
+            return 503, error.message, error.hint
+        case RelightError():
+            return 400, error.message, error.hint
+        case HTTPException(status_code=404):
+            thing = "address" if is_program else "page"
+            return 404, f"there is no such {thing}", f"{addresses} lists every {thing}"
+        case HTTPException(status_code=405):
+            return (
+                405,
+                "this method is not allowed here",
+                f"{addresses} lists the methods of each address",
+            )
+        case HTTPException():
+            return error.status_code, error.detail, None
+        case _:
+            return 500, "Relight could not build this page", "its terminal shows the error"
 
 
 async def read_body(request: Request) -> tuple[dict[str, Any], bool]:

@@ -7,24 +7,22 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from relight.store import open_store
 from relight.web.actions import ACTIONS, Action
 from relight.web.api import QUERIES, Query
 from relight.web.filters import Filters
+from relight.web.forms import check_local, check_secret, perform
 from relight.web.guard import COOKIE, is_same, make_cookie
 from relight.web.pages import Page
 from relight.web.parameters import NoParameters
-from relight.web.request import RequestError, convert, read_body, read_query
+from relight.web.request import RequestError, read_body, read_query
 from relight.web.site import Site
 from relight.web.watch import OFF, Liveness
 
 DOCUMENT = Path(__file__).parent / "openapi.json"
-WRITE_SECONDS = 10.0
 LOGIN = Page("login", "/login", "Sign in", is_in_navigation=False)
 COOKIE_SECONDS = 30 * 86_400
 
@@ -122,25 +120,11 @@ def query_route(site: Site, query: Query) -> Route:
 def action_route(site: Site, action: Action) -> Route:
     async def respond(request: Request) -> Response:
         read_query(request, NoParameters)
+        check_secret(site, request, request.headers.get("x-relight-secret", ""))
         fields, is_form = await read_body(request)
-        check_secret(site, request, fields, is_form=is_form)
-        following = fields.pop("next", "") if is_form else ""
-        body = convert(fields, action.body)
-
-        # raises if the database is gone: opening the store would create an empty one
-        site.watcher.version()
-
-        def act() -> Any:
-            with open_store(site.config.home, wait_seconds=WRITE_SECONDS) as store:
-                return action.act(store, body, request.path_params)
-
-        # not in a reader's thread: pages are served while this waits for an import
-        done = await run_in_threadpool(act)
-        site.watcher.look_again()
-        site.cache.clear()
         if is_form:
-            return RedirectResponse(check_local(following), status_code=303)
-        return JSON(done)
+            raise RequestError(415, "a form is not supported here", "send it to its page")
+        return JSON(await perform(site, action, fields, request.path_params))
 
     return Route(action.path, respond, methods=["POST"])
 
@@ -185,22 +169,3 @@ def login_route(site: Site) -> Route:
         return response
 
     return Route(LOGIN.path, respond, methods=["GET", "POST"])
-
-
-def check_secret(site: Site, request: Request, fields: dict[str, Any], *, is_form: bool) -> None:
-    """Raise unless the client has the token, or the secret that only our pages contain."""
-    if site.token and request.headers.get("authorization"):
-        return  # the guard has checked it; another site cannot send it
-    sent = fields.pop("secret", "") if is_form else request.headers.get("x-relight-secret", "")
-    if not is_same(str(sent), site.secret):
-        raise RequestError(403, "the secret is missing or outdated", "reload the page and retry")
-
-
-def check_local(address: str) -> str:
-    """Return the address a form leads to if it is one of our pages, else `/`.
-
-    >>> [check_local(one) for one in ("/jobs?a=b", "//evil.example", "https://evil.example", "")]
-    ['/jobs?a=b', '/', '/', '/']
-    """
-    is_local = address.startswith("/") and not address.startswith(("//", "/\\"))
-    return address if is_local and address.isprintable() else "/"

@@ -26,9 +26,9 @@ class ModelArm(Struct, frozen=True, kw_only=True):
     success_rate: float | None
     low: float
     high: float
-    unpriced: int
-    cost_per_call: float | None
-    cost_per_success: float | None
+    unpriced_runs: int
+    cost_per_call_usd: float | None
+    cost_per_success_usd: float | None
     versions: list[str]
 
 
@@ -41,8 +41,8 @@ def make_arms(cells: Sequence[RunCell]) -> list[ModelArm]:
     return sorted(
         arms,
         key=lambda arm: (
-            arm.cost_per_call is None,
-            -(arm.cost_per_call or 0),
+            arm.cost_per_call_usd is None,
+            -(arm.cost_per_call_usd or 0),
             -(arm.successes + arm.failures),
             arm.model or "",
         ),
@@ -66,9 +66,9 @@ def _make_arm(model: str | None, cells: Sequence[RunCell]) -> ModelArm:
         success_rate=rate,
         low=interval.low,
         high=interval.high,
-        unpriced=runs - priced,
-        cost_per_call=cost,
-        cost_per_success=cost / rate if cost is not None and rate else None,
+        unpriced_runs=runs - priced,
+        cost_per_call_usd=cost,
+        cost_per_success_usd=cost / rate if cost is not None and rate else None,
         versions=[],
     )
 
@@ -93,7 +93,7 @@ def choose_arms(arms: Sequence[ModelArm], models: Sequence[str], what: str) -> l
 def find_notes(arms: Sequence[ModelArm]) -> list[str]:
     """Return notes on unknown costs and outcomes."""
     notes = []
-    unpriced = [arm.model for arm in arms if arm.cost_per_call is None]
+    unpriced = [arm.model for arm in arms if arm.cost_per_call_usd is None]
     if named := [model for model in unpriced if model is not None]:
         hint = as_typed("then run `relight rebuild --prices`")
         notes.append(
@@ -104,7 +104,7 @@ def find_notes(arms: Sequence[ModelArm]) -> list[str]:
         notes.append("the cost of runs on an unknown model is unknown")
     if lost := sum(arm.runs for arm in arms if arm.model is None):
         notes.append(f"{_leave_out(lost, 'an unknown model')} of the comparison")
-    if partly := sum(arm.unpriced for arm in arms if arm.cost_per_call is not None):
+    if partly := sum(arm.unpriced_runs for arm in arms if arm.cost_per_call_usd is not None):
         notes.append(f"{_leave_out(partly, 'unknown or partly known cost')} of the costs")
     if unknown := sum(arm.unknown for arm in arms):
         notes.append(_leave_out(unknown, "unknown outcome"))

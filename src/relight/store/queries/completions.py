@@ -1,13 +1,42 @@
-"""Names in the record that begin with what a person typed so far, for a shell's completion."""
+"""Names in the record: those that begin with what a person typed so far, and those lately used."""
 
 from msgspec import Struct
 
 from relight.store import Store
 
 MOST = 50
+# the sessions whose names are suggested: a page must not read all of a large store for it
+RECENT = 2000
+NEWEST = f"""(
+    select root_id, project, began_at from listing order by began_at desc, root_id limit {RECENT}
+) as newest"""
+LATELY = {
+    "project": f"select project as word from {NEWEST} where project is not null"
+    " group by project order by max(began_at) desc, project",
+    "model": f"select session_day.model as word from {NEWEST}"
+    " join session_day on session_day.root_id = newest.root_id where session_day.model is not null"
+    " group by session_day.model order by max(began_at) desc, session_day.model",
+    "skill": "select skill_name as word from skill_invocations"
+    " group by skill_name order by max(invoked_at) desc, skill_name",
+    "job": "select name as word from job where coalesce(state, '') <> 'removed'"
+    " group by name order by name",
+}
 # the beginning is compared as text: no character of it is a pattern
 BEGINS = "substr({0}, 1, length(:typed)) = :typed"
 NAME = "session.source || ':' || session.key"
+
+
+# where names of a kind are
+NAMED = {
+    "project": ("listing", "project"),
+    "source": ("listing", "source"),
+    "model": ("session_day", "model"),
+    "skill": ("skill_invocations", "skill_name"),
+    "tool": ("call_day", "tool"),
+    "job": ("job", "name"),
+    "template": ("template", "name"),
+    "failure": ("call_day", "kind"),
+}
 
 
 class Completion(Struct, frozen=True):
@@ -23,6 +52,18 @@ class TypedSession(Struct, frozen=True):
     source: str
     key: str
     title: str | None
+
+
+def list_lately_used(store: Store, kind: str) -> list[str]:
+    """Return names of projects, models, skills or jobs, those of the newest sessions first."""
+    return [row[0] for row in store.query(f"{LATELY[kind]} limit {MOST}")]
+
+
+def list_names(store: Store, kind: str) -> list[str]:
+    """Return every name of a kind that sessions can be chosen by."""
+    table, column = NAMED[kind]
+    found = store.query(f"select distinct {column} from {table} where {column} is not null")
+    return sorted(row[0] for row in found)
 
 
 def find_sessions(store: Store, typed: str) -> list[TypedSession]:
@@ -52,27 +93,28 @@ def find_jobs(store: Store, typed: str) -> list[Completion]:
 
 
 def find_skills(store: Store, typed: str) -> list[Completion]:
-    return _find_names(store, "skill_invocations", "skill_name", typed)
+    return _find_names(store, "skill", typed)
 
 
 def find_templates(store: Store, typed: str) -> list[Completion]:
-    return _find_names(store, "template", "name", typed)
+    return _find_names(store, "template", typed)
 
 
 def find_models(store: Store, typed: str) -> list[Completion]:
     """Return the models of sessions, by their short names."""
-    return _find_names(store, "session_day", "model", typed)
+    return _find_names(store, "model", typed)
 
 
 def find_projects(store: Store, typed: str) -> list[Completion]:
-    return _find_names(store, "listing", "project", typed)
+    return _find_names(store, "project", typed)
 
 
 def find_sources(store: Store, typed: str) -> list[Completion]:
-    return _find_names(store, "listing", "source", typed)
+    return _find_names(store, "source", typed)
 
 
-def _find_names(store: Store, table: str, column: str, typed: str) -> list[Completion]:
+def _find_names(store: Store, kind: str, typed: str) -> list[Completion]:
+    table, column = NAMED[kind]
     return store.read(
         Completion,
         f"select distinct {column} as word, cast(null as text) as about from {table}"

@@ -39,11 +39,10 @@ NAME = "{0}.source || ':' || {0}.key"
 COLUMNS = f"""
     {NAME.format("session")} as session_id, session.source, title, session.project, branch,
     {NAMED.format("session.model")} as model, started_at, ended_at,
-    coalesce(session.outcome, 'unknown') as outcome, outcome_evidence, session.category,
-    session.score, turns, tokens,
+    coalesce(session.outcome, 'unknown') as outcome, session.points_to, outcome_evidence,
     {KNOWN_COST.format("turns", "unpriced_turns", "cost_nanos")} as cost_usd,
-    included_nanos as included_usd, unpriced_turns, tool_calls, tool_failures,
-    wall_ms as wall_seconds,
+    included_nanos as included_usd, unpriced_turns, turns, tokens, tool_calls, tool_failures,
+    wall_ms as wall_seconds, session.category, session.score,
     case when session.id = session.root_id then
         (select count(*) from session as below where below.root_id = session.id) - 1
         else 0 end as subagents,
@@ -98,8 +97,11 @@ class Listing(Struct, frozen=True, kw_only=True):
     limit: int = 50
 
 
-class ListingRow(Struct, frozen=True):
-    """A session of a list, with its value of the sort and its row, which are the page's cursor."""
+class SessionLine(Struct, frozen=True):
+    """A session of a list, with its sub-agents counted in.
+
+    `points_to` is the outcome that all signs about an unknown one agree on; they prove nothing.
+    """
 
     session_id: str
     source: str
@@ -110,19 +112,25 @@ class ListingRow(Struct, frozen=True):
     started_at: str | None
     ended_at: str | None
     outcome: str
+    points_to: str | None
     outcome_evidence: list[str]
-    category: str | None
-    score: float | None
-    turns: int
-    tokens: int
     cost_usd: float | None
     included_usd: float
     unpriced_turns: int
+    turns: int
+    tokens: int
     tool_calls: int
     tool_failures: int
     wall_seconds: float
+    category: str | None
+    score: float | None
     subagents: int
     parent_session_id: str | None
+
+
+class ListingRow(SessionLine, frozen=True):
+    """A session's line, with its value of the sort and its row, which are the page's cursor."""
+
     key: str
     place: int
     root_id: int

@@ -57,6 +57,7 @@ class SessionFacts(Struct, frozen=True):
     ended_at: str | None
     outcome: str
     evidence: list[str]
+    points_to: str | None
     answer: str | None
     task_type: str | None
     category: str | None
@@ -64,10 +65,18 @@ class SessionFacts(Struct, frozen=True):
     has_tape: bool
 
 
+class SessionOutcome(Struct, frozen=True):
+    """A session's outcome, and what the signs about an unknown one point to."""
+
+    session_id: str
+    outcome: str
+    points_to: str | None
+
+
 class ChildSession(Struct, frozen=True):
     """A session that another one started or that continues it."""
 
-    session: str
+    session_id: str
     kind: str
     title: str | None
     cost_usd: float | None
@@ -139,6 +148,19 @@ def read_name(store: Store, session_id: int) -> SessionName:
     return store.read(SessionName, statement, (session_id,))[0]
 
 
+def read_outcomes(store: Store, names: Sequence[str]) -> dict[str, SessionOutcome]:
+    """Return the outcomes of sessions by their names."""
+    ids = [row_id("session", *name.split(":", 1)) for name in names]
+    marks = ", ".join("?" for _ in ids)
+    found = store.read(
+        SessionOutcome,
+        f"select {NAME} as session_id, coalesce(outcome, 'unknown') as outcome, points_to"
+        f" from session where id in ({marks})",
+        ids,
+    )
+    return {one.session_id: one for one in found}
+
+
 def read_facts(store: Store, session_id: int) -> SessionFacts | None:
     """Return the facts of a session; None if it is not recorded."""
     found = store.read(
@@ -147,7 +169,8 @@ def read_facts(store: Store, session_id: int) -> SessionFacts | None:
         select root_id, {NAME} as session, source, key as id,
             (select {NAME} from session as other where other.id = session.parent_id) as parent,
             parent_kind, project, branch, title, model, version, started_at, ended_at,
-            coalesce(outcome, 'unknown') as outcome, outcome_evidence as evidence, answer,
+            coalesce(outcome, 'unknown') as outcome, outcome_evidence as evidence,
+            points_to, answer,
             task_type, category, score,
             {flag("exists (select 1 from tape_part where session_id = session.id)")} as has_tape
         from session where id = ?
@@ -163,16 +186,17 @@ def read_children(store: Store, session_id: int) -> list[ChildSession]:
     return store.read(
         ChildSession,
         f"""
-        select session, kind, title,
+        select session_id, kind, title,
             case when coalesce(unpriced, 0) = 0 or nanos <> 0 then nanos end as cost_usd,
             coalesce(included, 0) as included_usd, coalesce(unpriced, 0) as unpriced_turns
         from (
-            select {NAME} as session, parent_kind as kind, title, started_at, key,
-                (select sum(cost_nanos) from session_day where session_id = session.id) as nanos,
+            select {NAME} as session_id, parent_kind as kind, title, started_at, key,
+                (select sum(cost_nanos) from session_day
+                    where session_day.session_id = session.id) as nanos,
                 (select sum(included_nanos) from session_day
-                    where session_id = session.id) as included,
+                    where session_day.session_id = session.id) as included,
                 (select sum(unpriced_turns) from session_day
-                    where session_id = session.id) as unpriced
+                    where session_day.session_id = session.id) as unpriced
             from session where parent_id = ?
         ) as child order by started_at nulls first, key
         """,

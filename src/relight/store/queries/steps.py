@@ -44,6 +44,14 @@ class SessionTurn(Struct, frozen=True):
     is_shared: bool
 
 
+class TurnCost(Struct, frozen=True):
+    """The cost of a turn, and how it is known."""
+
+    calls: int
+    cost_usd: float | None
+    cost_status: str | None
+
+
 class SessionCall(Struct, frozen=True):
     """One tool call of a session, with its verdict."""
 
@@ -127,15 +135,14 @@ def read_turns(store: Store, session_id: int) -> list[SessionTurn]:
     )
 
 
-def read_family_turns(store: Store, session_id: int) -> list[SessionTurn]:
-    """Return the turns that a session and its sub-agents own, in the order of their times."""
-    known = ", ".join(SessionTurn.__struct_fields__[:-2])
+def read_family_costs(store: Store, session_id: int) -> list[TurnCost]:
+    """Return the costs of the turns that a session and its sub-agents own, in their order."""
     return store.read(
-        SessionTurn,
-        f"{FAMILY} select {known}, cost_nanos as cost_usd, 0 as is_shared from turn"
+        TurnCost,
+        f"{FAMILY} select calls, cost_nanos as cost_usd, cost_status from turn"
         f" where session_id in (select id from family) {IN_ORDER}",
         {"session": session_id},
-        {"at": write_time, "cost_usd": read_usd, "is_shared": bool},
+        {"cost_usd": read_usd},
     )
 
 

@@ -14,6 +14,7 @@ from relight.web.charts.chart import (
     Cell,
     Chart,
     Formatter,
+    SeriesLink,
     colour_of,
     draw_grid,
     draw_labels,
@@ -38,7 +39,7 @@ def draw_bars(
     *,
     names: Sequence[str],
     formatter: Formatter,
-    links: Sequence[str | None] = (),
+    links: Sequence[SeriesLink | None] = (),
     height: float = HEIGHT,
 ) -> Chart:
     """Return a chart of stacked bars, each linked to its list.

@@ -26,10 +26,17 @@ class Cell(Struct, frozen=True):
     link: str | None = None
 
 
+class SeriesLink(Struct, frozen=True):
+    """The link of a series: its page with this series alone; with all again if it `is_on`."""
+
+    address: str
+    is_on: bool = False
+
+
 class Legend(Struct, frozen=True):
     name: str
     colour: str
-    link: str | None = None
+    link: SeriesLink | None = None
 
 
 class Chart(Struct, frozen=True, kw_only=True):
@@ -40,6 +47,11 @@ class Chart(Struct, frozen=True, kw_only=True):
     head: list[str]
     rows: list[list[Cell]]
     legend: list[Legend] = []
+
+    @property
+    def has_legend(self) -> bool:
+        """True if there are several series, or one by which the page is filtered."""
+        return len(self.legend) > 1 or any(one.link and one.link.is_on for one in self.legend)
 
 
 def colour_of(place: int) -> str:
@@ -106,7 +118,7 @@ def draw_labels(labels: Sequence[str], height: float) -> list[Markup]:
     return drawn
 
 
-def make_legend(names: Sequence[str], links: Sequence[str | None]) -> list[Legend]:
+def make_legend(names: Sequence[str], links: Sequence[SeriesLink | None]) -> list[Legend]:
     """Return the legend in colour order; `links` belong to the first names."""
     wanted = [*links, *[None] * len(names)]
     return [Legend(name, colour_of(at), wanted[at]) for at, name in enumerate(names)]

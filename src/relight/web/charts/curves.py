@@ -12,6 +12,7 @@ from relight.web.charts.chart import (
     Cell,
     Chart,
     Formatter,
+    SeriesLink,
     colour_of,
     draw_grid,
     draw_labels,
@@ -31,7 +32,7 @@ class Series(Struct, frozen=True, kw_only=True):
 
     name: str
     points: Sequence[Estimate | None]
-    link: str | None = None
+    link: SeriesLink | None = None
 
 
 def draw_lines(

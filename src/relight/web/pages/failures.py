@@ -6,7 +6,8 @@ from typing import Any
 from markupsafe import Markup
 from msgspec.structs import asdict, replace
 
-from relight.reports.failures import read_failures
+from relight.errors import MissingError
+from relight.reports.failures import explain_no_failure, read_failures
 from relight.reports.filters import find_jobs
 from relight.store.queries.failures import FailureGroup, count_days, count_tools
 from relight.store.queries.filters import Filter
@@ -29,29 +30,44 @@ class ShownFailure(FailureGroup, frozen=True):
 
 def show(view: View) -> Context:
     """Return the failures of the chosen days, the most frequent first."""
-    chosen, job = view.chosen, view.query.get("job", "")
+    chosen, job, kind = view.chosen, view.query.get("job", ""), view.query.get("kind", "")
+    why = None
     if job:
-        chosen = replace(chosen, jobs=find_jobs(view.store, job))
+        try:
+            chosen = replace(chosen, jobs=find_jobs(view.store, job))
+        except MissingError as error:  # a filter, not the page, names what does not exist
+            why, chosen = f"{error.message}: {error.hint}", replace(chosen, jobs=("",))
     found = read_failures(view.store, chosen, slots=find_allowed_slots(view.store))
     tools = count_tools(view.store, chosen)
+    failures = [one for one in found.failures if kind in ("", one.kind)]
+    if kind:
+        of_tool = Counter({one.tool: 0 for one in failures})
+        for one in failures:
+            of_tool[one.tool] += one.count
+        tools = [replace(one, failed=of_tool[one.tool]) for one in tools if one.tool in of_tool]
     kinds: Counter[str] = Counter()
-    for one in found.failures:
+    for one in failures:
         kinds[one.kind] += one.count
-    largest = max((one.count for one in found.failures), default=0)
+    largest = max((one.count for one in failures), default=0)
     spirals = found.spirals
     costs = [one.cost_usd for one in spirals if one.cost_usd is not None]
     return {
         "is_empty": found.is_empty,
+        "no_job": why,
+        "why": explain_no_failure(view.store, chosen, job=job or None)
+        if found.is_empty and not why
+        else None,
         "job": job,
+        "kind": kind,
         "total": found.failed.total,
         "causes": found.failed.causes[:TOP],
         "more_causes": max(len(found.failed.causes) - TOP, 0),
         "newest": found.failed.newest[:NEWEST],
         "failures": [
             ShownFailure(**asdict(one), bar=draw_share(one.count, largest, kind="failure"))
-            for one in found.failures[:TOP]
+            for one in failures[:TOP]
         ],
-        "more": max(len(found.failures) - TOP, 0),
+        "more": max(len(failures) - TOP, 0),
         "spirals": spirals[:TOP],
         "all_spirals": len(spirals),
         "burnt": sum(costs) if costs else None,
@@ -79,7 +95,7 @@ def draw_days(view: View, chosen: Filter, kinds: list[str]) -> Any:
         link = view.filters.link("/sessions", since=one.first, until=one.last, sort="failures")
         columns.append(StackedBar(label=one.label, parts=parts, link=link))
     names = [kind.replace("_", " ") for kind in kinds]
-    links = [view.filters.link("/sessions", failure=kind) for kind in kinds]
+    links = [view.toggle("kind", kind) for kind in kinds]
     return draw_bars(
         f"Failed calls by {step} and kind",
         columns,

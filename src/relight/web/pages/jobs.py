@@ -1,12 +1,13 @@
 """Jobs: their next runs, the outcomes of their last runs, their cost."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 from msgspec import Struct
 from msgspec.structs import asdict
 
 from relight.reports.filters import is_model
+from relight.reports.narrowing import NoMatch, explain_no_match
 from relight.reports.runs import RECENT_RUNS, JobReport
 from relight.store.queries.filters import find_day_start
 from relight.store.queries.runs import RunReport, read_recent_runs, read_runs_since
@@ -33,13 +34,11 @@ class ShownJob(JobReport, frozen=True, kw_only=True):
 def show(view: View) -> Context:
     """All jobs, those that need attention first."""
     recent = read_recent_runs(view.store, each=RECENT_RUNS)
-    jobs = [
-        show_job(view, job, recent.get(job.job, []))
-        for job in list_jobs(view.store)
-        if is_chosen(view, job)
-    ]
+    every = list_jobs(view.store)
+    jobs = [show_job(view, job, recent.get(job.job, [])) for job in every if is_chosen(view, job)]
     jobs.sort(key=lambda job: (not job.trouble, job.next_run_at or "~", job.name))
     return {
+        "why": explain_no_job(view, every) if every and not jobs else None,
         "jobs": jobs,
         "budget": view.store.config.jobs.budget_usd_per_day,
         "spent": read_spent_today(view),
@@ -49,11 +48,21 @@ def show(view: View) -> Context:
     }
 
 
-def is_chosen(view: View, job: JobReport) -> bool:
-    """True if a job is of the source and model in the address."""
+def explain_no_job(view: View, jobs: Sequence[JobReport]) -> NoMatch:
+    names = ("source", "model")
+    given = {name: value for name in names if (value := getattr(view.filters, name))}
+    return explain_no_match(
+        view.store, "job", given, lambda rest: sum(is_chosen(view, job, rest) for job in jobs)
+    )
+
+
+def is_chosen(view: View, job: JobReport, given: Mapping[str, str] | None = None) -> bool:
+    """True if a job is of the source and model in the address, or of those given."""
+    if given is None:
+        given = {"source": view.filters.source, "model": view.filters.model}
     source = job.job.partition(":")[0] if ":" in job.job else "relight"
-    return view.filters.source in ("", source) and is_model(
-        job.model, view.filters.model, view.store.config.models.aliases
+    return given.get("source", "") in ("", source) and is_model(
+        job.model, given.get("model", ""), view.store.config.models.aliases
     )
 
 

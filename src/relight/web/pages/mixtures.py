@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from msgspec.structs import replace
+
 from relight.reports.filters import is_model
+from relight.reports.narrowing import NoMatch, explain_no_match, list_given
 from relight.times import day_reader, read_time
 from relight.web.page import Context, View
 from relight.web.pages.mixture import find_task
@@ -22,9 +25,10 @@ def show(view: View) -> Context:
     """Return the newest traces, and the presets."""
     config = view.store.config
     rows = []
-    for trace in islice(find_traces(config.trace_folder), SHOWN):
+    found = list(islice(find_traces(config.trace_folder), SHOWN))
+    for trace in found:
         calls = [call for turn in trace.turns for call in all_calls(turn)]
-        if not is_trace_chosen(view, trace, calls):
+        if not is_trace_chosen(view, trace):
             continue
         cost, unpriced = sum_call_costs(calls)
         last = trace.turns[-1] if trace.turns else {}
@@ -43,6 +47,7 @@ def show(view: View) -> Context:
             }
         )
     return {
+        "why": explain_no_trace(view, found) if found and not rows else None,
         "traces": rows,
         "presets": config.moa.presets,
         "is_saving": config.moa.save_traces,
@@ -50,15 +55,26 @@ def show(view: View) -> Context:
     }
 
 
-def is_trace_chosen(view: View, trace: TraceFile, calls: Sequence[Mapping[str, Any]]) -> bool:
-    """True if a trace matches the days and the model in the address."""
-    wanted = view.filters.model
-    if wanted and not any(
-        is_model(str(call.get("model") or ""), wanted, view.store.config.models.aliases)
-        for call in calls
-    ):
+def explain_no_trace(view: View, traces: Sequence[TraceFile]) -> NoMatch:
+    return explain_no_match(
+        view.store,
+        "trace",
+        _list_given(view),
+        lambda rest: sum(is_trace_chosen(view, trace, rest) for trace in traces),
+    )
+
+
+def _list_given(view: View) -> dict[str, Any]:
+    return list_given(replace(view.chosen, source=None, project=None))
+
+
+def is_trace_chosen(view: View, trace: TraceFile, given: Mapping[str, Any] | None = None) -> bool:
+    """True if a trace matches the days and the model in the address, or those given."""
+    given = _list_given(view) if given is None else given
+    wanted, aliases = given.get("model", ""), view.store.config.models.aliases
+    calls = [call for turn in trace.turns for call in all_calls(turn)] if wanted else []
+    if wanted and not any(is_model(str(one.get("model") or ""), wanted, aliases) for one in calls):
         return False
     at = read_time(trace.turns[-1].get("ts")) if trace.turns else None
     day = day_reader(view.store.timezone)(at)
-    since, until = view.chosen.since or "", view.chosen.until or "~"
-    return day is None or since <= day <= until
+    return day is None or given.get("since", "") <= day <= given.get("until", "~")

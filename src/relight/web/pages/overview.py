@@ -10,6 +10,7 @@ from relight.reports.failed_work import describe_failed, read_failed_totals
 from relight.reports.failures import read_spirals
 from relight.reports.filters import quote_name
 from relight.reports.listing import list_sessions
+from relight.reports.narrowing import explain_no_session
 from relight.reports.needs import Need, NeedKind, find_needs
 from relight.reports.series import SeriesKey, SeriesPoint, rank_names
 from relight.reports.totals import ReportRow, report
@@ -134,7 +135,7 @@ def show(view: View) -> Context:
         "total": rows.total if rows.rows else None,
     }
     if not rows.rows:
-        return found | {"latest": list_sessions(store, None, Listing(limit=1)).sessions}
+        return found | {"why": explain_no_session(store, chosen)}
     before = find_before(store, chosen, today)
     chart, hidden = draw_chart(view, by, rows.rows)
     tables = [rank_rows(view, by, rows.rows)]
@@ -225,7 +226,7 @@ def draw_chart(view: View, by: SeriesKey, rows: Sequence[ReportRow]) -> tuple[Ch
         columns,
         names=[_call(name, by) for name in names],
         formatter=formatter,
-        links=[view.here(**{by: _filter_name(name, by)}) for name in names],
+        links=[view.toggle(by, _filter_name(name, by)) for name in names],
         height=HEIGHT,
     )
     return chart, 0

@@ -8,6 +8,8 @@ from msgspec.structs import replace
 from relight.errors import RelightError
 from relight.reports.search import Hit, find_hits
 from relight.reports.search_query import SnippetPart, split_snippet
+from relight.store import Store
+from relight.store.queries.sessions import SessionOutcome, read_outcomes
 from relight.web.page import Context, View
 
 SHOWN = 50
@@ -26,6 +28,7 @@ class HitGroup(Struct, frozen=True):
     session_id: str
     title: str | None
     project: str | None
+    outcome: SessionOutcome
     hits: list[ShownHit]
 
 
@@ -44,7 +47,7 @@ def show(view: View) -> Context:
         return {**empty, "note": None, "trouble": trouble}
     return {
         "query": query,
-        "groups": _group(found.hits),
+        "groups": _group(view.store, found.hits),
         "total": found.total,
         "shown": len(found.hits),
         "note": found.note,
@@ -52,10 +55,12 @@ def show(view: View) -> Context:
     }
 
 
-def _group(hits: list[Hit]) -> list[HitGroup]:
+def _group(store: Store, hits: list[Hit]) -> list[HitGroup]:
     groups = []
+    outcomes = read_outcomes(store, list({hit.session_id for hit in hits}))
     for session_id, some in groupby(hits, key=lambda hit: hit.session_id):
         shown = [ShownHit(hit, split_snippet(hit.snippet)) for hit in some]
         first = shown[0].hit
-        groups.append(HitGroup(session_id, first.title, first.project, shown))
+        outcome = outcomes[session_id]
+        groups.append(HitGroup(session_id, first.title, first.project, outcome, shown))
     return groups

@@ -9,11 +9,13 @@ from relight.reports.trace import Step, Trace, read_trace
 from relight.sources.resume import resume_line
 from relight.stats.rates import Estimate
 from relight.store import Store
+from relight.store.queries.gate import find_own_template
 from relight.store.queries.listing import Listing
-from relight.store.queries.steps import SessionTurn, read_family_turns, read_test_runs
+from relight.store.queries.steps import TurnCost, read_family_costs, read_test_runs
 from relight.store.write.tape import count_bytes
 from relight.text import dollars
 from relight.times import read_time
+from relight.warm.gate import find_refusal, refuse_repetition
 from relight.web.charts.chart import Chart
 from relight.web.charts.context import draw_context
 from relight.web.charts.curves import Series, draw_lines
@@ -79,7 +81,7 @@ def _show_part(view: View, head: SessionHead, trace: Trace, part: StepPart) -> C
         make_rows(
             part.steps,
             begin=next((at for one in trace.steps if (at := read_time(one.at))), None),
-            children={child.session: child for child in head.children},
+            children={child.session_id: child for child in head.children},
             find=choice.find,
         )
     )
@@ -119,13 +121,27 @@ def _show_whole(view: View, head: SessionHead, trace: Trace, part: StepPart) -> 
         ),
         "context": draw_context(steps),
         "curve": draw_curve(store, session_id) if has_curve else None,
-        "other_children": [one for one in head.children if one.session not in linked],
+        "other_children": [one for one in head.children if one.session_id not in linked],
         "next_prompt": _find_link(view, [one for one in after if one.kind == "prompt"]),
         "next_error": _find_link(view, [one for one in after if is_error(one)]),
+        **_judge_template(store, session_id, head),
         "resume": resume_line(
             head.source, head.id, head.project, is_part=head.parent_kind == "subagent"
         ),
         "beside": list_sessions(store, view.chosen, Listing(limit=BESIDE)).sessions,
+    }
+
+
+def _judge_template(store: Store, session_id: int, head: SessionHead) -> Context:
+    """Return why the session makes no template, and whether it would if it had succeeded."""
+    refusal = find_refusal(store, session_id, head.session)
+    own = None if refusal else find_own_template(store, session_id)
+    is_unknown = refusal is not None and head.outcome == "unknown"
+    return {
+        "refusal": refuse_repetition(own) if own else refusal,
+        "own_template": own,
+        "may_succeed": is_unknown
+        and not find_refusal(store, session_id, head.session, outcome="success"),
     }
 
 
@@ -138,14 +154,14 @@ def _find_link(view: View, steps: Sequence[Step]) -> str | None:
     return make_step_link(view, steps[0].step) if steps else None
 
 
-def _read_spent(turn: SessionTurn) -> float | None:
+def _read_spent(turn: TurnCost) -> float | None:
     """The cost of a turn; what a plan paid for is not spent."""
     return 0.0 if turn.cost_status == "included" else turn.cost_usd
 
 
 def draw_curve(store: Store, session_id: int) -> Chart | None:
     """Return a chart of the accumulated cost with sub-agents; it ends at the session's figures."""
-    turns = read_family_turns(store, session_id)
+    turns = read_family_costs(store, session_id)
     # of a session that a plan pays for, its worth
     is_spent = any(_read_spent(turn) for turn in turns)
     costs = [_read_spent(turn) if is_spent else turn.cost_usd for turn in turns]

@@ -6,6 +6,7 @@ from msgspec.structs import asdict
 
 from relight.model import OUTCOMES
 from relight.reports.listing import list_sessions
+from relight.reports.narrowing import explain_no_session
 from relight.store.queries.listing import SORTS, Listing
 from relight.web.page import Context, View, find_view_number
 
@@ -32,12 +33,16 @@ def show(view: View) -> Context:
         limit=SHOWN,
         **within,
     )
+    found = list_sessions(view.store, view.chosen, wanted)
+    is_empty = not found.sessions and wanted.after is None
     return {
-        **asdict(list_sessions(view.store, view.chosen, wanted)),
+        **asdict(found),
+        "why": explain_no_session(view.store, view.chosen, wanted) if is_empty else None,
         "sort": sort,
         "is_ascending": is_ascending,
         "sorts": {name: _sort_link(view, name, sort, is_ascending) for name in SORTS},
         "within": {name: value for name, value in within.items() if value},
+        "named": ("skill", "job"),
         "outcomes": OUTCOMES,
         "categories": CATEGORIES,
     }

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from relight.errors import MissingError, RelightError
 from relight.reports.comparison.models import Comparison, compare_models
-from relight.reports.filters import quote_name
+from relight.reports.filters import is_model, quote_name
 from relight.reports.skills.averages import read_curves
 from relight.stats.rates import Estimate
 from relight.store.queries.skills import read_daily
@@ -32,7 +32,8 @@ def show(view: View) -> Context:
     half_life = view.query.get("half_life", "")
     half_life = half_life if half_life in HALF_LIVES else ""
     models = [arm.model for arm in found.models]
-    daily = read_daily(view.store, since=view.chosen.since, until=view.chosen.until, skill=name)
+    days = read_daily(view.store, since=view.chosen.since, until=view.chosen.until, skill=name)
+    daily = [row for row in days if is_model(row.model, view.filters.model)]
     return {
         "name": name,
         "found": found,
@@ -61,14 +62,16 @@ def draw_curves(
             half_life_days=HALF_LIVES[half_life],
         )
     }
+    # the others keep their place and colour
+    shown = [model for model in curves if is_model(model, view.filters.model)]
     labels = [day((last - timedelta(days=age)).isoformat()) for age in range(days - 1, -1, -1)]
     nothing: list[Estimate | None] = [None] * days
     success, cost = (
         [
             Series(
                 name=model or "unknown model",
-                points=getattr(curves[model], part) if model in curves else nothing,
-                link=view.filters.link("/sessions", skill=name, model=quote_name(model)),
+                points=getattr(curves[model], part) if model in shown else nothing,
+                link=view.toggle("model", quote_name(model)),
             )
             for model in models
         ]

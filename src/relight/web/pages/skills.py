@@ -1,11 +1,15 @@
 """Skills: recent success and cost of each skill and model."""
 
+from collections.abc import Mapping
 from datetime import datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from msgspec.structs import replace
+
 from relight.reports.comparison.models import judge_skills
 from relight.reports.filters import is_model
+from relight.reports.narrowing import NoMatch, explain_no_match, list_given
 from relight.reports.skills.averages import (
     LEAST_COVERAGE,
     SkillCurve,
@@ -14,6 +18,7 @@ from relight.reports.skills.averages import (
     show_band,
 )
 from relight.stats.rates import Estimate
+from relight.store.queries.skills import sum_uses
 from relight.text import dollars, share
 from relight.web.charts.sparks import draw_sparkline
 from relight.web.page import Context, View
@@ -46,12 +51,24 @@ def show(view: View) -> Context:
         }
         skills.setdefault(row.skill_name, []).append(shown_row)
     return {
+        "why": explain_no_skill(view) if not skills else None,
         "skills": skills,
         "verdicts": judge_skills(view.store, skills),
         "more": max(len(rows) - SHOWN, 0),
         # links to lists must not cover more days than are shown here
         "span": {} if view.chosen.since == first else {"since": first},
     }
+
+
+def explain_no_skill(view: View) -> NoMatch | None:
+    """Return why no skill is shown; None if none is recorded."""
+    given = list_given(replace(view.chosen, source=None, project=None))
+
+    def count(rest: Mapping[str, str]) -> int:
+        uses = sum_uses(view.store, since=rest.get("since"), until=rest.get("until"))
+        return len({one.skill_name for one in uses if is_model(one.model, rest.get("model", ""))})
+
+    return explain_no_match(view.store, "skill", given, count) if count({}) else None
 
 
 def draw_trend(curve: SkillCurve | None) -> Any:

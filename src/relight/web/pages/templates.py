@@ -8,6 +8,7 @@ from msgspec import Struct
 from relight.model import OUTCOMES
 from relight.reports.coverage import find_rate
 from relight.reports.filters import is_named
+from relight.reports.narrowing import explain_no_match
 from relight.stats.rates import wilson
 from relight.store import Store
 from relight.text import share
@@ -35,12 +36,21 @@ class TemplateLine(Struct, frozen=True, kw_only=True):
 def show(view: View) -> Context:
     """Return the templates in use, the candidates, and the retired ones."""
     store, project = view.store, view.filters.project
-    every = [one for one in read_templates(store) if is_named(one.project, project)]
+    known, waiting = read_templates(store), read_candidates(store)
+    every = [one for one in known if is_named(one.project, project)]
+    candidates = [one for one in waiting if is_named(one.project, project)]
     lines = read_lines(store, every)
+    why = None
+    if project and not every and not candidates and (known or waiting):
+        total = len(known) + len(waiting)
+        why = explain_no_match(
+            store, "template", {"project": project}, lambda rest: 0 if rest else total
+        )
     return {
+        "why": why,
         "live": [line for line in lines if line.one.state == "live"],
         "retired": [line for line in lines if line.one.state == "retired"],
-        "candidates": [one for one in read_candidates(store) if is_named(one.project, project)],
+        "candidates": candidates,
         "hold_out": store.config.templates.hold_out,
     }
 

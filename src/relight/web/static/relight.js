@@ -29,10 +29,13 @@ document.addEventListener("click", (event) => {
 });
 
 // --- filters: submitted on change, without empty ones ---
-document.addEventListener("change", (event) => event.target.form?.matches(".filters") && event.target.form.requestSubmit());
+// a date is complete only when its year is: it waits for the button
+document.addEventListener("change", (event) => event.target.form?.matches(".filters") && event.target.type !== "date" && event.target.form.requestSubmit());
 document.addEventListener("submit", (event) => {
   if (!event.target.matches("[data-filters]")) return;
-  for (const field of event.target.elements) if (!field.value || (field.name === "since" && field.value === "30d")) field.disabled = true;
+  // of two fields of one name the last that is not empty counts
+  const last = new Map([...event.target.elements].filter((field) => field.value).map((field) => [field.name, field]));
+  for (const field of event.target.elements) if (last.get(field.name) !== field || (field.name === "since" && field.value === "30d")) field.disabled = true;
 });
 addEventListener("pageshow", () => all("[data-filters] :disabled").forEach((field) => { field.disabled = false; }));
 
@@ -158,7 +161,7 @@ document.addEventListener("toggle", async (event) => {
 }, true);
 
 // --- live: when the store has changed, the page is fetched again and replaces the one shown ---
-const isBusy = () => find("dialog[open]") || find("main :is(input, select, textarea):focus") || !getSelection().isCollapsed;
+const isBusy = () => find("dialog[open], [data-failed]") || find("main :is(input, select, textarea):focus") || !getSelection().isCollapsed;
 function replace(text) {
   const next = new DOMParser().parseFromString(text, "text/html");
   if (!find("main", next)) return;

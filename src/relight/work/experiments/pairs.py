@@ -44,7 +44,7 @@ class TrialSummary(Struct, frozen=True, kw_only=True):
     status: str
     outcome: str | None
     evidence: list[str]
-    session: str | None
+    session_id: str | None
     template: str | None
     similarity: float | None
     cost_usd: float | None
@@ -207,8 +207,8 @@ def _describe(arms: Sequence[str], measure: PairedMeasure, found: Estimate, prim
 def _count_outcomes(sides: Iterable[RunSide], arm: str) -> dict[str, int]:
     own = [side.outcome for side in sides if side.run.arm == arm]
     return {
-        "success": own.count(True),
-        "failure": own.count(False),
+        "successes": own.count(True),
+        "failures": own.count(False),
         "unknown": own.count(None),
     }
 
@@ -235,7 +235,7 @@ def _summarise(side: RunSide) -> TrialSummary:
         status=run.status,
         outcome=outcome if run.status == "done" else None,
         evidence=run.evidence,
-        session=run.session,
+        session_id=run.session,
         template=run.template,
         similarity=run.similarity,
         cost_usd=None if run.cost_nanos is None else run.cost_nanos / 1e9,

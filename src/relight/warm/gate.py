@@ -1,0 +1,100 @@
+"""The quality gate: which sessions make a template, and why others do not.
+
+A page and a command ask the index, which answers at once, and so give the same reasons. Messages
+that a program passes are measured.
+"""
+
+from msgspec import Struct
+
+from relight.chat.messages import list_own
+from relight.errors import RelightError, as_typed
+from relight.judging.scoring import PROFICIENT_MESSAGES, Score, is_proficient, is_successful
+from relight.reports.transcript import read_transcript
+from relight.store import Store
+from relight.store.queries.gate import read_gate_counts
+
+
+class GateFigures(Struct, frozen=True, kw_only=True):
+    """The figures of a session that the gate is about; the rate is None if no call was judged."""
+
+    messages: int
+    calls: int
+    error_rate: float | None
+    outcome: str
+    evidence: list[str]
+
+
+def read_figures(store: Store, session_id: int, *, outcome: str | None = None) -> GateFigures:
+    """Return the figures of a recorded session; `outcome` is what a person says of it."""
+    found = read_gate_counts(store, session_id)
+    messages = found.messages
+    if messages < PROFICIENT_MESSAGES:
+        # the index leaves out answers without words; so short a session is counted in no time
+        messages = len(list_own(read_transcript(store, session_id).messages))
+    return GateFigures(
+        messages=messages,
+        calls=found.calls,
+        error_rate=found.errors / found.judged if found.judged else None,
+        outcome=outcome or found.outcome,
+        evidence=found.evidence,
+    )
+
+
+def make_figures(score: Score, outcome: str, evidence: list[str]) -> GateFigures:
+    """Return the figures of messages that were scored."""
+    return GateFigures(
+        messages=score.total_messages,
+        calls=score.tool_calls,
+        error_rate=score.error_rate,
+        outcome=outcome,
+        evidence=evidence,
+    )
+
+
+def find_failed_rules(figures: GateFigures) -> list[str]:
+    """Return the rules of the quality gate that a session fails, each with its figure."""
+    failed = []
+    if not is_proficient(figures.messages, figures.calls):
+        failed.append(
+            f"too short: {figures.messages} messages and {figures.calls} calls,"
+            " at least 20 and 5 are needed"
+        )
+    if not is_successful(figures.calls, figures.error_rate):
+        rate = "unknown" if figures.error_rate is None else f"{figures.error_rate:.1%}"
+        failed.append(
+            f"too many failures: {rate} of {figures.calls} calls failed,"
+            " at most 10% of at least 3 may"
+        )
+    if figures.outcome == "failure":
+        why = figures.evidence[0] if figures.evidence else "no evidence is recorded"
+        failed.append(f"it failed: {why}")
+    elif figures.outcome != "success":
+        hint = as_typed("`relight label` sets it")
+        failed.append(f"its outcome is unknown: nothing shows that it succeeded ({hint})")
+    return failed
+
+
+def refuse_session(name: str, failed: list[str]) -> RelightError:
+    """Return the error about a session that fails these rules."""
+    return RelightError(
+        f"{name} does not make a template: {failed[0]}",
+        "`relight template create --force` overrules this, and the template records it"
+        if len(failed) == 1
+        else f"also: {'; '.join(failed[1:])}",
+    )
+
+
+def find_refusal(
+    store: Store, session_id: int, name: str, *, outcome: str | None = None
+) -> RelightError | None:
+    """Return why a recorded session fails the gate, or cannot be read; None if it passes."""
+    try:
+        failed = find_failed_rules(read_figures(store, session_id, outcome=outcome))
+    except RelightError as error:
+        return error
+    return refuse_session(name, failed) if failed else None
+
+
+def refuse_repetition(template: str) -> RelightError:
+    """Return the error about a session of which this live template was made."""
+    return RelightError(f"{template} has the same content")
