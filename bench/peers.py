@@ -9,7 +9,7 @@ from bench.measure import ROOT
 
 PEERS = ROOT / ".tools" / "peers"
 AGENTSVIEW = "agentsview==0.46.1"
-CCUSAGE = "@ccusage/ccusage-linux-x64@20.0.26"
+CCUSAGE = "@ccusage/ccusage-linux-x64@20.0.24"
 
 
 def find_agentsview() -> Path | None:
