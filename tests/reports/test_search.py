@@ -137,6 +137,8 @@ def test_filters_and_the_limit_narrow_the_hits(filled: Store) -> None:
         ('"" --- * :', "no letters or digits"),
         ("foo -FOO", "'FOO' is both wanted and excluded"),
         (" ".join(f"w{number}" for number in range(65)), "has 65 words, at most 64"),
+        ('"' + "the " * 2500, "has 2,500 words, at most 256"),
+        ("path:" + "a/" * 5000, "has 5,000 words, at most 256"),
         ("x" * 20_001, "20,001 characters"),
     ],
 )

@@ -184,6 +184,17 @@ def test_a_page_that_days_do_not_narrow_says_so(client: TestClient) -> None:
         assert ("How far back" in bar) is not (">all days<" in bar)
 
 
+@pytest.mark.parametrize("query", ["é" * 5000, "a/" * 5000, '"\0' + "the " * 2500])
+def test_ten_kilobytes_can_be_searched_on_the_page_and_over_http(
+    client: TestClient, query: str
+) -> None:
+    page = client.get("/search", params={"q": query})
+    assert (page.status_code, "<main" in page.text) == (200, True)
+    answer = client.get("/api/search", params={"q": query})
+    reason = answer.json().get("note") or answer.json()["error"]
+    assert reason.startswith(("no text has ", "the query has "))
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -16,6 +16,8 @@ from relight.store.derive.search_text import UNSPACED, clean
 from relight.text import join_words, make_visible
 
 MOST_TERMS = 64
+# in all terms together: the index opens one list of places for each word of a phrase
+MOST_WORDS = 256
 LONGEST_QUERY = 20_000
 SNIPPET_CHARACTERS = 160
 # how much of a text before the first mark is shown
@@ -74,6 +76,11 @@ def parse_query(query: str) -> list[Term]:
         raise QueryError(
             f"the query has {len(terms):,} words, at most {MOST_TERMS} can be searched at once",
             'leave some out, or put words that follow one another into "quotes"',
+        )
+    if (words := sum(len(one.words) for one in terms)) > MOST_WORDS:
+        raise QueryError(
+            f"the query has {words:,} words, at most {MOST_WORDS} can be searched at once",
+            "leave some out",
         )
     wanted = {(one.field, one.words) for one in terms if not one.is_excluded}
     if not wanted:
@@ -225,14 +232,25 @@ def _compose(text: str) -> str:
 
 
 def _write_source(term: Term) -> str:
-    """The pattern of a term in a folded text."""
-    last = len(term.words) - 1
-    parts = []
-    for number, word in enumerate(term.words):
-        is_open = term.is_prefix and number == last
-        is_whole = UNSPACED.match(word)
-        parts.append(word if is_whole else f"{_BEFORE}{word}{'' if is_open else _AFTER}")
-    return r"[\W_]*".join(parts)
+    """The pattern of a term in a folded text.
+
+    Between two words at least one sign shows that they end there. The test of an edge is for the
+    first and the last word only: compiling it for each word of a long phrase took minutes.
+    """
+    parts, before = [], ""
+    for word in term.words:
+        if before:
+            parts.append(r"[\W_]*" if _is_unspaced(before) or _is_unspaced(word) else r"[\W_]+")
+        elif not _is_unspaced(word):
+            parts.append(_BEFORE)
+        parts.append(word)
+        before = word
+    is_open = term.is_prefix or _is_unspaced(before)
+    return "".join(parts) + ("" if is_open else _AFTER)
+
+
+def _is_unspaced(word: str) -> bool:
+    return UNSPACED.match(word) is not None
 
 
 def _write_pattern(term: Term) -> re.Pattern[str]:

@@ -20,7 +20,8 @@ COOKIE = "relight_token"
 # served without the token
 OPEN = re.compile(r"/login|/static/[^/]+")
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?", re.IGNORECASE)
-LONGEST_QUERY = 8192
+# a search for 10 KB of text, each byte of it encoded
+LONGEST_QUERY = 32_768
 # no outside content, no inline scripts or styles, no framing
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"

@@ -118,7 +118,7 @@ class ReportParameters(FilterParameters, frozen=True, kw_only=True):
 class SearchParameters(FilterParameters, frozen=True, kw_only=True):
     q: Annotated[
         str,
-        Meta(min_length=1, max_length=200),
+        Meta(min_length=1),
         described('Words (all), "a phrase", prefix*, -without, path:… and tool:….'),
     ]
     since: Since = "all"
