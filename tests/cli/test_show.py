@@ -149,9 +149,22 @@ def test_markdown_is_a_document_in_which_nothing_acts(cli: Cli) -> None:
     assert "\\![x]" in shown
 
 
+def test_code_in_markdown_is_as_it_was_written(cli: Cli) -> None:
+    page = "```html\n<b>bold</b> ![x](y)\n```\n\n<i>\n\n- so:\n\n      <u>indented</u>"
+    lines = [build.claude_prompt(page, 0), build.claude_answer("m1", text(page), at=1)]
+    build.write_claude(cli.home, lines)
+    shown = show(cli, "--markdown")
+    assert shown.count("\n<b>bold</b> ![x](y)\n") == 1
+    assert shown.count("\n> <b>bold</b> ![x](y)\n") == 1
+    assert shown.count(" <u>indented</u>\n") == 2
+    assert shown.count("\\<i>\n") == 2
+
+
 @pytest.mark.parametrize(
     "hostile",
     [
+        "```\n<b>\n```\n<script>x</script>",
+        "<div>\n```\n<b>\n```\n![x](y)",
         "\\`<img src=x>\\`",
         "``` `a\n<script>x</script>\n```",
         "```\na\n``` b\n```\n<script>x</script>\n",

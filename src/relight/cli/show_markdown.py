@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 CODE = re.compile(r"(`[^`\n]*`)")
 # tags and images would act where the document is shown
 ACTIVE = re.compile(r"<(?=[A-Za-z/!?])|!(?=\[)")
+CODE_TOKENS = ("fence", "code_block")
 ACTIVE_TOKENS = ("html_block", "html_inline", "image")
 MOST_RESULT = 4000
 # longer texts are shown as code: the parser needs quadratic time for some hostile texts
@@ -82,8 +83,16 @@ def _line(text: str | None) -> str:
 
 def _write_words(text: str) -> str:
     """A text as the Markdown that it is; as a block of code if it could act or not end."""
-    words = _escape(make_visible(text)) if len(text) <= MOST_PARSED else ""
+    words = _escape_words(make_visible(text)) if len(text) <= MOST_PARSED else ""
     return words if words and _is_passive(words) else _fence(text)
+
+
+def _escape_words(text: str) -> str:
+    """Text with its tags and images made plain; blocks of code in it stay as they are."""
+    blocks = (one for one in _make_parser(is_html=False).parse(text) if one.type in CODE_TOKENS)
+    code = {line for block in blocks for line in range(*(block.map or (0, 0)))}
+    lines = enumerate(text.split("\n"))
+    return "\n".join(line if number in code else _escape(line) for number, line in lines)
 
 
 def _escape(text: str) -> str:
@@ -99,7 +108,7 @@ def _escape(text: str) -> str:
 
 def _is_passive(text: str) -> bool:
     """True if a text has no tags and images, and what follows is no part of it."""
-    tokens = _make_parser().parse(f"{text}\n\n{END}")
+    tokens = _make_parser(is_html=True).parse(f"{text}\n\n{END}")
     inside = [one for token in tokens for one in token.children or ()]
     if any(one.type in ACTIVE_TOKENS for one in (*tokens, *inside)):
         return False
@@ -108,10 +117,10 @@ def _is_passive(text: str) -> bool:
 
 
 @cache
-def _make_parser() -> "MarkdownIt":
+def _make_parser(*, is_html: bool) -> "MarkdownIt":
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark")
+    return MarkdownIt("commonmark", {"html": is_html})
 
 
 def _fence(text: str) -> str:
