@@ -34,17 +34,21 @@ def test_label_alone_asks_for_each_session_without_outcome_newest_first(cli: Cli
     first, other = done.stdout.index("Fix the other one"), done.stdout.index("Fix the first bug")
     assert first < other
     assert "> and the test?" in done.stdout
-    assert "every other session has an outcome\n2 labelled now, 2 in all" in done.stdout
+    assert (
+        "every other session has an outcome\n2 labelled now; 2 labelled success or failure in all"
+        in done.stdout
+    )
     assert (read_outcome(cli, SECOND), read_outcome(cli, FIRST)) == ("success", "failure")
-    assert "0 labelled now, 2 in all" in cli.run("label").stdout
+    assert "0 labelled now; 2 labelled success or failure in all" in cli.run("label").stdout
 
 
 def test_a_wrong_key_is_asked_again_and_a_label_can_be_undone_and_skipped(cli: Cli) -> None:
-    done = cli.run("label", given="x\ny\nz\ns\nu\nq\n")
+    done = cli.run("label", given="x\ny\nz\nz\ns\nu\nq\n")
     assert f"the label of claude-code:{SECOND} is removed" in done.stdout
+    assert "nothing to undo" in done.stdout
     assert read_outcome(cli, SECOND) == "unknown"
     assert cli.json("show", FIRST)["evidence"][0] == "a person said unknown"
-    assert "1 labelled now, 0 in all" in done.stdout
+    assert "1 labelled now; 0 labelled success or failure in all" in done.stdout
 
 
 def test_a_label_is_taken_back_by_its_name(cli: Cli) -> None:

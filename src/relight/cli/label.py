@@ -62,18 +62,21 @@ def _walk() -> None:
                 break
             _show(store, one)
             key = _ask()
-            while key == "z" and labelled:
+            if key == "z" and labelled:
                 back = labelled.pop()
                 label_session(store, back.id, "clear")
                 screen.print_text(f"the label of {back.session_id} is removed")
-                key = "again"
+            elif key == "z":
+                screen.print_text("nothing to undo")
             if key in KEYS:
                 label_session(store, one.id, KEYS[key])
                 labelled.append(one)
             elif key == "s":
                 skipped.add(one.id)
         worth = read_labelling(store)
-    screen.print_text(f"{len(labelled)} labelled now, {worth.labels} in all")
+    screen.print_text(
+        f"{len(labelled)} labelled now; {worth.labels} labelled success or failure in all"
+    )
     if worth.until_scores:
         screen.print_text(f"{worth.until_scores} more until scores are fitted to your labels")
     if worth.until_signs:
