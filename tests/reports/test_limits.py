@@ -1,6 +1,7 @@
 """How full the windows of plans are, from transcripts, rollouts and settings."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -345,3 +346,19 @@ def test_the_overview_names_the_worth_of_a_plan(tmp_path: Path) -> None:
     settings = tmp_path / "relight" / "config.toml"
     settings.write_text(settings.read_text() + '[plans.claude-code]\nname = "max"\n')
     assert "plan max of claude-code: " in cli.run().stdout
+
+
+def test_a_plan_that_is_named_after_its_sessions_says_how_they_come_under_it(
+    tmp_path: Path,
+) -> None:
+    cli = Cli(tmp_path)
+    now = (time.time() * 1000 - build.START) / 1000
+    build.write_claude(tmp_path, answers(now - 60))
+    cli.run("import")
+    settings = tmp_path / "relight" / "config.toml"
+    settings.write_text(settings.read_text() + "[plans.claude-code]\n")
+    assert "rebuild --prices" in cli.run("limits").stderr
+    cli.run("rebuild", "--prices")
+    done = cli.run("limits")
+    assert "rebuild" not in done.stderr
+    assert "plan of claude-code: " in done.stdout

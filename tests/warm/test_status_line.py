@@ -282,3 +282,21 @@ def test_reports_with_strange_lines_are_taken_as_far_as_they_can_be_read(tmp_pat
         build.import_home(store, tmp_path)
         assert store.query("select kind, used_percent from limit_report") == [("5h", 7.0)]
         assert [path.name for path in home.glob("*reports*")] == []
+
+
+def test_installing_shows_the_change_and_does_nothing_unless_it_is_confirmed(
+    tmp_path: Path,
+) -> None:
+    cli = Cli(tmp_path)
+    settings = tmp_path / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{\n  "model": "opus"\n}\n')
+    done = cli.run("statusline", "--install", given="")
+    assert done.returncode == 1
+    assert '+  "statusLine": {' in done.stdout
+    assert settings.read_text() == '{\n  "model": "opus"\n}\n'
+    assert cli.run("statusline", "--install", "--yes").returncode == 0
+    assert "statusline" in json.loads(settings.read_text())["statusLine"]["command"]
+    assert cli.run("statusline", "--remove", "--yes").returncode == 0
+    assert settings.read_text() == '{\n  "model": "opus"\n}\n'
+    assert cli.run("statusline", "--install", "--remove").returncode == 2

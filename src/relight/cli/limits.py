@@ -6,6 +6,7 @@ import click
 
 from relight.cli.filters import since_option
 from relight.cli.options import current_store, json_option, print_json, reading_command
+from relight.errors import as_typed
 
 if TYPE_CHECKING:
     from relight.reports.limits import LimitWindow
@@ -40,6 +41,9 @@ def command(history: bool, since: str, as_json: bool) -> None:
         click.echo("no window is open: no agent with a plan has worked in these days")
     for plan in found.plans:
         click.echo(clean(describe_plan(plan)))
+    if any(plan.paid_usd and not plan.value_usd for plan in found.plans):
+        hint = "a plan pays for what is recorded from now on; for earlier sessions:"
+        click.echo(as_typed(f"{hint} relight rebuild --prices"), err=True)
 
 
 def _find_start(store: "Store", since: str) -> int:
