@@ -163,8 +163,8 @@ def find_addresses(address: str) -> Addresses:
         found = json.loads(ask(connection, path))[rows]
         return [quote(str(one[name])) for one in found]
 
-    sessions = names("/api/sessions?limit=300&search=fix", "sessions", "session")
-    told = names("/api/sessions?since=all&limit=50&sort=tokens", "sessions", "session")
+    sessions = names("/api/sessions?limit=300&search=fix", "sessions", "session_id")
+    told = names("/api/sessions?since=all&limit=50&sort=tokens", "sessions", "session_id")
     jobs = names("/api/jobs", "jobs", "job")
     templates = names("/api/templates", "templates", "name")
     skills = sorted({*names("/api/skills/ema", "rows", "skill_name")})
@@ -190,6 +190,8 @@ def find_addresses(address: str) -> Addresses:
     ]
     addresses: Addresses = {path: plain(path) for path in pages}
     addresses |= {
+        "/?chart=outcomes&by=project": plain("/?chart=outcomes&by=project"),
+        "/?since=1d": fixed("/?since=1d"),
         "/sessions?sort=cost": plain("/sessions?sort=cost"),
         "/sessions?search=…": plain("/sessions?search=rounding+login"),
         "/sessions?model=…": plain("/sessions?model=opus"),

@@ -41,8 +41,11 @@ def main() -> None:
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         home = serving.make_home(Path(folder))
+        # a demo does not watch the agents' folders, but the pictures are of a page that is live
+        settings = home / "config.toml"
+        settings.write_text(settings.read_text().replace("auto_import = false\n", ""))
         browser = playwright.chromium.launch(executable_path=program, args=list(ARGUMENTS))
-        with serving.serve(home) as (address, _):
+        with serving.serve(home, HOME=f"{folder}/nobody") as (address, _):
             for name, path, scheme, width in PICTURES:
                 picture = take(browser, address.rstrip("/"), path, scheme=scheme, width=width)
                 (IMAGES / f"{name}.png").write_bytes(shrink(picture))

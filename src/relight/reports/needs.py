@@ -93,11 +93,11 @@ def _call_job(job: JobReport, jobs: Sequence[JobReport]) -> str:
 
 def _show_spiral(one: "NamedSpiral") -> Need:
     cost = dollars(one.cost_usd, unpriced=one.unpriced_turns)
-    same = "the same call of " if one.kind == "identical" else ""
+    same = ", the same call" if one.kind == "identical" else ""
     return Need(
         kind="spiral",
         title=one.title or one.session_id,
-        reason=f"{same}{one.tool} failed {one.count} times: {cost}",
+        reason=f"{cost}: {one.tool} failed {one.count} times{same}",
         command=as_typed("relight show ") + f"{shlex.quote(one.session_id)} --errors",
         name=one.session_id,
     )
@@ -112,7 +112,7 @@ def _find_unlabelled(store: Store, chosen: Filter) -> list[Need]:
         Need(
             kind="outcome",
             title=f"{sessions} no outcome",
-            reason="nothing proves whether the work succeeded: one key labels a session",
+            reason="nothing proves how the work ended: one key labels a session",
             command=as_typed("relight label"),
         )
     ]
