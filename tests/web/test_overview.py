@@ -13,6 +13,9 @@ import serving
 from relight.intake.recorder import record
 from relight.model import OutcomeName
 from relight.store import Store, open_store
+from relight.work.jobs.claimed_run import run_now
+from relight.work.jobs.job import JobDefinition, JobResult
+from relight.work.jobs.registry import add_job
 
 FIGURES = ("cost", "tokens", "outcomes")
 KEYS = ("model", "project", "source")
@@ -206,3 +209,23 @@ def test_sessions_without_a_label_are_a_list(tmp_path: Path) -> None:
         assert names(label="success") == []
         page = client.get("/sessions", params={"outcome": "unknown", "label": '""'}).text
         assert "label: <bdi>none</bdi> ×" in page
+
+
+@pytest.mark.parametrize(("cents", "is_shown"), [(7, False), (9, True), (12, True)])
+def test_the_job_budget_is_a_figure_when_most_of_it_is_spent(
+    tmp_path: Path, cents: int, is_shown: bool
+) -> None:
+    (tmp_path / "config.toml").write_text("[jobs]\nbudget_usd_per_day = 0.1\n")
+    result = JobResult(
+        status="completed", outcome="success", evidence=["done"], cost_nanos=cents * 10**7
+    )
+    with open_store(tmp_path) as store:
+        finish(store, "one", "success")
+        add_job(store, JobDefinition(name="job", schedule="0 7 * * *", prompt="Do it."), now=0)
+        run_now(store, "job", holder="test", execute=lambda *_, **__: result)
+    with serving.make_client(tmp_path) as client:
+        text = client.get("/").text
+    assert (">Jobs today<" in text) is is_shown
+    if is_shown:
+        value, note = serving.read_tile(text, "Jobs today")
+        assert (value, note) == (f"$0.{cents:02}", "of a budget of $0.10")
