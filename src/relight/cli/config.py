@@ -31,7 +31,7 @@ input_usd_per_mtok = 0.5       # and output_…, cache_read_…, cache_write_…
 since = 2026-01-01             # and until; the days that it is valid
 name = "max"                   # and monthly_usd, provider
 [limits.SOURCE]                # what a window allows, if not reported
-five_hour_usd = 35             # or five_hour_tokens; week_usd, week_tokens
+five_hour_usd = 35             # or …_tokens; week_usd, week_tokens
 [models.aliases]               # names of one model, which reports group
 "my-model-v7" = "my-model"
 [templates]
