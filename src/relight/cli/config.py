@@ -24,7 +24,7 @@ SETTINGS = """Settings in config.toml:
 \b
 timezone = "Europe/Berlin"     # of all days; fixed with the first import
 auto_import = true             # commands that read take in what is new
-max_tool_chars = 8000          # longer tool results are shortened for the model
+max_tool_chars = 8000          # longer tool results are shortened
 [prices."my-model"]            # dollars per million tokens; overrides lists
 input_usd_per_mtok = 0.5       # and output_…, cache_read_…, cache_write_…
 [plans.SOURCE]                 # a plan pays for the calls of this source
