@@ -251,14 +251,15 @@ def _project(
     }
     clock = datetime.fromtimestamp(now, ZoneInfo(store.timezone)).time()
     zone = ZoneInfo(store.timezone)
+    like_today = _alike(past, span.today)
     moments = {
         day.isoformat(): round(datetime.combine(day, clock, zone).timestamp() * 1000)
-        for day in past
+        for day in like_today
     }
     later = read_later_costs(
         store, _choose(row.scope, _Span(first, span.today, span.today)), moments
     )
-    groups = [DrawGroup([later.get(day.isoformat(), 0) / 1e9 for day in _alike(past, span.today)])]
+    groups = [DrawGroup([later.get(day.isoformat(), 0) / 1e9 for day in like_today])]
     ahead = [
         span.today + timedelta(days=number) for number in range(1, (span.after - span.today).days)
     ]

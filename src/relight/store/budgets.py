@@ -90,9 +90,10 @@ def read_later_costs(store: Store, chosen: Filter, moments: Mapping[str, int]) -
             select turn.day, sum(turn.cost_nanos) from turn
             join (select distinct session_id from session_day {test}) as used
                 on used.session_id = turn.session_id
-            where turn.at >= case turn.day {cases} end and turn.cost_status <> 'included'
+            where turn.at >= ? and turn.at >= case turn.day {cases} end
+                and turn.cost_status <> 'included'
             group by turn.day
         """,
-        [*values, *(one for pair in moments.items() for one in pair)],
+        [*values, min(moments.values()), *(one for pair in moments.items() for one in pair)],
     )
     return {day: nanos or 0 for day, nanos in rows}
