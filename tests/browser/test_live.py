@@ -51,6 +51,15 @@ def test_a_dashboard_that_is_gone_is_seen_to_be(browser: Browser, address: str) 
         expect(page.locator("#live")).to_have_text("no answer")
 
 
+def test_the_state_of_the_watch_is_legible_at_the_side(browser: Browser, address: str) -> None:
+    with visiting(browser, address) as visit:
+        page = visit.open("/")
+        words = page.locator("#live .words")
+        expect(words).to_have_text(re.compile("reads what is new$"))
+        assert words.evaluate("one => one.scrollWidth <= one.clientWidth")
+        visit.check()
+
+
 def test_a_turn_that_an_agent_writes_appears_by_itself(browser: Browser, tmp_path: Path) -> None:
     build.open_home(tmp_path).close()
     path = build.write_claude(tmp_path, build.claude_session())
