@@ -82,6 +82,8 @@ def test_a_search_shows_its_pattern_and_paths_begin_at_the_project(cli: Cli) -> 
     shown = show(cli)
     assert " Grep def total in src/ · " in shown
     assert " Read src/app.py · " in shown
+    show(cli, "--html", str(cli.home / "it.html"))
+    assert "def total in /home/dev/shop/src/<" in (cli.home / "it.html").read_text("utf-8")
 
 
 def test_full_shows_texts_arguments_and_results_whole(cli: Cli) -> None:
@@ -232,7 +234,7 @@ def test_choices_that_contradict_are_refused(cli: Cli) -> None:
     write_session(cli.home)
     assert cli.run("show", "last", "--errors", "--markdown").returncode == 2
     assert cli.run("show", "last", "--step", "0").returncode == 2
-    done = cli.run("show", "last", "--html", "/nonexistent/x.html")
+    done = cli.run("show", "last", "--html", str(cli.home / "none" / "x.html"))
     assert (done.returncode, "cannot write" in done.stderr) == (1, True)
 
 

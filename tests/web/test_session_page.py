@@ -15,6 +15,7 @@ from relight.web.charts.context import draw_context
 from relight.web.charts.timeline import ShortenedTime, draw_timeline
 from relight.web.reading.choice import StepChoice, choose_steps, cut_chosen, mark_hits
 from relight.web.reading.outline import find_spans, make_outline
+from relight.web.reading.rows import make_rows
 
 KILOBYTE = 1000
 
@@ -152,6 +153,23 @@ def test_context_is_drawn_against_the_window_and_compactions_are_marked() -> Non
     assert unknown is not None
     assert unknown[1] == "peak 150k · compacted 1 time"
     assert unknown[0].head == ["", "context"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path", "subject"),
+    [
+        ({"pattern": "def total", "path": "/src"}, "/src", "def total in /src"),
+        ({"message": "Look at the tests", "model": "small"}, None, "Look at the tests"),
+        ({"plan": [{"step": "one", "status": "pending"}]}, None, ""),
+        ({"file_path": "/src/a.py", "content": "x" * 30_000}, "/src/a.py", "/src/a.py"),
+    ],
+)
+def test_a_call_is_named_by_what_it_is_about(
+    arguments: dict[str, object], path: str | None, subject: str
+) -> None:
+    step = Step(step=1, kind="call", tool="t", path=path, arguments=json.dumps(arguments))
+    (row,) = make_rows([step], begin=None, children={})
+    assert row.subject == subject
 
 
 def test_steps_are_chosen_by_kind_tool_and_words_in_any_text() -> None:

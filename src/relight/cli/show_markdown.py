@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from relight.cli.screen import seconds
-from relight.cli.show_steps import find_words
+from relight.reports.call_subjects import MOST_ARGUMENTS, describe_call
 from relight.text import make_line, make_visible
 
 if TYPE_CHECKING:
@@ -68,12 +68,13 @@ def _write_step(step: "Step") -> str:
         case "pause":
             return f"{number} Pause of {seconds((step.duration_ms or 0) / 1000)}\n"
     verdict = " · ".join(filter(None, [_line(step.label), _line(step.reason)]))
+    subject = describe_call(step) or (step.arguments or "")[:MOST_ARGUMENTS]
     result = (step.result or "")[:MOST_RESULT]
     rest = len(step.result or "") - len(result)
     more = f"\n… {rest:,} characters more\n" if rest else ""
     return (
         f"{number} {_line(step.tool)}{' · ' if verdict else ''}{verdict}\n\n"
-        f"{_fence(find_words(step))}\n{_fence(result)}{more}"
+        f"{_fence(subject)}\n{_fence(result)}{more}"
     )
 
 

@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from relight.cli.screen import clean, clean_lines, console, count, dollars, seconds
+from relight.reports.call_subjects import describe_call
 from relight.reports.trace import Step
 from relight.text import make_line
 
@@ -16,9 +17,6 @@ TEXT_LINES, TEXT_CHARACTERS = 15, 1500
 RESULT_LINES, RESULT_CHARACTERS = 12, 1200
 FOLLOWING = 2  # steps after a failure
 STYLES = {"error": "red", "negative": "yellow", "ok": "green"}
-# what a person needs to read of a call without a command or a path
-SEARCHED = ("pattern", "query")
-SUBJECTS = (*SEARCHED, "url", "skill", "description", "prompt", "name", "input")
 
 
 class StepPrinter:
@@ -157,7 +155,7 @@ def _head(step: Step) -> str:
     """The number, the time and the subject of a step."""
     start = f"{step.step:>3} {(step.at or '')[11:19] or '--:--:--'}"
     if step.kind == "call":
-        return f"{start} {step.tool} {find_words(step)}".rstrip()
+        return f"{start} {step.tool} {describe_call(step)}".rstrip()
     if step.kind == "pause":
         return f"{start} pause of {seconds((step.duration_ms or 0) / 1000)}"
     who: str = step.kind
@@ -168,21 +166,6 @@ def _head(step: Step) -> str:
     role = f" ({step.role})" if step.role else ""
     model = f" {step.model}" if step.kind == "answer" and step.model and not step.text else ""
     return f"{start} {who}{role}{model}"
-
-
-def find_words(step: Step) -> str:
-    """The command or path of a call, else the argument that says most."""
-    from relight.chat.messages import read_arguments
-
-    if step.command:
-        return step.command
-    arguments = (step.arguments or "")[:20_000]
-    fields = read_arguments(arguments) or {}
-    names = SEARCHED if step.path else SUBJECTS
-    words = next((fields[one] for one in names if isinstance(fields.get(one), str)), None)
-    if step.path:
-        return f"{words} in {step.path}" if words else step.path
-    return words if words is not None else arguments[:300]
 
 
 def _facts(step: Step) -> str:

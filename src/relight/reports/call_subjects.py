@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 # the names that agents' tools have for these arguments
 COMMANDS = ("command", "cmd", "commands", "script", "code")
 PATHS = ("file_path", "path", "notebook_path", "filename", "file", "target_file", "dir_path")
+# what a person needs to read of a call without a command
+SEARCHED = ("pattern", "query")
+SUBJECTS = (*SEARCHED, "url", "skill", "name", "description", "prompt", "message", "input")
+# lists of tasks, which are no line
+TASKS = frozenset(("todos", "plan"))
+MOST_READ = 20_000  # longer arguments are the content of a file
+MOST_ARGUMENTS = 300  # characters of arguments that stand for a call
 # words in the names of tools that start a sub-agent
 STARTERS = re.compile(r"(?i)task|agent|delegate|spawn")
 PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
@@ -50,6 +57,18 @@ def find_subject(tool: str, arguments: str | None) -> CallSubject:
     elif not fields and text and text.lstrip()[:1] != "{" and "patch" not in tool:
         command = text
     return CallSubject(command, path)
+
+
+def describe_call(step: "Step") -> str:
+    """Return a call's command or path, with what it searched there; else what says most."""
+    if step.command:
+        return step.command
+    fields = _read_fields(step.arguments) if len(step.arguments or "") <= MOST_READ else {}
+    names = SEARCHED if step.path else SUBJECTS
+    words = next((fields[one] for one in names if isinstance(fields.get(one), str)), "")
+    if step.path:
+        return f"{words} in {step.path}" if words else step.path
+    return words or ("" if fields.keys() & TASKS else (step.arguments or "")[:MOST_ARGUMENTS])
 
 
 def _read_fields(arguments: str | None) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from relight.reports.call_subjects import describe_call
 from relight.reports.sharing import SharedSession
 from relight.reports.trace import Step
 from relight.text import dollars, make_line, make_visible, seconds
@@ -100,7 +101,7 @@ def _draw_facts(session: SharedSession) -> Markup:
 
 def _draw_step(step: Step) -> Markup:
     is_failed = step.label == "error"
-    words = make_line(step.command or step.path or "", 200) if step.kind == "call" else ""
+    words = make_line(describe_call(step), 200) if step.kind == "call" else ""
     return STEP.format(
         kind=f"{step.kind}{' broken' if is_failed else ''}",
         number=step.step,

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from msgspec import Struct
 from msgspec.structs import replace
 
-from relight.chat.messages import read_arguments
+from relight.reports.call_subjects import describe_call
 from relight.reports.failures import SessionSpiral
 from relight.reports.trace import Step
 from relight.store.queries.sessions import ChildSession
@@ -21,8 +21,6 @@ from relight.web.reading.markdown import is_marked, render_markdown
 BUDGET = 170_000
 ROW_SIZE = 600  # of a row without its texts
 SAID, RESULT, ARGUMENTS, THIN = 6000, 3000, 4000, 400
-# the arguments that say what a call is about if it has no command and no path
-SUBJECTS = ("pattern", "query", "url", "skill", "name", "description", "prompt", "input")
 
 
 class CutText(Struct, frozen=True):
@@ -77,10 +75,11 @@ def make_rows(
     spent, model = 0, None
     for step in steps:
         at = read_time(step.at)
+        subject = describe_call(step) if step.kind == "call" else ""
         row = StepRow(
             step=step,
             offset=None if at is None or begin is None else (at - begin) / 1000,
-            subject=mark_hits(subject := _find_subject(step), find),
+            subject=mark_hits(subject, find),
             snippet=None if is_shown(subject, find) else find_snippet(step, find),
             child=children.get(step.child_session_id or ""),
             is_thin=spent > budget,
@@ -129,18 +128,6 @@ def _cut(text: str | None, name: TextName, limit: int) -> CutText | None:
     if name == "result":
         html = Markup('<pre class="words" tabindex="0">{}</pre>').format(make_visible(text[:limit]))
     return CutText(html, name, max(len(text) - limit, 0))
-
-
-def _find_subject(step: Step) -> str:
-    """Return what a call is about: its command, its path, else an argument that says it."""
-    if step.kind != "call":
-        return ""
-    if step.command or step.path:
-        return step.command or step.path or ""
-    text = step.arguments or ""
-    fields = (read_arguments(text) if len(text) < 20_000 else None) or {}
-    found = next((fields[name] for name in SUBJECTS if isinstance(fields.get(name), str)), None)
-    return found or ("" if fields.keys() & {"todos", "plan"} else text[:300])
 
 
 def fold_spirals(
