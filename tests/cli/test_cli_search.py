@@ -21,6 +21,7 @@ def run(home: Path, *words: str) -> tuple[int, str]:
 
 def test_hits_are_shown_with_their_session_and_step(tmp_path: Path) -> None:
     code, output = run(tmp_path, "invoice rounding")
+    assert not output.startswith("\n")
     assert code == 0
     assert "Fix the rounding in the invoice" in output
     assert "    1  prompt  Fix the rounding in the invoice" in output

@@ -83,7 +83,9 @@ def test_a_search_shows_its_pattern_and_paths_begin_at_the_project(cli: Cli) -> 
     assert " Grep def total in src/ · " in shown
     assert " Read src/app.py · " in shown
     show(cli, "--html", str(cli.home / "it.html"))
-    assert "def total in /home/dev/shop/src/<" in (cli.home / "it.html").read_text("utf-8")
+    document = (cli.home / "it.html").read_text("utf-8")
+    assert "def total in /home/dev/shop/src/<" in document
+    assert show(cli, "--html", "-") == document
 
 
 def test_full_shows_texts_arguments_and_results_whole(cli: Cli) -> None:

@@ -75,7 +75,8 @@ def _print(
             known = outcomes[hit.session_id]
             outcome = name_outcome(known.outcome, known.points_to)
             about = [names[hit.session_id], (hit.at or "")[:10], project, outcome]
-            screen.print_text("")
+            if before is not None:
+                screen.print_text("")
             screen.print_text(hit.title or "(no title)", style="bold")
             screen.print_text(" · ".join(filter(None, about)), style="dim")
             before = hit.session_id

@@ -26,8 +26,8 @@ FIRST_STEPS, LAST_STEPS = 100, 200
 @click.option(
     "--html",
     "file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the session into one HTML file, to share.",
+    type=click.Path(dir_okay=False, path_type=Path, allow_dash=True),
+    help="Write the session into one HTML file, to share; `-` prints it.",
 )
 @json_option
 def command(
@@ -181,6 +181,9 @@ def _write(session: "SharedSession", file: Path | None) -> None:
     from relight.errors import RelightError
     from relight.web.reading.document import write_document
 
+    if file == Path("-"):
+        click.echo(write_document(session), nl=False)
+        return
     try:
         file.write_text(write_document(session), "utf-8")
     except OSError as error:
