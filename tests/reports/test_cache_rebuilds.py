@@ -102,9 +102,43 @@ def test_what_was_written_for_an_hour_outlives_a_pause_of_half_an_hour(
         ("prefix_changed", 7000),
     ]
     # no pause under an hour lost anything, so there is nothing that a 1-hour cache could save
-    assert found.avoidable_usd is None
+    assert found.avoidable_usd == 0.0
+    assert {one.avoidable_usd for one in found.causes} == {0.0}
+    assert {one.avoidable_usd for one in found.rebuilds} == {0.0}
     assert found.one_hour.turns == 0
     assert found.rebuilds[0].usd == pytest.approx(9500 * 10e-6)
+
+
+def test_without_rebuilds_their_cost_is_zero_and_without_prices_unknown(
+    store: Store, tmp_path: Path
+) -> None:
+    empty = read_cache_report(store, ALL)
+    assert (empty.turns, empty.rebuilt_usd, empty.avoidable_usd) == (0, 0.0, 0.0)
+    priced = [
+        answer(1, 0, use(0, 9000)),
+        answer(2, 10, use(9000, 500)),
+        answer(3, 720, use(0, 9600)),
+    ]
+    build.write_claude(tmp_path, [build.claude_prompt("Fix it"), *priced])
+    build.import_home(store, tmp_path)
+    with store.transaction() as database:
+        database.execute("update cache_rebuild set write_nanos = null, read_nanos = null")
+    found = read_cache_report(store, ALL)
+    assert (found.turns, found.rebuilt_usd, found.avoidable_usd) == (1, None, None)
+    assert describe_rebuilds(found) == ["1 turn rebuilt the cache; no price of a model is known"]
+
+
+def test_a_sum_with_rebuilds_without_a_price_is_a_lower_bound(store: Store, tmp_path: Path) -> None:
+    write_turns(tmp_path, (0, 0, 9000), (720, 0, 9600), (1500, 0, 9700))
+    build.import_home(store, tmp_path)
+    with store.transaction() as database:
+        database.execute(
+            "update cache_rebuild set write_nanos = null, read_nanos = null"
+            " where at = (select max(at) from cache_rebuild)"
+        )
+    lines = describe_rebuilds(read_cache_report(store, ALL))
+    assert lines[0].startswith("2 turns rebuilt the cache for ≥$0.06")
+    assert lines[1].startswith("pauses cost ≥$0.06")
 
 
 def test_only_what_is_written_again_counts(store: Store, tmp_path: Path) -> None:

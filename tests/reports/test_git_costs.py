@@ -132,7 +132,33 @@ def test_a_commit_costs_the_turns_since_the_one_before(
         assert found.cost_usd == pytest.approx(2 * turn_cost(store))
     # no session made the first commit
     first = read_cost(store, "HEAD~1", project)
-    assert (first.sessions, first.turns, first.cost_usd) == (0, 0, 0.0)
+    assert (first.sessions, first.turns, first.cost_usd) == (0, 0, None)
+    assert first.note == "no recorded session made this commit"
+
+
+def test_what_no_session_worked_on_has_no_cost_and_names_what_is_known(
+    store: Store, tmp_path: Path, project: Path
+) -> None:
+    home = ["--home", str(tmp_path / "relight"), "--no-import", "cost", "--project", str(project)]
+    empty = read_cost(store, "main", project)
+    assert (empty.sessions, empty.cost_usd) == (0, None)
+    assert empty.note is not None
+    assert "no session on a branch is recorded" in empty.note
+    shown = CliRunner().invoke(relight, [*home, "main"])
+    assert shown.exit_code == 0
+    assert "branch main: nothing is known" in shown.output
+    assert "$0.00" not in shown.output
+    write_work(tmp_path, project, "[main 1a2b3c4] Fix it", branch="feature/login")
+    build.import_home(store, tmp_path)
+    git(project, "branch", "feature/logins")
+    near = read_cost(store, "feature/logins", project)
+    assert (near.cost_usd, near.turns) == (None, 0)
+    assert near.note == "no recorded session worked on it; did you mean 'feature/login'?"
+    assert "here: feature/login, other" in str(read_cost(store, "main", project).note)
+    with pytest.raises(MissingError, match="did you mean 'feature/login'"):
+        read_cost(store, "feature/logn", project)
+    (project / "untouched.py").touch()
+    assert read_cost(store, "untouched.py", project).cost_usd is None
 
 
 def test_a_commit_is_known_by_what_git_printed_if_the_repository_is_gone(

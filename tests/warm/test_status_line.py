@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import build
-from relight.intake.status import LOCK, REPORTS, SUMMARY
+from relight.intake.status import LOCK, REPORTS, SUMMARY, take_reports
 from relight.reports.limits import read_limits_report
 from relight.reports.status import read_status
 from relight.store import open_store
@@ -92,6 +92,33 @@ def test_what_is_not_known_is_left_out() -> None:
     assert "today" not in line(GIVEN, late)
     cold = GIVEN | {"prompt_cache": {"warm": False, "caching_observed": True, "expires_at": None}}
     assert line(cold).endswith("cache cold")
+
+
+def test_a_reported_window_that_is_over_is_not_shown_as_the_open_one() -> None:
+    over = {"five_hour": {"used_percentage": 97, "resets_at": NOW - 60}}
+    assert "5h $3.20 2h00m" in line(GIVEN | {"rate_limits": over}, SUMMARISED)
+    assert "5h" not in line(GIVEN | {"rate_limits": over})
+
+
+def test_an_idle_session_shows_and_keeps_what_another_one_reported_since(tmp_path: Path) -> None:
+    ends_at = (NOW + 4320) * 1000
+    known = SUMMARISED["windows"][0] | {
+        "ends_at": ends_at,
+        "used_percent": 60.0,
+        "basis": "reported",
+    }
+    assert "5h 60% 1h12m" in line(GIVEN, SUMMARISED | {"windows": [known]})
+    home = tmp_path / "r"
+    with open_store(home) as store:
+        # the idle session draws its line again, last of all
+        for at, session, used in ((1, "idle", 40), (2, "busy", 60), (3, "idle", 40)):
+            report: dict[str, Any] = {"source": "claude-code", "session": session, "kind": "5h"}
+            report |= {"ends_at": int(ends_at), "at": int(NOW) * 1000 + at, "used_percent": used}
+            with (home / REPORTS).open("a") as file:
+                file.write(f"{json.dumps(report)}\n")
+            take_reports(store)
+        (window,) = read_limits_report(store, now=int(NOW) * 1000 + 9).windows
+    assert (window.used_percent, window.basis) == (60.0, "reported")
 
 
 def test_what_plans_paid_for_is_shown_as_included() -> None:

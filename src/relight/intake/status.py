@@ -47,10 +47,10 @@ def take_reports(store: "Store") -> None:
             return
     rows = _read_rows(taken)
     if rows:
-        from relight.store.limits import write_limits
+        from relight.store.limits import write_status_limits
 
         with store.transaction() as database:
-            write_limits(database, rows)
+            write_status_limits(database, rows)
     taken.unlink()
 
 

@@ -132,13 +132,17 @@ def describe_rebuilds(found: CacheReport) -> list[str]:
         return []
     spent = dollars(found.spent_usd, unpriced=found.unpriced_turns)
     price = " at list price" if found.included_usd else ""
-    lines = [
-        f"{_count(found.turns, 'turn')} rebuilt the cache for {dollars(found.rebuilt_usd)}"
-        f" of {spent}{price}"
-    ]
+    unpriced = sum(one.unpriced_turns for one in found.causes)
+    rebuilt = dollars(found.rebuilt_usd, unpriced=unpriced)
+    rebuilds = f"{_count(found.turns, 'turn')} rebuilt the cache"
+    if found.rebuilt_usd is None:
+        return [f"{rebuilds}; no price of a model is known"]
+    lines = [f"{rebuilds} for {rebuilt} of {spent}{price}"]
     pauses = next(one for one in found.causes if one.cause == "pause")
-    if pauses.turns:
-        lines.append(f"pauses cost {dollars(pauses.usd)} of {spent}")
+    if pauses.turns and pauses.usd is not None:
+        lines.append(
+            f"pauses cost {dollars(pauses.usd, unpriced=pauses.unpriced_turns)} of {spent}"
+        )
     hour = found.one_hour
     if hour.turns and hour.saved_usd is not None and hour.shortest_seconds is not None:
         first = int(hour.shortest_seconds // 60)
@@ -167,8 +171,10 @@ def _count(number: int, word: str) -> str:
 
 
 def _add_usd(nanos: Iterable[int | None]) -> float | None:
-    known = [one for one in nanos if one is not None]
-    return sum(known) / 1e9 if known else None
+    """The sum of what is known: nothing adds up to zero, and unknown amounts to None."""
+    every = list(nanos)
+    known = [one for one in every if one is not None]
+    return sum(known) / 1e9 if known or not every else None
 
 
 def _sum_cause(cause: str, sums: Sequence[RebuildSums]) -> CacheCause:
@@ -176,8 +182,8 @@ def _sum_cause(cause: str, sums: Sequence[RebuildSums]) -> CacheCause:
         cause=cause,
         turns=sum(one.turns for one in sums),
         tokens=sum(one.tokens for one in sums),
-        usd=_add_usd(one.write_nanos for one in sums) if sums else 0.0,
-        avoidable_usd=_add_usd(one.avoidable_nanos for one in sums) if sums else 0.0,
+        usd=_add_usd(one.write_nanos for one in sums),
+        avoidable_usd=_add_usd(one.avoidable_nanos for one in sums),
         unpriced_turns=sum(one.unpriced_turns for one in sums),
     )
 

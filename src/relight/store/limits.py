@@ -13,6 +13,8 @@ MERGE = f"""
     on conflict (session_id, kind, ends_at) do update set {take_new(("at", "used_percent"))}
     where excluded.at >= limit_report.at
 """
+# a status line is drawn again without news: its report is as old as its figure
+MERGE_STATUS = f"{MERGE} and excluded.used_percent <> limit_report.used_percent"
 
 
 class LimitReportRow(Struct, frozen=True, array_like=True):
@@ -46,6 +48,11 @@ def make_limit_row(source: str, report: LimitReport) -> LimitReportRow:
 def write_limits(database: sqlite3.Connection, rows: Sequence[LimitReportRow]) -> None:
     """Write reports; of those of one session on one window, the last one holds."""
     insert(database, "limit_report", rows, on_conflict=MERGE)
+
+
+def write_status_limits(database: sqlite3.Connection, rows: Sequence[LimitReportRow]) -> None:
+    """Write what status lines reported; a repeated figure keeps the time it was first seen."""
+    insert(database, "limit_report", rows, on_conflict=MERGE_STATUS)
 
 
 def read_limits(store: Store, source: str, since: int) -> list[LimitReportRow]:

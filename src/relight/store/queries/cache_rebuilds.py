@@ -11,7 +11,9 @@ HOUR_MS = 60 * 60_000
 # the lengths of pauses in minutes that a report lists apart
 LENGTHS = (5, 15, 30, 60, 240)
 IS_SHORT = f"cause = 'pause' and pause_ms <= {HOUR_MS}"
-AVOIDABLE = f"case when {IS_SHORT} then write_nanos - read_nanos end"
+# nothing of the others is avoidable; without a price it is unknown whether anything is
+AVOIDABLE = f"""case when {IS_SHORT} then write_nanos - read_nanos
+    when write_nanos is not null then 0 end"""
 
 
 class RebuildSums(Struct, frozen=True):

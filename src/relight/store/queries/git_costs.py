@@ -78,13 +78,14 @@ SELECT = f"""
 """
 
 
-def is_recorded_branch(store: Store, folder: str, branch: str) -> bool:
-    """True if a session in a folder worked on this branch."""
+def list_branches(store: Store, folder: str) -> list[str]:
+    """Return the branches that sessions in a folder worked on, the latest first."""
     statement = (
-        "select 1 from session_day join session on session.id = session_day.session_id"
-        f" where session_day.branch = :branch and {IN_FOLDER} limit 1"
+        "select session_day.branch from session_day join session"
+        f" on session.id = session_day.session_id where session_day.branch <> '' and {IN_FOLDER}"
+        " group by session_day.branch order by max(session_day.day) desc, session_day.branch"
     )
-    return bool(store.query(statement, {**_within(folder), "branch": branch}))
+    return [branch for (branch,) in store.query(statement, _within(folder))]
 
 
 def sum_branch(store: Store, folder: str, branch: str) -> GitCost:

@@ -114,11 +114,17 @@ def make_parts(given: dict[str, Any], summary: dict[str, Any], now: float) -> It
 
 
 def _show_windows(given: dict[str, Any], summary: dict[str, Any], now: float) -> Iterator[str]:
-    reported = {kind: (ends_at, used) for kind, ends_at, used in find_reports(given)}
+    # Claude Code repeats its last report, also when that window is over
+    reported = {
+        kind: (ends_at, used) for kind, ends_at, used in find_reports(given) if ends_at > now * 1000
+    }
     for kind in WINDOWS.values():
         known = _find_window(summary, kind, now)
         if kind in reported:
             ends_at, percent = reported[kind]
+            if known.get("basis") == "reported" and known.get("ends_at") == ends_at:
+                # another session may have a later report
+                percent = max(percent, _number(known.get("used_percent")) or 0)
             share = f"{percent:.0f}%"
         elif known:
             ends_at, used = _integer(known.get("ends_at"), 0), _number(known.get("used_percent"))
@@ -127,11 +133,9 @@ def _show_windows(given: dict[str, Any], summary: dict[str, Any], now: float) ->
             share = dollars(worth, digits=2) if used is None else f"{about}{used:.0f}%"
         else:
             continue
-        left = ends_at / 1000 - now
         # a line of eighty columns has room for the nearer end alone
-        yield (
-            f"{kind} {share} {show_left(left)}" if kind == "5h" and left > 0 else f"{kind} {share}"
-        )
+        left = f" {show_left(ends_at / 1000 - now)}" if kind == "5h" else ""
+        yield f"{kind} {share}{left}"
 
 
 def show_left(seconds: float) -> str:
