@@ -74,6 +74,7 @@ def test_pages_show_the_currency_and_the_api_does_not(tmp_path: Path) -> None:
         "[display]\nrate = 0.9\n",
         '[display]\ncurrency = "euro"\nrate = 0.9\n',
         '[display]\ncurrency = "EUR"\nrate = 0\n',
+        '[display]\ncurrency = "EUR"\nrate = inf\n',
         '[display]\ncurency = "EUR"\nrate = 1\n',
     ],
 )

@@ -22,7 +22,8 @@ PriceKey = Literal[
 ]
 # whole numbers stay as they are written
 Amount = Annotated[int, Meta(ge=0, le=10**6)] | Annotated[float, Meta(ge=0, le=1e6)]
-Positive = Annotated[int, Meta(gt=0)] | Annotated[float, Meta(gt=0)]
+# TOML has `inf`, by which no amount can be divided or multiplied
+Positive = Annotated[int, Meta(gt=0, le=10**15)] | Annotated[float, Meta(gt=0, le=1e15)]
 Name = Annotated[str, Meta(min_length=1)]
 PresetKey = Literal["references", "aggregator", "reference_timeout_seconds"]
 

@@ -86,6 +86,21 @@ def test_check_exits_3_if_one_is_projected_over(cli: Cli) -> None:
     assert cli.run("budget", "--check").returncode == 3
 
 
+def test_a_project_in_which_no_session_ran_is_refused_unless_it_is_a_folder(
+    cli: Cli, tmp_path: Path
+) -> None:
+    done = cli.run("budget", "set", "5/day", "--project", "nosuchproject")
+    assert done.returncode == 1
+    assert "no session ran in a project 'nosuchproject'" in done.stderr
+    assert cli.json("budget")["budgets"] == []
+    (tmp_path / "new").mkdir()
+    assert cli.run("budget", "set", "5/day", "--project", str(tmp_path / "new")).returncode == 0
+    # a budget whose project is gone can be removed
+    (tmp_path / "new").rmdir()
+    done = cli.run("budget", "remove", "day", "--project", str(tmp_path / "new"))
+    assert done.returncode == 0
+
+
 @pytest.mark.parametrize(
     "words",
     [["set"], ["set", "5"], ["set", "five/day"], ["remove"], ["--stop"], ["--remove"], ["sell"]],

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import build
 from relight.cli import relight
-from relight.errors import MissingError
+from relight.errors import MissingError, RelightError
 from relight.intake.rebuild import rebuild
 from relight.judging.edits import find_commits
 from relight.reports.git_costs import read_cost
@@ -157,6 +157,8 @@ def test_what_no_session_worked_on_has_no_cost_and_names_what_is_known(
     assert "here: feature/login, other" in str(read_cost(store, "main", project).note)
     with pytest.raises(MissingError, match="did you mean 'feature/login'"):
         read_cost(store, "feature/logn", project)
+    with pytest.raises(RelightError, match="no name"):
+        read_cost(store, "", project)
     (project / "untouched.py").touch()
     assert read_cost(store, "untouched.py", project).cost_usd is None
 

@@ -153,6 +153,22 @@ def test_a_limit_in_the_settings_measures_a_window(tmp_path: Path) -> None:
     assert week.used_percent == pytest.approx(200 * week.value_usd)
 
 
+def test_a_table_that_names_no_source_is_noted_and_a_way_to_a_limit_is_shown(
+    tmp_path: Path,
+) -> None:
+    cli = Cli(tmp_path)
+    settings = "[plans.claude_code]\nmonthly_usd = 100\n[limits.claude]\nweek_usd = 9\n"
+    (tmp_path / "relight" / "config.toml").write_text(settings)
+    done = cli.run("limits")
+    assert done.returncode == 0
+    assert "[plans.claude_code] names no source" in done.stderr
+    assert "[limits.claude] names no source" in done.stderr
+    assert "statusline --install" not in done.stderr
+    began = (time.time() * 1000 - build.START) / 1000 - 60
+    build.write_claude(tmp_path, answers(began))
+    assert "statusline --install" in cli.run("limits").stderr
+
+
 def test_a_limit_that_is_not_above_zero_is_refused(tmp_path: Path) -> None:
     cli = Cli(tmp_path)
     (tmp_path / "relight" / "config.toml").write_text("[limits.claude-code]\nweek_usd = 0\n")

@@ -79,6 +79,8 @@ def command(
         if action and amount:
             scope = budgets.make_scope(store, project=name_project(project), source=source, job=job)
             if action == "set":
+                if named := name_project(project):
+                    budgets.check_project(store, named)
                 budgets.set_limit(store, scope, amount, stops=stops)
             else:
                 budgets.remove_limit(store, scope, amount.rpartition("/")[2])

@@ -26,12 +26,16 @@ def command(history: bool, since: str, as_json: bool) -> None:
     """
     from relight.reports.limits import read_limits_report
     from relight.reports.plans import describe_plan
+    from relight.sources import find_unknown_plans
     from relight.text import clean
 
     with current_store() as store:
         start = _find_start(store, since) if history else None
         found = read_limits_report(store, history_since=start)
         timezone = store.timezone
+        notes = find_unknown_plans(store.config.plans, store.config.limits)
+    for note in notes:
+        click.echo(clean(note), err=True)
     if as_json:
         print_json(found)
         return
@@ -73,6 +77,9 @@ def _print(windows: "Sequence[LimitWindow]", timezone: str) -> None:
     for window in windows:
         if window.is_current:
             screen.print_text(_describe(window, timezone), style="dim")
+    if any(window.is_current and window.used_percent is None for window in windows):
+        hint = "to see how full a window is: relight statusline --install (Claude Code reports it),"
+        click.echo(as_typed(f"{hint} or set [limits.SOURCE] in config.toml"), err=True)
 
 
 def _cells(window: "LimitWindow", now: float, timezone: str) -> list[str]:

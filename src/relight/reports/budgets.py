@@ -10,12 +10,13 @@ import time
 import zlib
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta
+from pathlib import Path
 from typing import Literal, get_args
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from relight.errors import RelightError, as_typed
+from relight.errors import MissingError, RelightError, as_typed
 from relight.reports.filters import find_jobs, is_named, read_filter
 from relight.stats.projection import DrawGroup, ProjectedSum, project_sum
 from relight.store import Store
@@ -121,6 +122,22 @@ def make_scope(
     if source:
         read_filter(store, source=source)
     return next((f"{kind}:{name}" for kind, name in given.items()), "all")
+
+
+def check_project(store: Store, name: str) -> None:
+    """Raise if no session ran in a project of this name and no folder has it: nothing would count.
+
+    A folder may get its budget before its first session.
+    """
+    if find_first_day(store, Filter(project=name)) or Path(name.strip('"')).is_dir():
+        return
+    from relight.reports.narrowing import find_near
+
+    near = find_near(store, "project", name)
+    raise MissingError(
+        f"no session ran in a project {name!r}",
+        f"did you mean {near!r}?" if near else "name its folder",
+    )
 
 
 def set_limit(store: Store, scope: str, text: str, *, stops: bool) -> None:

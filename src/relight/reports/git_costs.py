@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from msgspec.structs import asdict, replace
 
-from relight.errors import MissingError
+from relight.errors import MissingError, RelightError
 from relight.reports.repository import find_commit, find_top, is_branch
 from relight.store import Store
 from relight.store.queries import git_costs as queries
@@ -42,6 +42,10 @@ def read_cost(store: Store, ref: str, folder: Path) -> RefCost:
 
     In this order: `./ref` is always a path.
     """
+    if not ref.strip():
+        raise RelightError(
+            "no name was given", "name a branch, a commit or a path; . is this folder"
+        )
     folder = folder.resolve()
     top = find_top(folder)
     branches = queries.list_branches(store, str(top))
