@@ -128,6 +128,21 @@ def test_each_scope_counts_its_own(store: Store) -> None:
     }
 
 
+def test_the_budget_of_a_folder_leaves_a_neighbour_with_a_longer_name_alone(store: Store) -> None:
+    for number, folder in enumerate(("shop", "shop/src", "shop-old", "my_shop")):
+        spend(store, NOW, 1.0 + number, source="codex", project=f"/home/dev/{folder}")
+    set_limit(store, "project:/home/dev/shop", "1/day", stops=True)
+    now = NOW.timestamp()
+    (found,) = read_budgets(store, now=now).budgets
+    assert found.spent_usd == 3.0
+    stopped = [
+        folder
+        for folder in ("shop", "shop/src", "shop-old")
+        if find_stop(store, source="codex", project=f"/home/dev/{folder}", now=now)
+    ]
+    assert stopped == ["shop", "shop/src"]
+
+
 def test_one_scope_has_one_budget_for_each_period(store: Store) -> None:
     for text in ("5/day", "6/day", "7/week"):
         set_limit(store, "all", text, stops=False)

@@ -102,7 +102,7 @@ def _cells(window: "LimitWindow", now: float, timezone: str) -> list[str]:
         format_percent(window.used_percent, window.basis),
         dollars(window.value_usd, unpriced=window.unpriced_turns) if window.turns else "–",
         count(window.tokens),
-        "–" if rate is None else dollars(rate, digits=2),
+        "–" if rate is None else dollars(rate, unpriced=window.unpriced_turns, digits=2),
         ahead,
         ends,
     ]

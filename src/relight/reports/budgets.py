@@ -129,7 +129,7 @@ def check_project(store: Store, name: str) -> None:
 
     A folder may get its budget before its first session.
     """
-    if find_first_day(store, Filter(project=name)) or Path(name.strip('"')).is_dir():
+    if find_first_day(store, _choose(f"project:{name}")) or Path(name.strip('"')).is_dir():
         return
     from relight.reports.narrowing import find_near
 
@@ -197,7 +197,7 @@ def find_stop(
         mine = {
             "all": True,
             "source": name == source,
-            "project": is_named(project, name),
+            "project": _is_in_project(project, name),
             "job": name == job,
         }
         if not (row.stops and mine[kind]):
@@ -207,6 +207,20 @@ def find_stop(
         if spent.cost_nanos >= row.limit_nanos:
             return _describe_stop(store, row, spent.cost_nanos, span)
     return None
+
+
+def _is_in_project(project: str | None, wanted: str) -> bool:
+    """True if a budget's project holds a folder, by the same rule as `_choose`.
+
+    A neighbour whose name begins alike is another project.
+
+    >>> folders = ("/dev/shop", "/dev/shop/src", "/dev/shop-old")
+    >>> [_is_in_project(one, "/dev/shop") for one in folders]
+    [True, True, False]
+    """
+    if not wanted.startswith("/"):
+        return is_named(project, wanted)
+    return f"{project or ''}/".lower().startswith(f"{wanted.rstrip('/')}/".lower())
 
 
 def _describe_stop(store: Store, row: BudgetRow, nanos: int, span: _Span) -> str:
@@ -313,10 +327,12 @@ def _find_span(period: str, *, now: float, timezone: str) -> _Span:
 def _choose(scope: str, span: _Span | None = None) -> Filter:
     """Return the filter of a scope and of the days of a span."""
     kind, _, name = scope.partition(":")
+    is_folder = kind == "project" and name.startswith("/")
     return Filter(
         since=span.first.isoformat() if span else None,
         until=(span.after - timedelta(days=1)).isoformat() if span else None,
         source=name if kind == "source" else None,
-        project=name if kind == "project" else None,
+        project=name if kind == "project" and not is_folder else None,
+        folder=name if is_folder else None,
         jobs=(name,) if kind == "job" else (),
     )

@@ -34,6 +34,8 @@ class Filter(Struct, frozen=True, kw_only=True):
     source: str | None = None
     model: str | None = None
     project: str | None = None
+    # the project's folder, and those below it
+    folder: str | None = None
     jobs: tuple[str, ...] = ()
 
 
@@ -45,6 +47,7 @@ def where(chosen: Filter) -> tuple[str, list[str]]:
         ("day <= ?", chosen.until),
         ("source = ?", chosen.source),
         _test_name("project", chosen.project),
+        _test_folder(chosen.folder),
     ):
         if value is not None:
             tests.append(test)
@@ -65,6 +68,11 @@ def _test_name(column: str, wanted: str | None) -> tuple[str, str | None]:
         return f"{column} like ? escape '\\'", None if wanted is None else escape_like(wanted)
     name = wanted[1:-1]
     return f"{column} = ?" if name else f"coalesce({column}, '') = ?", name
+
+
+def _test_folder(folder: str | None) -> tuple[str, str | None]:
+    pattern = None if folder is None else escape_like(f"{folder.rstrip('/')}/").removeprefix("%")
+    return "project || '/' like ? escape '\\'", pattern
 
 
 def _test_model(wanted: str) -> tuple[str, list[str]]:
