@@ -124,6 +124,19 @@ def test_a_limit_message_names_the_window_and_its_end(
     assert window.rests_on == "refused at Sun 2026-11-15 15:00 UTC"
 
 
+def test_a_window_that_refuses_more_is_not_projected_beyond_it(tmp_path: Path) -> None:
+    records = [*answers(NOON), refusal("You've hit your session limit · resets 5pm", NOON + 60)]
+    block, week = read(tmp_path, records, now=NOON + HOUR)
+    assert (block.used_percent, block.projected_percent) == (100.0, 100.0)
+    assert block.projected_usd == block.value_usd
+    # what the user set may be exceeded
+    settings = "[limits.claude-code]\nweek_tokens = 1000\n"
+    _, week = read(tmp_path, None, now=NOON + HOUR, settings=settings)
+    assert week.projected_percent is not None
+    assert week.used_percent is not None
+    assert week.projected_percent > week.used_percent > 100
+
+
 def test_a_limit_message_without_a_time_fills_the_block_it_came_in(tmp_path: Path) -> None:
     records = [*answers(NOON), refusal("You've hit your session limit", NOON + HOUR)]
     block, week = read(tmp_path, records, now=NOON + 2 * HOUR)

@@ -94,7 +94,7 @@ def parse_amount(text: str) -> tuple[int, Period]:
     nanos = round(float(found[1]) * 1e9) if found else 0
     if found is None or not nanos:
         raise RelightError(
-            f"{text!r} is not an amount a period", "write 5/day, 20/week or 99.50/month"
+            f"{text!r} is not an amount a period", "write dollars: 5/day, 20/week or 99.50/month"
         )
     return nanos, next(one for one in PERIODS if one == found[2])
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from relight.config import LimitSettings
 from relight.model import WindowKind
@@ -216,6 +217,9 @@ def _show(
     """Return a window for people and programs; without `now` one that is over."""
     percent, basis, rests_on = _measure(store, source, window, windows=windows)
     ahead = None if now is None else pure.project(window, percent, now)
+    if ahead and basis == "reported" and percent is not None and percent >= 100:
+        # the agent refuses more until the window ends
+        ahead = replace(ahead, usd=window.value_usd or 0.0, percent=percent)
     return LimitWindow(
         source=source.name,
         account=known.account,
