@@ -86,6 +86,16 @@ def test_check_exits_3_if_one_is_projected_over(cli: Cli) -> None:
     assert cli.run("budget", "--check").returncode == 3
 
 
+def test_a_narrow_window_shows_the_state_of_each_budget(cli: Cli, tmp_path: Path) -> None:
+    long = tmp_path / "a-project-with-a-long-name"
+    long.mkdir()
+    cli.run("budget", "set", "5/month", "--stop", "--project", str(long))
+    cli.environment["COLUMNS"] = "60"
+    shown = cli.run("budget").stdout
+    assert "ok, stops" in shown
+    assert "month" in shown
+
+
 def test_a_project_in_which_no_session_ran_is_refused_unless_it_is_a_folder(
     cli: Cli, tmp_path: Path
 ) -> None:
