@@ -99,7 +99,8 @@ def test_a_legend_filters_and_the_second_click_shows_all(
         chosen = page.locator(".legend a[aria-current=true]").first
         expect(chosen).to_have_text(f"{name} ×")
         visit.check()
-        visit.check_access()
+        if with_script:
+            visit.check_access()
         chosen.click()
         expect(page.locator(".legend a[aria-current=true]")).to_have_count(0)
         assert page.url == f"{address}{path}"
@@ -146,7 +147,8 @@ def test_a_form_that_fails_keeps_the_page_and_what_was_typed(
         expect(page.get_by_label("Name", exact=True)).to_have_value('mine "too"')
         assert page.get_by_text("has the same content").count() == 1
         assert page.url.startswith(f"{own_address}/sessions/{name}")
-        visit.check_access()
+        if with_script:
+            visit.check_access()
         visit.troubles = [one for one in visit.troubles if "status of 400" not in one]
         visit.check()
 

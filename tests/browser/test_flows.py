@@ -59,7 +59,7 @@ def test_sessions_are_searched_sorted_and_paged(browser: Browser, address: str) 
 def test_filters_stay_in_the_address_from_page_to_page(browser: Browser, address: str) -> None:
     with visiting(browser, address) as visit:
         page = visit.open("/?since=7d")
-        page.get_by_label("Source").select_option("codex")
+        page.get_by_role("combobox", name="Source").select_option("codex")
         page.wait_for_url("**source=codex**")
         page.get_by_role("navigation", name="Pages").get_by_role("link", name="Failures").click()
         page.wait_for_url("**/failures?**")

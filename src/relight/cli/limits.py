@@ -78,7 +78,7 @@ def _print(windows: "Sequence[LimitWindow]", timezone: str) -> None:
         if window.is_current:
             screen.print_text(_describe(window, timezone), style="dim")
     if any(window.is_current and window.used_percent is None for window in windows):
-        hint = "to see how full a window is: relight statusline --install (Claude Code reports it),"
+        hint = "to see how full a window is: relight statusline --install (its agent reports it),"
         click.echo(as_typed(f"{hint} or set [limits.SOURCE] in config.toml"), err=True)
 
 
