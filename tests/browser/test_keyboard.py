@@ -99,6 +99,6 @@ def test_a_session_is_labelled_on_its_page_by_shift_and_a_key(
         page = visit.open(name)
         page.keyboard.press("Shift+N")
         expect(page.locator("#said")).to_have_text("Labelled failure. z takes it back.")
-        expect(page.get_by_text("a person said failure")).to_be_visible()
+        expect(page.get_by_text("a person said failure", exact=True)).to_be_visible()
         page.keyboard.press("z")
-        expect(page.get_by_text("a person said failure")).to_have_count(0)
+        expect(page.get_by_text("a person said failure", exact=True)).to_have_count(0)
