@@ -2,12 +2,16 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import build
 from clients import find_codex, find_hermes
@@ -91,6 +95,16 @@ def remembers(server: Server) -> bool:
     """True if a request has the second prompt, and the first before it."""
     words = (FIRST.encode(), SECOND.encode())
     return any(all(word in one.raw for word in words) for one in list(server.requests))
+
+
+@pytest.fixture(autouse=True)
+def ended(tmp_path: Path) -> Iterator[None]:
+    """End what an agent leaves running, such as Codex' server for its next start."""
+    yield
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if str(tmp_path).encode() in (process / "cmdline").read_bytes():
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 def continue_session(environment: Mapping[str, str], home: Path, server: Server) -> None:
