@@ -100,8 +100,8 @@ def test_an_experiment_with_claude_code_finds_its_sessions_and_keeps_the_arms_ap
         words = ("--tasks", "tasks.jsonl", "--command", command, "--json")
         found = json.loads(claude.relight("experiment", "start", "e", *words))
     assert found["pairs"] == {"planned": 2, "done": 2, "skipped": 0}
-    assert found["outcomes"]["warm"] == {"success": 2, "failure": 0, "unknown": 0}
-    assert found["outcomes"]["cold"] == {"success": 0, "failure": 2, "unknown": 0}
+    assert found["outcomes"]["warm"] == {"successes": 2, "failures": 0, "unknown": 0}
+    assert found["outcomes"]["cold"] == {"successes": 0, "failures": 2, "unknown": 0}
     assert {one["session_id"].split(":")[0] for one in found["runs"]} == {"claude-code"}
     assert all(count is not None for count in found["tokens"].values())
     with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
