@@ -269,7 +269,7 @@ def test_steps_and_show_name_the_rebuild(store: Store, tmp_path: Path) -> None:
     text = run.invoke(relight, [*home, "cache", "--since", "all"]).output
     assert "pauses cost $0.06 of" in text
     assert "5 to 15 min" in text
-    told = json.loads(run.invoke(relight, [*home, "cache", "--since", "all", "--json"]).output)
-    assert told["rebuilds"][0]["session_id"] == f"claude-code:{build.CLAUDE_SESSION}"
-    assert told["causes"][0]["cause"] == "pause"
-    assert told["spent_usd"] > told["rebuilt_usd"] > told["avoidable_usd"] > 0
+    shown = json.loads(run.invoke(relight, [*home, "cache", "--since", "all", "--json"]).output)
+    assert shown["rebuilds"][0]["session_id"] == f"claude-code:{build.CLAUDE_SESSION}"
+    assert shown["causes"][0]["cause"] == "pause"
+    assert shown["spent_usd"] > shown["rebuilt_usd"] > shown["avoidable_usd"] > 0

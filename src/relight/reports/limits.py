@@ -132,7 +132,7 @@ def _read_accounts(
     *,
     environment: Mapping[str, str],
 ) -> list[AccountRecord]:
-    """Return the record of each account of a source; one account if nothing tells them apart."""
+    """Return the record of each account of a source; one account if no file separates them."""
     since = min(now, now if history_since is None else history_since) - pure.LENGTHS["week"]
     name = source.name
     turns, fresh = pure.load_turns(
@@ -192,7 +192,7 @@ def _find_accounts(
 ) -> dict[int, str]:
     """Return the account of each session, if the source's variable names several homes.
 
-    Nothing else on disk tells accounts apart: each login has its own home, which names it.
+    Nothing else on disk separates accounts: each login has its own home, which names it.
     """
     if "," not in environment.get(source.variable or "", "") or not source.has_many_homes:
         return {}

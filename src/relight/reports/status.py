@@ -1,4 +1,4 @@
-"""What a status line shows beside what its agent tells it: today, windows, and recent sessions."""
+"""What a status line shows beside what its agent sends: today, windows, and recent sessions."""
 
 import time
 from datetime import UTC, datetime

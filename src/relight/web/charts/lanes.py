@@ -73,10 +73,10 @@ def draw_lanes(
         [Cell(label, links[place]), *(Cell(describe_outcomes(lane.steps[place])) for lane in lanes)]
         for place, label in enumerate(labels)
     ]
-    told = "; ".join(f"{lane.name}: {describe_outcomes(lane.whole)}" for lane in lanes)
+    described = "; ".join(f"{lane.name}: {describe_outcomes(lane.whole)}" for lane in lanes)
     return Chart(
         title=title,
-        svg=frame(drawn, f"{title}: {told}", height, kind="chart bare"),
+        svg=frame(drawn, f"{title}: {described}", height, kind="chart bare"),
         head=["", *(lane.name for lane in lanes)],
         rows=rows,
         legend=LEGEND,
