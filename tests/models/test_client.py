@@ -485,6 +485,27 @@ def test_a_fork_made_while_prices_are_asked_for_asks_for_itself() -> None:
     assert (done.returncode, done.stdout) == (0, "Hello.\n"), done.stderr
 
 
+FIRST_REQUEST = """
+import sys
+from relight.models import background
+
+async def ask():
+    client = background.find_client()
+    before = set(sys.modules)
+    await client.get(sys.argv[1])
+    return sorted(set(sys.modules) - before)
+
+print(background.run_coroutine(ask()))
+"""
+
+
+def test_a_request_imports_nothing_that_a_fork_could_find_half_loaded() -> None:
+    with Server(lambda _: Reply("Hello.")) as server:
+        words = [sys.executable, "-c", FIRST_REQUEST, f"{server.base_url}/models"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "[]\n", done.stderr
+
+
 def test_a_lookup_without_an_answer_does_not_hold_up_the_end_of_the_program() -> None:
     """As when a name server is silent; waiting for the lookup, the program would never end."""
     program = (

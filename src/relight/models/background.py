@@ -59,7 +59,7 @@ class _Background:
 
 _lock = threading.Lock()
 _current: _Background | None = None
-# A fork waits until the module is loaded: its child would keep the half of it for good.
+# A fork waits until a module is loaded: its child would keep the half of it for good.
 _loading = threading.Lock()
 os.register_at_fork(
     before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release
@@ -99,7 +99,10 @@ def _find_client(proxy: str | None, *, keepalive: int) -> "AsyncClient":
     key = (id(background), proxy)
     if key not in _clients:
         with _loading:
+            import anyio
             import httpx2
+
+            anyio.CancelScope()  # loads the modules that the first request would load
 
         client = httpx2.AsyncClient(
             # each caller limits the time of its call as a whole
