@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sqlite3
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +41,14 @@ def _end_hermes() -> Iterator[None]:
     yield
     while build.HELD:
         build.HELD.pop().close()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _end_background() -> Iterator[None]:
+    """End the threads that a module leaves: with one alive, an import cannot fork its worker."""
+    yield
+    if background := sys.modules.get("relight.models.background"):
+        background.stop_background()
 
 
 @pytest.fixture
