@@ -187,6 +187,30 @@ def test_a_request_dump_is_why_a_session_failed(cron: Cron) -> None:
         assert evidence[0] == "the last model call failed: auth (Incorrect API key provided)"
 
 
+@pytest.mark.parametrize(("seconds", "failed"), [(0, 1), (1, 1), (4, 2)])
+def test_log_and_dump_of_one_failed_call_a_moment_apart_are_one_call(
+    cron: Cron, seconds: int, failed: int
+) -> None:
+    name = build.hermes_session(cron.database)
+    for folder in ("logs", "sessions"):
+        (cron.home / ".hermes" / folder).mkdir()
+    (cron.home / ".hermes" / "logs" / "agent.log").write_text(
+        f"2026-11-15 00:00:05,900 WARNING [{name}] agent.conversation_loop: API call failed"
+        " (attempt 1/2) error_type=InternalServerError summary=HTTP 503: Service Unavailable\n"
+    )
+    error = {"type": "x", "message": "Error code: 503", "status_code": 503}
+    time = f"2026-11-15T00:00:0{5 + seconds}.950000"
+    dump = {"timestamp": time, "session_id": name, "error": error}
+    path = cron.home / ".hermes" / "sessions" / f"request_dump_{name}_1.json"
+    path.write_text(json.dumps(dump))
+    with build.open_home(cron.home) as store:
+        build.import_home(store, cron.home)
+        for _ in range(2):
+            rows = store.query("select failure from turn where calls = 0")
+            assert rows == [("overloaded",)] * failed
+            rebuild(store)
+
+
 def test_a_job_that_hermes_no_longer_has_is_named_by_its_runs(cron: Cron) -> None:
     name = cron.run(1, "completed")
     cron.session(name, 1, ("user", "go"), ("assistant", "Fine."))

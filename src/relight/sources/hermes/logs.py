@@ -158,7 +158,7 @@ def _find_start(session: str, at: int | None) -> int | None:
 
 
 def _read_failure(row: dict[str, Any], at: int | None, text: str, *, status: int | None) -> Turn:
-    """A failed call; log, dump and plugin record one within a second, retries are seconds apart."""
+    """A failed call; log, dump and plugin record it, mostly within the same second."""
     failure = classify_error(text, status=status)
     return Turn(
         key=f"{row['session_id']}!{(at or 0) // 1000}",

@@ -39,6 +39,18 @@ ANCESTORS = """
     where shared_turn.session_id = ?
     group by turn.session_id order by max(turn.at) desc nulls last, turn.session_id
 """
+# One failed call may have several records, in other words and a moment later: in a log, in a dump of
+# the request, and from a plugin. The first stays. A client waits longer before it tries again.
+ECHOES = """
+    delete from turn where session_id = :session and calls = 0 and exists (
+        select 1 from turn as first where first.session_id = :session and first.calls = 0
+            and first.failure = turn.failure and first.failure_text <> turn.failure_text
+            and coalesce(first.model, turn.model, '') = coalesce(turn.model, first.model, '')
+            and turn.at - first.at between 0 and :moment_ms and first.id <> turn.id
+            and (turn.at > first.at or turn.id > first.id)
+    )
+"""
+MOMENT_MS = 2000
 # the weight of a turn's tokens when a cost is shared out: output costs several times as much
 WEIGHT = f"{add_up(WHOLE_TOKENS)} + 3 * coalesce(output_tokens, 0)"
 
@@ -103,6 +115,7 @@ def _find_ancestors(database: sqlite3.Connection, session_id: int) -> list[int]:
 def _write_residuals(database: sqlite3.Connection, session_id: int, pricing: Pricing) -> set[int]:
     """Write what a session's totals show beyond its turns; return the sub-agents it settles."""
     settled: set[int] = set()
+    database.execute(ECHOES, {"session": session_id, "moment_ms": MOMENT_MS})
     ancestors = _find_ancestors(database, session_id)
     (source,) = database.execute(
         "select source from session where id = ?", (session_id,)
