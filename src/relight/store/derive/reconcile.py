@@ -39,8 +39,8 @@ ANCESTORS = """
     where shared_turn.session_id = ?
     group by turn.session_id order by max(turn.at) desc nulls last, turn.session_id
 """
-# One failed call may have several records, in other words and a moment later: in a log, in a dump of
-# the request, and from a plugin. The first stays. A client waits longer before it tries again.
+# One failed call may have several records, in other words and a moment later: in a log, in a dump,
+# and from a plugin. The first stays. A client waits longer before it tries again.
 ECHOES = """
     delete from turn where session_id = :session and calls = 0 and exists (
         select 1 from turn as first where first.session_id = :session and first.calls = 0
