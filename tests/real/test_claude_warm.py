@@ -10,7 +10,11 @@ import build_warm
 from clients import Claude
 from relight.chat.messages import TAG
 from relight.model import row_id
+from relight.reports.listing import list_sessions
 from relight.reports.transcript import read_transcript
+from relight.store.queries.listing import Listing
+from relight.work.experiments.holdout import read_holdout
+from relight.work.experiments.metrics import read_arm_sessions
 from scripted import Reply, call
 from scripted_agents import AgentServer, has_tool_results
 
@@ -59,6 +63,34 @@ def test_the_first_prompt_gets_the_seed_and_no_count_holds_it(tmp_path: Path) ->
         messages = read_transcript(store, row_id("session", "claude-code", key)).messages
     assert (title, calls) == (TASK, 1)
     assert TAG not in json.dumps(messages)
+
+
+def test_a_fork_gets_no_second_seed_and_counts_for_its_parents_arm(tmp_path: Path) -> None:
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        build_warm.capture(store, "Fix the rounding in the invoices module", name="fix-rounding")
+    with AgentServer(answer) as server:
+        claude = Claude(tmp_path, server.root_url)
+        claude.relight("warm", "--install", "claude-code", "--yes")
+        parent = claude.ask(TASK)["session_id"]
+        asked = len(server.asked)
+        words = ("--resume", parent, "--fork-session")
+        fork = claude.ask("Is the rounding of invoices right as well?", *words)["session_id"]
+        later = [one for one in server.asked[asked:] if one.get("tools")]
+    assert fork != parent
+    # the fork has its parent's seed, which it copied with the conversation
+    assert [json.dumps(one["messages"]).count(f"<{TAG} ") for one in later] == [1] * len(later)
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        build.import_home(store, tmp_path, sources=["claude-code"])
+        arms = dict(store.query("select session_key, arm from provision"))
+        report = read_holdout(store)
+        (unit,) = read_arm_sessions(store)
+        listed = list_sessions(store, listing=Listing(arm="warm")).sessions
+        ((tokens,),) = store.query("select sum(output_tokens) from session_day")
+    assert arms == {parent: "warm", fork: "continued"}
+    assert report.provisions == {"warm": 1, "cold": 0, "abstained": 0}
+    assert report.sessions == {"warm": 1, "cold": 0}
+    assert (unit.arm, unit.output_tokens) == ("warm", tokens)
+    assert {one.session_id for one in listed} == {f"claude-code:{one}" for one in (parent, fork)}
 
 
 def test_a_broken_store_leaves_claude_code_as_it_is(tmp_path: Path) -> None:

@@ -19,9 +19,10 @@ import relight
 from relight.chat.messages import TAG, skip_injected, strip_block, wrap_block
 from relight.chat.tokens import estimate_tokens
 from relight.errors import RelightError
-from relight.warm.agents.claude_hook import answer_prompt
+from relight.warm.agents.claude_hook import answer_event
 from relight.warm.agents.hermes_plugin import Plugin
 from relight.warm.provision import is_held_out
+from relight.work.experiments.holdout import read_holdout
 
 TASK = "Fix the rounding in the invoices module"
 LIKE = "invoice totals are rounded wrongly"
@@ -221,15 +222,50 @@ def test_claude_codes_hook_answers_a_sessions_first_prompt_alone(tmp_path: Path)
     home = tmp_path / "relight"
     with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
         build_warm.capture(store, TASK, name="rounding")
-    answer = answer_prompt(hook_input(), home=home)
+    answer = answer_event(hook_input(), home=home)
     assert answer is not None
     told = json.loads(answer)["hookSpecificOutput"]
     assert told["hookEventName"] == "UserPromptSubmit"
     assert told["additionalContext"].startswith(f'<{TAG} name="rounding"')
-    assert answer_prompt(hook_input(), home=home) is None
+    assert answer_event(hook_input(), home=home) is None
     transcript = build.write_claude(tmp_path, build.claude_session())
     later = hook_input(session_id="s-10", transcript_path=str(transcript))
-    assert answer_prompt(later, home=home) is None
+    assert answer_event(later, home=home) is None
+
+
+def start_input(source: str, **changes: object) -> bytes:
+    """What Claude Code says when a session begins; a fork's own file does not exist yet."""
+    path = "/home/dev/.claude/projects/-a/s-9.jsonl"
+    return hook_input(
+        hook_event_name="SessionStart", source=source, transcript_path=path, prompt="", **changes
+    )
+
+
+@pytest.mark.parametrize(("source", "is_given"), [("fork", False), ("startup", True)])
+def test_a_fork_gets_no_second_seed_and_no_arm_of_its_own(
+    tmp_path: Path, source: str, is_given: bool
+) -> None:
+    home = tmp_path / "relight"
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        build_warm.capture(store, TASK, name="rounding")
+    assert answer_event(start_input(source, session_id="new"), home=home) is None
+    answer = answer_event(hook_input(session_id="new"), home=home)
+    assert (answer is not None) == is_given
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        ((arm, template),) = store.query("select arm, template_id from provision")
+        report = read_holdout(store)
+    assert (arm, template is not None) == (("warm", True) if is_given else ("continued", False))
+    assert report.provisions == {"warm": int(is_given), "cold": 0, "abstained": 0}
+
+
+def test_a_session_that_is_resumed_keeps_the_arm_it_was_dealt(tmp_path: Path) -> None:
+    home = tmp_path / "relight"
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        build_warm.capture(store, TASK, name="rounding")
+    assert answer_event(hook_input(), home=home) is not None
+    assert answer_event(start_input("resume"), home=home) is None
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        assert store.query("select arm from provision") == [("warm",)]
 
 
 def test_agents_start_as_if_relight_were_not_there_when_it_is_switched_off(
@@ -240,7 +276,7 @@ def test_agents_start_as_if_relight_were_not_there_when_it_is_switched_off(
         build_warm.capture(store, TASK, name="rounding")
     monkeypatch.setenv("RELIGHT_WARM", "off")
     first = {"session_id": "s", "user_message": LIKE, "is_first_turn": True}
-    assert answer_prompt(hook_input(), home=home) is None
+    assert answer_event(hook_input(), home=home) is None
     assert Plugin(str(home)).pre_llm_call(first) is None
     with build_warm.open_warm(tmp_path) as store:
         assert store.query("select * from provision") == []
@@ -276,10 +312,10 @@ def test_processes_that_ask_for_one_session_at_once_get_the_same(tmp_path: Path)
 
 @pytest.mark.parametrize("given_", [b"", b"no json", b"[]", b'{"session_id": 4}', b"{}"])
 def test_a_hook_that_is_told_nonsense_is_silent(tmp_path: Path, given_: bytes) -> None:
-    assert answer_prompt(given_, home=tmp_path / "relight") is None
+    assert answer_event(given_, home=tmp_path / "relight") is None
 
 
 def test_a_hook_without_a_working_store_is_silent_and_counted(tmp_path: Path) -> None:
     (tmp_path / "relight.db").write_bytes(b"no database at all" * 50)
-    assert answer_prompt(hook_input(), home=tmp_path) is None
+    assert answer_event(hook_input(), home=tmp_path) is None
     assert (tmp_path / "missed.log").read_text().count("\n") == 1

@@ -202,10 +202,22 @@ def test_settings_that_change_after_they_were_shown_are_not_overwritten(tmp_path
 
 def test_a_hook_among_others_is_not_moved_by_installing_it_again(tmp_path: Path) -> None:
     ours, theirs = ({"hooks": [{"type": "command", "command": one}]} for one in (COMMAND, "hi"))
-    text = json.dumps({"hooks": {"UserPromptSubmit": [ours, theirs]}})
+    text = json.dumps({"hooks": {"UserPromptSubmit": [ours, theirs], "SessionStart": [ours]}})
     path = write_settings(tmp_path, text)
     change("claude-code", tmp_path)
     assert path.read_text() == text
+
+
+def test_installing_again_adds_the_hook_on_forks_that_an_earlier_relight_lacked(
+    tmp_path: Path,
+) -> None:
+    ours = {"hooks": [{"type": "command", "command": COMMAND}]}
+    write_settings(tmp_path, json.dumps({"hooks": {"UserPromptSubmit": [ours]}}))
+    change("claude-code", tmp_path)
+    hooks = settings_of(tmp_path)["hooks"]
+    assert [len(hooks[event]) for event in ("UserPromptSubmit", "SessionStart")] == [1, 1]
+    (group,) = hooks["SessionStart"]
+    assert (group["matcher"], group["hooks"][0]["command"]) == ("fork|resume", COMMAND)
 
 
 def make_environment(folder: Path) -> Path:

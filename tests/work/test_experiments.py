@@ -8,11 +8,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+import build
+import build_forks
 import build_warm
 from relight.errors import RelightError
+from relight.reports.listing import list_sessions
 from relight.store import Store
+from relight.store.queries.listing import Listing
 from relight.warm.plans import WarmPlan, change_plan, find_plan, read_plans
 from relight.warm.provision import provision_session
+from relight.warm.results import read_stats
 from relight.work.experiments.holdout import compare_arms, read_holdout
 from relight.work.experiments.metrics import ArmSession, read_arm_sessions
 from relight.work.experiments.warm_verdict import EARLY, SUCCESS
@@ -34,6 +39,41 @@ def make(
         output_tokens=None,
         **({"cost_usd": None} | guards),
     )
+
+
+@pytest.mark.parametrize("arm", ["warm", "cold"])
+def test_forks_count_for_their_parents_arm_and_are_no_sessions_of_their_own(
+    tmp_path: Path, arm: str
+) -> None:
+    """One fork was dealt an arm by itself: what it did still counts for its parent's."""
+    for path, lines in build_forks.family().items():
+        build_forks.append(tmp_path, path, lines)
+    with build_warm.open_warm(tmp_path) as store:
+        build.import_home(store, tmp_path, sources=["claude-code"])
+        made = build_warm.capture(store, "Build the shop", name="build")
+        build_warm.add_provision(store, build_forks.PARENT, arm, made)
+        build_warm.add_provision(
+            store, build_forks.FORK, {"warm": "cold", "cold": "warm"}[arm], made
+        )
+        (unit,) = read_arm_sessions(store)
+        report = read_holdout(store)
+        stats = read_stats(store)
+        listed = list_sessions(store, listing=Listing(arm=arm)).sessions
+        family = store.query("select output_tokens from session_day")
+        ((calls,),) = store.query(
+            "select count(*) from tool_call join session on session.id = session_id"
+            " where session.id = root_id"
+        )
+    assert unit.arm == arm
+    assert unit.calls == calls == 5
+    assert unit.output_tokens == sum(tokens for (tokens,) in family)
+    assert report.sessions == {"warm": 0, "cold": 0} | {arm: 1}
+    assert report.provisions == {"warm": 0, "cold": 0, "abstained": 0} | {arm: 1}
+    assert [(one.warm + one.cold, one.unfollowed) for one in stats] == [(1, 0)]
+    names = {"PARENT", "FORK", "SECOND", "DEEP"}
+    assert {one.session_id for one in listed} == {
+        f"claude-code:{getattr(build_forks, name)}" for name in names
+    }
 
 
 def test_few_sessions_are_not_enough_and_their_counts_are_said() -> None:

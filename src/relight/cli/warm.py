@@ -128,5 +128,5 @@ def command(
 def _answer_hook(agent: str) -> None:
     """Answer an agent's hook. An error here never stops the agent's session."""
     module = import_module(str(AGENTS[agent].hook))
-    if answer := module.answer_prompt(sys.stdin.buffer.read(), home=current_home()):
+    if answer := module.answer_event(sys.stdin.buffer.read(), home=current_home()):
         click.echo(answer)

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from relight.store import Store
-from relight.store.provisions import JOINED
+from relight.store.provisions import IS_BEGINNING, JOINED
 from relight.store.sql import S, column_list, greatest, read_list
 
 CALLS_AT_ONCE = 500
@@ -323,11 +323,11 @@ def read_dealt_calls(store: Store, sessions: Sequence[int]) -> dict[int, list[De
 
 
 def count_provisions(store: Store, among: DealtFilter) -> list[ProvisionCount]:
-    """Return how many sessions were dealt to each arm, experiments left out."""
+    """Return how many sessions were dealt to each arm, without experiments and forks."""
     return store.read(
         ProvisionCount,
         "select case when template_id is null then 'abstained' else arm end as arm,"
         " count(*) as provisions, avg(tokens) as mean_tokens"
-        f" from provision where {_DEALT} group by 1",
+        f" from provision where {_DEALT} and {IS_BEGINNING} group by 1",
         asdict(among),
     )

@@ -5,14 +5,20 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.sql import column_list, count_if, insert
+from relight.store.sql import column_list, count_if, divide, insert
 
 # A session is known by its agent's own id, which was given when it began.
-JOINED = """
-    from provision join session on session.key = provision.session_key
-        and (provision.source is null or provision.source = session.source)
-    where provision.template_id is not null
+_FOLLOWED = """session.key = provision.session_key
+        and (provision.source is null or provision.source = session.source)"""
+# A fork goes on from what its parent began with, so it is part of its parent's arm and no session
+# of its own there, even if it was dealt an arm.
+JOINED = f"""
+    from provision join session on {_FOLLOWED}
+    where provision.template_id is not null and coalesce(session.parent_kind, '') <> 'fork'
 """
+# the same for provisions that no recorded session followed yet
+IS_BEGINNING = f"""provision.arm <> 'continued' and not exists
+    (select 1 from session where {_FOLLOWED} and session.parent_kind = 'fork')"""
 SUCCESSES, FAILURES = (count_if(f"outcome = '{outcome}'") for outcome in ("success", "failure"))
 
 
@@ -78,6 +84,25 @@ def find_decision(store: Store, session_key: str) -> Decision | None:
     return Decision(**dict(zip(names, rows[0], strict=True))) if rows else None
 
 
+def read_forks(store: Store, sessions: Sequence[int]) -> dict[int, int]:
+    """Return the forks of some sessions, and their forks: the session that each goes back to."""
+    roots: dict[int, int] = {}
+    found = {one: one for one in sessions}
+    while found:
+        rows = [
+            row
+            for parents, marks in divide(found)
+            for row in store.query(
+                "select id, parent_id from session where parent_kind = 'fork'"
+                f" and parent_id in ({marks})",
+                parents,
+            )
+        ]
+        found = {fork: found[parent] for fork, parent in rows if fork not in roots}
+        roots |= found
+    return roots
+
+
 def move_decision(store: Store, provision_id: str, session_key: str, source: str | None) -> None:
     """Join a decision to a session, unless that session has another one."""
     with store.transaction() as database:
@@ -126,7 +151,7 @@ def count_decisions(store: Store) -> dict[tuple[int, int], int]:
     """Return the number of decisions for each version of a template, with a session or not."""
     rows = store.query(
         "select template_id, version, count(*) from provision"
-        " where template_id is not null group by template_id, version"
+        f" where template_id is not null and {IS_BEGINNING} group by template_id, version"
     )
     return {(template_id, version): number for template_id, version, number in rows}
 

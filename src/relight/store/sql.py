@@ -10,8 +10,9 @@ column that can be null.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from typing import Any, TypeVar
 
 import msgspec
@@ -95,6 +96,13 @@ def _check_columns(shape: type[Struct], statement: str, cursor: sqlite3.Cursor) 
     if len(_checked) >= MOST_CHECKED:
         _checked.clear()
     _checked.add((shape, statement))
+
+
+def divide(items: Iterable[Any]) -> Iterator[tuple[list[Any], str]]:
+    """Yield as many items as one statement takes, with their parameter marks."""
+    remaining = iter(items)
+    while some := list(islice(remaining, 500)):
+        yield some, ",".join("?" * len(some))
 
 
 def read_usd(nanos: int | None) -> float | None:

@@ -23,6 +23,8 @@ from relight.warm.plans import begin_first_plan
 from relight.warm.units import Message
 
 Arm = Literal["warm", "cold"]
+# the arm on record for a session that goes on from another one: it has its beginning already
+CONTINUED = "continued"
 
 BUDGET = 2000
 # if this variable is `off`, agents with Relight installed start cold
@@ -207,6 +209,35 @@ def record_start(
     )
     provisions.insert_decision(store, decision)
     return own_id
+
+
+def record_continuation(
+    store: Store,
+    *,
+    session_key: str,
+    source: str,
+    project: str | None = None,
+    now: int | None = None,
+) -> None:
+    """Record that a session goes on from an earlier one, so that it gets no template.
+
+    A decision that it has already stays.
+    """
+    decision = Decision(
+        id=f"p{token_hex(8)}",
+        session_key=session_key,
+        source=source,
+        arm=CONTINUED,
+        template_id=None,
+        version=None,
+        similarity=None,
+        reason="it goes on from an earlier session, whose arm counts for it",
+        project=project,
+        category=None,
+        tokens=None,
+        created_at=int(time.time() * 1000) if now is None else now,
+    )
+    provisions.insert_decision(store, decision)
 
 
 def rename_session(store: Store, provision_id: str, session: str) -> None:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from relight.model import WHOLE_TOKENS
 from relight.store import Store
 from relight.store.derive.pricing import NAMED
+from relight.store.provisions import JOINED
 from relight.store.queries.filters import Filter, escape_like, find_day_start, is_whole, where
 from relight.store.queries.totals import KNOWN_COST
 from relight.store.sql import add_up, read_list, read_seconds, read_usd
@@ -334,7 +335,7 @@ def _test_beginning(wanted: Listing, values: dict[str, Value]) -> list[str]:
     values |= asked
     tests = " and ".join(f"{columns[name]} = :{name}" for name in asked)
     return [
-        "listing.root_id in (select session.id from provision join session"
-        " on session.key = session_key and coalesce(provision.source, session.source)"
-        f" = session.source where template_id is not null and {tests})"
+        f"listing.root_id in (with recursive begun (id) as (select session.id {JOINED} and {tests}"
+        " union select session.id from begun join session on session.parent_id = begun.id"
+        " and session.parent_kind = 'fork') select id from begun)"
     ]

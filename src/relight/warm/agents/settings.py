@@ -203,6 +203,8 @@ class ClaudeHook(Struct, frozen=True):
 
     words: str
     events: tuple[str, ...]
+    # for some events, the values of which Claude Code calls it
+    matchers: Mapping[str, str] = {}
 
     def has(self, path: Path, text: str, command: str) -> bool:
         found = [(event, given) for event, _, _, given in self._find(path, text)]
@@ -213,7 +215,8 @@ class ClaudeHook(Struct, frozen=True):
         self._find(path, text)
         own = {"type": "command", "command": command, "timeout": HOOK_SECONDS}
         for event in self.events:
-            text = set_value(text, ("hooks", event), [{"hooks": [own]}])
+            only = {"matcher": self.matchers[event]} if event in self.matchers else {}
+            text = set_value(text, ("hooks", event), [{**only, "hooks": [own]}])
         return text
 
     def remove(self, path: Path, text: str, original: str) -> str:
@@ -366,7 +369,9 @@ def _disable(text: str) -> str:
     return _INLINE_ENTRY.sub(r"\1\2", _ENTRY.sub("", text))
 
 
-_WARM = ClaudeHook(HOOK_WORDS, ("UserPromptSubmit",))
+_WARM = ClaudeHook(
+    HOOK_WORDS, ("UserPromptSubmit", "SessionStart"), {"SessionStart": "fork|resume"}
+)
 _BUDGET = ClaudeHook(BUDGET_WORDS, ("UserPromptSubmit", "PreToolUse"))
 # by the name of the agent's source
 AGENTS = {

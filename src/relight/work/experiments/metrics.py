@@ -6,6 +6,7 @@ Messages that Relight injected are not counted in a session's figures.
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from relight.stats.rates import Estimate
 from relight.store import Store
@@ -19,6 +20,7 @@ from relight.store.experiments import (
     read_dealt_calls,
     read_dealt_sessions,
 )
+from relight.store.provisions import read_forks
 from relight.text import count, dollars, seconds, share
 
 FIRST_CALLS = 30
@@ -213,11 +215,17 @@ METRICS = {
 
 
 def read_arm_sessions(store: Store, among: DealtFilter = ALL_DEALT) -> Iterator[ArmSession]:
-    """Yield the sessions that followed provisions with a template."""
+    """Yield the sessions that followed provisions with a template, each with its forks."""
     dealt = read_dealt_sessions(store, among)
-    calls = read_dealt_calls(store, [one.id for one in dealt])
+    forks = read_forks(store, [one.id for one in dealt])
+    calls = read_dealt_calls(store, [*(one.id for one in dealt), *forks])
     for one in dealt:
-        yield _measure(one, calls.get(one.id, []))
+        own = list(calls.get(one.id, ()))
+        for fork in (fork for fork, root in forks.items() if root == one.id):
+            if (more := find_dealt_session(store, fork, one.arm)) is not None:
+                one = _add_fork(one, more)
+                own += calls.get(fork, ())
+        yield _measure(one, own)
 
 
 def find_arm_session(store: Store, session_id: int, arm: str) -> ArmSession | None:
@@ -226,6 +234,24 @@ def find_arm_session(store: Store, session_id: int, arm: str) -> ArmSession | No
     if found is None:
         return None
     return _measure(found, read_dealt_calls(store, [session_id]).get(session_id, []))
+
+
+def _add_fork(session: DealtSession, fork: DealtSession) -> DealtSession:
+    """Return a session with what its fork spent; one unknown cost makes the sum unknown."""
+    costs = session.cost_nanos, fork.cost_nanos
+    names = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "model_ms")
+    sums = {name: _add_known(getattr(session, name), getattr(fork, name)) for name in names}
+    return replace(
+        session,
+        cost_nanos=None if costs[0] is None or costs[1] is None else costs[0] + costs[1],
+        timed_calls=session.timed_calls + fork.timed_calls,
+        **sums,
+    )
+
+
+def _add_known(first: int | None, second: int | None) -> int | None:
+    known = [one for one in (first, second) if one is not None]
+    return sum(known) if known else None
 
 
 def _measure(session: DealtSession, calls: Sequence[DealtCall]) -> ArmSession:
