@@ -50,6 +50,8 @@ def clone(tmp_path: Path) -> Path:
 
 def dev(clone: Path, *words: str, path: str = "programs") -> subprocess.CompletedProcess[str]:
     environment = {"PATH": f"{clone / path}:/usr/bin:/bin", "HOME": str(clone)}
+    if (clone / "modules").is_dir():
+        environment["PYTHONPATH"] = str(clone / "modules")
     return subprocess.run(
         [sys.executable, "./dev", *words],
         cwd=clone,
@@ -127,6 +129,79 @@ def test_an_installer_that_fails_ends_the_command_and_leaves_no_stamp(clone: Pat
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == "installing Relight itself failed; see the lines above"
     assert not (clone / ".venv" / "relight-stamp").exists()
+
+
+def find_end(done: "subprocess.CompletedProcess[str]") -> str:
+    """The last line of a command that failed with a message and without a traceback."""
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    return done.stderr.splitlines()[-1]
+
+
+def put_uv(clone: Path, text: str, place: str = "programs") -> Path:
+    """Write a program in the place of uv."""
+    uv = clone / place / "uv"
+    uv.parent.mkdir(parents=True, exist_ok=True)
+    uv.write_text(text)
+    uv.chmod(0o755)
+    return uv
+
+
+def put_pip(clone: Path, text: str) -> None:
+    """Write a module in the place of pip, which the environment of the tests may lack."""
+    (clone / "modules").mkdir()
+    (clone / "modules" / "pip.py").write_text(text)
+
+
+@pytest.mark.parametrize(
+    "broken", ["#!/nowhere/python\n", "\x7fELF of another machine", "#!/bin/sh\nexit 1\n"]
+)
+def test_a_uv_that_does_not_work_is_replaced_by_our_own(clone: Path, broken: str) -> None:
+    working = (clone / "programs" / "uv").read_text()
+    uv = put_uv(clone, broken)
+    put_uv(clone, working, ".tools/uv/bin")
+    done = dev(clone, "run")
+    assert done.returncode == 0, done.stderr
+    assert f"{uv} does not work; it is not used" in done.stderr
+    assert installed(clone) == ["requirements/run.txt"]
+
+
+def test_our_own_uv_is_installed_again_if_it_does_not_work(clone: Path) -> None:
+    working = (clone / "programs" / "uv").read_text()
+    put_uv(clone, "#!/nowhere/python\n", ".tools/uv/bin")
+    put_pip(
+        clone,
+        "import sys; from pathlib import Path\n"
+        "target = Path(sys.argv[sys.argv.index('--target') + 1])\n"
+        f"(target / 'bin' / 'uv').write_text({working!r})\n",
+    )
+    done = dev(clone, "run", path="nothing")
+    assert done.returncode == 0, done.stderr
+    assert installed(clone) == ["requirements/run.txt"]
+
+
+def test_without_uv_and_without_a_network_it_ends_in_a_message(clone: Path) -> None:
+    put_pip(clone, "raise SystemExit('ERROR: no matching distribution found for uv')")
+    (clone / "programs" / "uv").unlink()
+    last = find_end(dev(clone, "run"))
+    assert last == "installing uv with pip failed; see the lines above"
+
+
+def test_a_clone_that_cannot_be_written_ends_in_a_message(clone: Path) -> None:
+    dev(clone, "run")
+    stamp = clone / ".venv" / "relight-stamp"
+    stamp.unlink()
+    stamp.mkdir()  # permissions do not stop a superuser
+    done = dev(clone, "run")
+    assert "it is then installed again" in find_end(done)
+    assert str(stamp) in done.stderr
+
+
+def test_an_environment_without_the_program_ends_in_a_message(clone: Path) -> None:
+    dev(clone, "run")
+    (clone / ".venv" / "bin" / "relight").unlink()
+    done = dev(clone, "run")
+    assert "it is then installed again" in find_end(done)
 
 
 def test_an_unknown_word_shows_the_help(clone: Path) -> None:
