@@ -14,14 +14,14 @@ def sixteen_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_eight_workers_are_the_most(tmp_path: Path) -> None:
-    assert count_cores(tmp_path) == MOST_WORKERS
+    assert count_cores(tmp_path, tmp_path / "groups") == MOST_WORKERS
 
 
 def test_cores_that_the_process_may_not_use_do_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
-    assert count_cores(tmp_path) == 2
+    assert count_cores(tmp_path, tmp_path / "groups") == 2
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_cores_that_the_process_may_not_use_do_not_count(
 )
 def test_the_limit_of_a_container_counts(tmp_path: Path, limit: str, cores: int) -> None:
     (tmp_path / "cpu.max").write_text(limit)
-    assert count_cores(tmp_path) == cores
+    assert count_cores(tmp_path, tmp_path / "groups") == cores
 
 
 @pytest.mark.parametrize(("quota", "cores"), [("200000", 2), ("-1", MOST_WORKERS)])
@@ -38,4 +38,37 @@ def test_the_limit_of_an_older_container_counts(tmp_path: Path, quota: str, core
     (tmp_path / "cpu").mkdir()
     (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text(quota)
     (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000")
-    assert count_cores(tmp_path) == cores
+    assert count_cores(tmp_path, tmp_path / "groups") == cores
+
+
+@pytest.mark.parametrize(
+    ("limits", "cores"),
+    [
+        ({"user.slice/app.scope": "300000 100000"}, 3),
+        ({"user.slice": "200000 100000", "user.slice/app.scope": "max 100000"}, 2),
+        ({"user.slice": "400000 100000", ".": "100000 100000"}, 1),
+        ({"system.slice": "100000 100000"}, MOST_WORKERS),
+    ],
+)
+def test_the_narrowest_group_around_the_process_counts(
+    tmp_path: Path, limits: dict[str, str], cores: int
+) -> None:
+    (tmp_path / "groups").write_text("0::/user.slice/app.scope\n")
+    for folder, limit in limits.items():
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder / "cpu.max").write_text(limit)
+    assert count_cores(tmp_path, tmp_path / "groups") == cores
+
+
+def test_the_group_of_an_older_kernel_counts(tmp_path: Path) -> None:
+    (tmp_path / "groups").write_text("9:memory:/box\n4:cpu,cpuacct:/box/one\n")
+    folder = tmp_path / "cpu" / "box"
+    folder.mkdir(parents=True)
+    (folder / "cpu.cfs_quota_us").write_text("300000")
+    (folder / "cpu.cfs_period_us").write_text("100000")
+    assert count_cores(tmp_path, tmp_path / "groups") == 3
+
+
+def test_groups_of_another_form_are_no_limit(tmp_path: Path) -> None:
+    (tmp_path / "groups").write_text("no groups here\n0:\n:::\n0::/../..\n")
+    assert count_cores(tmp_path, tmp_path / "groups") == MOST_WORKERS

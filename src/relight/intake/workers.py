@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import IO, Protocol, Self
 
@@ -34,20 +34,43 @@ MOST_WORKERS = 8
 Handle = Callable[[bytes], bytes]
 
 
-def count_cores(control: Path = Path("/sys/fs/cgroup")) -> int:
-    """Return how many cores this process may use, a container's limit included; 8 at most."""
+def count_cores(
+    control: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")
+) -> int:
+    """Return how many cores this process may use, its control group's limits included; 8 at most.
+
+    Of the groups around the process the narrowest counts. Inside of a container its own group is
+    often mounted as the root, whatever path the kernel names.
+    """
     found = [float(MOST_WORKERS)]
     if hasattr(os, "sched_getaffinity"):
         found.append(len(os.sched_getaffinity(0)))
     else:
         found.append(os.cpu_count() or 1)
-    for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+    for folder, names in _find_groups(control, groups):
         with suppress(OSError, ValueError, ZeroDivisionError):  # no limit, or no such file
-            words = " ".join((control / name).read_text() for name in names).split()
+            words = " ".join((folder / name).read_text() for name in names).split()
             quota, period = map(int, words)
             if quota > 0:
                 found.append(quota / period)
     return max(math.ceil(min(found)), 1)
+
+
+def _find_groups(control: Path, groups: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    """Yield the folders of the process's control groups, and the files with their limits."""
+    newer, older = ("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+    lines = ["0::/", "1:cpu:/"]
+    with suppress(OSError, UnicodeDecodeError):
+        lines += groups.read_text().splitlines()
+    for line in lines:
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if number != "0" and "cpu" not in controllers.split(","):
+            continue
+        top, names = (control, newer) if number == "0" else (control / "cpu", older)
+        place = PurePosixPath(path.strip("/"))
+        for one in (place, *place.parents):
+            yield top / one, names
 
 
 class Lost(Struct, frozen=True):
