@@ -171,7 +171,7 @@ class NotifySettings(Struct, forbid_unknown_fields=True, omit_defaults=True):
         return hide_secrets(self.to) if self.to else None
 
 
-LEAST_TOOL_CHARS = 200
+LEAST_TOOL_CHARS, MAX_TOOL_CHARS = 200, 8000
 
 
 class Settings(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -183,7 +183,7 @@ class Settings(Struct, forbid_unknown_fields=True, kw_only=True):
 
     timezone: str | None = None
     auto_import: bool = True
-    max_tool_chars: Annotated[int, Meta(ge=LEAST_TOOL_CHARS)] = 8000
+    max_tool_chars: Annotated[int, Meta(ge=LEAST_TOOL_CHARS)] = MAX_TOOL_CHARS
     prices: dict[str, dict[PriceKey, Amount]] = {}
     plans: dict[str, PlanSettings] = {}
     limits: dict[str, LimitSettings] = {}

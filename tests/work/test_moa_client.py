@@ -87,6 +87,44 @@ def test_a_cancelled_call_in_a_plain_program_is_recorded_before_it_returns(tmp_p
     assert rows == [("interrupted",), ("interrupted",)]
 
 
+@pytest.mark.parametrize(
+    ("settings", "variable", "limit"),
+    [
+        ("", None, 8000),
+        ("max_tool_chars = 500\n", None, 500),
+        ("max_tool_chars = 500\n", "300", 300),
+    ],
+)
+def test_a_long_tool_result_is_shortened_for_every_model_and_recorded_in_full(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: str,
+    variable: str | None,
+    limit: int,
+) -> None:
+    monkeypatch.delenv("RELIGHT_MAX_TOOL_CHARS", raising=False)
+    if variable:
+        monkeypatch.setenv("RELIGHT_MAX_TOOL_CHARS", variable)
+    long = "0123456789" * 2000
+    asked = {"role": "assistant", "content": None, "tool_calls": [call("terminal", command="ls")]}
+    result = {"role": "tool", "tool_call_id": "call_1", "content": long}
+    messages: list[Any] = [*HELLO, asked, result]
+    with build.open_home(tmp_path) as store:
+        home = store.config.home
+    with (home / "config.toml").open("a") as file:
+        file.write(settings)
+    with Server(script) as server, relight.open_store(home) as store:
+        with relight.MoA(preset(server.base_url), store=store, session_id="s") as client:
+            client.chat.completions.create(messages=messages)
+        assert ("tool", long) in said(store)
+    assert messages[2]["content"] == long
+    assert len(server.chats) == 3
+    for sent in server.chats:
+        (shown,) = [m["content"] for m in sent.body["messages"] if "0123" in str(m["content"])]
+        assert "[truncated, 20000 chars total]" in shown
+        assert limit < len(shown) < limit + 150
+
+
 def test_every_conversation_of_a_client_is_on_record(tmp_path: Path) -> None:
     with Server(script) as server, build.open_home(tmp_path) as store:
         client = relight.MoA(preset(server.base_url), store=store, session_id="s")

@@ -12,6 +12,7 @@ from relight.cli.options import (
     relight_command,
     split_words,
 )
+from relight.config import LEAST_TOOL_CHARS, MAX_TOOL_CHARS
 from relight.errors import RelightError
 
 SHOWN_CHARACTERS = 100
@@ -45,8 +46,9 @@ SHOWN_CHARACTERS = 100
 )
 @click.option(
     "--max-tool-chars",
-    type=click.IntRange(200),
-    help="Longer tool results are shortened (else max_tool_chars in config.toml, 8000).",
+    type=click.IntRange(LEAST_TOOL_CHARS),
+    help="Longer tool results are shortened (default: RELIGHT_MAX_TOOL_CHARS, else max_tool_chars"
+    f" in config.toml, else {MAX_TOOL_CHARS}).",
 )
 @json_option
 def command(

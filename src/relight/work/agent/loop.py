@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 from relight.chat.answers import drop_thoughts
 from relight.chat.messages import Call, read_calls
 from relight.chat.shorten import trim_text
+from relight.config import MAX_TOOL_CHARS
 from relight.errors import MissingError, StoreError
 from relight.intake.recorder import SessionTracker
 from relight.judging.failures import make_failure
@@ -75,7 +76,7 @@ def run_agent(
     system: str | None = None,
     seed: str | None = None,
     budget: Budget | None = None,
-    max_tool_chars: int = 8000,
+    max_tool_chars: int = MAX_TOOL_CHARS,
     tool_seconds: float = 120.0,
     allow_private_fetch: bool = False,
     pass_variables: Sequence[str] = (),

@@ -33,7 +33,6 @@ from relight.models.endpoints import (
 from relight.models.retrying import OnAttempt
 
 CACHED_VIEWS = 64
-RESULT_CHARS = 4000
 ARGUMENT_CHARS = 2000
 ADVISER = (
     "You are one of several advisers to an assistant that works with tools. You see its"
@@ -279,7 +278,7 @@ def make_view(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _format_message(message: Mapping[str, Any]) -> str:
     text = read_text(message.get("content"))
     if message.get("role") == "tool":
-        return f"[tool result: {trim_text(text, RESULT_CHARS)}]"
+        return f"[tool result: {text}]"
     calls = [
         f"[called tool: {call.tool}({trim_text(_as_text(call.arguments), ARGUMENT_CHARS)})]"
         for call in read_calls(message)

@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import Any, TypeAlias
 
 from relight.chat.messages import read_calls, read_text
+from relight.chat.shorten import find_max_tool_chars, shorten_tool_results
 from relight.checks import check_number
 from relight.config import find_home, read_config
 from relight.errors import RelightError
@@ -76,6 +77,7 @@ class _Client:
     ) -> None:
         config = store.config if store is not None else read_config(find_home())
         self.session_id = session_id or make_session_name(time.time())
+        self.max_tool_chars = find_max_tool_chars(config)
         self.preset = find_preset(config, preset)
         self.mixture = Mixture(self.preset)
         self.recorder: SessionTracker | None = None
@@ -87,10 +89,13 @@ class _Client:
     def _make_request(
         self, messages: Iterable[Any], tools: Tools, options: Mapping[str, Any]
     ) -> ChatRequest:
-        """Return the request in plain data, after recording its new messages."""
+        """Return the request in plain data, after recording its new messages.
+
+        Long tool results are shortened in the request; the record has them in full.
+        """
         plain = plain_messages(messages)
         request = ChatRequest(
-            messages=plain,
+            messages=shorten_tool_results(plain, max_chars=self.max_tool_chars),
             tools=tools,
             options=_choose_options(options),
             deadline=_find_deadline(options.get("timeout")),
