@@ -6,6 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from relight.cli import relight
+from relight.errors import as_typed
 
 SCRIPT = """#!{python}
 import sys
@@ -57,6 +61,21 @@ def test_the_development_script_is_named(tmp_path: Path) -> None:
     assert "hint: `./dev run job list` shows them" in done.stderr
     done = run(relight, tmp_path, RELIGHT_COMMAND="./dev run")
     assert "Try `./dev run demo`" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--home", "my store", "job", "show", "x"], ["job", "show", "x", "--home", "my store"]],
+)
+def test_hints_name_the_home_that_was_given(tmp_path: Path, words: list[str]) -> None:
+    done = run([sys.executable, "-m", "relight", *words], tmp_path, RELIGHT_COMMAND="relight")
+    hint = f"hint: `relight --home '{tmp_path}/my store' job list` shows them"
+    assert hint in done.stderr
+
+
+def test_a_home_that_one_command_was_given_is_not_named_by_the_next(tmp_path: Path) -> None:
+    CliRunner().invoke(relight, ["--home", str(tmp_path), "sessions", "--no-import"])
+    assert "--home" not in as_typed("relight doctor")
 
 
 def test_help_and_usage_errors_name_it_too(tmp_path: Path) -> None:

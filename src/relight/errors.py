@@ -26,9 +26,21 @@ def find_command() -> str:
     return "relight"
 
 
+class _Named:
+    """The folder that `--home` names; None if hints need not name it."""
+
+    home: str | None = None
+
+
+def name_home(home: str | Path | None = None) -> None:
+    """Let the commands in hints name this folder, so that they lead to the same store."""
+    _Named.home = shlex.quote(str(Path(home).expanduser().absolute())) if home else None
+
+
 def as_typed(text: str) -> str:
-    """Return a hint of ours whose commands begin as this program was started."""
-    return _MENTION.sub(lambda _: f"{find_command()} ", text)
+    """Return a hint of ours whose commands begin as this program was started, with its `--home`."""
+    command = f"{find_command()} --home {_Named.home}" if _Named.home else find_command()
+    return _MENTION.sub(lambda _: f"{command} ", text)
 
 
 class RelightError(Exception):

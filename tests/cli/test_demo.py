@@ -1,6 +1,8 @@
 """The invented month: the same every time, and read by the real importers."""
 
 import json
+import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -30,6 +32,7 @@ from relight.work.experiments.metrics import read_arm_sessions
 from relight.work.experiments.pairs import read_paired_report
 from relight.work.experiments.register import find_experiment
 from relight.work.moa.trace_report import find_traces
+from terminal import run_relight
 
 NOW = datetime(2026, 11, 18, 14, 3, 7, tzinfo=UTC)
 
@@ -318,6 +321,35 @@ def test_a_mixture_was_asked_and_traced(told: Store) -> None:
     roles = dict(rows)
     assert roles["reference"] == 6
     assert roles["aggregator"] == 2
+
+
+def test_the_commands_that_the_demo_names_lead_to_its_own_store(tmp_path: Path) -> None:
+    folder, own = tmp_path / "my demo", tmp_path / "own"
+    command = f"{sys.executable} -m relight"
+    homes = {"HOME": str(tmp_path), "RELIGHT_HOME": str(own)}
+    environment = {**os.environ, **homes, "RELIGHT_COMMAND": command}
+    shown = run_relight(environment, "demo", "--keep", str(folder)).stdout
+    lines = re.findall(rf"{re.escape(command)} --home '{folder}/relight' [^`\n]+", shown)
+    assert len(lines) == shown.count(command) >= 4
+    for line in lines:
+        ending = " --port 0" if line.endswith(" serve") else ""
+        with subprocess.Popen(
+            ["sh", "-c", f"exec {line}{ending}"],
+            env=environment,
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as child:
+            assert child.stdout is not None
+            if ending:
+                assert child.stdout.readline().startswith("http://127")
+                child.terminate()
+            else:
+                assert len(child.stdout.read()) > 100
+                assert child.wait() == 0, line
+    assert not own.exists()
+    # in this shell, for every command
+    assert f"export RELIGHT_HOME='{folder}/relight'" in shown
 
 
 def test_the_demo_opens_its_dashboard(tmp_path: Path) -> None:

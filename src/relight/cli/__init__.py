@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
-from relight.errors import TYPED, RelightError, StoreError, as_typed, find_command
+from relight.errors import TYPED, RelightError, StoreError, as_typed, find_command, name_home
 
 # the variable that is set if a shell asks for completions
 COMPLETING = "_RELIGHT_COMPLETE"
@@ -131,6 +131,9 @@ def relight(
     finds the agents on this machine and reads their sessions.
     """
     ctx.meta.update({"relight.home": home, "relight.no_import": no_import})
+    if home:
+        name_home(home)
+        ctx.call_on_close(name_home)
     if version:
         from relight import __version__
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from relight.errors import ParameterError, RelightError, as_typed
+from relight.errors import ParameterError, RelightError, as_typed, name_home
 from relight.store import Store, open_store
 
 Function = Callable[..., Any]
@@ -168,6 +168,8 @@ def yes_option(function: Function) -> Function:
 def _set_home(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
     if value:
         ctx.meta["relight.home"] = value
+        name_home(value)
+        ctx.call_on_close(name_home)
 
 
 def current_home() -> str | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from relight.cli.options import relight_command
-from relight.errors import RelightError, as_typed
+from relight.errors import RelightError, as_typed, name_home
 from relight.store import open_store
 
 
@@ -29,11 +29,13 @@ def command(keep: Path | None, is_served: bool) -> None:
 
     if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
         raise RelightError(f"{keep} is not an empty folder", "name a new folder")
-    folder = keep or Path(tempfile.mkdtemp(prefix="relight-demo-"))
+    folder = keep.absolute() if keep else Path(tempfile.mkdtemp(prefix="relight-demo-"))
     now = datetime.now(UTC)
     environment = write_demo(folder / "agents", now=now)
     home = folder / "relight"
     write_settings(home)
+    name_home(home)
+    click.get_current_context().call_on_close(name_home)
     with open_store(home) as store:
         started = datetime.now(UTC)
         done = import_and_propose(store, environment=environment)
@@ -41,9 +43,10 @@ def command(keep: Path | None, is_served: bool) -> None:
         record_facts(store, now=now)
         print_report(report(store, ("day",), read_filter(store, now=now)))
     click.echo(f"The demo is in {folder}. Look around with:")
-    click.echo(f"  export RELIGHT_HOME={shlex.quote(str(home))}")
     for words in ("report --by model,project", "failures", "serve"):
         click.echo(as_typed(f"  relight {words}"))
+    click.echo("or with any command in this shell, after:")
+    click.echo(f"  export RELIGHT_HOME={shlex.quote(str(home))}")
     if is_served:
         from relight.cli.serve import serve
 
