@@ -3,18 +3,24 @@
 python docs/generate.py [--check | --picture]
 """
 
+import inspect
 import io
 import os
+import re
 import sqlite3
 import subprocess
 import sys
 import tempfile
+import tomllib
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
+import msgspec
 
+import relight as package
 from relight.cli import COMMANDS, relight
 from relight.cli.demo import write_demo
 from relight.intake.importing import import_all
@@ -27,6 +33,13 @@ from relight.web.routes import DOCUMENT
 FOLDER = Path(__file__).parent / "reference"
 PICTURED = datetime(2026, 11, 15, 18, tzinfo=UTC)
 HEAD = "<!-- Written by `./dev docs`; do not edit. -->\n"
+# the parts of the Python page, and an example of every public name
+EXAMPLES = Path(__file__).parent / "python.toml"
+_WIDTH = 100
+_MODULE = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Za-z_])|~")
+_QUOTED = re.compile(r"(: |-> )'([^']*)'")  # a type that is loaded later
+_OPTIONAL = re.compile(r"Optional\[(\w+)\]")
+_FUNCTION = re.compile(r"<(?:built-in )?function (\w+)[^>]*>")
 
 
 def files() -> dict[Path, str]:
@@ -36,6 +49,7 @@ def files() -> dict[Path, str]:
         FOLDER / "database.md": database_page(),
         FOLDER / "api.md": api_page(),
         FOLDER / "glossary.md": glossary_page(),
+        FOLDER / "python.md": python_page(),
         DOCUMENT: format_document(),
     }
 
@@ -108,6 +122,90 @@ def glossary_page() -> str:
     return f"{HEAD}\n# Glossary\n\n| word | meaning |\n|---|---|\n{rows}"
 
 
+def python_page() -> str:
+    """The public names: signatures and sentences from the code, examples from `EXAMPLES`."""
+    table = tomllib.loads(EXAMPLES.read_text(encoding="utf-8"))
+    parts = [HEAD, "# Python\n", table["intro"].lstrip()]
+    for part in table["parts"]:
+        parts.append(f"## {part['title']}\n\n{part['text']}\n")
+        for example in part["examples"]:
+            parts += [describe_name(name) for name in example["names"]]
+            parts.append(f"```python\n{example['code'].strip()}\n```\n")
+    return "\n".join(parts)
+
+
+def describe_name(name: str) -> str:
+    """A public name: its signature, its sentences, and the fields of what it returns."""
+    value = getattr(package, name)
+    sentences = (inspect.getdoc(value) or "").partition(">>>")[0].strip()
+    text = f"### {name}\n\n```python\n{write_signature(name, value)}\n```\n\n{sentences}\n"
+    if inspect.isclass(value):
+        return text + describe_methods(value)
+    for kind in find_structs(inspect.signature(value).return_annotation):
+        fields = ", ".join(f"`{one.name}`" for one in msgspec.structs.fields(kind))
+        text += f"\n`{kind.__name__}` has {fields}.\n"
+    return text
+
+
+def write_signature(name: str, value: Any) -> str:
+    """The call as it is written, without names of modules; a long one has a line a parameter."""
+    is_value = inspect.isclass(value) and issubclass(value, msgspec.Struct)
+    signature = list_fields(value) if is_value else str(inspect.signature(value))
+    signature = _MODULE.sub("", _FUNCTION.sub(r"\1", signature))
+    signature = _QUOTED.sub(r"\1\2", _OPTIONAL.sub(r"\1 | None", signature))
+    text = f"{name}{signature}".removesuffix(" -> None")
+    if len(text) <= _WIDTH:
+        return text
+    inside, _, after = text[len(name) + 1 :].rpartition(")")
+    return f"{name}(\n" + "".join(f"    {one},\n" for one in split_commas(inside)) + f"){after}"
+
+
+def list_fields(kind: type[msgspec.Struct]) -> str:
+    """The fields of a Struct as its signature; msgspec's own needs every type at run time."""
+    types = {}
+    for one in reversed(kind.__mro__):
+        types |= vars(one).get("__annotations__", {})
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+    given = dict(zip(names[len(names) - len(defaults) :], map(repr, defaults), strict=True))
+    fields = (
+        f"{name}: {inspect.formatannotation(types[name])}"
+        + (f" = {given[name]}" if name in given and given[name] != "NODEFAULT" else "")
+        for name in names
+    )
+    return f"({', '.join(fields)})"
+
+
+def split_commas(text: str) -> Iterator[str]:
+    """The parts between commas that are in no brackets."""
+    depth, start = 0, 0
+    for at, sign in enumerate(f"{text},"):
+        depth += (sign in "([{") - (sign in ")]}")
+        if sign == "," and not depth:
+            yield text[start:at].strip()
+            start = at + 1
+
+
+def find_structs(annotation: Any) -> list[type[msgspec.Struct]]:
+    """The Structs of our own in a type, such as the rows of a list."""
+    if inspect.isclass(annotation) and issubclass(annotation, msgspec.Struct):
+        return [annotation]
+    return [one for part in get_args(annotation) for one in find_structs(part)]
+
+
+def describe_methods(kind: type) -> str:
+    """The public methods of a class that is no plain value, with the first line of each."""
+    if issubclass(kind, msgspec.Struct | Exception):
+        return ""
+    rows = []
+    for name, value in vars(kind).items():
+        is_inner = name.startswith("_") or name == "renew"  # which forks call
+        if is_inner or not inspect.isfunction(value) or not value.__doc__:
+            continue
+        names = ", ".join(list(inspect.signature(value).parameters)[1:])
+        rows.append(f"- `{name}({names})`: {value.__doc__.splitlines()[0]}\n")
+    return "\n" + "".join(rows) if rows else ""
+
+
 def describe_parameter(parameter: dict[str, Any]) -> str:
     schema = parameter["schema"]
     words = [parameter["description"]] if "description" in parameter else []
@@ -123,8 +221,6 @@ def describe_parameter(parameter: dict[str, Any]) -> str:
 
 def write_picture() -> None:
     """The report of the demo as a picture, drawn from what the terminal would show."""
-    import re
-
     from rich.console import Console
     from rich.text import Text
 

@@ -3,9 +3,13 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
+
 import serving
+from relight.cli import relight
 from terminal import run_relight
 
 ROOT = Path(__file__).parent.parent
@@ -21,6 +25,53 @@ def test_links_between_pages_lead_somewhere() -> None:
     for page in [ROOT / "README.md", ROOT / "AGENTS.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def list_pages() -> list[Path]:
+    """Every page that a person wrote."""
+    pages = (ROOT / "docs").rglob("*.md")
+    written = [page for page in pages if page.parent.name != "reference"]
+    return [ROOT / "README.md", ROOT / "AGENTS.md", *written]
+
+
+def list_commands(text: str) -> Iterator[str]:
+    """The commands that a page names: lines of its blocks, and words in its sentences."""
+    blocks = re.findall(r"```(?:sh|bash)\n(.*?)```", text, re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    inline = re.findall(r"(?<!`)`([^`]+)`(?!`)", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    for line in (*lines, *inline):
+        for part in re.split(r"&&|\$\(| \| |;", line.partition(" # ")[0]):
+            found = re.match(r"\s*(?:relight|\./dev run)\s+(.+)", part, re.DOTALL)
+            if found:
+                yield found[1]
+
+
+def find_unknown(line: str) -> list[str]:
+    """The words of a command that name neither a command nor an option of it."""
+    context = click.Context(relight, info_name="relight")
+    path: list[click.Command] = [relight]
+    unknown = []
+    for word in line.replace(",", " ").split():
+        last = path[-1]
+        known = {name for one in path for param in one.params for name in param.opts}
+        known |= {"-h", "--help"}
+        if word.startswith("--"):
+            name = word.partition("=")[0].rstrip(".:)…")
+            unknown += [] if name in known else [name]
+        elif isinstance(last, click.Group) and re.fullmatch(r"[a-z|]+", word):
+            found = [last.get_command(context, name) for name in word.split("|")]
+            unknown += [word] if None in found else []
+            path += [one for one in found[:1] if one]
+    return unknown
+
+
+def test_every_command_and_option_that_the_pages_name_exists() -> None:
+    count = 0
+    for page in list_pages():
+        for line in list_commands(page.read_text(encoding="utf-8")):
+            assert not find_unknown(line), f"{page.name}: relight {line}: {find_unknown(line)}"
+            count += 1
+    assert count > 300
 
 
 def test_the_lines_of_the_readme_can_be_pasted_as_they_are(tmp_path: Path) -> None:
