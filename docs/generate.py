@@ -162,7 +162,7 @@ def write_signature(name: str, value: Any) -> str:
 
 def list_fields(kind: type[msgspec.Struct]) -> str:
     """The fields of a Struct as its signature; msgspec's own needs every type at run time."""
-    types = {}
+    types: dict[str, Any] = {}
     for one in reversed(kind.__mro__):
         types |= vars(one).get("__annotations__", {})
     names, defaults = kind.__struct_fields__, kind.__struct_defaults__

@@ -1,6 +1,7 @@
 """The API returns what the command line prints, validates requests, and changes what it may."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -38,8 +39,10 @@ SAME = [
 
 
 def run_json(home: Path, *words: str) -> Any:
-    command = [sys.executable, "-m", "relight", "--home", str(home), *words, "--json"]
-    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    command = [sys.executable, "-m", "relight", *words, "--json"]
+    environment = {**os.environ, "RELIGHT_HOME": str(home)}
+    done = subprocess.run(command, env=environment, capture_output=True, check=True)
+    return json.loads(done.stdout)
 
 
 @pytest.mark.parametrize(("path", "words"), SAME, ids=lambda one: str(one))
