@@ -15,7 +15,17 @@ if TYPE_CHECKING:
 
 # the names that agents' tools have for these arguments
 COMMANDS = ("command", "cmd", "commands", "script", "code")
-PATHS = ("file_path", "path", "notebook_path", "filename", "file", "target_file", "dir_path")
+PATHS = (
+    "file_path",
+    "path",
+    "filePath",
+    "absolute_path",
+    "notebook_path",
+    "filename",
+    "file",
+    "target_file",
+    "dir_path",
+)
 # what a person needs to read of a call without a command
 SEARCHED = ("pattern", "query")
 SUBJECTS = (*SEARCHED, "url", "skill", "name", "description", "prompt", "message", "input")

@@ -120,6 +120,9 @@ class MessageWriter:
         self.messages: list[dict[str, Any]] = []
         self.facts: dict[str, dict[str, Any]] = {}
         self._answers: dict[str, dict[str, Any]] = {}
+        # the ids of calls, by the names that their results have, and how often each was used
+        self._ids: dict[str, str] = {}
+        self._uses: dict[str, int] = {}
 
     def take(self, event: Event) -> None:
         """Add what an event of this session says; other sessions and nouns change nothing."""
@@ -129,18 +132,26 @@ class MessageWriter:
             case Called(call=call) if call.session == self.session and event.id != "":
                 arguments = "{}" if call.arguments is None else call.arguments
                 function = {"name": call.tool, "arguments": arguments}
-                asked = {"id": _name(event.id, call.key), "type": "function", "function": function}
+                asked = {"id": self._make_id(event), "type": "function", "function": function}
                 self._find_answer(event.answer).setdefault("tool_calls", []).append(asked)
             case Returned(session=self.session, name=str() as name):
-                key = _name(event.id, name)
+                key = self._ids.get(name) or _name(event.id, name)
                 content = event.text or ""
                 self.messages.append({"role": "tool", "tool_call_id": key, "content": content})
                 self._know(key, "is_error", event.is_error)
             case Measured(session=self.session, name=name):
-                self._know(name, "exit_code", event.exit_code)
+                self._know(self._ids.get(name, name), "exit_code", event.exit_code)
 
     def finish(self) -> Transcript:
         return Transcript(self.messages, list(self.facts.values()))
+
+    def _make_id(self, called: Called) -> str:
+        """The call's id; one that an earlier call has too is numbered, as APIs want it."""
+        call = called.call
+        own = _name(called.id, call.key)
+        uses = self._uses[own] = self._uses.get(own, 0) + 1
+        found = self._ids[call.name or call.key] = own if uses == 1 else f"{own}_{uses}"
+        return found
 
     def _say(self, said: Said, text: str) -> None:
         if said.role == "user":
@@ -169,6 +180,48 @@ class MessageWriter:
 
 def _name(own: str | None, key: str) -> str:
     return key if own is None else own
+
+
+def failed_turn(
+    key: str,
+    session: str,
+    text: str,
+    *,
+    at: int | None,
+    status: int | None = None,
+    model: str | None = None,
+    provider: str | None = None,
+) -> Turn:
+    """A model call that failed, with the tokens that such a failure costs."""
+    from relight.judging.failures import classify_error
+
+    failure = classify_error(text, status=status)
+    return Turn(
+        key=key,
+        session=session,
+        at=at,
+        model=model,
+        provider=provider,
+        calls=0,
+        usage=failure.usage,
+        usage_status="final" if failure.is_refusal else "partial",
+        failure=failure.kind,
+        failure_text=text[:500],
+    )
+
+
+def as_copied(session: Session, forked_at: int | None) -> Session:
+    """A fork as a record shows it that it copied: with nothing of its own time and end."""
+    return replace(
+        session,
+        parent_kind="fork",
+        forked_at=forked_at,
+        started_at=None,
+        ended_at=None,
+        ending=None,
+        prompted_at=None,
+        answer=None,
+    )
 
 
 def merge_sessions(known: Session, more: Session) -> Session:

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
+from relight.errors import RelightError
 from relight.model import Mark, Origin, Piece, Unreadable
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 2 << 20
 LINE_LIMIT_BYTES = 64 << 20
 EDGE_BYTES = 1024
+# a program that writes holds its database for a fraction of a second
+LOCK_WAIT_SECONDS = 10.0
 BOM = b"\xef\xbb\xbf"
 
 
@@ -77,12 +80,15 @@ def look_at(path: str | Path) -> Origin | None:
 def look_at_database(path: Path) -> Origin | None:
     """A SQLite file together with its write-ahead log, which may hold all that is new."""
     main = look_at(path)
-    log = look_at(f"{path}-wal")
-    if main is None or log is None:
+    return main and join_origins(main, look_at(f"{path}-wal"))
+
+
+def join_origins(main: Origin, beside: Origin | None) -> Origin:
+    """A file as new as the newer of it and one that is read together with it."""
+    if beside is None or main.trouble:
         return main
-    return Origin(
-        main.path, main.size + log.size, max(main.modified_ns, log.modified_ns), main.inode
-    )
+    newest = max(main.modified_ns, beside.modified_ns)
+    return Origin(main.path, main.size + beside.size, newest, main.inode)
 
 
 def open_database(path: str) -> "Connection":
@@ -94,9 +100,18 @@ def open_database(path: str) -> "Connection":
 
     mode = "ro" if Path(f"{path}-wal").exists() else "ro&immutable=1"
     uri = f"{Path(path).absolute().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(uri, uri=True, timeout=10)
+    connection = sqlite3.connect(uri, uri=True, timeout=LOCK_WAIT_SECONDS)
     connection.row_factory = sqlite3.Row
     return connection
+
+
+def read_document(path: str | Path) -> Any:
+    """The value of a file that is one JSON document; raise if it is half written."""
+    try:
+        return msgspec.json.decode(Path(path).read_bytes().removeprefix(BOM))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        hint = "the agent may be writing it: the next import tries again"
+        raise RelightError(f"cannot read {path}: {error}", hint) from error
 
 
 def read_piece(

@@ -28,7 +28,7 @@ from relight.sources.claude_code.lines import (
     result_text,
 )
 from relight.sources.claude_code.skills import SkillWatch, WatchedSkills
-from relight.sources.events import Called, Compacted, Event, Returned, Said
+from relight.sources.events import Called, Compacted, Event, Returned, Said, failed_turn
 from relight.sources.reading import Reader
 from relight.times import read_time
 
@@ -173,7 +173,14 @@ class ClaudeCodeReader(Reader):
     ) -> Iterator[Event]:
         if message.model == "<synthetic>":
             if line.isApiErrorMessage:
-                yield self._read_api_error(line, message, session, at)
+                yield failed_turn(
+                    message.id or line.uuid or "",
+                    session,
+                    message.text or "API error",
+                    at=at,
+                    status=line.apiErrorStatus,
+                    model=self.state.model,
+                )
             return
         self.state.model = message.model
         name = message.id or line.uuid or ""
@@ -213,25 +220,6 @@ class ClaudeCodeReader(Reader):
                     arguments=bytes(block.input).decode("utf-8", "replace") or None,
                 )
                 yield Called(call, None, key or None)
-
-    def _read_api_error(
-        self, line: TranscriptLine, message: Message, session: str, at: int | None
-    ) -> Turn:
-        from relight.judging.failures import classify_error
-
-        text = message.text or "API error"
-        failure = classify_error(text, status=line.apiErrorStatus)
-        return Turn(
-            key=message.id or line.uuid or "",
-            session=session,
-            at=at,
-            model=self.state.model,
-            calls=0,
-            usage=failure.usage,
-            usage_status="final" if failure.is_refusal else "partial",
-            failure=failure.kind,
-            failure_text=text[:500],
-        )
 
     def _say(self, session: str, name: str, text: str | None, *, key: str, at: int | None) -> Said:
         """Words of a response, counted once though each of its blocks has a line."""

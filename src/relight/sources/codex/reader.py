@@ -39,6 +39,7 @@ from relight.sources.events import (
     Returned,
     Said,
     earliest,
+    failed_turn,
     latest,
 )
 from relight.sources.reading import Reader, first_line, last_words
@@ -303,23 +304,13 @@ class CodexReader(Reader):
             yield Measured(self.state.session or "", item.id, item.exit_code, milliseconds)
         elif payload.type in ("error", "stream_error") and payload.message:
             yield self._see(at, ending="api_error")
-            yield self._read_failure(payload.message, at)
+            yield failed_turn(
+                f"{self.state.session}!{at}",
+                self.state.session or "",
+                payload.message,
+                at=at,
+                model=self.state.model,
+                provider=self.state.provider,
+            )
         elif payload.type == "turn_aborted":
             yield self._see(at, ending="interrupted")
-
-    def _read_failure(self, text: str, at: int | None) -> Turn:
-        from relight.judging.failures import classify_error
-
-        failure = classify_error(text)
-        return Turn(
-            key=f"{self.state.session}!{at}",
-            session=self.state.session or "",
-            at=at,
-            model=self.state.model,
-            provider=self.state.provider,
-            calls=0,
-            usage=failure.usage,
-            usage_status="final" if failure.is_refusal else "partial",
-            failure=failure.kind,
-            failure_text=text[:500],
-        )

@@ -14,8 +14,7 @@ import msgspec
 
 from relight.errors import RelightError
 from relight.model import Job, Mark, Origin, Piece, Run
-from relight.sources.files import BOM, look_at, look_at_database, open_database
-from relight.sources.reading import BAD_LINE
+from relight.sources.files import look_at, look_at_database, open_database, read_document
 from relight.times import read_time
 
 JOBS, LEDGER = "jobs.json", "executions.db"
@@ -41,13 +40,7 @@ def fetch_cron(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterat
 
 
 def _read_jobs(origin: Origin) -> list[dict[str, Any]]:
-    text = Path(origin.path).read_bytes().removeprefix(BOM)
-    try:
-        decoded = msgspec.json.decode(text)
-    except BAD_LINE as error:
-        raise RelightError(
-            f"cannot read {origin.path}: {error}", "Hermes repairs it when it runs"
-        ) from error
+    decoded = read_document(origin.path)
     jobs = decoded.get("jobs") if isinstance(decoded, dict) else decoded
     return [{"table": "jobs", **job} for job in jobs or () if isinstance(job, dict)]
 

@@ -13,9 +13,8 @@ from typing import Any
 import msgspec
 
 from relight.errors import RelightError
-from relight.judging.failures import classify_error
 from relight.model import Latency, Mark, Origin, Piece, Session, SkillEntry, Timing, Turn
-from relight.sources.events import Event
+from relight.sources.events import Event, failed_turn
 from relight.sources.files import look_at, read_piece
 from relight.sources.hermes.totals import read_usage
 from relight.sources.reading import BAD_LINE
@@ -159,18 +158,9 @@ def _find_start(session: str, at: int | None) -> int | None:
 
 def _read_failure(row: dict[str, Any], at: int | None, text: str, *, status: int | None) -> Turn:
     """A failed call; log, dump and plugin record it, mostly within the same second."""
-    failure = classify_error(text, status=status)
-    return Turn(
-        key=f"{row['session_id']}!{(at or 0) // 1000}",
-        session=row["session_id"],
-        at=at,
-        model=row.get("model"),
-        calls=0,
-        usage=failure.usage,
-        usage_status="final" if failure.is_refusal else "partial",
-        failure=failure.kind,
-        failure_text=text[:500],
-    )
+    key = f"{row['session_id']}!{(at or 0) // 1000}"
+    model = row.get("model")
+    return failed_turn(key, row["session_id"], text, at=at, status=status, model=model)
 
 
 def read_plugin_row(row: dict[str, Any]) -> Iterator[Event]:
