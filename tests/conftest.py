@@ -36,6 +36,18 @@ for _source in SOURCES.values():
 os.environ[TYPED] = "relight"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--real", action="store_true", help="run the programs of all agents too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the programs of the newer agents, a gigabyte from npm, unless they are wanted."""
+    if not config.getoption("--real"):
+        left_out = [item for item in items if item.get_closest_marker("programs")]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+
+
 @pytest.fixture(autouse=True)
 def _end_hermes() -> Iterator[None]:
     yield

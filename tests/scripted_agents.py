@@ -1,4 +1,4 @@
-"""The scripted model behind the two other protocols that agents speak, as streams of events."""
+"""The scripted model behind the other protocols that agents speak, as streams of events."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -130,3 +130,52 @@ def response_events(reply: Reply, body: Mapping[str, Any], number: int) -> Itera
         "total_tokens": asked + told,
     }
     yield {"type": "response.completed", "response": {"id": name, "usage": figures}}
+
+
+class GoogleServer(Server):
+    """Answers Google's `models/…:streamGenerateContent` with what `script` says."""
+
+    def __init__(self, script: Script) -> None:
+        super().__init__(script)
+        self.agent_script = script
+
+    @property
+    def root_url(self) -> str:
+        return self.base_url.removesuffix("/v1")
+
+    def take(self, logged: Logged) -> Reply:
+        action = urlsplit(logged.path).path.rpartition(":")[2]
+        if action not in ("streamGenerateContent", "generateContent"):
+            return super().take(logged)
+        self.requests.append(logged)
+        told = json.dumps(google_answer(self.agent_script(logged.body)))
+        if action == "generateContent":
+            return Reply(body=told.encode())
+        return Reply(
+            body=f"data: {told}\r\n\r\n".encode(), headers={"Content-Type": "text/event-stream"}
+        )
+
+
+def google_answer(reply: Reply) -> dict[str, Any]:
+    """An answer as Google's API has it; the figures of a chat answer under its names."""
+    usage = reply.usage or {}
+    parts: list[dict[str, Any]] = [{"text": reply.content}] if reply.content else []
+    for call in reply.tool_calls:
+        function = call["function"]
+        given = {"name": function["name"], "args": json.loads(function["arguments"])}
+        parts.append({"functionCall": {"id": call["id"], **given}})
+    thought = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens", 0)
+    asked, told = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
+    counted = {
+        "promptTokenCount": asked,
+        "cachedContentTokenCount": (usage.get("prompt_tokens_details") or {}).get("cached_tokens"),
+        "candidatesTokenCount": told - thought,
+        "thoughtsTokenCount": thought,
+        "totalTokenCount": asked + told,
+    }
+    content = {"role": "model", "parts": parts}
+    return {
+        "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
+        "usageMetadata": counted,
+        "modelVersion": "gemini-2.5-pro",
+    }

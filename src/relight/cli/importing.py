@@ -86,7 +86,7 @@ def command(sources: Sequence[str], folder: Path | None, watch: bool, as_json: b
 _AGENTS = [source for source in SOURCES.values() if source.variable]
 command.help = (command.help or "").format(
     titles=join_words([source.title for source in _AGENTS]),
-    variables=join_words([source.variable or "" for source in _AGENTS]),
+    variables=join_words(list(dict.fromkeys(source.variable or "" for source in _AGENTS))),
 )
 
 

@@ -50,7 +50,7 @@ class Source(Struct, frozen=True, kw_only=True):
     variable: str | None = None
     # True if that variable may name several, separated by commas
     has_many_homes: bool = False
-    # the usual homes, below the user's home
+    # the usual homes, below the user's home: the same on Linux, macOS and Windows
     homes: tuple[str, ...] = ()
     # the folders in a home that sessions are in; without them, the home itself
     folders: tuple[str, ...] = ()
@@ -172,6 +172,80 @@ SOURCES = {
             settings="config.yaml",
             resume=("hermes", "--resume"),
             resumes_anywhere=True,
+        ),
+        Source(
+            name="copilot",
+            title="Copilot CLI",
+            reader="relight.sources.copilot.reader:CopilotReader",
+            variable="COPILOT_HOME",
+            homes=(".copilot",),
+            folders=("session-state",),
+            path_part="events.jsonl",
+            resume=("copilot", "--resume"),
+        ),
+        Source(
+            name="opencode",
+            title="OpenCode",
+            reader="relight.sources.opencode.reader:OpenCodeReader",
+            variable="XDG_DATA_HOME",
+            homes=(".local/share",),
+            folders=("opencode",),
+            resume=("opencode", "--session"),
+        ),
+        Source(
+            name="kilo",
+            title="Kilo",
+            reader="relight.sources.opencode.reader:KiloReader",
+            variable="XDG_DATA_HOME",
+            homes=(".local/share",),
+            folders=("kilo",),
+            resume=("kilo", "--session"),
+        ),
+        Source(
+            name="gemini",
+            title="Gemini CLI",
+            reader="relight.sources.gemini:GeminiReader",
+            variable="GEMINI_CLI_HOME",
+            homes=("",),
+            folders=(".gemini/tmp",),
+            path_part="chats",
+            resume=("gemini", "--resume"),
+        ),
+        Source(
+            name="qwen",
+            title="Qwen Code",
+            reader="relight.sources.qwen:QwenReader",
+            variable="QWEN_HOME",
+            homes=(".qwen",),
+            folders=("projects",),
+            resume=("qwen", "--resume"),
+        ),
+        Source(
+            name="pi",
+            title="Pi",
+            reader="relight.sources.pi:PiReader",
+            variable="PI_CODING_AGENT_DIR",
+            homes=(".pi/agent",),
+            folders=("sessions",),
+            path_part="",
+            resume=("pi", "--session"),
+        ),
+        Source(
+            name="cline",
+            title="Cline",
+            reader="relight.sources.cline:ClineReader",
+            variable="CLINE_DATA_DIR",
+            homes=(".cline/data",),
+            folders=("sessions",),
+            resume=("cline", "--id"),
+        ),
+        Source(
+            name="droid",
+            title="Droid",
+            reader="relight.sources.droid:DroidReader",
+            homes=(".factory",),
+            folders=("sessions",),
+            resume=("droid", "--resume"),
         ),
         Source(
             name="chat",

@@ -1,0 +1,275 @@
+"""Droid: `sessions/<folder>/<id>.jsonl`, with the sums of its tokens in `<id>.settings.json`.
+
+No model call has its own usage: the sums are a control total, as those of Hermes. `inputTokens`
+excludes what was cached, and the sums exclude those of sub-agents, which are sessions. Messages
+that only the model sees were not typed.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from relight.model import (
+    Count,
+    Ending,
+    Mark,
+    Origin,
+    Piece,
+    Session,
+    ToolCall,
+    Total,
+    Usage,
+)
+from relight.sources.events import Called, Compacted, Event, Measured, Returned, Said
+from relight.sources.files import find_files, join_origins, look_at, read_document, read_pieces
+from relight.sources.reading import Reader, content_text, first_line, last_words, write_value
+from relight.text import decode_mended
+from relight.times import read_time
+
+NAME = "droid"
+SETTINGS = ".settings.json"
+# how the client marks its own words in a person's place
+REMINDER = "<system-reminder>"
+TIME = re.compile(rb'"timestamp":"([^"]{10,40})"')
+EXIT_CODE = re.compile(r"\[Process exited with code (-?\d{1,9})\]\s*\Z")
+
+
+class DroidSums(Struct):
+    inputTokens: Count | None = None
+    outputTokens: Count | None = None
+    cacheCreationTokens: Count | None = None
+    cacheReadTokens: Count | None = None
+    thinkingTokens: Count | None = None
+
+
+class DroidMessage(Struct):
+    role: str = ""
+    content: Any = None
+    modelId: str | None = None
+    visibility: str | None = None
+
+
+class DroidLine(Struct):
+    """A record of the session, or its sums, which `fetch` adds."""
+
+    type: str = ""
+    id: str | None = None
+    timestamp: str | None = None
+    cwd: str | None = None
+    title: str | None = None
+    callingSessionId: str | None = None
+    summaryText: str | None = None
+    reason: str | None = None
+    message: DroidMessage | None = None
+    # of the sums
+    model: str | None = None
+    calls: Count | None = None
+    at: int | None = None
+    tokenUsage: DroidSums | None = None
+
+
+class DroidState(Struct):
+    session: str | None = None
+    model: str | None = None
+    last_at: int | None = None
+    open_calls: list[ToolCall] = []
+
+
+_decode = msgspec.json.Decoder(DroidLine).decode
+
+
+class DroidReader(Reader):
+    """Reads the records of one session, and its sums."""
+
+    has_fetch = True
+
+    def __init__(self, origin: Origin, state: bytes = b"") -> None:
+        super().__init__(origin)
+        self.state = msgspec.json.decode(state, type=DroidState) if state else DroidState()
+        self.owner = self.state.session
+        self.open_calls = self.restore(self.state.open_calls)
+
+    @staticmethod
+    def find(folder: Path) -> Iterator[Origin]:
+        """The records and the sums of each session."""
+        yield from find_files(folder)
+        if not folder.is_file():
+            for one in find_files(folder, suffix=SETTINGS):
+                yield join_origins(one, look_at(_find_records(one.path)))
+
+    @staticmethod
+    def fetch(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
+        """New records, or the sums as one record."""
+        if not origin.path.endswith(SETTINGS):
+            for piece in read_pieces(origin, marks.get("")):
+                yield replace(piece, source=NAME)
+            return
+        yield _fetch_sums(origin, marks.get("") or Mark(path=origin.path))
+
+    def save(self) -> bytes:
+        self.state.open_calls = list(self.open_calls.values())
+        return msgspec.json.encode(self.state)
+
+    def read_line(self, data: bytes) -> Iterator[Event]:
+        line = decode_mended(_decode, data)
+        at = read_time(line.timestamp)
+        self.state.last_at = at or self.state.last_at
+        if line.type == "sums" and line.id:
+            self.owner = line.id
+            yield from _read_sums(line, line.id)
+            return
+        if line.type == "session_start" and line.id and self.state.session is None:
+            self.owner = self.state.session = line.id
+            parent = line.callingSessionId
+            yield Session(
+                key=line.id,
+                parent=parent,
+                parent_kind="subagent" if parent else None,
+                project=line.cwd,
+                started_at=at,
+                ended_at=at,
+            )
+        if self.state.session is None:
+            raise ValueError("the session has no id")
+        if line.type == "compaction_state":
+            yield Compacted(self.state.session, at, line.summaryText)
+        elif line.type == "agent_turn_outcome":
+            ending = OUTCOMES.get(line.reason or "")
+            if ending:
+                yield Session(key=self.state.session, ended_at=self.state.last_at, ending=ending)
+        elif line.message is not None and line.message.role == "assistant":
+            yield from self._read_answer(line, line.message, at)
+        elif line.message is not None:
+            yield from self._read_user(line.message, at)
+
+    def _see(
+        self,
+        at: int | None,
+        ending: Ending,
+        *,
+        title: str | None = None,
+        answer: str | None = None,
+    ) -> Session:
+        return Session(
+            key=self.state.session or "",
+            title=title,
+            model=self.state.model,
+            started_at=at,
+            ended_at=at,
+            ending=ending,
+            prompted_at=at if ending == "prompt" else None,
+            answer=last_words(answer),
+        )
+
+    def _read_user(self, message: DroidMessage, at: int | None) -> Iterator[Event]:
+        session = self.state.session or ""
+        blocks = message.content if isinstance(message.content, list) else []
+        for block in blocks:
+            if not isinstance(block, dict) or block.get("type") != "tool_result":
+                continue
+            called, text = str(block.get("tool_use_id")), content_text(block.get("content"))
+            flag, name = block.get("is_error"), f"{session}:{called}"
+            yield self._see(at, "result")
+            if found := EXIT_CODE.search(text or ""):
+                yield Measured(session, name, int(found[1]))
+            is_error = flag if isinstance(flag, bool) else None
+            yield Returned(session, name, at, text, is_error, id=called)
+        text = content_text(message.content)
+        if not text or message.visibility == "llm_only":
+            return
+        is_typed = not text.startswith(REMINDER)
+        yield self._see(at, "prompt", title=first_line(text) if is_typed else None)
+        yield Said(session, "user", text, at=at, is_typed=is_typed)
+
+    def _read_answer(
+        self, line: DroidLine, message: DroidMessage, at: int | None
+    ) -> Iterator[Event]:
+        session = self.state.session or ""
+        self.state.model = message.modelId or self.state.model
+        blocks = [one for one in message.content or () if isinstance(one, dict)]
+        text = content_text([one for one in blocks if one.get("type") == "text"])
+        asked = [one for one in blocks if one.get("type") == "tool_use"]
+        ending: Ending = "call" if asked else "answer" if (text or "").strip() else "empty"
+        yield self._see(at, ending, answer=text)
+        yield Said(session, "assistant", text, line.id, at=at)
+        for one in asked:
+            name = str(one.get("id"))
+            call = ToolCall(
+                # servers number the calls of each answer from 0
+                key=f"{session}:{line.id}:{name}",
+                name=f"{session}:{name}",
+                session=session,
+                tool=str(one.get("name") or ""),
+                at=at,
+                arguments=write_value(one.get("input")),
+            )
+            yield Called(call, name, line.id)
+
+
+OUTCOMES: dict[str, Ending] = {
+    "error": "api_error",
+    "failed": "api_error",
+    "interrupted": "interrupted",
+    "cancelled": "interrupted",
+    "aborted": "interrupted",
+}
+
+
+def _find_records(path: str) -> str:
+    return f"{path.removesuffix(SETTINGS)}.jsonl"
+
+
+def _fetch_sums(origin: Origin, mark: Mark) -> Piece:
+    """A session's settings, reduced to its model and its sums."""
+    records = Path(_find_records(origin.path))
+    settings = read_document(origin.path)
+    written = records.read_bytes() if records.exists() else b""
+    times = [read_time(found.decode()) for found in TIME.findall(written)]
+    last_at = max((at for at in times if at is not None), default=None)
+    line = {
+        "type": "sums",
+        "id": records.stem,
+        "model": settings.get("model"),
+        "calls": written.count(b'"role":"assistant"') or None,
+        "at": last_at or origin.modified_ns // 1_000_000,
+        "tokenUsage": settings.get("tokenUsage"),
+    }
+    raw = msgspec.json.encode(line) + b"\n"
+    head = blake2b(raw, digest_size=8).digest()
+    after = replace(
+        mark,
+        size=origin.size,
+        modified_ns=origin.modified_ns,
+        inode=origin.inode,
+        offset=mark.offset + (head != mark.head),
+        head=head,
+    )
+    return Piece(source=NAME, raw=raw if head != mark.head else b"", before=mark, after=after)
+
+
+def _read_sums(line: DroidLine, session: str) -> Iterator[Event]:
+    used = line.tokenUsage or DroidSums()
+    yield Session(key=session, model=line.model)
+    if used.inputTokens is None or used.outputTokens is None:
+        return
+    yield Total(
+        key=session,
+        session=session,
+        model=line.model,
+        at=line.at,
+        calls=line.calls,
+        usage=Usage(
+            input=used.inputTokens,
+            cache_read=used.cacheReadTokens or 0,
+            cache_write=used.cacheCreationTokens or 0,
+            output=used.outputTokens,
+            # it stays 0 in every version seen, whatever the model thought
+            reasoning=used.thinkingTokens or None,
+        ),
+    )

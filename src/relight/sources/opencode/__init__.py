@@ -1,0 +1,1 @@
+"""OpenCode's and Kilo's databases."""

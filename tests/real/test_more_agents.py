@@ -1,0 +1,321 @@
+"""The newer agents themselves, against a scripted model whose log is the truth, call by call.
+
+They run with `./dev test --real tests/real/test_more_agents.py`, which installs them from npm.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import build
+from clients import find_package
+from relight.reports.listing import list_sessions
+from relight.reports.sessions import find_session
+from relight.reports.transcript import read_transcript
+from relight.store import Store
+from scripted import Reply, Server, call
+from scripted_agents import GoogleServer
+
+pytestmark = pytest.mark.programs
+PROMPT = "Look around in the shop"
+MODEL = "scripted-model"
+SIDE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+
+
+@dataclass(frozen=True)
+class Program:
+    """An agent's package, its tools, and the words that run it once on a prompt."""
+
+    name: str
+    package: str
+    shell: str
+    read: str
+    words: tuple[str, ...]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    path: str = "path"
+    prepare: Callable[[Path, str], None] = lambda home, url: None
+    makes_shell: Callable[[str], dict[str, Any]] = lambda command: {
+        "command": command,
+        "description": "d",
+    }
+    makes_read: Callable[[str], dict[str, Any]] | None = None
+    server: type[Server] = Server
+    prompts_by: Callable[[dict[str, Any]], bool] = lambda body: bool(body.get("tools"))
+
+
+def write_json(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+
+
+def local_model(url: str) -> dict[str, Any]:
+    """A provider as OpenCode and Kilo configure it, with a price."""
+    price = {"input": 2, "output": 10, "cache_read": 0.2, "cache_write": 2.5}
+    model = {"cost": price, "limit": {"context": 128_000, "output": 8000}}
+    options = {"baseURL": url, "apiKey": "sk-scripted"}
+    provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {MODEL: model}}
+    return {
+        "provider": {"local": provider},
+        "model": f"local/{MODEL}",
+        "small_model": f"local/{MODEL}",
+        "autoupdate": False,
+        "share": "disabled",
+        "permission": {
+            "*": "allow",
+            "bash": "allow",
+            "read": "allow",
+            "external_directory": "allow",
+        },
+    }
+
+
+def prepare_opencode(home: Path, url: str) -> None:
+    write_json(home / "shop" / "opencode.json", local_model(url))
+
+
+def prepare_kilo(home: Path, url: str) -> None:
+    write_json(home / "shop" / "kilo.json", local_model(url))
+
+
+def prepare_gemini(home: Path, url: str) -> None:
+    settings = {"security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {}}}
+    write_json(home / ".gemini" / "settings.json", settings)
+
+
+def prepare_qwen(home: Path, url: str) -> None:
+    write_json(home / ".qwen" / "settings.json", {"security": {"auth": {"selectedType": "openai"}}})
+
+
+def prepare_pi(home: Path, url: str) -> None:
+    price = {"input": 2, "output": 10, "cacheRead": 0.2, "cacheWrite": 2.5}
+    model = {"id": MODEL, "name": MODEL, "reasoning": False, "input": ["text"], "cost": price}
+    model |= {"contextWindow": 128_000, "maxTokens": 8000}
+    provider = {"baseUrl": url, "apiKey": "sk-scripted", "api": "openai-completions"}
+    models = {"providers": {"local": provider | {"models": [model]}}}
+    write_json(home / ".pi" / "agent" / "models.json", models)
+
+
+def prepare_cline(home: Path, url: str) -> None:
+    program = str(find_package("cline", "cline@3.0.65"))
+    words = ["auth", "-p", "openai-compatible", "-k", "sk-scripted", "-m", MODEL, "-b", url]
+    run([program, *words], home, CLINE)
+
+
+def prepare_droid(home: Path, url: str) -> None:
+    model = {"model": MODEL, "id": "custom:scripted-0", "displayName": "scripted", "baseUrl": url}
+    model |= {"apiKey": "sk-scripted", "provider": "generic-chat-completion-api"}
+    write_json(home / ".factory" / "settings.json", {"customModels": [model]})
+
+
+CLINE = {"CLINE_SESSION_BACKEND_MODE": "local"}
+PROGRAMS = [
+    Program(
+        "copilot",
+        "@github/copilot@1.0.102",
+        shell="bash",
+        read="view",
+        words=("-p", PROMPT, "--allow-all-tools"),
+        variables={
+            "COPILOT_PROVIDER_BASE_URL": "{url}",
+            "COPILOT_PROVIDER_API_KEY": "sk-scripted",
+            "COPILOT_MODEL": MODEL,
+            "COPILOT_OFFLINE": "true",
+        },
+    ),
+    Program(
+        "opencode",
+        "opencode-ai@1.18.33",
+        shell="bash",
+        read="read",
+        words=("run", PROMPT),
+        path="filePath",
+        prepare=prepare_opencode,
+    ),
+    Program(
+        "kilo",
+        "@kilocode/cli@7.7.7",
+        shell="bash",
+        read="read",
+        words=("run", PROMPT, "--auto"),
+        path="filePath",
+        prepare=prepare_kilo,
+    ),
+    Program(
+        "gemini",
+        "@google/gemini-cli@0.61.0",
+        shell="run_shell_command",
+        read="read_file",
+        words=("-p", PROMPT, "--yolo", "-m", "gemini-2.5-pro", "--skip-trust"),
+        variables={
+            "GEMINI_API_KEY": "scripted",
+            "GOOGLE_GEMINI_BASE_URL": "{root}",
+            "GEMINI_TELEMETRY_ENABLED": "false",
+        },
+        path="file_path",
+        prepare=prepare_gemini,
+        server=GoogleServer,
+    ),
+    Program(
+        "qwen",
+        "@qwen-code/qwen-code@0.15.10",
+        shell="run_shell_command",
+        read="read_file",
+        words=("-p", PROMPT, "--yolo", "--output-format", "json"),
+        variables={"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": "{url}", "OPENAI_MODEL": MODEL},
+        path="file_path",
+        prepare=prepare_qwen,
+    ),
+    Program(
+        "pi",
+        "@mariozechner/pi-coding-agent@0.73.1",
+        shell="bash",
+        read="read",
+        words=("-p", "--provider", "local", "--model", MODEL, PROMPT),
+        prepare=prepare_pi,
+    ),
+    Program(
+        "cline",
+        "cline@3.0.65",
+        shell="run_commands",
+        read="read_files",
+        words=("--auto-approve", "true", PROMPT),
+        variables=CLINE,
+        prepare=prepare_cline,
+        makes_shell=lambda command: {"commands": [command]},
+        makes_read=lambda path: {"files": [{"path": path}]},
+    ),
+    Program(
+        "droid",
+        "droid@0.215.0",
+        shell="Execute",
+        read="Read",
+        words=("exec", "-m", "custom:scripted-0", "--skip-permissions-unsafe", PROMPT),
+        variables={"FACTORY_API_KEY": "fk-scripted"},
+        path="file_path",
+        prepare=prepare_droid,
+        makes_shell=lambda command: {
+            "command": command,
+            "summary": "s",
+            "riskLevelReason": "none",
+            "riskLevel": "low",
+        },
+    ),
+]
+SUMS_ONLY = {"droid"}
+
+
+def run(words: list[str], home: Path, variables: Mapping[str, str]) -> str:
+    node = Path(shutil.which("node") or "/usr/bin/node").parent
+    environment = {
+        "PATH": f"{node}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(home),
+        "TERM": "dumb",
+        "CI": "1",
+        "NO_COLOR": "1",
+        **variables,
+    }
+    done = subprocess.run(
+        words,
+        env=environment,
+        cwd=home / "shop",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    return done.stdout
+
+
+class Script:
+    """Five answers with calls, each with other tokens; calls beside the task have their own."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.truth: list[tuple[int, int, int, int]] = []
+        self.side = 0
+
+    def __call__(self, body: dict[str, Any]) -> Reply:
+        if not self.program.prompts_by(body):
+            self.side += 1
+            return Reply("A short title", usage=SIDE)
+        number = len(self.truth)
+        prompt, cached, told, thought = 1000 + 14 * number, 100 + number, 40 + number, number
+        self.truth.append((prompt - cached, cached, told, thought))
+        usage = {
+            "prompt_tokens": prompt,
+            "completion_tokens": told,
+            "total_tokens": prompt + told,
+            "prompt_tokens_details": {"cached_tokens": cached},
+            "completion_tokens_details": {"reasoning_tokens": thought},
+        }
+        return Reply("Done." if number > 3 else "Next.", self._calls(number), usage=usage)
+
+    def _calls(self, number: int) -> list[dict[str, Any]]:
+        program = self.program
+        commands = [["echo hi"], ["echo oops >&2; exit 3"], [], ["echo a", "echo b"]]
+        if number > 3:
+            return []
+        if number == 2:
+            path = "/nonexistent/file.txt"
+            given = program.makes_read(path) if program.makes_read else {program.path: path}
+            return [call(program.read, f"call_{number}_0", **given)]
+        return [
+            call(program.shell, f"call_{number}_{place}", **program.makes_shell(command))
+            for place, command in enumerate(commands[number])
+        ]
+
+
+def run_program(program: Program, home: Path) -> Script:
+    script = Script(program)
+    found = find_package(program.name, program.package)
+    (home / "shop").mkdir(parents=True)
+    with program.server(script) as server:
+        url = server.base_url
+        program.prepare(home, url)
+        root = url.removesuffix("/v1")
+        variables = {
+            name: one.format(url=url, root=root) for name, one in program.variables.items()
+        }
+        run([str(found), *program.words], home, variables)
+    return script
+
+
+def read_tokens(store: Store) -> list[tuple[int, ...]]:
+    return store.query(
+        "select input_tokens, cache_read_tokens, output_tokens from turn where calls > 0"
+        " order by at, output_tokens"
+    )
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=[one.name for one in PROGRAMS])
+def test_tokens_equal_the_servers_log_and_verdicts_the_truth(
+    tmp_path: Path, program: Program
+) -> None:
+    script = run_program(program, tmp_path)
+    assert len(script.truth) == 5
+    with build.open_home(tmp_path) as store:
+        found = next(
+            one for one in build.import_home(store, tmp_path) if one.source == program.name
+        )
+        assert (found.sessions_new, found.unreadable) == (1, 0)
+        truth = [(fresh, cached, told) for fresh, cached, told, _ in script.truth]
+        if program.name in SUMS_ONLY:
+            truth = [tuple(map(sum, zip(*truth, strict=True)))]  # type: ignore[list-item]
+        assert read_tokens(store) == truth
+        labels = store.query("select label from tool_call order by at, id")
+        assert sorted(label for (label,) in labels) == ["error", "error", "ok", "ok", "ok"]
+        messages = read_transcript(store, find_session(store, "last")).messages
+        assert PROMPT in messages[0]["content"]
+        assert messages[-1]["content"] == "Done."
+        (row,) = list_sessions(store).sessions
+        assert row.project == os.path.realpath(tmp_path / "shop")
+        assert row.resume is not None
