@@ -443,11 +443,39 @@ def test_a_number_that_is_not_the_systems_is_not_shown_as_its_name() -> None:
         ("Quota exceeded, limit: 10 requests per minute", "rate_limit"),
         ("Error: connection timeout", "timeout"),
         ("the field 'connection timeout' is required", "bad_arguments"),
+        ("token expired", "auth"),
+        ("Error: the access token has expired", "auth"),
+        ("The security token included in the request is expired", "auth"),
+        ("jwt expired", "auth"),
+        ("your session has expired, log in again", "auth"),
+        ("An error occurred (AccessDenied) when calling the PutObject operation: Denied", "auth"),
+        ("An error occurred (ThrottlingException) when calling the InvokeModel", "rate_limit"),
+        ("Resource does not exist", "not_found"),
+        ("relation 'loaves' does not exist", "not_found"),
+        ("the order no longer exists", "not_found"),
+        ("The model `oven-9` does not exist", "model_not_found"),
+        ("Tool 'bake' does not exist", "tool_not_available"),
+        ("Schema validation failed", "bad_arguments"),
+        ("Request failed validation: loaves must be positive", "bad_arguments"),
+        ("the payload does not match the schema", "bad_arguments"),
+        ("Invalid schema for function 'bake'", "bad_arguments"),
+        ("error 500", "server_error"),
+        ("Error 503 from the oven", "overloaded"),
+        ("error 502 bad gateway", "server_error"),
+        ("API Error: 500 Internal server error", "server_error"),
         ("", "unknown"),
     ],
 )
 def test_text_decides_last(text: str, kind: str) -> None:
     assert classify_error(text).kind == kind
+
+
+@pytest.mark.parametrize(
+    "text", ["token expired", "Resource does not exist", "Schema validation failed"]
+)
+def test_what_no_retry_can_cure_is_permanent(text: str) -> None:
+    failure = classify_error(text)
+    assert (failure.category, failure.should_retry) == ("permanent", False)
 
 
 @pytest.mark.parametrize(
@@ -459,6 +487,8 @@ def test_text_decides_last(text: str, kind: str) -> None:
         "connection to the story",
         "500 Products could not be imported",
         "429 Items processed",
+        "error 500 items found",
+        "Error: 404 files were checked",
         "409 Conflicts were solved",
         "the connection timeout must be positive",
         "three loaves per minute",

@@ -166,6 +166,9 @@ def test_a_bash_only_session_is_coding_whatever_its_tool_is_called(tool: str) ->
         ("save_memory", "plan"),
         ("delegate_task", "plan"),
         ("mcp__github__create_pull_request", "vcs"),
+        ("mcp__github__create_issue", "update"),
+        ("mcp__gitlab__add_issue_comment", "update"),
+        ("mcp__github__list_issues", "lookup"),
         ("mcp__slack__post_message", "comm"),
         ("mcp__linear__list_issues", "lookup"),
         ("cronjob", "ops"),
@@ -260,6 +263,11 @@ def test_a_repair_with_open_edit_and_scroll_is_coding() -> None:
     assert classify_calls(("run", {"command": line}) for line in lines) == CODING
     tools = [("open", {"path": "Foo.java"}), ("scroll_down", {}), ("edit", {"path": "Foo.java"})]
     assert classify_calls([*tools, ("bash", {"command": "mvn test"})]) == CODING
+
+
+def test_keeping_the_issues_of_a_code_server_is_ops() -> None:
+    call = ("mcp__github__create_issue", {"owner": "oven", "repo": "bread", "title": "Too dark"})
+    assert classify_calls([call]).category == "ops"
 
 
 def test_keeping_servers_is_ops() -> None:

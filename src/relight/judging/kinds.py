@@ -210,7 +210,7 @@ def _split_name(tool: str) -> _ToolName:
         verb=next(verbs, None),
         noun=next((meaning for noun, meaning in _NOUNS if around & rules.words[noun]), None),
         is_web=bool(around & rules.words["web"]),
-        is_vcs=bool(around & rules.words["vcs"]),
+        is_vcs=bool(around & rules.words["vcs"]) and rules.words["tracker"].isdisjoint(words),
         is_file=bool(around & rules.words["file"]),
         is_shell=bool(around & rules.words["shell"]),
     )

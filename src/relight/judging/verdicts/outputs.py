@@ -13,7 +13,7 @@ _TAIL = 3000
 _COMPLAINTS_LIMIT = 1000
 _LINE = re.compile(r"[^\s][^\n]*+")
 _MESSAGE = re.compile(r"\n(?:\S*/)?([\w.+\[-]+(?: error)?)(?:\[\d+\])?: ([^\n]+)")
-_BAD_WORDS = ("ail", "AIL", "rror", "RROR", "not ok")
+_BAD_WORDS = ("ail", "AIL", "rror", "RROR", "not ok", " exceptions", " TIMEOUT")
 _NONE_WORDS = ("no tests ran", "NO TESTS RAN", "deselected", "No tests found")
 
 _END = 600

@@ -15,7 +15,7 @@ from relight.errors import RelightError, as_typed
 from relight.store import MIGRATIONS, Store
 
 # one more whenever a rule changes figures or outcomes that are already recorded
-RULES = 3
+RULES = 4
 KEY = "rules"
 CHANGED = "the rules have changed since this was derived: run `relight rebuild`"
 
