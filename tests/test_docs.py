@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import pytest
+from click.testing import CliRunner
 
 import serving
 from relight.cli import relight
@@ -74,13 +76,19 @@ def test_every_command_and_option_that_the_pages_name_exists() -> None:
     assert count > 300
 
 
-def test_the_lines_of_the_readme_can_be_pasted_as_they_are(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home of the demo for all tests that only look."""
+    return serving.make_home(tmp_path_factory.mktemp("demo"))
+
+
+def test_the_lines_of_the_readme_can_be_pasted_as_they_are(demo: Path) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     block = text.partition("## Eight lines")[2].partition("```sh\n")[2].partition("```")[0]
     lines = block.splitlines()
     assert len(lines) == 8
     assert lines[0].startswith('alias relight="$PWD/dev run" ')
-    environment = {**os.environ, "RELIGHT_HOME": str(serving.make_home(tmp_path))}
+    environment = {**os.environ, "RELIGHT_HOME": str(demo)}
     for line in lines[1:]:
         program, *words = shlex.split(line, comments=True)
         done = run_relight(environment, *words)
@@ -91,6 +99,29 @@ def test_the_lines_of_the_readme_can_be_pasted_as_they_are(tmp_path: Path) -> No
 def read_blocks(page: str, language: str) -> list[str]:
     text = (ROOT / "docs" / "guide" / page).read_text(encoding="utf-8")
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+LOOKING = ["cache.md", "read.md", "report.md", "search.md", "sessions.md", "skills.md", "top.md"]
+# they start an agent, or belong into a shell's start file
+ELSEWHERE = ("relight resume ", "eval ", "_RELIGHT_COMPLETE")
+
+
+@pytest.mark.parametrize("page", LOOKING)
+def test_every_line_of_a_guide_that_only_looks_gives_something_on_the_demo(
+    page: str, demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RELIGHT_HOME", str(demo))
+    lines = [line for block in read_blocks(page, "sh") for line in block.splitlines()]
+    for line in lines:
+        if line.startswith(ELSEWHERE):
+            continue
+        program, *words = shlex.split(line.partition(" > ")[0], comments=True)
+        done = CliRunner().invoke(relight, words)
+        assert (program, done.exit_code) == ("relight", 0), (line, done.output)
+        assert done.output.strip(), line
+        if words[0] == "search":
+            assert re.search(r"\d hits?$", done.output, re.MULTILINE), (line, done.output)
 
 
 def test_every_line_of_the_recipes_gives_something_on_the_demo(tmp_path: Path) -> None:
