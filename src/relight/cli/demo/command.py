@@ -12,7 +12,7 @@ from relight.store import open_store
 
 @relight_command("demo", example="relight demo --serve")
 @click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Make it there.")
-@click.option("--serve", "is_served", is_flag=True, help="Then open the dashboard on it.")
+@click.option("--serve", "is_served", is_flag=True, help="Then serve the dashboard on it.")
 def command(keep: Path | None, is_served: bool) -> None:
     """Try Relight on invented sessions.
 
