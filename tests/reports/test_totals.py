@@ -10,7 +10,7 @@ from relight.reports.totals import KEYS, report
 from relight.store import Store
 from relight.store.queries.failures import ToolCount, count_tools
 from relight.store.queries.filters import Filter
-from relight.store.queries.totals import find_first_day, sum_costs
+from relight.store.queries.totals import CostSums, find_first_day, sum_cost, sum_costs
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
@@ -58,8 +58,15 @@ def test_what_is_added_up_for_a_page_is_what_a_report_says(store: Store, key: st
     rows = report(store, (key,), sort=key).rows
     shown = sum_costs(store, key, Filter())
     assert [row.name for row in shown] == [row.key(key) for row in rows]
-    for name in shown[0].__struct_fields__[1:]:
+    for name in CostSums.__struct_fields__:
         assert [getattr(row, name) for row in shown] == [getattr(row, name) for row in rows]
+
+
+def test_the_cost_of_all_is_what_a_report_says(store: Store) -> None:
+    total = report(store, ()).total
+    shown = sum_cost(store, Filter())
+    for name in CostSums.__struct_fields__:
+        assert getattr(shown, name) == getattr(total, name)
 
 
 def test_tools_are_counted_as_a_report_counts_them(store: Store) -> None:

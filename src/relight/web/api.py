@@ -34,6 +34,7 @@ from relight.store.queries.filters import Filter, find_day_start
 from relight.store.queries.listing import Listing
 from relight.store.queries.runs import find_job_names, read_runs
 from relight.store.queries.skills import read_daily
+from relight.store.queries.totals import CostRow, CostSums, sum_costs
 from relight.warm import library, plans
 from relight.warm.results import TemplateStats, read_stats
 from relight.web import parameters as given
@@ -67,13 +68,13 @@ class OverviewReport(Struct, frozen=True, kw_only=True):
 
     needs: list[Need]
     total: ReportTotals
-    today: ReportTotals
-    month: ReportTotals
+    today: CostSums
+    month: CostSums
     series: TimeSeries
     days: list[ReportRow]
-    models: list[ReportRow]
-    projects: list[ReportRow]
-    sources: list[ReportRow]
+    models: list[CostRow]
+    projects: list[CostRow]
+    sources: list[CostRow]
     failed: FailedTotals
     failures: list[FailureGroup]
     spirals: list[NamedSpiral]
@@ -93,9 +94,9 @@ def read_overview(store: Store, asked: given.OverviewParameters, _: Path) -> Ove
         **read_calendar(store, chosen, today),
         series=read_time_series(store, asked.by, chosen, today),
         days=days.rows,
-        models=report(store, ("model",), chosen).rows,
-        projects=report(store, ("project",), chosen).rows,
-        sources=report(store, ("source",), chosen).rows,
+        models=sum_costs(store, "model", chosen),
+        projects=sum_costs(store, "project", chosen),
+        sources=sum_costs(store, "source", chosen),
         failed=found.failed.total,
         failures=found.failures,
         spirals=found.spirals,

@@ -10,10 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.reports.series import HOUR_MS, SeriesKey, SeriesPoint, TimeStep, read_series
-from relight.reports.totals import ReportTotals, report
 from relight.store import Store
 from relight.store.queries.filters import Filter, find_day_start
-from relight.store.queries.totals import find_first_day
+from relight.store.queries.totals import CostSums, find_first_day, sum_cost
 from relight.times import write_time
 from relight.web.page import View
 from relight.web.rendering import day as format_day
@@ -172,14 +171,14 @@ def walk(first: date, last: date, step: str) -> Iterator[tuple[str, str, str]]:
         at = end + timedelta(days=1)
 
 
-def read_calendar(store: Store, chosen: Filter, today: date) -> dict[str, ReportTotals]:
-    """Return the totals of today and of this month, whatever days are chosen.
+def read_calendar(store: Store, chosen: Filter, today: date) -> dict[str, CostSums]:
+    """Return the cost of today and of this month, whatever days are chosen.
 
     They end today: what has no known day sorts after every day.
     """
     last = today.isoformat()
     return {
-        name: report(store, (), replace(chosen, since=first.isoformat(), until=last)).total
+        name: sum_cost(store, replace(chosen, since=first.isoformat(), until=last))
         for name, first in (("today", today), ("month", today.replace(day=1)))
     }
 

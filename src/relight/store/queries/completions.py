@@ -6,14 +6,13 @@ from relight.store import Store
 
 MOST = 50
 # the sessions whose names are suggested: a page must not read all of a large store for it
-RECENT = 2000
-NEWEST = f"""(
-    select root_id, project, began_at from listing order by began_at desc, root_id limit {RECENT}
+NEWEST = """(
+    select root_id, project, began_at from listing order by began_at desc, root_id limit {}
 ) as newest"""
 LATELY = {
-    "project": f"select project as word from {NEWEST} where project is not null"
+    "project": f"select project as word from {NEWEST.format(2000)} where project is not null"
     " group by project order by max(began_at) desc, project",
-    "model": f"select session_day.model as word from {NEWEST}"
+    "model": f"select session_day.model as word from {NEWEST.format(500)}"
     " join session_day on session_day.root_id = newest.root_id where session_day.model is not null"
     " group by session_day.model order by max(began_at) desc, session_day.model",
     "skill": "select skill_name as word from skill_invocations"

@@ -33,6 +33,10 @@ FAILED_RUNS = """
     where coalesce(label.outcome, run.outcome) = 'failure'
 """
 SESSION_COST = KNOWN_COST.format("listing.turns", "listing.unpriced_turns", "listing.cost_nanos")
+RUN_AT = "coalesce(run.finished_at, run.started_at, run.scheduled_for)"
+SESSION_AT = "coalesce(session.ended_at, session.started_at)"
+# as in the roll-ups, what has no time is after every first day and on no last one
+PLACES = [f"{at[:-1]}, 9223372036854775807)" for at in (RUN_AT, SESSION_AT)]
 IS_LAST = flag("""not exists (
     select 1 from run as later where later.job_id = run.job_id
         and later.started_at > run.started_at and later.status <> 'running'
@@ -58,7 +62,7 @@ FAILED = f"""
             as job_name,
         run.source, {NAMED.format("coalesce(run.model, job.model, session.model)")} as model,
         session.project,
-        coalesce(run.finished_at, run.started_at, run.scheduled_for) as at,
+        {RUN_AT} as at,
         session.source || ':' || session.key as session, session.title,
         run.outcome_evidence as evidence, run.label, run.why,
         case when run.cost_nanos is not null then run.cost_nanos
@@ -74,14 +78,14 @@ FAILED = f"""
     left join session on session.id = run.session_id
     left join listing on listing.root_id = run.session_id
     left join earlier on earlier.run_id = run.id
+    where {{run_test}}
     union all
     select case when lost.id is not null then 'run' else 'session' end,
         case when lost.id is not null then session.source || ':' || session.key end,
         coalesce(lost.full_name, tried.full_name),
         coalesce(nullif(lost.name, ''), lost.full_name, nullif(tried.name, ''), tried.full_name),
         session.source, {NAMED.format("session.model")}, session.project,
-        coalesce(session.ended_at, session.started_at),
-        session.source || ':' || session.key, session.title, session.outcome_evidence,
+        {SESSION_AT}, session.source || ':' || session.key, session.title, session.outcome_evidence,
         cast(null as text), cast(null as text), {SESSION_COST}, listing.unpriced_turns,
         cast(null as text), cast(null as integer), lost.next_run_at, 0
     from session
@@ -93,6 +97,7 @@ FAILED = f"""
         and {IS_NAMED_AFTER.replace("job.", "lost.")}
         and not exists (select 1 from run where run.session_id = session.id)
     where session.outcome = 'failure' and session.id not in (select session_id from covered)
+        and {{session_test}}
 """
 
 
@@ -107,7 +112,7 @@ GROUPS = """
         select failed.*, row_number() over (
             partition by what, job, evidence, label, why order by at desc nulls last, session
         ) as place
-        from ({failed}) as failed {test}
+        from {failed}
     ) as placed
     group by what, job, job_name, evidence, label, why
     order by last_at desc nulls last, job nulls last, evidence
@@ -168,11 +173,10 @@ class FailedGroup(Struct, frozen=True):
 
 def read_newest_failed(store: Store, chosen: Filter, *, limit: int) -> list[FailedRow]:
     """Return the newest failed runs and sessions, the newest first."""
-    test, values = _where(store, chosen)
+    failed, values = _select(store, chosen)
     return store.read(
         FailedRow,
-        f"select * from ({FAILED}) as failed {test}"
-        f" order by at desc nulls last, session, run_id limit {limit}",
+        f"select * from {failed} order by at desc nulls last, session, run_id limit {limit}",
         values,
         {
             "at": write_time,
@@ -187,28 +191,30 @@ def read_newest_failed(store: Store, chosen: Filter, *, limit: int) -> list[Fail
 
 def group_failed(store: Store, chosen: Filter) -> list[FailedGroup]:
     """Return failed runs and sessions by job and evidence, the newest group first."""
-    test, values = _where(store, chosen)
+    failed, values = _select(store, chosen)
     return store.read(
         FailedGroup,
-        GROUPS.format(failed=FAILED, test=test),
+        GROUPS.format(failed=failed),
         values,
         {"last_at": write_time, "evidence": read_list, "cost_usd": read_usd},
     )
 
 
-def _where(store: Store, chosen: Filter) -> tuple[str, list[str | int]]:
-    """Return the `where` clause of a filter over the columns of `FAILED`, and its values."""
-    test, named = where(replace(chosen, since=None, until=None, jobs=()))
-    tests = [test.removeprefix("where ")] if test else []
-    values: list[str | int] = [*named]
-    # as in the roll-ups, what has no time is after every first day and on no last one
+def _select(store: Store, chosen: Filter) -> tuple[str, list[str | int]]:
+    """Return the failures that a filter chooses as a table with its test, and the values."""
+    times = []
     if chosen.since is not None:
-        tests.append("(at is null or at >= ?)")
-        values.append(find_day_start(chosen.since, store.timezone))
+        times.append((">=", find_day_start(chosen.since, store.timezone)))
     if chosen.until is not None:
-        tests.append("at < ?")
-        values.append(find_day_start(chosen.until, store.timezone, later_days=1))
+        times.append(("<", find_day_start(chosen.until, store.timezone, later_days=1)))
+    run_test, session_test = (
+        " and ".join(f"{place} {sign} ?" for sign, _ in times) or "1 = 1" for place in PLACES
+    )
+    failed = FAILED.format(run_test=run_test, session_test=session_test)
+    tests, named = where(replace(chosen, since=None, until=None, jobs=()))
+    values: list[str | int] = [*(moment for _, moment in times * 2), *named]
     if chosen.jobs:
-        tests.append(f"job in ({', '.join('?' for _ in chosen.jobs)})")
+        among = f"job in ({', '.join('?' for _ in chosen.jobs)})"
+        tests = f"{tests} and {among}" if tests else f"where {among}"
         values += chosen.jobs
-    return f"where {' and '.join(tests)}" if tests else "", values
+    return f"({failed}) as failed {tests}", values

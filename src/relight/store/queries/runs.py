@@ -221,10 +221,16 @@ def find_job_names(store: Store, name: str) -> list[str]:
 
 def read_endings(store: Store) -> list[RunEnding]:
     """Return how all runs ended, newest first, without those that are waiting or were skipped."""
+    # columns are chosen in each part: the others, of all runs, would be computed too
+    columns = "job, status, outcome, started_at, scheduled_for, run_id"
+    parts = [
+        f"select {columns} from ({part}) as part where status not in ('claimed', 'skipped')"
+        for part in (RECORDED, LOST)
+    ]
     return store.read(
         RunEnding,
         "select job, status, coalesce(outcome, 'unknown') as outcome, started_at"
-        f" from {RUNS} where status not in ('claimed', 'skipped') {NEWEST}",
+        f" from ({' union all '.join(parts)}) as ended {NEWEST}",
     )
 
 

@@ -56,10 +56,9 @@ class SessionCounts(Struct, frozen=True):
     failures: int
 
 
-class CostRow(Struct, frozen=True):
-    """Sessions and cost of one model, project or source."""
+class CostSums(Struct, frozen=True):
+    """Sessions and cost of a part of the record."""
 
-    name: str | None
     sessions: int
     cost_usd: float | None
     included_usd: float
@@ -69,6 +68,12 @@ class CostRow(Struct, frozen=True):
     def worth_usd(self) -> float:
         """The cost at list price, with what a plan paid for."""
         return (self.cost_usd or 0.0) + self.included_usd
+
+
+class CostRow(CostSums, frozen=True):
+    """Sessions and cost of one model, project or source."""
+
+    name: str | None
 
 
 class UnpricedModel(Struct, frozen=True):
@@ -88,6 +93,12 @@ class SessionName(Struct, frozen=True):
 
 # a cost from turns, unpriced turns and nano-dollars; null if no call has a price
 KNOWN_COST = "case when {1} < {0} or {1} = 0 or {2} <> 0 then {2} end"
+COSTS = f"""
+    count(distinct root_id) as sessions,
+    {KNOWN_COST.format("sum(turns)", "sum(unpriced_turns)", "sum(cost_nanos)")} as cost_usd,
+    coalesce(sum(included_nanos), 0) as included_usd,
+    coalesce(sum(unpriced_turns), 0) as unpriced_turns
+"""
 SUMS = tuple(name for name in UsageSums.__struct_fields__ if name != "sessions")
 # the columns of `call_day`; tokens and cost belong to turns, not to calls
 CALL_SUMS = ("tool_calls", "tool_failures", "failed_turns")
@@ -180,10 +191,16 @@ RATED = """left join (
     select root_id as rated_id, outcome as rated from listing
     where outcome in ('success', 'failure')
 ) as rated on rated.rated_id = root_id"""
+# A session has many rows of calls. The limit makes SQLite look each session up only once.
+RATED_CALLS = """left join (
+    select root_id as rated_id, outcome as rated from listing
+    where outcome in ('success', 'failure') and root_id in (select root_id from call_day {days})
+    limit 9223372036854775807
+) as rated on rated.rated_id = root_id"""
 COUNTS = """
-    count(distinct root_id) as sessions,
-    count(distinct case when rated = 'success' then root_id end) as successes,
-    count(distinct case when rated = 'failure' then root_id end) as failures
+    count(*) as sessions,
+    count(case when outcome = 'success' then 1 end) as successes,
+    count(case when outcome = 'failure' then 1 end) as failures
 """
 
 
@@ -238,6 +255,9 @@ def sum_table(
     test, values = where(chosen)
     columns = ", ".join([*keys.values(), *figures])
     rated = RATED if has_outcomes else ""
+    if has_outcomes and "turns" not in known:
+        days, of_days = where(Filter(since=chosen.since, until=chosen.until))
+        rated, values = RATED_CALLS.format(days=days), [*of_days, *values]
     rows = store.query(f"{prefix} select {columns} from {table} {rated} {test} {grouped}", values)
     first, last = len(keys), len(keys) + len(UsageSums.__struct_fields__)
     return [
@@ -253,7 +273,8 @@ def sum_table(
 def count_sessions(store: Store, by: Sequence[str], chosen: Filter) -> SessionCounts:
     """Return how many sessions a report by these keys covers, each counted once."""
     test, values = where(chosen)
-    statement = f"select {COUNTS} from {_choose_table(by)} {RATED} {test}"
+    covered = f"select root_id from {_choose_table(by)} {test}"
+    statement = f"select {COUNTS} from listing where root_id in ({covered})"
     return store.read(SessionCounts, statement, values)[0]
 
 
@@ -294,16 +315,21 @@ def name_sessions(store: Store, by: Sequence[str], chosen: Filter) -> list[Sessi
 def sum_costs(store: Store, by: str, chosen: Filter) -> list[CostRow]:
     """Return sessions and cost by one key of usage, ordered by the key."""
     key = USAGE_KEYS[by]
-    cost = KNOWN_COST.format("sum(turns)", "sum(unpriced_turns)", "sum(cost_nanos)")
     test, values = where(chosen)
     return store.read(
         CostRow,
-        f"select {key} as name, count(distinct root_id) as sessions, {cost} as cost_usd,"
-        " sum(included_nanos) as included_usd, sum(unpriced_turns) as unpriced_turns"
-        f" from {USAGE} {test} group by {key} order by {key} nulls first",
+        f"select {COSTS}, {key} as name from {USAGE} {test}"
+        f" group by {key} order by {key} nulls first",
         values,
         {"cost_usd": read_usd, "included_usd": read_usd},
     )
+
+
+def sum_cost(store: Store, chosen: Filter) -> CostSums:
+    """Return sessions and cost of a part of the record."""
+    test, values = where(chosen)
+    formats = {"cost_usd": read_usd, "included_usd": read_usd}
+    return store.read(CostSums, f"select {COSTS} from {USAGE} {test}", values, formats)[0]
 
 
 def read_unpriced_models(store: Store, chosen: Filter) -> list[UnpricedModel]:
