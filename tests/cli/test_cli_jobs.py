@@ -242,6 +242,37 @@ def test_a_run_that_fails_ends_with_one(cli: Cli) -> None:
     assert "broken needs attention: the last run failed" in cli.run("job", "list")
 
 
+def test_the_history_is_narrowed_to_failed_runs_and_days(cli: Cli) -> None:
+    cli.add("well")
+    cli.add("broken", command="exit 3")
+    cli.run("job", "run", "well")
+    cli.run("job", "run", "broken", code=1)
+
+    def names(*words: str) -> list[str]:
+        return [run["job"] for run in cli.json("job", "history", *words)["runs"]]
+
+    assert sorted(names()) == sorted(names("--since", "today")) == ["broken", "well"]
+    assert names("--failed") == names("--failed", "--since", "7d") == ["broken"]
+    assert names("well", "--failed") == []
+    assert names("--since", "2999-01-01") == []
+    assert cli.run("job", "history", "well", "--failed", "--since", "7d") == (
+        "no run of well failed since 7d\n"
+    )
+    assert "'someday' is not a day" in cli.fail("job", "history", "--since", "someday")
+
+
+def test_a_terminal_for_a_model_far_away_is_refused_until_it_is_allowed(cli: Cli) -> None:
+    words = ["--schedule", "hourly", "--prompt", "P", "--model", "m", "--tools", "terminal"]
+    far = [*words, "--base-url", "https://203.0.114.9/v1"]
+    refused = cli.fail("job", "add", "far", *far)
+    assert "far cannot have terminal: m is outside this machine and its network" in refused
+    assert "--allow-terminal" in refused
+    assert cli.json("job", "list")["jobs"] == []
+    cli.run("job", "add", "far", *far, "--allow-terminal")
+    assert "cannot have terminal" in cli.fail("job", "edit", "far", "--no-allow-terminal")
+    assert cli.json("job", "show", "far")["allow_terminal"] is True
+
+
 def test_a_prompt_may_come_from_a_file_or_standard_input(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "prompt.md").write_text("From a file.\n")
     words = ["--schedule", "hourly", "--model", "m", "--prompt-file"]

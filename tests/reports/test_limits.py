@@ -174,8 +174,9 @@ def test_a_table_that_names_no_source_is_noted_and_a_way_to_a_limit_is_shown(
     (tmp_path / "relight" / "config.toml").write_text(settings)
     done = cli.run("limits")
     assert done.returncode == 0
-    assert "[plans.claude_code] names no source" in done.stderr
+    assert "[plans.claude_code] names no source: did you mean claude-code?" in done.stderr
     assert "[limits.claude] names no source" in done.stderr
+    assert "$0.00" not in done.stdout
     assert "statusline --install" not in done.stderr
     began = (time.time() * 1000 - build.START) / 1000 - 60
     build.write_claude(tmp_path, answers(began))

@@ -83,6 +83,19 @@ def test_a_run_is_shown_that_is_older_than_those_listed(store: Store) -> None:
     assert re.search(r"no run <bdi>run-of-nobody</bdi>: the last one is shown", gone)
 
 
+def test_a_failed_run_is_listed_however_many_followed(store: Store) -> None:
+    run_job(store, "nightly", FAILED, *[DONE] * 101)
+    with serving.make_client(store.config.home) as client:
+        page = client.get("/jobs/nightly?outcome=failure").text
+        (found,) = client.get("/api/jobs/history?job=nightly&failed=true").json()["runs"]
+        later = client.get("/api/jobs/history?failed=true&since=2999-01-01").json()
+    table = page.partition('id="runs-title"')[2]
+    assert table.count("it was not done") == 1
+    assert "of the newest" not in table
+    assert found["outcome"] == "failure"
+    assert later == {"runs": []}
+
+
 def test_a_run_of_another_scheduler_is_found_by_the_name_that_it_is_listed_with(
     client: TestClient,
 ) -> None:

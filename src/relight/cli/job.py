@@ -21,7 +21,6 @@ from relight.errors import as_typed
 if TYPE_CHECKING:
     from relight.store.queries.runs import RunReport
 
-SHOWN_RUNS = 50
 SHOWN_WITH_JOB = 5
 
 
@@ -95,34 +94,6 @@ def show(name: str, as_json: bool) -> None:
         print_job(job, runs, store.timezone)
         if retry:
             click.echo(f"the last run failed: {retry.words}")
-
-
-@reading_command("history", example="relight job history inbox --json")
-@click.argument("name", required=False)
-@click.option("--limit", type=click.IntRange(1), help="The newest N (else 50; all with --json).")
-@json_option
-def history(name: str | None, limit: int | None, as_json: bool) -> None:
-    """Show the runs of all jobs or of one, newest first."""
-    from relight.reports.runs import RunList
-    from relight.store.queries.runs import read_runs
-
-    most = limit if as_json else (limit or SHOWN_RUNS) + 1
-    from relight.work.jobs.lost_runs import settle_lost
-
-    with current_store() as store:
-        settle_lost(store)
-        runs = read_runs(store, name, limit=most)
-    if as_json:
-        print_json(RunList(runs))
-    elif runs:
-        from relight.cli.job_tables import print_runs
-
-        shown = limit or SHOWN_RUNS
-        print_runs(runs[:shown], store.timezone)
-        if len(runs) > shown:
-            click.echo(f"there are more: --limit {shown * 10}", err=True)
-    else:
-        click.echo("there are no runs")
 
 
 @relight_command("run", example="relight job run inbox")
@@ -286,7 +257,12 @@ def _now() -> int:
     return int(time.time() * 1000)
 
 
-command.more = {"add": "job_add", "edit": "job_add", "compare": "job_compare"}
+command.more = {
+    "add": "job_add",
+    "edit": "job_add",
+    "compare": "job_compare",
+    "history": "job_history",
+}
 for each in (
     list_jobs,
     show,
@@ -294,7 +270,6 @@ for each in (
     pause,
     resume,
     remove,
-    history,
     export,
     import_jobs,
 ):

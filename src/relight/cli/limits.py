@@ -10,7 +10,6 @@ from relight.errors import as_typed
 
 if TYPE_CHECKING:
     from relight.reports.limits import LimitWindow
-    from relight.store import Store
 
 
 @reading_command("limits", example="relight limits --history --since 14d")
@@ -24,18 +23,19 @@ def command(history: bool, since: str, as_json: bool) -> None:
     or a block: it begins at the full hour of its first turn. `used` is reported by the agent, by a
     limit set in config.toml, or estimated (≈) by the last window of which both were known.
     """
+    from relight.reports.filters import read_start
     from relight.reports.limits import read_limits_report
     from relight.reports.plans import describe_plan
     from relight.sources import find_unknown_plans
     from relight.text import clean
 
     with current_store() as store:
-        start = _find_start(store, since) if history else None
+        start = (read_start(store, since) or 0) if history else None
         found = read_limits_report(store, history_since=start)
         timezone = store.timezone
         notes = find_unknown_plans(store.config.plans, store.config.limits)
     for note in notes:
-        click.echo(clean(note), err=True)
+        click.echo(clean(f"warning: {note}"), err=True)
     if as_json:
         print_json(found)
         return
@@ -48,14 +48,6 @@ def command(history: bool, since: str, as_json: bool) -> None:
     if any(plan.paid_usd and not plan.value_usd for plan in found.plans):
         hint = "a plan pays for what is recorded from now on; for earlier sessions:"
         click.echo(as_typed(f"{hint} relight rebuild --prices"), err=True)
-
-
-def _find_start(store: "Store", since: str) -> int:
-    from relight.reports.filters import read_filter
-    from relight.store.queries.filters import find_day_start
-
-    day = read_filter(store, since=since).since
-    return 0 if day is None else find_day_start(day, store.timezone)
 
 
 def _print(windows: "Sequence[LimitWindow]", timezone: str) -> None:

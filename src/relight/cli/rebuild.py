@@ -19,7 +19,7 @@ def command(reprice: bool, again_redact: bool) -> None:
     """
     from relight.cli.screen import progress_bar
     from relight.intake.rebuild import find_absent_sources, rebuild
-    from relight.sources import find_unknown_plans
+    from relight.sources import find_unknown_plans, is_source
     from relight.store.queries.totals import sum_included
     from relight.text import dollars
 
@@ -37,5 +37,5 @@ def command(reprice: bool, again_redact: bool) -> None:
         note = f"{damage.session_id} stays as it is: {place} cannot be read: {damage.reason}"
         click.echo(f"warning: {note}", err=True)
     click.echo(f"rebuilt from {rebuilt.parts - len(rebuilt.damaged)} tape parts")
-    if reprice and (included or store.config.plans):
+    if reprice and (included or any(map(is_source, store.config.plans))):
         click.echo(f"included in plans, at list price: {dollars(included)}")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from relight.aliases import find_model_name
 from relight.errors import MissingError, RelightError
 from relight.store import Store
-from relight.store.queries.filters import Filter, is_whole
+from relight.store.queries.filters import Filter, find_day_start, is_whole
 from relight.times import read_day
 
 DEFAULT_SINCE = "30d"
@@ -37,6 +37,12 @@ def read_filter(
         project=project,
         jobs=find_jobs(store, job) if job else (),
     )
+
+
+def read_start(store: Store, since: str) -> int | None:
+    """Return when the day that a person typed begins; None if all days are meant."""
+    day = read_filter(store, since=since).since
+    return None if day is None else find_day_start(day, store.timezone)
 
 
 def find_jobs(store: Store, name: str) -> tuple[str, ...]:

@@ -28,8 +28,13 @@ class PlanValue(Struct, frozen=True, kw_only=True):
 
 
 def read_plans(store: Store, *, now: int | None = None) -> list[PlanValue]:
-    """Return the plans in config.toml, and those that agents name themselves, for this month."""
+    """Return the plans in config.toml, and those that agents name themselves, for this month.
+
+    A plan in config.toml that names no source is left out: `find_unknown_plans` reports it.
+    """
     from zoneinfo import ZoneInfo
+
+    from relight.sources import is_source
 
     moment = time.time() if now is None else now / 1000
     today = datetime.fromtimestamp(moment, UTC).astimezone(ZoneInfo(store.timezone)).date()
@@ -37,7 +42,11 @@ def read_plans(store: Store, *, now: int | None = None) -> list[PlanValue]:
     last = monthrange(today.year, today.month)[1]
     rows = sum_costs(store, "source", Filter(since=f"{month}-01", until=f"{month}-{last:02}"))
     by_source = {row.name: row for row in rows}
-    named = [source for source, plan in store.config.plans.items() if plan.is_valid_in(month)]
+    named = [
+        source
+        for source, plan in store.config.plans.items()
+        if plan.is_valid_in(month) and is_source(source)
+    ]
     found = []
     for source in dict.fromkeys([*named, *(row.name for row in rows if row.included_usd)]):
         row, plan = by_source.get(source), store.config.plans.get(source or "")

@@ -284,12 +284,20 @@ def list_sources() -> dict[str, Source]:
 
 def find_unknown_plans(plans: Iterable[str], limits: Iterable[str] = ()) -> list[str]:
     """Return a note for each `[plans.SOURCE]` and `[limits.SOURCE]` that names no source."""
-    known = list_sources()
-    names = join_words(sorted(known), "or")
     tables = [*(("plans", one) for one in plans), *(("limits", one) for one in limits)]
     return [
-        f"[{table}.{one}] names no source: {names}" for table, one in tables if one not in known
+        f"[{table}.{one}] names no source: {_suggest_source(one)}"
+        for table, one in tables
+        if not is_source(one)
     ]
+
+
+def _suggest_source(typed: str) -> str:
+    from difflib import get_close_matches
+
+    known = sorted(list_sources())
+    near = get_close_matches(typed, known, n=1)
+    return f"did you mean {near[0]}?" if near else f"it can be {join_words(known, 'or')}"
 
 
 @cache

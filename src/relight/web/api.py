@@ -18,7 +18,7 @@ from relight.reports.cache_rebuilds import CacheReport, read_cache_report
 from relight.reports.comparison.models import Comparison, compare_job, compare_models
 from relight.reports.failed_work import FailedTotals
 from relight.reports.failures import NamedSpiral
-from relight.reports.filters import find_jobs
+from relight.reports.filters import find_jobs, read_start
 from relight.reports.limits import LimitsReport, read_limits_report
 from relight.reports.listing import SessionPage
 from relight.reports.listing import list_sessions as list_page
@@ -30,7 +30,7 @@ from relight.reports.skills.uses import SkillUseDays
 from relight.reports.totals import KEYS, ReportRow, ReportTotals, UsageReport, report
 from relight.store import Store
 from relight.store.queries.failures import FailureGroup
-from relight.store.queries.filters import Filter, find_day_start
+from relight.store.queries.filters import Filter
 from relight.store.queries.listing import Listing
 from relight.store.queries.runs import find_job_names, read_runs
 from relight.store.queries.skills import read_daily
@@ -225,7 +225,11 @@ def list_jobs(store: Store, _: given.NoParameters, __: Path) -> runs.JobList:
 
 def list_runs(store: Store, asked: given.RunListParameters, _: Path) -> runs.RunList:
     """Runs of jobs, newest first."""
-    return runs.RunList(read_runs(store, asked.job or None, limit=asked.limit))
+    since = read_start(store, asked.since)
+    found = read_runs(
+        store, asked.job or None, limit=asked.limit, has_failed=asked.failed, since=since
+    )
+    return runs.RunList(found)
 
 
 def read_job(store: Store, _: given.NoParameters, path: Path) -> runs.JobHistory:
@@ -306,9 +310,8 @@ def examine(store: Store, asked: given.HealthParameters, _: Path) -> doctor.Heal
 
 def read_limits(store: Store, asked: given.LimitParameters, _: Path) -> LimitsReport:
     """How full the windows of plans are, and how full the earlier ones got."""
-    first = choose(store, Filters(since=asked.since)).since
-    start = 0 if first is None else find_day_start(first, store.timezone)
-    return read_limits_report(store, history_since=start if asked.history else None)
+    start = (read_start(store, asked.since) or 0) if asked.history else None
+    return read_limits_report(store, history_since=start)
 
 
 def list_budgets(store: Store, asked: given.NoParameters, _: Path) -> BudgetList:

@@ -241,6 +241,8 @@ class SkillComparisonParameters(ComparisonParameters, frozen=True, kw_only=True)
 
 class RunListParameters(Struct, frozen=True, kw_only=True):
     job: Annotated[Text, described("Only runs of this job.")] | UnsetType = UNSET
+    failed: Annotated[bool, described("Only runs that failed.")] = False
+    since: Since = "all"
     limit: PageSize = 100
 
 

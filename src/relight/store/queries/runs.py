@@ -235,12 +235,20 @@ def read_endings(store: Store) -> list[RunEnding]:
 
 
 def read_runs(
-    store: Store, name: str | None = None, *, limit: int | None = None
+    store: Store,
+    name: str | None = None,
+    *,
+    limit: int | None = None,
+    has_failed: bool = False,
+    since: int | None = None,
 ) -> list[RunReport]:
-    """Return the newest runs of all jobs, or of the one with this name or id."""
-    test, jobs = _test_job(store, name)
+    """Return the newest runs of all jobs, or of the one with this name or id.
+
+    With `has_failed` only those that failed; `since` is the moment when the first of them began.
+    """
+    where, values = _where(store, name, has_failed=has_failed, since=since)
     most = "" if limit is None else f"limit {limit}"
-    return _read(store, f"select * from {RUNS} {test} {NEWEST} {most}", jobs)
+    return _read(store, f"select * from {RUNS} {where} {NEWEST} {most}", values)
 
 
 def read_runs_since(store: Store, since: int) -> list[RunReport]:
@@ -275,8 +283,8 @@ def read_unnoticed_runs(store: Store, *, since: int, quiet_at: int) -> list[RunR
 
 def find_run(store: Store, name: str, run_id: str) -> RunReport | None:
     """Return the run of a job by its id, after the source if it is not ours, however old it is."""
-    test, jobs = _test_job(store, name)
-    runs = f"select * from {RUNS} {test} and {CALLED} = ?"
+    where, jobs = _where(store, name)
+    runs = f"select * from {RUNS} {where} and {CALLED} = ?"
     return next(iter(_read(store, runs, [*jobs, run_id])), None)
 
 
@@ -295,13 +303,23 @@ def read_own_run(store: Store, run_id: int) -> RunReport:
     return _read(store, f"{RECORDED} where run.id = ?", [run_id])[0]
 
 
-def _test_job(store: Store, name: str | None) -> tuple[str, list[str]]:
-    if name is None:
-        return "", []
-    jobs = find_job_names(store, name)
-    if not jobs:
-        raise MissingError(f"there is no job {name!r}", "`relight job list` shows them")
-    return f"where job in ({', '.join('?' * len(jobs))})", jobs
+def _where(
+    store: Store, name: str | None, *, has_failed: bool = False, since: int | None = None
+) -> tuple[str, list[str | int]]:
+    tests: list[str] = []
+    values: list[str | int] = []
+    if name is not None:
+        jobs = find_job_names(store, name)
+        if not jobs:
+            raise MissingError(f"there is no job {name!r}", "`relight job list` shows them")
+        tests.append(f"job in ({', '.join('?' * len(jobs))})")
+        values += jobs
+    if has_failed:
+        tests.append("outcome = 'failure'")
+    if since is not None:
+        tests.append("coalesce(started_at, scheduled_for) >= ?")
+        values.append(since)
+    return f"where {' and '.join(tests)}" if tests else "", values
 
 
 def _read(store: Store, runs: str, values: object) -> list[RunReport]:

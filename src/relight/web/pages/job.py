@@ -37,7 +37,9 @@ def show(view: View) -> Context:
     return {
         "job": show_job(view, job, lately),
         "runs": runs,
-        "listed": [run for run in runs if outcome in (None, run.outcome)],
+        "listed": read_runs(store, name, limit=SHOWN, has_failed=True)
+        if outcome == "failure"
+        else [run for run in runs if outcome in (None, run.outcome)],
         "outcome": outcome,
         "skipped": sum(run.status == "skipped" for run in runs),
         "chosen": chosen,
