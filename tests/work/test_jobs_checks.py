@@ -22,6 +22,7 @@ from relight.work.jobs.preparation import (
     choose_job_tools,
     choose_route,
     is_local,
+    settle_job,
 )
 from relight.work.jobs.registry import add_job
 from relight.work.jobs.slots import start_now
@@ -134,6 +135,17 @@ def test_the_terminal_stays_at_home(tmp_path: Path) -> None:
     assert choose_job_tools(chosen, far) == (["read_file"], ["terminal"])
 
 
+def test_a_job_that_names_the_terminal_for_a_model_far_away_is_refused(tmp_path: Path) -> None:
+    named = {"model": "m", "tools": ["terminal", "read_file"]}
+    with build.open_home(tmp_path) as store:
+        settle_job(store, make_job(**named, base_url=NEAR))
+        settle_job(store, make_job(**named, base_url=FAR, allow_terminal=True))
+        settle_job(store, make_job(model="m", base_url=FAR))
+        with pytest.raises(RelightError, match="cannot have terminal: m is outside") as caught:
+            settle_job(store, make_job(**named, base_url=FAR))
+    assert "--allow-terminal" in (caught.value.hint or "")
+
+
 def test_no_job_gets_tools_that_ask_or_send(tmp_path: Path) -> None:
     near = route(make_job(model="m", base_url=NEAR), make_config(tmp_path))
     asking = make_job(tools=["clarify", "send_message", "read_file"])
@@ -154,7 +166,7 @@ def test_a_model_that_is_known_to_be_too_small_is_refused(tmp_path: Path) -> Non
         with pytest.raises(ModelContextError) as caught:
             check(make_job(model="tiny", **here), config)
         assert caught.value.message == "tiny takes 32,768 tokens, and a job needs at least 64,000"
-        assert "context_tokens" in (caught.value.hint or "")
+        assert f"relight job edit {make_job().name} --context-tokens N" in (caught.value.hint or "")
         check(make_job(model="big", **here), config)
         check(make_job(model="of unknown size", **here), config)
         check(make_job(model="tiny", context_tokens=32768, **here), config)

@@ -22,6 +22,7 @@ delivered. Never put [SILENT] into an answer that reports something.
 SCRIPT_FAILED: If a script or command that the task depends on has failed, put \
 [SCRIPT_FAILED]: and the reason on a line of your answer. Never report a failure as a success.
 RUNTIME: model=gpt-5.1 provider=openai
+Adapt to this runtime: plan steps that this model and the tools you have here can finish.
 [/SCHEDULED JOB]"""
 TIDY = SkillDocument("tidy", "---\nname: tidy\n---\nPut things away.", "/skills/tidy", "1.2.0")
 SWEEP = SkillDocument("sweep", "Sweep the floor.", "/skills/sweep", None)

@@ -20,6 +20,7 @@ delivered. Never put {SILENT} into an answer that reports something.
 SCRIPT_FAILED: If a script or command that the task depends on has failed, {MARKER_RULE}. \
 Never report a failure as a success.
 RUNTIME: model={{model}} provider={{provider}}
+Adapt to this runtime: plan steps that this model and the tools you have here can finish.
 [/SCHEDULED JOB]"""
 
 
@@ -33,8 +34,8 @@ def build_prompt(
 ) -> str:
     """The skills' text, the rules for a scheduled job, the script's output, and the prompt.
 
-    >>> build_prompt("Tidy up.", model="gpt-5.1", provider="openai").splitlines()[-4:]
-    ['RUNTIME: model=gpt-5.1 provider=openai', '[/SCHEDULED JOB]', '', 'Tidy up.']
+    >>> build_prompt("Tidy up.", model="gpt-5.1", provider="openai").splitlines()[-5]
+    'RUNTIME: model=gpt-5.1 provider=openai'
     """
     parts = [_format_skill(skill) for skill in skills]
     parts.append(HINT.format(model=_one_line(model), provider=_one_line(provider)))
