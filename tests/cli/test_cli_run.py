@@ -205,6 +205,40 @@ def test_a_preset_answers_runs_and_shows_who_said_what(tmp_path: Path) -> None:
     ]
 
 
+def test_a_mixture_shows_who_is_at_work_and_who_failed(tmp_path: Path) -> None:
+    def answer(body: dict[str, Any]) -> Reply:
+        if body["model"] == "adviser-2":
+            return Reply(status=401, body=b'{"error": {"message": "no such key"}}')
+        return script(body)
+
+    with Server(answer) as server:
+        write_preset(tmp_path, server.base_url)
+        asked = relight(tmp_path, "moa", "run", "review", "What now?")
+        quiet = relight(tmp_path, "moa", "run", "review", "What now?", "--json")
+    assert (asked.returncode, asked.stdout) == (0, "Done.\n")
+    lines = asked.stderr.splitlines()
+    assert lines[:2] == ["  local/adviser-1: advises …", "  local/adviser-2: advises …"]
+    assert re.search(r"^  local/adviser-1: done in ", asked.stderr, re.MULTILINE)
+    assert re.search(r"^  local/adviser-2: failed: .*no such key", asked.stderr, re.MULTILINE)
+    assert lines[-3] == "  local/actor: acts on the advice …"
+    assert lines[-2].startswith("  local/actor: done in ")
+    assert quiet.stderr == ""
+
+
+def test_a_host_that_does_not_resolve_is_named_with_its_variable(tmp_path: Path) -> None:
+    place = {"OPENAI_BASE_URL": "http://gone.invalid/v1"}
+    ran = relight(tmp_path, "run", "Do it", "--model", "m", **place)
+    assert ran.returncode == 1
+    assert "http://gone.invalid/v1 (the value of OPENAI_BASE_URL) does not resolve" in ran.stderr
+    assert "again in" not in ran.stderr
+    write_preset(tmp_path, "http://gone.invalid/v1")
+    asked = relight(tmp_path, "moa", "run", "review", "What now?")
+    assert asked.returncode == 1
+    failed = "gone/adviser-1: failed: the address cannot be found: http://gone.invalid/v1"
+    assert failed in asked.stderr
+    assert "again in" not in asked.stderr
+
+
 def test_a_trace_of_hermes_is_shown_with_its_time_and_unknown_durations(tmp_path: Path) -> None:
     reference = {"label": "a", "output": "x", "cost_usd": "0.1"}
     line = {"ts": 1794712615.1930428, "session_id": "h", "preset": "p", "references": [reference]}

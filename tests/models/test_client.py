@@ -29,6 +29,7 @@ from relight.models.endpoints import (
     build_request,
     decode_completion,
 )
+from relight.models.retrying import RetryBudget
 from relight.work.moa.shapes import shape_chunk, shape_completion
 from scripted import Logged, Reply, Server, call
 
@@ -194,6 +195,35 @@ def test_no_server_is_a_failure_to_connect() -> None:
         background.run_coroutine(complete(build_request(endpoint, ASKED)))
     assert caught.value.failure.kind == "connection"
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_host_that_does_not_resolve_fails_at_once_and_is_named(
+    stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = Endpoint(model="m", base_url="http://user:pass@gone.invalid/v1")
+    tries: list[object] = []
+
+    def ask(chat: ChatRequest) -> UpstreamError:
+        request = build_request(endpoint, chat, stream=stream)
+        tries.clear()
+        with pytest.raises(UpstreamError) as caught:
+            background.run_coroutine(
+                complete(request, on_attempt=lambda *seen: tries.append(seen), sleep=lambda _: None)
+            )
+        return caught.value
+
+    error = ask(ASKED)
+    assert (error.failure.kind, len(tries)) == ("unknown_host", 1)
+    assert error.message == ("the address cannot be found: http://gone.invalid/v1 does not resolve")
+    assert "OPENAI_BASE_URL" in (error.hint or "")
+    monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
+    assert "/v1 (the value of OPENAI_BASE_URL) does not resolve" in ask(ASKED).message
+    # nobody waits for a job, and its machine may just have woken up
+    error = ask(ChatRequest(messages=HELLO, retries=RetryBudget(3)))
+    assert (error.failure.kind, len(tries)) == ("connection", 3)
+    assert "http://gone.invalid/v1" in error.message
+    assert error.failure.is_refusal
 
 
 def test_a_stream_that_breaks_off_is_a_failure_with_what_had_arrived() -> None:

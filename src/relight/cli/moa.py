@@ -15,8 +15,10 @@ from relight.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from relight.work.moa.mixture import CallProgress
     from relight.work.moa.trace_report import TracedModel
 
+REASON_CHARACTERS = 200
 TEXT_CHARACTERS = 400
 
 
@@ -62,10 +64,15 @@ def presets(as_json: bool) -> None:
 @click.argument("prompt")
 @json_option
 def run(preset: str, prompt: str, as_json: bool) -> None:
-    """Ask a preset one question, and record it."""
+    """Ask a preset one question, and record it.
+
+    Standard error shows which models are called, and how long each took.
+    """
     from relight.work.moa.openai_client import MoA
 
     with current_store() as store, MoA(preset, store=store) as client:
+        if not as_json:
+            client.mixture.on_progress = _show_progress
         messages = [{"role": "user", "content": prompt}]
         answer = client.chat.completions.create(messages=messages)
         assert client.recorder is not None
@@ -88,11 +95,26 @@ def run(preset: str, prompt: str, as_json: bool) -> None:
     from relight.cli import screen
 
     click.echo(screen.clean_lines(text))
-    for one in answer.moa["references"]:
-        state = f"failed: {one['failure']}" if one["failure"] else f"{one['duration_ms']} ms"
-        click.echo(f"  {screen.clean(one['label'])}: {state}", err=True)
     cost = screen.dollars(figures.cost_usd, unpriced=figures.unpriced_turns or 0)
     click.echo(f"{session_id} · {cost}", err=True)
+
+
+def _show_progress(seen: "CallProgress") -> None:
+    """Print a step of a call as a line on standard error."""
+    from relight.cli import screen
+
+    call = seen.call
+    work = "advises" if call.role == "reference" else "acts on the advice"
+    reason = screen.clean(seen.failure.reason)[:REASON_CHARACTERS] if seen.failure else ""
+    if seen.step == "begins":
+        state = f"{work} …"
+    elif seen.step == "waits":
+        state = f"{reason}; again in {seen.wait_seconds:.0f} s"
+    else:
+        state = (
+            f"failed: {reason}" if reason else f"done in {screen.seconds(call.duration_ms / 1000)}"
+        )
+    click.echo(f"  {screen.clean(call.endpoint.label)}: {state}", err=True)
 
 
 @relight_command("traces", example="relight moa traces")

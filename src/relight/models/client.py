@@ -24,6 +24,8 @@ from relight.models.endpoints import (
     UpstreamError,
     decode_completion,
     decode_object,
+    find_lookup_error,
+    make_lookup_error,
     read_error_text,
     read_key_headers,
 )
@@ -145,7 +147,12 @@ async def _send(request: EncodedRequest, stack: AsyncExitStack) -> "Response":
     headers = {"Content-Type": "application/json", **read_key_headers(endpoint.key_variable)}
     url = parse_url(request.url)
     sent = find_client().stream("POST", url, headers=headers, content=request.body)
-    http = await stack.enter_async_context(sent)
+    try:
+        http = await stack.enter_async_context(sent)
+    except Exception as error:
+        if (lookup := find_lookup_error(error)) is not None:
+            raise make_lookup_error(request, lookup) from error
+        raise
     if http.status_code != 200:
         body = (await _read_body(http, ERROR_BYTES, may_cut=True)).decode("utf-8", "replace")
         if http.has_redirect_location:  # not followed: the key is for this address only

@@ -5,6 +5,7 @@ A request is encoded once, so that a trace shows the bytes that were sent.
 
 import json
 import os
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -25,6 +26,8 @@ FIXED = ("model", "messages", "stream")
 HINTS = {
     "auth": "check the key: it is read from the variable that --key-variable names",
     "connection": "check the address, and that a server is running there",
+    "unknown_host": "check the address: --base-url, base_url in config.toml, or the variable"
+    " OPENAI_BASE_URL sets it",
     "timeout": "try again, or allow more time",
     "model_not_found": "the endpoint's /models lists the names it knows",
     "not_found": "a base URL usually ends in /v1",
@@ -245,6 +248,37 @@ class ReportedError(Exception):
         fields = error if isinstance(error, dict) else {"message": error}
         super().__init__(str(fields.get("message") or fields))
         self.code, self.type, self.body = fields.get("code"), fields.get("type"), fields
+
+
+class HostNotFound(ConnectionError):
+    """A host whose name does not resolve; a person who waits gets it at once, without retries."""
+
+
+def find_lookup_error(error: BaseException | None) -> socket.gaierror | None:
+    """Return the failed look-up of a host's name that caused an error."""
+    while error is not None and not isinstance(error, socket.gaierror):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def make_lookup_error(request: EncodedRequest, lookup: socket.gaierror) -> ConnectionError:
+    """Return the error of a request whose host's name was not found, which names the address.
+
+    A run in the background retries it: a machine that just woke up knows no name for a while.
+    """
+    from urllib.request import getproxies  # takes long to load, and the HTTP client has it
+
+    address = request.endpoint.base_url
+    scheme, _, rest = address.partition("://")
+    host, slash, path = rest.partition("/")
+    named = f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+    if os.environ.get("OPENAI_BASE_URL") == address:
+        named += " (the value of OPENAI_BASE_URL)"
+    if getproxies().keys() & {scheme, "all"}:
+        named += ", or the proxy to it,"
+    text = f"{named} does not resolve"
+    is_temporary = lookup.errno == socket.EAI_AGAIN or request.retries is not None
+    return ConnectionError(text) if is_temporary else HostNotFound(text)
 
 
 class MalformedAnswer(Exception):

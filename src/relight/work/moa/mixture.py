@@ -4,9 +4,9 @@ import asyncio
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -97,6 +97,15 @@ class ModelCall(Struct, kw_only=True):
         return self.response
 
 
+class CallProgress(Struct, frozen=True):
+    """A step of a call in a turn: it begins, waits for another attempt, or has ended."""
+
+    step: Literal["begins", "waits", "ended"]
+    call: ModelCall
+    failure: Failure | None = None
+    wait_seconds: float | None = None
+
+
 class MoaTurn(Struct, kw_only=True):
     """One turn of a mixture: the advisers' calls and then the acting model's."""
 
@@ -181,6 +190,8 @@ class Mixture:
 
     def __init__(self, preset: Preset) -> None:
         self.preset = preset
+        # called in the background thread
+        self.on_progress: Callable[[CallProgress], object] | None = None
         self._advice: OrderedDict[bytes, list[ModelCall]] = OrderedDict()
 
     def begin(self) -> MoaTurn:
@@ -196,7 +207,24 @@ class Mixture:
     ) -> None:
         """Take the whole turn; `on_attempt` is called for the acting model's attempts."""
         acting = await self._prepare(turn, chat, stream=stream)
-        await send(acting, on_attempt=on_attempt)
+        await self._send(acting, on_attempt=on_attempt)
+
+    async def _send(self, call: ModelCall, *, on_attempt: OnAttempt | None = None) -> None:
+        """Make a call, and report its progress."""
+        report = self.on_progress
+        if report is None:
+            await send(call, on_attempt=on_attempt)
+            return
+
+        def note(number: int, failure: Failure | None, wait_seconds: float | None) -> None:
+            if wait_seconds is not None:
+                report(CallProgress("waits", call, failure, wait_seconds))
+            if on_attempt is not None:
+                on_attempt(number, failure, wait_seconds)
+
+        report(CallProgress("begins", call))
+        await send(call, on_attempt=note)
+        report(CallProgress("ended", call, call.failure))
 
     async def stream(
         self, turn: MoaTurn, chat: ChatRequest
@@ -239,7 +267,7 @@ class Mixture:
             ModelCall(request=build_request(one, question, messages=view), role="reference")
             for one in self.preset.references
         ]
-        await asyncio.gather(*map(send, turn.references))
+        await asyncio.gather(*map(self._send, turn.references))
         if any(one.error is None for one in turn.references):
             self._advice[key] = turn.references
             if len(self._advice) > CACHED_VIEWS:
