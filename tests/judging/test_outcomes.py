@@ -489,3 +489,24 @@ def test_calls_that_a_person_rejected_are_no_spiral(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         import_all(store, sources=["chat"], folder=path)
         assert outcome_of(store, "chat:a")[0] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (OutcomeEvidence(is_run=True, ending="answer", answer=" \n"), "the answer is empty"),
+        (
+            OutcomeEvidence(is_run=True, ledger_status="completed", ending="answer", answer=""),
+            "the answer is empty",
+        ),
+        (OutcomeEvidence(ending="answer", answer=""), "it ended with an empty answer"),
+        (
+            OutcomeEvidence(ending="answer", answer=" ", last_tests="passed"),
+            "it ended with an empty answer",
+        ),
+    ],
+)
+def test_an_empty_answer_is_not_called_an_answer(seen: OutcomeEvidence, said: str) -> None:
+    evidence = judge_outcome(seen, {"tests_passed"}).evidence
+    assert said in evidence
+    assert not any("it ended with an answer" in line for line in evidence)

@@ -106,6 +106,30 @@ def test_whatever_changes_something_needs_the_secret(client: TestClient, action:
     assert "the secret is missing or outdated" in form.text
 
 
+@Names(
+    ("method", "path", "headers", "status"),
+    [
+        ("GET", "/api", {}, 404),
+        ("POST", "/api", {}, 404),
+        ("GET", "/api/none", {}, 404),
+        ("GET", "/api/report?by=moon", {}, 400),
+        ("POST", "/api/report", {}, 405),
+        ("POST", "/api/jobs/x/pause", {}, 403),
+        ("GET", "/api", {"Host": "evil.example"}, 403),
+        ("GET", "/api/report", {"Host": "evil.example"}, 403),
+        ("POST", "/api/jobs/x/pause", {"Origin": "https://evil.example"}, 403),
+        ("GET", "/api/report", {"Sec-Fetch-Site": "cross-site"}, 403),
+        ("GET", f"/api/report?project={'x' * 40_000}", {}, 414),
+    ],
+)
+def test_every_error_below_the_api_is_json_with_a_hint(
+    client: TestClient, method: str, path: str, headers: dict[str, str], status: int
+) -> None:
+    told = client.request(method, path, headers={"Accept": "text/html", **headers})
+    assert (told.status_code, told.headers["Content-Type"]) == (status, "application/json")
+    assert set(told.json()) == {"error", "hint"}
+
+
 def test_the_secret_of_a_page_opens_its_own_server_and_no_other(home: Path) -> None:
     with serving.make_client(home) as one, serving.make_client(home) as other:
         secret = {"X-Relight-Secret": serving.read_secret(one)}
@@ -168,6 +192,12 @@ def test_an_error_of_ours_says_so_too_and_tells_nothing(home: Path) -> None:
     assert failed.status_code == 503
     assert failed.headers["Content-Security-Policy"] == POLICY
     assert set(failed.json()) == {"error", "hint"}
+
+
+@Names("path", ["/api", "/api/report", "/api/none"])
+def test_a_program_without_the_token_gets_json(locked: TestClient, path: str) -> None:
+    told = locked.get(path, headers={"Accept": "text/html"})
+    assert (told.status_code, set(told.json())) == (401, {"error", "hint"})
 
 
 def test_with_a_token_nothing_is_told_without_it(locked: TestClient) -> None:

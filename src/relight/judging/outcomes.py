@@ -166,7 +166,7 @@ def find_signs(seen: OutcomeEvidence) -> Iterator[Sign]:
     if seen.ledger_status == "completed":
         yield Sign("success", "the scheduler's ledger says completed")
     if seen.last_tests == "passed" and (_is_answered(seen) or seen.is_submitted):
-        end = "it ended with an answer" if _is_answered(seen) else "the work was handed in"
+        end = ENDED_WITH_ANSWER if _is_answered(seen) else "the work was handed in"
         yield Sign("success", f"the tests run last passed, and {end}", "tests_passed")
     if seen.is_run:
         return
@@ -254,7 +254,7 @@ def _find_admissions(seen: OutcomeEvidence) -> Iterator[Sign]:
     if seen.is_run and (found := _REASON.search(_drop_prompt(answer, seen.task))):
         reason = found[1].strip()[:300]
         yield Sign("failure", f"the answer says {SCRIPT_FAILED}{f': {reason}' if reason else ''}")
-    elif seen.is_run and (seen.ending == "empty" or (_is_answered(seen) and not answer.strip())):
+    elif seen.is_run and _is_empty(seen):
         yield Sign("failure", "the answer is empty")
     elif (_is_answered(seen) or (seen.is_run and seen.ending is None)) and (
         phrase := find_admission(answer, seen.task)
@@ -273,7 +273,14 @@ def _drop_prompt(answer: str, task: str | None) -> str:
 
 
 def _is_answered(seen: OutcomeEvidence) -> bool:
-    return seen.ending == "answer"
+    return seen.ending == "answer" and not _is_empty(seen)
+
+
+def _is_empty(seen: OutcomeEvidence) -> bool:
+    """True for an answer without words; a session's answer may have been left out of its record."""
+    is_blank = not (seen.answer or "").strip()
+    is_known = seen.is_run or seen.answer is not None
+    return seen.ending == "empty" or (seen.ending == "answer" and is_known and is_blank)
 
 
 def _find_answer(seen: OutcomeEvidence) -> list[Sign]:
@@ -297,7 +304,7 @@ def _find_hints(seen: OutcomeEvidence) -> list[str]:
         hints.append("it ended by handing in its work")
     elif seen.ending in ("call", "result") and not _is_given_up(seen):
         hints.append("it ended in the middle of its work")
-    elif seen.ending == "empty" and not seen.is_run:
+    elif _is_empty(seen) and not seen.is_run:
         hints.append("it ended with an empty answer")
     elif _is_answered(seen) and not (seen.is_run and seen.ledger_status is None):
         hints.append(ENDED_WITH_ANSWER)

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 from relight.errors import RelightError
 from relight.web.filters import Filters
-from relight.web.guard import Guard
+from relight.web.guard import Guard, is_api
 from relight.web.page import page_route
 from relight.web.pages import PAGES, Page
 from relight.web.request import choose_status
@@ -63,7 +63,7 @@ def error_responder(site: Site) -> Callable[[Request, Exception], Response]:
     """Return a handler that responds to errors with JSON for programs and a page for people."""
 
     def respond(request: Request, error: Exception) -> Response:
-        is_program = request.url.path.startswith("/api/")
+        is_program = is_api(request.url.path)
         status, message, hint = choose_status(error, is_program=is_program)
         headers = error.headers if isinstance(error, HTTPException) else None
         if is_program:

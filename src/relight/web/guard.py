@@ -122,7 +122,7 @@ class Guard:
                 refusal = _refuse(scope, 429, "too many wrong tokens", "try again later")
                 refusal.headers["Retry-After"] = str(ceil(PAUSE_SECONDS))
                 return refusal
-        if scope["path"].startswith("/api/"):
+        if is_api(scope["path"]):
             refusal = _refuse(
                 scope, 401, "a token is required", "send `Authorization: Bearer TOKEN`"
             )
@@ -149,6 +149,11 @@ class Guard:
         return is_same(cookie, make_cookie(self.token))
 
 
+def is_api(path: str) -> bool:
+    """True for the addresses of programs, whose errors are JSON."""
+    return path == "/api" or path.startswith("/api/")
+
+
 def _is_address(name: str) -> bool:
     try:
         ip_address(name)
@@ -158,7 +163,7 @@ def _is_address(name: str) -> bool:
 
 
 def _refuse(scope: Scope, status: int, message: str, hint: str) -> Response:
-    if scope["path"].startswith("/api/"):
+    if is_api(scope["path"]):
         return JSONResponse({"error": message, "hint": hint}, status_code=status)
     return PlainTextResponse(f"{message}: {hint}\n", status_code=status)
 
