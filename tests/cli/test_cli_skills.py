@@ -108,6 +108,16 @@ def test_stats_have_the_columns_of_the_daily_view(filled: Cli) -> None:
     assert filled.json("skills", "stats", "--skill", "other")["rows"] == []
 
 
+def test_the_mean_quality_is_called_a_weak_score(filled: Cli) -> None:
+    for quality in ("0.5", "1"):
+        filled.run("skills", "record", "triage", "--model", "opus", "--quality-score", quality)
+    filled.environment["COLUMNS"] = "120"
+    head, _, *rows = filled.run("skills", "stats").stdout.splitlines()
+    assert " weak score " in f"{head} "
+    (opus,) = [row for row in rows if " opus " in row]
+    assert " 0.75 " in f"{opus} "
+
+
 def test_averages_have_the_shape_scripts_rely_on(filled: Cli) -> None:
     found = filled.json("skills", "ema")
     assert found["window_days"] == 14
@@ -245,7 +255,7 @@ def test_a_table_of_many_skills_takes_time_in_proportion(
         ]
         total = SkillTotal(
             skill_name="", model="m", uses=14, successes=14, failures=0, unknown=0, cost_usd=0.5,
-            included_usd=0.0, unpriced=0, mean_seconds=1.0,
+            included_usd=0.0, unpriced=0, mean_seconds=1.0, mean_quality=None,
         )  # fmt: skip
         began = time.process_time()
         print_stats([replace(total, skill_name=name) for name in names], daily)

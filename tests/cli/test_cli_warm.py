@@ -233,6 +233,15 @@ def test_candidates_are_told_listed_and_accepted(cli: Cli) -> None:
     assert cli.json("template", "list")["candidates"] == 0
 
 
+def test_relight_alone_names_what_waits_for_a_person(cli: Cli) -> None:
+    waiting = "→ 1 candidate waits to be accepted: "
+    (line,) = [line for line in cli.run().splitlines() if line.startswith(waiting)]
+    assert line.endswith("relight template list --candidates")
+    (one,) = cli.json("template", "list", "--candidates")["templates"]
+    cli.run("template", "accept", one["name"])
+    assert waiting not in cli.run()
+
+
 def test_an_import_tells_of_new_candidates(cli: Cli) -> None:
     other = "Deploy the search cluster to the staging region"
     line = {"id": "b", "messages": build_warm.session(other, ("a", "b")), "outcome": "success"}

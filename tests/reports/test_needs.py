@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 import build
+import build_warm
 from build_dashboard import HOSTILE
 from relight.intake.recorder import record
 from relight.model import OutcomeName
@@ -17,6 +18,7 @@ from relight.reports.runs import JobReport, read_jobs
 from relight.reports.sessions import find_session
 from relight.store import Store
 from relight.store.queries.filters import Filter
+from relight.warm.library import retire_template
 
 JOB = JobReport(
     job="nightly", name="nightly", schedule=None, timezone=None, runner="chat", skills=[],
@@ -65,6 +67,17 @@ def test_a_model_without_a_price_is_named_and_one_with_a_price_is_not(store: Sto
     assert (need.kind, need.title, need.name) == ("price", "my-own-model", "my-own-model")
     assert need.reason == "no price is known: 1 turn missing from the cost"
     assert look(store, Filter(until="2000-01-01")) == []
+
+
+def test_a_candidate_waits_until_it_is_accepted_or_declined(store: Store) -> None:
+    name = build_warm.capture(store, "Deploy the search cluster").name
+    with store.transaction() as database:
+        database.execute("update template set proposed_at = 1")
+    (need,) = look(store)
+    assert (need.kind, need.title) == ("candidate", "1 candidate waits to be accepted")
+    assert need.command == "relight template list --candidates"
+    retire_template(store, name, why="declined")
+    assert look(store) == []
 
 
 def test_a_spiral_leads_to_its_session(tmp_path: Path, store: Store) -> None:

@@ -90,6 +90,7 @@ def _show(store: Store, *, is_fresh: bool) -> None:
         hint = as_typed("`relight report --since all` shows the rest")
         click.echo(f"Nothing in the last 30 days; {hint}.")
     _print_plans(store)
+    _print_needs(store, chosen)
     _print_next(store, is_fresh=is_fresh)
 
 
@@ -125,9 +126,28 @@ def _print_plans(store: Store) -> None:
     """Print what plans were worth this month, against their price."""
     if store.config.plans:
         from relight.reports.plans import describe_plan, read_plans
+        from relight.sources import find_unknown_plans
 
+        for note in find_unknown_plans(store.config.plans):
+            click.echo(f"warning: {note}", err=True)
         for plan in read_plans(store):
             screen.print_text(describe_plan(plan))
+
+
+def _print_needs(store: Store, chosen: Filter) -> None:
+    """Print what needs a person, one line of each kind with its command; jobs are above."""
+    from itertools import groupby
+
+    from relight.reports.needs import find_needs
+
+    # spirals are left out: finding them takes long, and `relight failures` has them
+    needs = find_needs(store, chosen, (), spirals=())
+    for _, found in groupby(needs, key=lambda one: one.kind):
+        first, *others = found
+        more = f" (and {len(others):,} more)" if others else ""
+        # a title that counts says all
+        reason = "" if first.kind in ("outcome", "candidate") else f": {first.reason}"
+        screen.print_text(f"→ {first.title}{more}{reason}: {first.command}")
 
 
 def _print_next(store: Store, *, is_fresh: bool) -> None:

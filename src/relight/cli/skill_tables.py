@@ -8,14 +8,18 @@ from relight.reports.skills.averages import SkillEma, show_band
 from relight.store.queries.skills import SkillTotal, SkillUseDay
 
 WIDE = 100
+# the session's score where no quality was recorded: it ranks sessions a little better than chance
+WEAK_SCORE = "weak score"
 Daily = list[SkillUseDay]
 
 
 def print_stats(totals: Sequence[SkillTotal], daily: Daily) -> None:
     """Print uses, outcomes and costs of each skill and model."""
-    headings = ["runs", "ok", "failed", "unkn.", "cost", "time", "trend"]
+    headings = ["runs", "ok", "failed", "unkn.", "cost", "time"]
     columns = [screen.Column(name, is_number=False) for name in ("skill", "model")]
-    columns += [screen.Column(name, is_spare=name == "trend") for name in headings]
+    columns += [screen.Column(name) for name in headings]
+    columns += [screen.Column(WEAK_SCORE, is_spare=True, drop=1)]
+    columns += [screen.Column("trend", is_spare=True)]
     days, used = _list_days(daily), _group_days(daily)
     rows = []
     for total in totals:
@@ -32,6 +36,7 @@ def print_stats(totals: Sequence[SkillTotal], daily: Daily) -> None:
                     total.cost_usd, unpriced=total.unpriced, included=total.included_usd
                 ),
                 screen.seconds(total.mean_seconds),
+                "" if total.mean_quality is None else f"{total.mean_quality:.2f}",
                 screen.trend(
                     [_sum(own[day], "invocation_count") if day in own else None for day in days]
                 ),

@@ -30,7 +30,8 @@ def command() -> None:
 def stats(since: str, until: str | None, skill: str | None, as_json: bool) -> None:
     """Show uses, outcomes, costs and times of each skill and model.
 
-    --json has a row for each day, as the view skill_stats_daily in the database.
+    The weak score is the mean quality that was recorded, else of the sessions' scores, which are a
+    weak hint. --json has a row for each day, as the view skill_stats_daily in the database.
     """
     from relight.reports.filters import read_filter
     from relight.reports.skills.uses import SkillUseDays

@@ -1,4 +1,4 @@
-"""Things that need a person: budgets, failing jobs, spirals, missing outcomes and prices."""
+"""Things that need a person: budgets, failing jobs, spirals, missing outcomes, candidates …"""
 
 import shlex
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from msgspec import Struct
 from relight.errors import as_typed
 from relight.reports.runs import JobReport
 from relight.store import Store
+from relight.store.candidates import count_candidates
 from relight.store.queries.filters import Filter
 from relight.store.queries.health import read_set_aside_pieces
 from relight.store.queries.listing import count_unlabelled
@@ -18,7 +19,7 @@ from relight.text import count, dollars
 if TYPE_CHECKING:
     from relight.reports.failures import NamedSpiral
 
-NeedKind = Literal["budget", "job", "spiral", "outcome", "price", "file"]
+NeedKind = Literal["budget", "job", "spiral", "outcome", "price", "file", "candidate"]
 
 
 class Need(Struct, frozen=True, kw_only=True):
@@ -48,6 +49,7 @@ def find_needs(
         *_find_unlabelled(store, chosen),
         *_find_unpriced(store, chosen),
         *_find_set_aside(store),
+        *_find_candidates(store),
     ]
 
 
@@ -142,4 +144,19 @@ def _find_set_aside(store: Store) -> list[Need]:
             command=as_typed("relight doctor"),
         )
         for one in read_set_aside_pieces(store)
+    ]
+
+
+def _find_candidates(store: Store) -> list[Need]:
+    number = count_candidates(store)
+    if not number:
+        return []
+    candidates = "1 candidate waits" if number == 1 else f"{count(number)} candidates wait"
+    return [
+        Need(
+            kind="candidate",
+            title=f"{candidates} to be accepted",
+            reason="sessions that did well, as templates for new ones; none is used before",
+            command=as_typed("relight template list --candidates"),
+        )
     ]

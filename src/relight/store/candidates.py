@@ -26,6 +26,14 @@ class SessionBar(Struct, frozen=True):
     failure_rate: float
 
 
+def count_candidates(store: Store) -> int:
+    """Return the number of candidates that wait for a person."""
+    ((count,),) = store.query(
+        "select count(*) from template where proposed_at is not null and retired_at is null"
+    )
+    return int(count)
+
+
 def count_proposed(store: Store, *, since: int) -> int:
     """Return the number of candidates proposed since a time in milliseconds."""
     ((count,),) = store.query("select count(*) from template where proposed_at >= ?", (since,))

@@ -547,6 +547,7 @@ create table skill_invocations (
     -- 1, 0, or null if unknown
     success integer,
     end_reason text,
+    -- as recorded, else the score of the session: a weak hint
     quality_score real,
     share real not null default 1.0,
     -- 1 if a fact of skill_told is in the row

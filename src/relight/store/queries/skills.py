@@ -45,6 +45,7 @@ class SkillUseDay(Struct, frozen=True):
     unpriced_count: int
     total_input_tokens: int | None
     total_output_tokens: int | None
+    # of the qualities recorded, else of the sessions' scores: a weak hint
     avg_quality_score: float | None
     last_invoked_at: str | None
 
@@ -52,7 +53,8 @@ class SkillUseDay(Struct, frozen=True):
 class SkillTotal(Struct, frozen=True):
     """All uses of a skill on one model; costs are of known values, means leave unknowns out.
 
-    `included_usd` is what a plan paid for, at list price: it is not in the cost.
+    `included_usd` is what a plan paid for, at list price: it is not in the cost. `mean_quality` is
+    of the qualities recorded, else of the sessions' scores, which are a weak hint.
     """
 
     skill_name: str
@@ -65,6 +67,7 @@ class SkillTotal(Struct, frozen=True):
     included_usd: float
     unpriced: int
     mean_seconds: float | None
+    mean_quality: float | None
 
 
 def read_days(store: Store, since: str, until: str) -> list[SkillDay]:
@@ -117,7 +120,8 @@ def sum_uses(
             count(success) - coalesce(sum(success), 0) as failures,
             count(*) - count(success) as unknown,
             sum(cost_nanos - included_nanos) as cost_usd, sum(included_nanos) as included_usd,
-            count(*) - count({KNOWN_NANOS}) as unpriced, avg(duration_seconds) as mean_seconds
+            count(*) - count({KNOWN_NANOS}) as unpriced, avg(duration_seconds) as mean_seconds,
+            avg(quality_score) as mean_quality
         from skill_invocations {test}
         group by skill_name, model order by skill_name, model nulls first
         """,

@@ -82,6 +82,7 @@ NEED_ACTIONS: dict[NeedKind, NeedAction] = {
         "see its sessions", "/sessions", {"model": '"{}"'}, "", "models without a price", "/#models"
     ),
     "file": NeedAction("", "", others="pieces of files set aside"),
+    "candidate": NeedAction("see them", "/templates", anchor="#candidates-title"),
 }
 
 
