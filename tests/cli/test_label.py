@@ -51,6 +51,13 @@ def test_a_wrong_key_is_asked_again_and_a_label_can_be_undone_and_skipped(cli: C
     assert "1 labelled now; 0 labelled success or failure in all" in done.stdout
 
 
+def test_the_last_label_can_be_undone_too(cli: Cli) -> None:
+    done = cli.run("label", given="y\nn\nz\ny\nq\n")
+    assert f"the label of claude-code:{FIRST} is removed" in done.stdout
+    assert (read_outcome(cli, SECOND), read_outcome(cli, FIRST)) == ("success", "success")
+    assert "2 labelled now; 2 labelled success or failure in all" in done.stdout
+
+
 def test_a_label_is_taken_back_by_its_name(cli: Cli) -> None:
     cli.run("label", FIRST, "failure")
     done = cli.run("label", FIRST, "clear")

@@ -115,6 +115,19 @@ def test_one_step_is_shown_whole(cli: Cli) -> None:
     assert (done.returncode, "no step 99" in done.stderr) == (1, True)
 
 
+def test_a_long_command_of_one_step_is_printed_once(cli: Cli) -> None:
+    command = "python -c '" + "print(1); " * 50 + "print(2)'"
+    lines = [
+        build.claude_prompt("Count", 0),
+        build.claude_answer("m1", build.tool_use("t1", command=command), at=1),
+        build.claude_result("t1", "1", at=2),
+    ]
+    build.write_claude(cli.home, lines)
+    shown = show(cli, "--step", "2")
+    assert shown.count("print(2)") == 1
+    assert "… · ok" in shown.splitlines()[0]
+
+
 @pytest.mark.parametrize("words", [[], ["--full"], ["--errors"], ["--step", "8"], ["--markdown"]])
 def test_hostile_words_cannot_move_the_cursor(cli: Cli, words: list[str]) -> None:
     write_session(cli.home)

@@ -61,6 +61,17 @@ def test_a_call_that_runs_may_take_longer(store: Store, tmp_path: Path) -> None:
     assert read_at(store, 1811) == []
 
 
+def test_a_session_that_was_written_by_a_clock_ahead_is_not_running(
+    store: Store, tmp_path: Path
+) -> None:
+    write_session(tmp_path, build.claude_answer("m1", at=3600))
+    build.import_home(store, tmp_path)
+    assert read_at(store, 10) == []
+    (one,) = read_at(store, 3600 - 60)
+    assert one.idle_seconds == 0
+    assert len(read_at(store, 3700)) == 1
+
+
 def test_the_same_failing_call_again_and_again_is_a_warning(store: Store, tmp_path: Path) -> None:
     lines = []
     for number in range(3):

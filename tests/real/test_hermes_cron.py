@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -70,8 +71,9 @@ class Hermes:
         (folder / "scripts" / "bad.sh").write_text("echo boom >&2\nexit 3\n")
         (folder / "config.yaml").write_text(CONFIG.format(url=url))
 
-    def run(self, *words: str) -> str:
+    def run(self, *words: str, **settings: str) -> str:
         environment = {"HOME": str(self.home), "HERMES_HOME": str(self.home / ".hermes")}
+        environment |= settings
         done = subprocess.run(
             [self.program, *words],
             env={"PATH": os.environ["PATH"], "HERMES_DISABLE_LAZY_INSTALLS": "1", **environment},
@@ -149,3 +151,28 @@ def test_failed_runs_of_a_skill_are_failures_though_hermes_calls_them_complete(h
     assert tidy[3] == runs["clean"]["job"]
     assert (tidy[4] + sweep[4]) / 1e9 == runs["clean"]["cost_usd"] > 0
     assert tidy[5] + sweep[5] == 2
+
+
+def test_a_run_that_hermes_ends_after_a_silence_is_a_failure_of_its_skill(tmp_path: Path) -> None:
+    build.open_home(tmp_path).close()
+    is_over = threading.Event()
+
+    def hang(_: object) -> Reply:
+        is_over.wait(120)
+        return Reply("Too late.", usage=USAGE)
+
+    with Server(hang, models=[MODEL]) as server:
+        hermes = Hermes(tmp_path, server.base_url)
+        words = ["--name", "hung", "--skill", "tidy"]
+        hermes.run("cron", "create", "every 2h", "Prompt of hung", *words)
+        said = hermes.run("cron", "run", hermes.job_ids()["hung"], HERMES_CRON_TIMEOUT="3")
+        is_over.set()
+    counted = json.loads((tmp_path / ".hermes" / "skills" / ".usage.json").read_text())
+    assert counted["tidy"]["use_count"] == 1, said
+    relight(tmp_path, "import", "--source", "hermes")
+    (run,) = relight(tmp_path, "job", "history", "--failed")["runs"]
+    assert (run["name"], run["outcome"]) == ("hung", "failure"), said
+    assert "TimeoutError" in run["evidence"][0]
+    with build.open_home(tmp_path) as store:
+        used = store.query("select skill_name, entry, success from skill_invocations")
+    assert used == [("tidy", "cron", 0)]

@@ -94,6 +94,20 @@ def test_what_is_not_known_is_left_out() -> None:
     assert line(cold).endswith("cache cold")
 
 
+@pytest.mark.parametrize("figure", [-1, -0.5, 1e7, 1e14])
+def test_an_absurd_figure_is_left_out(figure: float) -> None:
+    absurd = {
+        "model": {"display_name": "Opus"},
+        "cost": {"total_cost_usd": figure},
+        "context_window": {"used_percentage": figure},
+        "rate_limits": {"five_hour": {"used_percentage": figure, "resets_at": NOW + 60}},
+        "prompt_cache": {"expires_at": NOW + 1e9},
+    }
+    assert line(absurd) == "Opus"
+    far = {"five_hour": {"used_percentage": 5, "resets_at": 9e10}}
+    assert line({"model": {"display_name": "Opus"}, "rate_limits": far}) == "Opus"
+
+
 def test_a_reported_window_that_is_over_is_not_shown_as_the_open_one() -> None:
     over = {"five_hour": {"used_percentage": 97, "resets_at": NOW - 60}}
     assert "5h $3.20 2h00m" in line(GIVEN | {"rate_limits": over}, SUMMARISED)

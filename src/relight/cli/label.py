@@ -1,4 +1,5 @@
 import sys
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 KEYS = {"y": "success", "n": "failure", "u": "unknown"}
 HELP = "y worked · n failed · u cannot tell · s skip · z undo · q quit"
+# after the last session
+LAST_HELP = "z undo · q quit"
 PAGE = 50
 
 
@@ -59,19 +62,22 @@ def _walk() -> None:
             one = next((one for one in found if one.id not in skipped), None)
             if one is None:
                 screen.print_text("every other session has an outcome")
-                break
-            _show(store, one)
-            key = _ask()
+                if not labelled:
+                    break
+                key = _ask(LAST_HELP, {"z", "q"})
+            else:
+                _show(store, one)
+                key = _ask(HELP, {*KEYS, "s", "z", "q"})
             if key == "z" and labelled:
                 back = labelled.pop()
                 label_session(store, back.id, "clear")
                 screen.print_text(f"the label of {back.session_id} is removed")
             elif key == "z":
                 screen.print_text("nothing to undo")
-            if key in KEYS:
+            elif one is not None and key in KEYS:
                 label_session(store, one.id, KEYS[key])
                 labelled.append(one)
-            elif key == "s":
+            elif one is not None and key == "s":
                 skipped.add(one.id)
         worth = read_labelling(store)
     screen.print_text(
@@ -108,10 +114,9 @@ def _shorten(text: str) -> str:
     return text if len(text) <= 1200 else f"{text[:500]}\n…\n{text[-650:]}"
 
 
-def _ask() -> str:
+def _ask(words: str, known: Collection[str]) -> str:
     """Return the key that answers; on a pipe, the first letter of a line, `q` at its end."""
-    click.echo(f"{HELP}: ", nl=False, err=True)
-    known = {*KEYS, "s", "z", "q"}
+    click.echo(f"{words}: ", nl=False, err=True)
     while True:
         if sys.stdin.isatty():
             key = click.getchar().lower()

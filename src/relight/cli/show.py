@@ -168,7 +168,7 @@ def _print_step(trace: "Trace", number: int) -> None:
     from relight.cli.show_steps import StepPrinter
     from relight.reports.trace import cut_part
 
-    StepPrinter(is_full=True).print_whole(cut_part(trace, step=number, limit=1).steps[0])
+    StepPrinter(is_full=False).print_whole(cut_part(trace, step=number, limit=1).steps[0])
 
 
 def _write(session: "SharedSession", file: Path | None) -> None:

@@ -81,7 +81,7 @@ class StepPrinter:
         return failed
 
     def print_whole(self, step: Step) -> None:
-        """Print everything about a step."""
+        """Print everything about a step; what its line cuts off stands below it."""
         self._print_line(_head(step), _facts(step), style="bold")
         for name, value in _list_facts(step):
             self._print_raw(f"  {name}: {clean(value)}", style="dim")

@@ -22,6 +22,8 @@ from relight.times import write_time
 RUNNING_MS = 5 * 60_000
 CALLING_MS = 30 * 60_000
 RATE_MS = 10 * 60_000
+# a record that is further ahead was written by another clock: it does not say what runs now
+AHEAD_MS = RUNNING_MS
 LAST_CALLS = 20
 
 
@@ -63,7 +65,7 @@ class RunningSessions(Struct, frozen=True):
 def read_running_sessions(store: Store, *, now: int | None = None) -> RunningSessions:
     """Return the sessions with a record of the last minutes, or with a call that still runs."""
     now = round(time.time() * 1000) if now is None else now
-    found = read_running(store, since=now - CALLING_MS, recent=now - RATE_MS)
+    found = read_running(store, since=now - CALLING_MS, until=now + AHEAD_MS, recent=now - RATE_MS)
     alive = [one for one in found if _is_running(one, now)]
     return RunningSessions(write_time(now), [_describe(store, one, now) for one in alive])
 

@@ -46,8 +46,13 @@ class LastCall(Struct, frozen=True):
     work: str | None
 
 
-def read_running(store: Store, *, since: int, recent: int, limit: int = 100) -> list[RunningRow]:
-    """Return the sessions with a record since a moment, the latest first."""
+def read_running(
+    store: Store, *, since: int, until: int, recent: int, limit: int = 100
+) -> list[RunningRow]:
+    """Return the sessions whose last record lies between two moments, the latest first.
+
+    `recent` is when the cost for the rate begins.
+    """
     cost = KNOWN_COST.format(
         *(f"coalesce(listing.{name}, 0)" for name in ("turns", "unpriced_turns", "cost_nanos"))
     )
@@ -62,12 +67,12 @@ def read_running(store: Store, *, since: int, recent: int, limit: int = 100) -> 
         " coalesce((select sum(turn.cost_nanos) from session as part"
         "   join turn on turn.session_id = part.id and turn.at >= :recent"
         "   where part.root_id = session.id), 0) as recent_nanos"
-        " from (select root_id, max(ended_at) as last_at from session where ended_at >= :since"
-        "   group by root_id) as late"
+        " from (select root_id, max(ended_at) as last_at from session"
+        "   where ended_at >= :since and ended_at <= :until group by root_id) as late"
         " join session on session.id = late.root_id"
         " left join listing on listing.root_id = session.id"
         f" order by last_at desc, session.id limit {limit}",
-        {"since": since, "recent": recent},
+        {"since": since, "until": until, "recent": recent},
     )
 
 

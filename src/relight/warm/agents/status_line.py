@@ -21,6 +21,12 @@ MOST_INPUT = 1 << 20
 MOST_REPORTS = 1 << 16
 NAME_CHARACTERS = 40
 MINUTE_MS = 60_000
+# dollars or percent beyond this are an error of the agent, and are left out
+MOST_FIGURE = 1e6
+# an end that is further away cannot be one, whichever clock is wrong
+MOST_LEFT_MS = {"5h": 86_400_000, "week": 14 * 86_400_000}
+# no provider keeps a prompt for longer
+MOST_CACHED_SECONDS = 86_400
 # the windows of a plan as Claude Code names them
 WINDOWS = {"five_hour": "5h", "seven_day": "week"}
 SEPARATOR = " · "
@@ -101,7 +107,7 @@ def make_parts(given: dict[str, Any], summary: dict[str, Any], now: float) -> It
     name = model.get("display_name") or model.get("id")
     if isinstance(name, str) and name.strip():
         yield clean(name.strip())[:NAME_CHARACTERS]
-    cost = _number(_object(given.get("cost")).get("total_cost_usd"))
+    cost = _number(_object(given.get("cost")).get("total_cost_usd"), most=MOST_FIGURE)
     if cost is not None:
         yield dollars(cost, digits=2)
     elif session:
@@ -116,7 +122,9 @@ def make_parts(given: dict[str, Any], summary: dict[str, Any], now: float) -> It
 def _show_windows(given: dict[str, Any], summary: dict[str, Any], now: float) -> Iterator[str]:
     # Claude Code repeats its last report, also when that window is over
     reported = {
-        kind: (ends_at, used) for kind, ends_at, used in find_reports(given) if ends_at > now * 1000
+        kind: (ends_at, used)
+        for kind, ends_at, used in find_reports(given)
+        if 0 < ends_at - now * 1000 <= MOST_LEFT_MS[kind]
     }
     for kind in WINDOWS.values():
         known = _find_window(summary, kind, now)
@@ -164,7 +172,7 @@ def _find_window(summary: dict[str, Any], kind: str, now: float) -> dict[str, An
 
 
 def _show_context(context: dict[str, Any], session: dict[str, Any]) -> Iterator[str]:
-    used = _number(context.get("used_percentage"))
+    used = _number(context.get("used_percentage"), most=MOST_FIGURE)
     tokens = _number(session.get("context_tokens"))
     if used is not None:
         yield f"ctx {used:.0f}%"
@@ -178,7 +186,7 @@ def _show_cache(cache: dict[str, Any], session: dict[str, Any], now: float) -> I
     if until is None and "warm" not in cache:
         kept = _number(session.get("cache_until"))
         until = None if kept is None else kept / 1000
-    if until is not None:
+    if until is not None and until - now <= MOST_CACHED_SECONDS:
         yield f"cache {show_left(until - now)}" if until > now else "cache cold"
     elif cache.get("warm") is False and cache.get("caching_observed"):
         yield "cache cold"
@@ -190,7 +198,7 @@ def find_reports(given: dict[str, Any]) -> Iterator[tuple[str, int, float]]:
     for name, kind in WINDOWS.items():
         window = _object(limits.get(name))
         used, resets = _number(window.get("used_percentage")), _number(window.get("resets_at"))
-        if used is not None and resets is not None and 0 <= used <= 1000 and 0 < resets < 1e11:
+        if used is not None and resets is not None and used <= 1000 and 0 < resets < 1e11:
             yield kind, round(resets * 1000 / MINUTE_MS) * MINUTE_MS, used
 
 
@@ -280,9 +288,10 @@ def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _number(value: Any) -> float | None:
+def _number(value: Any, *, most: float = 1e15) -> float | None:
+    """A time, an amount or a share; None for what cannot be one."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and -1e15 < value < 1e15 else None
+    return float(value) if is_number and 0 <= value <= most else None
 
 
 def _integer(value: Any, default: int) -> int:
