@@ -29,6 +29,33 @@ def test_links_between_pages_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_the_map_of_the_code_names_every_table_and_every_module_of_the_base() -> None:
+    text = (ROOT / "AGENTS.md").read_text(encoding="utf-8")
+    source = ROOT / "src" / "relight"
+    tables, _, base = text.partition("  data/ ")[2].partition("  *.py ")
+    assert {path.stem for path in (source / "data").glob("*.toml")} == set(
+        re.findall(r"`(\w+)`", tables)
+    )
+    named = set(re.findall(r"\w+", re.sub(r"\(.*?\)", "", base.partition("```")[0])))
+    modules = {path.stem for path in source.glob("*.py")} - {"__init__", "__main__"}
+    assert modules <= named
+    assert named <= modules | {"the", "base"}
+
+
+def read_anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub writes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
+
+
+def test_links_to_a_heading_find_it() -> None:
+    for page in [ROOT / "README.md", ROOT / "AGENTS.md", *(ROOT / "docs").rglob("*.md")]:
+        links = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text(encoding="utf-8"))
+        for target, anchor in links:
+            found = read_anchors((page.parent / target) if target else page)
+            assert anchor in found, f"{page.name} links to {target}#{anchor}"
+
+
 def list_pages() -> list[Path]:
     """Every page that a person wrote."""
     pages = (ROOT / "docs").rglob("*.md")
