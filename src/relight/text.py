@@ -121,6 +121,15 @@ def count(value: float | None) -> str:
     return f"{value:,.0f}"
 
 
+def plural(number: int, noun: str, several: str | None = None) -> str:
+    """Return a number with its noun, in the plural unless it is one.
+
+    >>> plural(1, "run"), plural(1200, "run"), plural(2, "line is", "lines are")
+    ('1 run', '1,200 runs', '2 lines are')
+    """
+    return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
+
+
 def show_in(currency: str, rate: float) -> None:
     """Show the amounts of this thread in another currency from now on; `rate` is for a dollar.
 

@@ -109,6 +109,32 @@ def test_a_page_that_is_not_there_says_so(browser: Browser, address: str) -> Non
         visit.check_access()
 
 
+@pytest.mark.parametrize("with_script", [True, False])
+def test_on_a_phone_every_page_is_two_taps_away(
+    browser: Browser, address: str, with_script: bool
+) -> None:
+    with visiting(browser, address, width=390, with_script=with_script) as visit:
+        page = visit.open("/")
+        pages = page.get_by_role("navigation", name="Pages")
+        assert pages.count() == 0, "the list is closed, and does not cover the page"
+        for one in (one for one in PAGES if one.is_in_navigation):
+            page.get_by_role("button", name="Pages").click()
+            link = pages.get_by_role("link", name=one.title, exact=True)
+            box = link.bounding_box()
+            assert box is not None
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 390
+            assert 24 <= box["height"] <= box["y"] + box["height"] <= 844
+            if one.path == "/":
+                visit.check()
+                if with_script:
+                    visit.check_access()
+            link.click()
+            page.wait_for_url(f"{address}{one.path}*")
+            assert pages.count() == 0
+        visit.check()
+
+
 def test_pages_work_without_any_script(browser: Browser, address: str) -> None:
     with visiting(browser, address, with_script=False) as visit:
         page = visit.open("/")

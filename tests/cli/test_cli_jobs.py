@@ -69,7 +69,7 @@ def test_adding_a_job_says_in_words_when_it_is_due(cli: Cli) -> None:
     words = ["--schedule", "weekdays 08:30", "--prompt", "Sort it", "--model", "gpt-5.1"]
     told = cli.run("job", "add", "inbox", *words)
     first, second = told.splitlines()
-    assert first == "added inbox: At 08:30 on Monday through Friday (Europe/Berlin)"
+    assert first == "added inbox: Monday to Friday at 08:30 (Europe/Berlin)"
     assert second.startswith("next: ")
     assert second.count("08:30 CE") == 3
     shown = cli.json("job", "show", "inbox")

@@ -49,8 +49,8 @@ def test_a_short_name_has_eight_characters_or_as_many_as_it_needs(store: Store) 
     names = [f"claude-code:{key}" for key in KEYS]
     short = shorten_names(store, names)
     assert list(short.values()) == [
-        "claude-code:20261115_030929_ab1",
-        "claude-code:20261115_030929_ab9",
+        "claude-code:2026..ab12cd",
+        "claude-code:2026..ab9999",
         "claude-code:20261115_04",
         "claude-code:s1",
         "claude-code:s10",
@@ -72,5 +72,35 @@ def test_an_ambiguous_beginning_lists_the_sessions_by_their_short_names(store: S
     with pytest.raises(MissingError) as raised:
         find_session(store, "20261115_03")
     assert raised.value.message == (
-        "'20261115_03' could be claude-code:20261115_030929_ab1, claude-code:20261115_030929_ab9"
+        "'20261115_03' could be claude-code:2026..ab12cd, claude-code:2026..ab9999"
     )
+
+
+def test_runs_of_one_job_are_named_by_both_ends(tmp_path: Path, store: Store) -> None:
+    days = [f"cron_4d9a61c07b3e_202611{day:02}_081500" for day in range(1, 29)]
+    hours = [f"cron_4d9a61c07b3e_20261128_{hour:02}1500" for hour in range(9, 20)]
+    for key in [*days, *hours]:
+        build.write_claude(
+            tmp_path,
+            [
+                build.claude_prompt("Look", sessionId=key),
+                build.claude_answer(f"m_{key}", sessionId=key),
+            ],
+            name=key,
+        )
+    build.import_home(store, tmp_path)
+    names = [f"claude-code:{key}" for key in [*days, *hours]]
+    short = shorten_names(store, names)
+    assert short[names[0]] == "claude-code:cron..01_081500"
+    assert short[names[-1]] == "claude-code:cron..191500"
+    assert len({*short.values()}) == len(names)
+    assert [name(store, short[one]) for one in names] == names
+    assert [name(store, short[one].partition(":")[2]) for one in names] == names
+    with pytest.raises(MissingError, match=r"could be claude-code:cron\.\.01_081500, .* more"):
+        find_session(store, "cron_4d9..1500")
+
+
+def test_ends_that_fit_no_session_are_refused(store: Store) -> None:
+    for typed in ("2026..zz", "..", "gone:2026..0000"):
+        with pytest.raises(MissingError):
+            find_session(store, typed)

@@ -1,6 +1,7 @@
 """Decay, intervals of a rate, and the area under the curve."""
 
 import math
+import random
 
 import pytest
 import scipy.stats  # type: ignore[import-untyped]
@@ -10,8 +11,10 @@ from statsmodels.stats.proportion import proportion_confint  # type: ignore[impo
 
 from relight.errors import RelightError
 from relight.stats.rates import (
+    ClusterSums,
     Interval,
     auc,
+    cluster_interval,
     decay,
     half_life_from_alpha,
     normal_quantile,
@@ -89,3 +92,38 @@ def test_auc_agrees_with_the_mann_whitney_statistic(pairs: list[tuple[int, bool]
 
 def test_auc_of_nothing_is_unknown() -> None:
     assert auc([], []) is None
+
+
+def add_up(groups: list[tuple[int, int]]) -> ClusterSums:
+    return ClusterSums(
+        groups=len(groups),
+        trials=sum(trials for trials, _ in groups),
+        events=sum(events for _, events in groups),
+        trials_squared=sum(trials**2 for trials, _ in groups),
+        events_squared=sum(events**2 for _, events in groups),
+        trials_times_events=sum(trials * events for trials, events in groups),
+    )
+
+
+def test_the_interval_of_a_share_holds_where_groups_differ() -> None:
+    """40 sessions, each with a failure rate of its own: the mean rate is 0.2."""
+    dice = random.Random(7)
+    held = plain = 0
+    for _ in range(400):
+        groups = []
+        for _ in range(40):
+            trials, rate = dice.randint(1, 60), dice.betavariate(2, 8)
+            groups.append((trials, sum(dice.random() < rate for _ in range(trials))))
+        sums = add_up(groups)
+        found, naive = cluster_interval(sums), wilson(sums.events, sums.trials)
+        assert found is not None
+        held += found.low <= 0.2 <= found.high
+        plain += naive.low <= 0.2 <= naive.high
+    assert held >= 0.9 * 400
+    assert plain < 0.75 * 400
+
+
+def test_a_share_of_few_groups_has_no_interval_and_one_of_equal_groups_a_wide_one() -> None:
+    assert cluster_interval(add_up([(10, 1)] * 4)) is None
+    assert cluster_interval(add_up([(10, 0)] * 8)) == wilson(0, 8)
+    assert cluster_interval(add_up([(10, 10)] * 8)) == wilson(8, 8)

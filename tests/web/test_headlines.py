@@ -34,7 +34,8 @@ def test_successes_are_shown_as_counts(client: TestClient) -> None:
     for path in ("/?since=all", "/jobs"):
         value, note = serving.read_tile(client.get(path).text, "Succeeded")
         assert re.fullmatch(r"[\d,]+ of [\d,]+", value), value
-        assert "%" in note, "enough is known for a share in the note"
+        share = r"[\d.]+% \([\d.]+–[\d.]+%\) of those known"
+        assert re.match(share, note), "enough is known for a share and its interval"
     text = unescape(client.get("/templates").text)
     for row in client.get("/api/templates/stats").json()["templates"]:
         known = row["successes"] + row["failures"]
@@ -147,3 +148,16 @@ def test_a_recorded_use_without_a_session_is_no_turn(store: Store) -> None:
     assert (rows["triage"].turns, rows["triage"].cost_usd) == (0, 0.5)
     assert (rows["review"].turns, rows["review"].cost_usd) == (0, None), "unknown is not zero"
     assert not is_priced(0, 1, 0.0)
+
+
+def test_each_share_of_failed_calls_has_its_interval(client: TestClient) -> None:
+    value, note = serving.read_tile(client.get("/?since=all").text, "Failed tool calls")
+    found = re.fullmatch(r"\(([\d.]+)–([\d.]+)%\) [\d,.k]+ of [\d,.k]+", note)
+    assert found, note
+    assert float(found[1]) < float(value.rstrip("%")) < float(found[2])
+    for query in ("", "&kind=timeout"):
+        text = client.get(f"/failures?since=all{query}").text
+        table = text[text.index('id="tools-title"') :]
+        rows = table[table.index("<tbody>") : table.index("</tbody>")].split("</tr>")[:-1]
+        assert rows
+        assert all(re.search(r"[\d.]+–[\d.]+%|>–</td>$", row) for row in rows)

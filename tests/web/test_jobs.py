@@ -48,6 +48,15 @@ def test_a_job_needs_attention_by_its_last_runs_on_every_page(store: Store, tmp_
         assert "2 need attention" in client.get("/jobs").text
 
 
+def test_a_schedule_is_shown_in_words(client: TestClient) -> None:
+    found = {job["name"]: job for job in client.get("/api/jobs").json()["jobs"]}
+    assert found["ticket-triage"]["schedule_words"].startswith("every ")
+    for job in found.values():
+        for path in ("/jobs", f"/jobs/{job['job']}"):
+            assert job["schedule_words"] in client.get(path).text, path
+    assert "* * *" not in client.get("/jobs").text
+
+
 def test_trouble_is_told_by_what_is_known_of_the_last_runs() -> None:
     good, bad, lost = ("completed", "success"), ("failed", "failure"), ("unknown", "unknown")
     told = [

@@ -213,6 +213,18 @@ def test_what_is_not_there_is_not_found_and_says_so(client: TestClient, path: st
     assert re.search(r"<h1>(there is no|no use of)", page.text)
 
 
+def test_a_mixture_shows_the_prompt_before_the_advice(client: TestClient) -> None:
+    (trace,) = client.get("/api/moa/traces").json()["traces"]
+    for turn in range(1, trace["turns"] + 1):
+        text = unescape(client.get(f"/moa/{trace['session_id']}?turn={turn}").text)
+        prompt = text.index("alter table orders add column channel")
+        assert prompt < text.index(">advises<")
+        shown = text[text.index('id="asked-title"') : text.index('id="turn-title"')]
+        assert "Adviser" not in shown
+    steps = client.get(f"/api/sessions/relight:{trace['session_id']}/steps").json()["steps"]
+    assert [one["kind"] for one in steps][:2] == ["prompt", "answer"]
+
+
 def test_long_text_is_cut_and_kept_whole_in_a_file(tmp_path: Path) -> None:
     home = tmp_path / "relight"
     result = HOSTILE + "\nline" * 20_000

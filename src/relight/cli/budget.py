@@ -1,16 +1,13 @@
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from relight.cli.options import (
-    current_home,
     current_store,
-    json_option,
+    install_options,
     name_project,
     print_json,
     reading_command,
-    yes_option,
 )
 from relight.errors import as_typed
 from relight.warm.agents.settings import BUDGETS
@@ -29,11 +26,9 @@ PROJECTED_OVER, OVER = 3, 4
 @click.option("--job", metavar="J", help="For one job.")
 @click.option("--stop", "stops", is_flag=True, help="With set: stop agents when it is used up.")
 @click.option("--check", is_flag=True, help="Exit with 3 if one is projected over, 4 if over.")
-@click.option("--install", type=click.Choice(list(BUDGETS)), help="Let budgets stop this agent.")
-@click.option("--remove", "uninstalls", is_flag=True, help="With --install: no more.")
-@click.option("--hook", type=click.Choice(list(BUDGETS)), hidden=True)
-@yes_option
-@json_option
+@install_options(
+    BUDGETS, installer="install_budgets", answer="answer_event", help="Let budgets stop this agent."
+)
 def command(
     action: str | None,
     amount: str | None,
@@ -42,10 +37,6 @@ def command(
     job: str | None,
     stops: bool,
     check: bool,
-    install: str | None,
-    uninstalls: bool,
-    hook: str | None,
-    yes: bool,
     as_json: bool,
 ) -> None:
     """Show what may be spent in a day, week or month, and what it will be at the end.
@@ -55,16 +46,6 @@ def command(
     includes is not spent. With --stop Relight's own agent and jobs stop when it is used up, and
     so does an agent that it is installed in.
     """
-    if hook:
-        _answer_hook(hook)
-        return
-    if install:
-        from relight.cli.warm_install import install_budgets
-
-        install_budgets(install, remove=uninstalls, yes=yes, as_json=as_json)
-        return
-    if uninstalls:
-        raise click.UsageError("--remove goes with --install")
     if action is None and (project or source or job or stops):
         raise click.UsageError("--project, --source, --job and --stop go with set and remove")
     if action and not amount:
@@ -108,7 +89,7 @@ def _print(found: "list[BudgetState]") -> None:
         *(screen.Column(name) for name in ("budget", "spent")),
         screen.Column("projected", is_spare=True, drop=1),
         screen.Column("8 of 10 times", is_spare=True),
-        screen.Column("state", is_number=False, is_name=True),
+        screen.Column("state", is_number=False, is_name=True, colour=screen.colour_state),
     ]
     screen.print_table(columns, [_show(one) for one in found])
 
@@ -128,12 +109,3 @@ def _show(one: "BudgetState") -> list[str]:
         between,
         one.state.replace("_", " ") + (", stops" if one.stops else ""),
     ]
-
-
-def _answer_hook(agent: str) -> None:
-    """Answer an agent's hook. An error here never stops the agent's session."""
-    from importlib import import_module
-
-    module = import_module(str(BUDGETS[agent].hook))
-    if answer := module.answer_event(sys.stdin.buffer.read(), home=current_home()):
-        click.echo(answer)

@@ -1,3 +1,4 @@
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -32,6 +33,7 @@ def command(typed: TypedFilter, limit: int | None, as_json: bool) -> None:
     writing: they are left out.
     """
     from relight.reports.cache_rebuilds import MOST_REBUILDS, read_cache_report
+    from relight.reports.sessions import shorten_names
 
     with current_store() as store:
         chosen = typed.read(store)
@@ -40,12 +42,13 @@ def command(typed: TypedFilter, limit: int | None, as_json: bool) -> None:
         # a step's number needs the texts of its session, which take longer than all sums
         found = read_cache_report(store, chosen, limit=limit, with_steps=as_json)
         why = None if found.turns else _explain(store, chosen)
+        short = shorten_names(store, [] if as_json else [one.session_id for one in found.rebuilds])
     if as_json:
         print_json(found)
     elif not found.turns:
         print_no_match(why)
     else:
-        _print(found)
+        _print(found, short)
 
 
 def _explain(store: "Store", chosen: "Filter") -> "NoMatch":
@@ -60,7 +63,7 @@ def _explain(store: "Store", chosen: "Filter") -> "NoMatch":
     )
 
 
-def _print(found: "CacheReport") -> None:
+def _print(found: "CacheReport", short: Mapping[str, str]) -> None:
     from relight.cli import screen
     from relight.reports.cache_rebuilds import describe_rebuilds
 
@@ -79,7 +82,7 @@ def _print(found: "CacheReport") -> None:
         columns = [screen.Column("pause", is_number=False)]
         screen.print_table([*columns, screen.Column("turns"), screen.Column("cost")], rows)
     _print_days(found)
-    _print_rebuilds(found)
+    _print_rebuilds(found, short)
 
 
 def _print_causes(found: "CacheReport") -> None:
@@ -130,12 +133,10 @@ def _print_days(found: "CacheReport") -> None:
     screen.print_table(columns, rows)
 
 
-def _print_rebuilds(found: "CacheReport") -> None:
+def _print_rebuilds(found: "CacheReport", short: Mapping[str, str]) -> None:
     from relight.cli import screen
-    from relight.cli.report import shorten
     from relight.errors import as_typed
 
-    short = shorten([one.session_id for one in found.rebuilds])
     screen.print_text(as_typed("\ncostliest, for `relight show SESSION`"), style="bold")
     columns = [
         screen.Column("at", is_number=False, is_name=True),
@@ -144,7 +145,7 @@ def _print_rebuilds(found: "CacheReport") -> None:
         screen.Column("tokens"),
         screen.Column("cost"),
         screen.Column("session", is_number=False, is_name=True),
-        screen.Column("title", is_number=False, is_spare=True),
+        screen.Column("title", is_number=False, is_spare=True, least=10, is_title=True),
     ]
     rows = [
         [

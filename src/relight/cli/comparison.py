@@ -53,15 +53,22 @@ def _read_margin(_: click.Context, __: click.Parameter, text: str) -> float:
 def print_comparison(found: "Comparison") -> None:
     """Print the models, the pairs job by job, and the verdict."""
     from relight.cli import screen
+    from relight.reports.coverage import show_interval
+    from relight.stats.rates import Interval
 
     several = [pair for pair in found.pairs if len(pair.jobs) > 1]
     # counts of different jobs make no rate of a model: those of each job are below
     headings = ["runs", "ok", "failed", "unkn.", "a run"]
     headings += [] if several else ["95 %", "a success"]
-    columns = [screen.Column("model", is_number=False), *map(screen.Column, headings)]
+    columns = [screen.Column("model", is_number=False)]
+    columns += [
+        screen.Column(one, colour=screen.colour_failures if one == "failed" else None)
+        for one in headings
+    ]
     rows = []
     for arm in found.models:
-        rate = "–" if arm.success_rate is None else f"{arm.low * 100:.0f}–{arm.high:.0%}"
+        known = arm.success_rate is not None
+        rate = show_interval(Interval(arm.low, arm.high) if known else None)
         success = screen.dollars(arm.cost_per_success_usd) if arm.successes else "–"
         counts = [arm.runs, arm.successes, arm.failures, arm.unknown]
         row = [arm.model or "unknown", *map(screen.count, counts)]
@@ -91,7 +98,8 @@ def _print_pairs(pairs: "Sequence[tuple[str, Pairing, Pairing | JobPair]]") -> N
         return
     columns = [screen.Column(name, is_number=False) for name in ("job", "model")]
     columns += [screen.Column("succeeded"), screen.Column("against", is_number=False)]
-    columns += [screen.Column("succeeded"), screen.Column("verdict")]
+    columns += [screen.Column("succeeded")]
+    columns += [screen.Column("verdict", is_number=False, lines=2, colour=screen.colour_state)]
     rows = [
         [
             name,

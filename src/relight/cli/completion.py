@@ -93,11 +93,11 @@ def _find(store: "Store", name: str, typed: str) -> list[tuple[str, str | None]]
 
 def _find_sessions(store: "Store", typed: str) -> list[tuple[str, str | None]]:
     """Return short ids, with the source before them if its name is typed."""
-    from relight.reports.sessions import shorten_names
+    from relight.reports.sessions import find_beginnings
     from relight.store.queries.completions import find_sessions
 
     found = [(f"{one.source}:{one.key}", one) for one in find_sessions(store, typed)]
-    short = shorten_names(store, [name for name, _ in found])
+    short = find_beginnings(store, [name for name, _ in found])
     words: list[tuple[str, str | None]] = [("last", None)] if "last".startswith(typed) else []
     for name, one in found:
         first = 0 if typed and not one.key.startswith(typed) else len(one.source) + 1

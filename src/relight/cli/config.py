@@ -18,6 +18,7 @@ from relight.config import (
     read_config,
 )
 from relight.errors import as_typed
+from relight.text import dollars
 
 SETTINGS = """Settings in config.toml:
 
@@ -143,7 +144,7 @@ def command(as_json: bool) -> None:
     limit = config.jobs.budget_usd_per_day
     click.echo(
         f"jobs: {config.jobs.model or 'every job names its model'},"
-        f" {'any cost' if limit is None else f'${limit:g}'} a day"
+        f" {'any cost' if limit is None else dollars(limit, digits=2)} a day"
     )
     if config.notify.shown:
         click.echo(f"notify: {config.notify.shown}")
@@ -164,7 +165,7 @@ def command(as_json: bool) -> None:
 def _describe_plan(plan: PlanSettings) -> str:
     parts = [plan.name or "unnamed"]
     if plan.monthly_usd is not None:
-        parts.append(f"${plan.monthly_usd:g} a month")
+        parts.append(f"{dollars(plan.monthly_usd, digits=2)} a month")
     parts += [f"for calls of {plan.provider}"] if plan.provider else []
     parts += [f"from {plan.since}"] if plan.since else []
     parts += [f"until {plan.until}"] if plan.until else []

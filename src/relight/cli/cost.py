@@ -31,20 +31,19 @@ def command(ref: str, project: Path | None, as_json: bool) -> None:
         print_json(found)
         return
     from relight.cli import screen
+    from relight.text import plural
 
     name = (found.commit or ref)[:12] if found.kind == "commit" else ref
     if found.note:
         screen.print_text(f"{found.kind} {name}: nothing is known", style="bold")
         screen.print_text(found.note)
         return
-    sessions = "1 session" if found.sessions == 1 else f"{found.sessions:,} sessions"
-    turns = "1 turn" if found.turns == 1 else f"{found.turns:,} turns"
     unpriced, included = found.unpriced_turns, found.included_usd
     cost = screen.dollars(found.cost_usd, unpriced=unpriced, included=included)
     screen.print_text(f"{found.kind} {name}: {cost}", style="bold")
     screen.print_text(
-        f"{sessions}, {turns}; edits added {found.lines_added:,} lines and removed"
-        f" {found.lines_removed:,}"
+        f"{plural(found.sessions, 'session')}, {plural(found.turns, 'turn')};"
+        f" edits added {plural(found.lines_added, 'line')} and removed {found.lines_removed:,}"
     )
     if found.is_verified is False:
         screen.print_text("the repository here does not have this commit", style="dim")

@@ -76,7 +76,8 @@ def _print(found: "HealthReport") -> None:
     ]
     screen.print_table(columns, rows)
     for line in found.unreadable.recent:
-        screen.print_text(f"unreadable: {line.file} at byte {line.offset}: {line.reason}")
+        text = f"unreadable: {line.file} at byte {line.offset}: {line.reason}"
+        screen.print_text(text, style="yellow")
     for piece in found.set_aside.pieces:
         place = f"{piece.file} from byte {piece.offset}"
         if piece.part:
@@ -85,7 +86,7 @@ def _print(found: "HealthReport") -> None:
         screen.print_text(f"set aside: {place}: {piece.reason} (tried {tries})")
     for damage in found.tapes.damaged:
         place = f"{damage.session_id}: {damage.file} from byte {damage.offset}"
-        screen.print_text(f"damaged tape: {place}: {damage.reason}")
+        screen.print_text(f"damaged tape: {place}: {damage.reason}", style="red")
     if labelled := [sign for sign in found.signs if sign.sessions]:
         screen.print_text("signs of an outcome, on the sessions that you labelled:")
         columns = [
@@ -103,5 +104,7 @@ def _print(found: "HealthReport") -> None:
             for sign in labelled
         ]
         screen.print_table(columns, rows)
-    for advice in found.advice or ["all is well"]:
+    for advice in found.advice:
         screen.print_text(f"→ {advice}")
+    if not found.advice:
+        screen.print_text("→ all is well", style="green")

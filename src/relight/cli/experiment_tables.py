@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from relight.work.experiments.metrics import ArmMetric
     from relight.work.experiments.pairs import PairedReport
 
-WIDE = 120
+WIDE = 140
 
 
 def print_holdout(found: "HoldoutReport", template: str | None = None) -> None:
@@ -41,7 +41,12 @@ def print_holdout(found: "HoldoutReport", template: str | None = None) -> None:
     )
     if found.injected_tokens is not None:
         click.echo(f"warm starts have {found.injected_tokens:,.0f} tokens on average")
-    counted = ["recorded sessions", *(f"{found.sessions[arm]:,}" for arm in ("cold", "warm")), ""]
+    counted = [
+        "recorded sessions",
+        *(f"{found.sessions[arm]:,}" for arm in ("cold", "warm")),
+        "",
+        "",
+    ]
     measures = {**found.measures, **found.guards}
     rows = [
         _measure_row(
@@ -118,9 +123,10 @@ def print_experiments(rows: "Sequence[ExperimentSummary]") -> None:
         click.echo(f"no experiments yet; {hint}")
         return
     columns = [screen.Column("name", is_name=True)]
-    columns += [screen.Column(name, is_number=False) for name in ("arms", "status")]
+    columns += [screen.Column("arms", is_number=False)]
+    columns += [screen.Column("status", is_number=False, is_name=True, colour=screen.colour_state)]
     columns += [screen.Column(name) for name in ("runs", "of", "cost")]
-    columns += [screen.Column("note", is_number=False)]
+    columns += [screen.Column("note", is_number=False, lines=2)]
     shown = [
         [
             row.name,
@@ -140,10 +146,13 @@ def _print_table(arms: Sequence[str], difference: str, rows: Sequence[Sequence[s
     """Print the arms side by side, with their intervals if there is room."""
     from relight.cli import screen
 
-    columns = [screen.Column("", is_name=True), *(screen.Column(arm) for arm in arms)]
+    columns = [screen.Column("", is_number=False, lines=2), *map(screen.Column, arms)]
     columns += [screen.Column(difference)]
+    if any(row[4] for row in rows):
+        columns.append(screen.Column("p", is_spare=True))
     if screen.console().width < WIDE:
         rows = [[row[0], *(cell.partition(" [")[0] for cell in row[1:3]), *row[3:]] for row in rows]
+    rows = [row[: len(columns)] for row in rows]
     screen.print_table(columns, rows)
 
 
@@ -157,11 +166,11 @@ def _measure_row(
     from relight.work.experiments.metrics import METRICS
 
     metric = METRICS[name]
-    p_text = "" if p_value is None else f", p = {p_value:.3f}"
     return [
         metric.title.lower(),
         *(_format(metric, arm, count) for arm, count in zip(arms, counts, strict=True)),
-        "–" if difference is None else metric.format_difference(difference) + p_text,
+        "–" if difference is None else metric.format_difference(difference),
+        "" if p_value is None else f"{p_value:.3f}",
     ]
 
 

@@ -1,3 +1,4 @@
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -33,45 +34,49 @@ def command(typed: TypedFilter, job: str | None, as_json: bool) -> None:
     from msgspec.structs import asdict
 
     from relight.reports.failures import FailuresSince, explain_no_failure, read_failures
+    from relight.reports.sessions import shorten_names
     from relight.work.jobs.registry import find_allowed_slots
 
     with current_store() as store:
         chosen = typed.read(store, job=job)
         found = read_failures(store, chosen, slots=find_allowed_slots(store))
         why = explain_no_failure(store, chosen, job=job) if found.is_empty else None
+        listed = [one.session_id for one in found.failed.newest if one.session_id]
+        short = shorten_names(store, [*listed, *(one.session_id for one in found.spirals)])
     if as_json:
         print_json(FailuresSince(since=chosen.since, until=chosen.until, **asdict(found)))
     elif found.is_empty:
         print_no_match(why, "no failure")
     else:
-        _print(found)
+        _print(found, short)
 
 
-def _print(found: "FailureReport") -> None:
+def _print(found: "FailureReport", short: Mapping[str, str]) -> None:
     from relight.cli import screen
 
     if found.failed.causes:
-        _print_failed(found.failed)
+        _print_failed(found.failed, short)
     if found.failures:
         screen.print_text("\nfailed calls", style="bold")
         _print_calls(found)
     for spiral in found.spirals[:TEXT_ROWS]:
-        screen.print_text(f"spiral: {spiral.session_id} {describe_spiral(spiral)}")
+        name = short.get(spiral.session_id, spiral.session_id)
+        screen.print_text(f"spiral: {name} {describe_spiral(spiral)}")
 
 
-def _print_failed(found: "FailedReport") -> None:
+def _print_failed(found: "FailedReport", short: Mapping[str, str]) -> None:
     """Print failed runs and sessions: a sentence, their causes, and the newest of them."""
     from relight.cli import screen
-    from relight.cli.report import shorten
     from relight.reports.failed_work import describe_failed
+    from relight.text import plural
 
-    screen.print_text(describe_failed(found.total) or "", style="bold")
+    screen.print_text(describe_failed(found.total) or "", style="bold red")
     if left := found.total.unrecorded_runs:
-        runs = "1 run" if left == 1 else f"{left:,} runs"
-        screen.print_text(f"{runs} left no session: their cost is not recorded", style="dim")
+        runs = plural(left, "run left no session: its cost", "runs left no session: their cost")
+        screen.print_text(f"{runs} is not recorded", style="dim")
     columns = [
         screen.Column("kind", is_number=False),
-        screen.Column("cause", is_number=False),
+        screen.Column("cause", is_number=False, lines=3),
         screen.Column("runs"),
         screen.Column("sess."),
         screen.Column("cost"),
@@ -90,16 +95,16 @@ def _print_failed(found: "FailedReport") -> None:
     ]
     screen.print_table(columns, rows)
     if len(found.causes) > TEXT_ROWS:
-        screen.print_text(f"… and {len(found.causes) - TEXT_ROWS} more causes", style="dim")
+        more = plural(len(found.causes) - TEXT_ROWS, "more cause")
+        screen.print_text(f"… and {more}", style="dim")
     for one in [one for one in found.newest if one.retry][:TEXT_ROWS]:
         screen.print_text(f"{one.job_name}: {one.retry}")
     newest = found.newest[:NEWEST_ROWS]
-    short = shorten([one.session_id for one in found.newest if one.session_id])
     screen.print_text(as_typed("\nnewest, for `relight show SESSION`"), style="bold")
     columns = [
         screen.Column("at", is_number=False, is_name=True),
-        screen.Column("what", is_number=False),
-        screen.Column("cause", is_number=False),
+        screen.Column("what", is_number=False, is_title=True),
+        screen.Column("cause", is_number=False, lines=3),
         screen.Column("cost"),
         screen.Column("session", is_number=False, is_name=True),
     ]
@@ -111,7 +116,7 @@ def _print_failed(found: "FailedReport") -> None:
         )
 
 
-def _newest_cells(one: "FailedWork", short: dict[str, str]) -> list[str]:
+def _newest_cells(one: "FailedWork", short: Mapping[str, str]) -> list[str]:
     from relight.cli import screen
 
     return [
@@ -125,13 +130,14 @@ def _newest_cells(one: "FailedWork", short: dict[str, str]) -> list[str]:
 
 def _print_calls(found: "FailureReport") -> None:
     from relight.cli import screen
+    from relight.text import plural
 
     columns = [
         screen.Column("kind", is_number=False),
         screen.Column("tool", is_number=False),
         screen.Column("count"),
         screen.Column("sess."),
-        screen.Column("example", is_number=False),
+        screen.Column("example", is_number=False, lines=2),
     ]
     rows = [
         [
@@ -145,7 +151,8 @@ def _print_calls(found: "FailureReport") -> None:
     ]
     screen.print_table(columns, rows)
     if len(found.failures) > TEXT_ROWS:
-        screen.print_text(f"… and {len(found.failures) - TEXT_ROWS} more kinds", style="dim")
+        more = plural(len(found.failures) - TEXT_ROWS, "more kind")
+        screen.print_text(f"… and {more}", style="dim")
 
 
 def describe_spiral(spiral: "SessionSpiral") -> str:

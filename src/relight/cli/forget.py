@@ -16,6 +16,7 @@ def command(session: str, yes: bool) -> None:
     from relight.intake.retention import forget
     from relight.reports.sessions import find_session
     from relight.store.queries.sessions import read_name
+    from relight.text import plural
 
     with current_store() as store:
         session_id = find_session(store, session)
@@ -24,4 +25,4 @@ def command(session: str, yes: bool) -> None:
             name = clean(f"{found.session} ({found.title or 'no title'})")
             confirm(f"forget {name}?")
         count = forget(store, session_id)
-    click.echo(f"forgot {count} session{'s' if count > 1 else ''}")
+    click.echo(f"forgot {plural(count, 'session')}")

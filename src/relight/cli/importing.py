@@ -22,7 +22,7 @@ from relight.sources import SOURCES, find_added, find_source, list_sources
 from relight.store import Store
 from relight.store.candidates import count_proposed
 from relight.store.keep.migrate import find_old_rules
-from relight.text import clean_lines, join_words, size
+from relight.text import clean_lines, join_words, plural, size
 from relight.warm.automatic import import_and_propose
 
 if TYPE_CHECKING:
@@ -168,11 +168,11 @@ def summarise(done: Sequence[Imported], spent: float) -> str:
             news = f"{one.sessions_new:,} new, {one.sessions_grown:,} grown"
             lines.append(f"{one.source}: {news} ({size(one.bytes)})")
         if one.unreadable:
-            what = "line" if one.unreadable == 1 else "lines"
-            lines.append(as_typed(f"  {one.unreadable} unreadable {what}: see `relight doctor`"))
+            what = plural(one.unreadable, "unreadable line")
+            lines.append(as_typed(f"  {what}: see `relight doctor`"))
         if one.set_aside:
-            what = "piece" if one.set_aside == 1 else "pieces"
-            lines.append(as_typed(f"  {one.set_aside} {what} set aside: see `relight doctor`"))
+            what = plural(one.set_aside, "piece")
+            lines.append(as_typed(f"  {what} set aside: see `relight doctor`"))
     return "\n".join([*lines, f"imported in {spent:.1f} s"] if lines else ["nothing new"])
 
 

@@ -75,13 +75,13 @@ def show(name: str, as_json: bool) -> None:
     from relight.reports.runs import find_foreign
     from relight.store.queries.runs import read_runs
     from relight.work.jobs.lost_runs import settle_lost
-    from relight.work.jobs.registry import describe_job
+    from relight.work.jobs.registry import describe_job, word_schedule
 
     with current_store() as store:
         settle_lost(store)
-        job = msgspec.structs.asdict(
-            find_foreign(store, name) or describe_job(store, name, now=_now())
-        )
+        foreign = find_foreign(store, name)
+        found = word_schedule(store, foreign) if foreign else describe_job(store, name, now=_now())
+        job = msgspec.structs.asdict(found)
         runs = read_runs(store, job["job"], limit=SHOWN_WITH_JOB)
         last = next((run for run in runs if run.status != "skipped"), None)
         due = job["next_run_at"]
@@ -224,6 +224,7 @@ def import_jobs(file: Path, replace: bool, yes: bool, as_json: bool) -> None:
     All are checked before the first is added. Jobs whose only time has passed are left out.
     """
     from relight.cli import screen
+    from relight.text import plural
     from relight.work.jobs.registry import add_jobs, describe_job, is_past
     from relight.work.jobs.toml_tables import read_tables, write_tables
 
@@ -235,7 +236,7 @@ def import_jobs(file: Path, replace: bool, yes: bool, as_json: bool) -> None:
             click.echo(f"left out {name}: its time has passed", err=True)
         if not yes:
             click.echo(screen.clean_lines(write_tables(jobs, paused=paused)), err=True)
-            confirm(f"Add {len(jobs)} jobs?")
+            confirm(f"Add {plural(len(jobs), 'job')}?")
         add_jobs(store, jobs, now=now, replace=replace, paused=paused)
         added = [describe_job(store, job.name, now=now) for job in jobs]
     if as_json:

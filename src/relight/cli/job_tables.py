@@ -22,13 +22,19 @@ UNDONE = ("claimed", "running", "skipped", "refused")
 
 def print_jobs(jobs: Sequence[JobReport], zone: str) -> None:
     """Print a line for each job, with its state if it has no next time."""
-    columns = [screen.Column(heading, is_number=False) for heading in ("job", "schedule", "next")]
-    columns += [screen.Column("runs"), screen.Column("failed")]
-    columns += [screen.Column("last", is_number=False), screen.Column("outcome", is_number=False)]
+    columns = [
+        screen.Column("job", is_number=False),
+        screen.Column("schedule", is_number=False, lines=3),
+        screen.Column("next", is_number=False, is_name=True, colour=screen.colour_state),
+        screen.Column("runs"),
+        screen.Column("failed", colour=screen.colour_failures),
+        screen.Column("last", is_number=False, is_name=True),
+        screen.Column("outcome", is_number=False, is_name=True, colour=screen.colour_state),
+    ]
     rows = [
         [
             job.name,
-            job.schedule or "",
+            job.schedule_words or job.schedule or "",
             _format_next(job, zone),
             screen.count(job.runs),
             screen.count(job.failures),
@@ -41,9 +47,11 @@ def print_jobs(jobs: Sequence[JobReport], zone: str) -> None:
     for job in jobs:
         if job.is_overdue:
             at = _format_shortly(job.next_run_at, zone)
-            screen.print_text(f"{job.name} is overdue: its scheduler has not begun that of {at}")
+            screen.print_text(
+                f"{job.name} is overdue: its scheduler has not begun that of {at}", style="yellow"
+            )
         if job.trouble:
-            screen.print_text(f"{job.name} needs attention: {job.trouble}")
+            screen.print_text(f"{job.name} needs attention: {job.trouble}", style="yellow")
 
 
 def print_job(job: Mapping[str, Any], runs: Sequence[RunReport], zone: str) -> None:
@@ -56,9 +64,8 @@ def print_job(job: Mapping[str, Any], runs: Sequence[RunReport], zone: str) -> N
     for field, value in job.items():
         is_shown = field in HEADING or field.startswith(("next", "last"))
         if not is_shown and value not in (None, [], False, "none"):
-            join = shlex.join if field == "command" else ", ".join
-            shown = join(value) if isinstance(value, list) else str(value)
-            click.echo(f"{field.replace('_', ' ')}: {screen.clean(shown)}")
+            name, shown = _format_field(field, value, zone)
+            click.echo(f"{name}: {screen.clean(shown)}")
     if job.get("prompt"):
         click.echo(f"\n{screen.clean_lines(job['prompt'])}\n")
     if runs:
@@ -67,16 +74,39 @@ def print_job(job: Mapping[str, Any], runs: Sequence[RunReport], zone: str) -> N
         click.echo("it has no runs yet")
 
 
+def _format_field(field: str, value: Any, zone: str) -> tuple[str, str]:
+    """Return the name and value of a setting as people read them, with its unit in the value.
+
+    >>> _format_field("budget_usd_per_day", 2.5, "UTC")
+    ('budget per day', '$2.50')
+    >>> _format_field("timeout_seconds", 1800, "UTC")
+    ('timeout', '30m 00s')
+    """
+    name = field.replace("_usd", "").removesuffix("_seconds").removesuffix("_at").replace("_", " ")
+    if isinstance(value, list):
+        return name, (shlex.join if field == "command" else ", ".join)(value)
+    if "_usd" in field:
+        return name, screen.dollars(value)
+    if field.endswith("_seconds"):
+        return name, screen.seconds(value)
+    return name, format_time(value, zone) if field.endswith("_at") else str(value)
+
+
 def print_runs(runs: Sequence[RunReport], zone: str) -> None:
-    """Print a line for each run, with the deciding piece of evidence."""
-    columns = [screen.Column("started"), screen.Column("job", is_number=False)]
-    columns += [screen.Column("outcome", is_number=False)]
-    columns += [screen.Column("took"), screen.Column("cost")]
-    columns += [screen.Column("evidence", is_number=False)]
+    """Print each run with the deciding piece of evidence, and its job if there are several."""
+    has_jobs = len({run.name for run in runs}) > 1
+    columns = [
+        screen.Column("started", is_number=False, is_name=True),
+        *([screen.Column("job", is_number=False)] if has_jobs else []),
+        screen.Column("outcome", is_number=False, is_name=True, colour=screen.colour_state),
+        screen.Column("took"),
+        screen.Column("cost"),
+        screen.Column("evidence", is_number=False, lines=3),
+    ]
     rows = [
         [
-            format_time(run.started_at or run.scheduled_for, zone),
-            run.name,
+            _format_shortly(run.started_at or run.scheduled_for, zone),
+            *([run.name] if has_jobs else []),
             run.status if run.status in UNDONE else run.outcome,
             screen.seconds(run.duration_seconds),
             screen.dollars(

@@ -57,11 +57,11 @@ def _print(windows: "Sequence[LimitWindow]", timezone: str) -> None:
     columns = [
         screen.Column("agent", is_number=False),
         screen.Column("window", is_number=False, is_name=True),
-        screen.Column("used"),
+        screen.Column("used", colour=colour_percent),
         screen.Column("worth"),
         screen.Column("tokens", is_spare=True, drop=1),
         screen.Column("an hour", is_spare=True),
-        screen.Column("by its end"),
+        screen.Column("by its end", colour=colour_percent),
         screen.Column("ends", is_number=False, is_name=True),
     ]
     rows = [_cells(window, now, timezone) for window in windows]
@@ -111,6 +111,18 @@ def format_percent(value: float | None, basis: str) -> str:
     if value is None:
         return "–"
     return f"{'≈' if basis == 'estimated' else ''}{value:.0f}%"
+
+
+def colour_percent(cell: str) -> str:
+    """Return the colour of how full a window is.
+
+    >>> [colour_percent(one) for one in ("≈42%", "80%", "104%", "$3.10")]
+    ['', 'yellow', 'red', '']
+    """
+    if not cell.endswith("%"):
+        return ""
+    percent = float(cell.strip("≈%"))
+    return "red" if percent >= 100 else "yellow" if percent >= 80 else ""
 
 
 def _describe(window: "LimitWindow", timezone: str) -> str:

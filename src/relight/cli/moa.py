@@ -1,6 +1,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -122,6 +123,7 @@ def _show_progress(seen: "CallProgress") -> None:
 def traces(as_json: bool) -> None:
     """List the traced sessions, newest first."""
     from relight.config import find_home, read_config
+    from relight.text import plural
     from relight.work.moa.trace_report import TraceList, list_traces
 
     rows = list_traces(read_config(find_home(current_home())).trace_folder)
@@ -133,19 +135,26 @@ def traces(as_json: bool) -> None:
         return
     from relight.cli import screen
 
-    columns = [screen.Column("session", is_number=False), screen.Column("preset", is_number=False)]
-    columns += [screen.Column("turns"), screen.Column("cost"), screen.Column("unreadable lines")]
+    columns = [
+        screen.Column("session", is_number=False, is_name=True),
+        screen.Column("preset", is_number=False),
+        screen.Column("turns"),
+        screen.Column("cost"),
+    ]
     cells = [
         [
             str(row.session_id),
             str(row.preset or ""),
             screen.count(row.turns),
             screen.dollars(row.cost_usd, unpriced=row.unpriced_calls),
-            screen.count(row.skipped_lines),
         ]
         for row in rows
     ]
     screen.print_table(columns, cells)
+    for row in rows:
+        if row.skipped_lines:
+            lines = plural(row.skipped_lines, "unreadable line")
+            screen.print_text(f"{row.session_id}: {lines}", style="yellow")
 
 
 @relight_command("show", example="relight moa show 20261115-072852-d821dab5")
@@ -158,6 +167,7 @@ def show(session: str, number: int | None, as_json: bool) -> None:
     SESSION is a session's id, a unique prefix of it, or a trace file, also one of Hermes.
     """
     from relight.config import find_home, read_config
+    from relight.text import plural
     from relight.work.moa.trace_report import find_trace, read_trace, report_trace
 
     config = read_config(find_home(current_home()))
@@ -170,21 +180,30 @@ def show(session: str, number: int | None, as_json: bool) -> None:
     _print(report.turns, is_whole=number is not None)
     _print_models(report.models)
     if trace.skipped:
-        click.echo(f"{trace.skipped} unreadable lines were skipped", err=True)
+        lines = plural(trace.skipped, "unreadable line was", "unreadable lines were")
+        click.echo(f"{lines} skipped", err=True)
 
 
 def _print(turns: Sequence[Mapping[str, Any]], *, is_whole: bool) -> None:
     from relight.cli import screen
+    from relight.text import plural
     from relight.times import read_time, write_time
-    from relight.work.moa.trace_report import DISAGREEING, all_calls, read_milliseconds
+    from relight.work.moa.trace_report import (
+        DISAGREEING,
+        all_calls,
+        find_prompt,
+        read_milliseconds,
+    )
 
     for number, turn in enumerate(turns, start=1):
         at = write_time(read_time(turn.get("ts"))) or "at an unknown time"
         title = f"turn {number} · {at} · preset {turn.get('preset')}"
         screen.print_text(title, style="bold")
+        if prompt := find_prompt(turn):
+            screen.print_text(_lay_out(prompt, "  > ", is_whole=is_whole))
         for call, agreed in zip_longest(all_calls(turn), turn["agreement"]):
             seen = len(call.get("input_messages") or ())
-            facts = [str(call.get("label")), f"saw {seen} message{'' if seen == 1 else 's'}"]
+            facts = [str(call.get("label")), f"saw {plural(seen, 'message')}"]
             if (spent := read_milliseconds(call)) is not None:
                 facts.append(screen.seconds(spent / 1000))
             if call.get("cached"):
@@ -200,15 +219,25 @@ def _print(turns: Sequence[Mapping[str, Any]], *, is_whole: bool) -> None:
             said += f" [calls {', '.join(asked)}]" if asked else ""
             if is_whole:
                 for message in call.get("input_messages") or ():
-                    screen.print_text(f"    {message.get('role')}: {message.get('content')}")
-            screen.print_text("    " + (said if is_whole else said[:TEXT_CHARACTERS]), style="dim")
+                    text = f"{message.get('role')}: {message.get('content')}"
+                    screen.print_text(indent(text, "    "))
+            style = "red" if failure else "dim"
+            screen.print_text(_lay_out(said, "    ", is_whole=is_whole), style=style)
+
+
+def _lay_out(text: str, margin: str, *, is_whole: bool) -> str:
+    """Return a text with a margin before each line; a long one is cut unless it is shown whole."""
+    if not is_whole and len(text) > TEXT_CHARACTERS:
+        text = f"{text[:TEXT_CHARACTERS].rstrip()} …"
+    return indent(text, margin)
 
 
 def _print_models(rows: "Sequence[TracedModel]") -> None:
     from relight.cli import screen
 
     columns = [screen.Column("model", is_number=False), screen.Column("role", is_number=False)]
-    columns += [screen.Column(name) for name in ("calls", "failed", "differed", "time", "cost")]
+    columns += [screen.Column("calls"), screen.Column("failed", colour=screen.colour_failures)]
+    columns += [screen.Column(name) for name in ("differed", "time", "cost")]
     cells = [
         [
             row.label,

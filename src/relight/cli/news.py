@@ -11,7 +11,7 @@ import click
 from relight.errors import as_typed
 from relight.intake.importing import ImportRunningError, has_news
 from relight.store import Store
-from relight.text import clean_lines, size
+from relight.text import clean_lines, plural, size
 
 if TYPE_CHECKING:
     from relight.intake.importing import Imported, Progress
@@ -56,8 +56,11 @@ def _import(store: Store) -> "list[Imported]":
 
         notify_news(store)
     if lines > 0:
-        what = "1 new line" if lines == 1 else f"{lines:,} new lines"
-        _print(as_typed(f"warning: {what} could not be read: see `relight doctor`"))
+        _print(
+            as_typed(
+                f"warning: {plural(lines, 'new line')} could not be read: see `relight doctor`"
+            )
+        )
     if any(one.set_aside for one in done):
         _print(as_typed("warning: a part of a file takes too long: see `relight doctor`"))
     return done

@@ -3,13 +3,17 @@
 import re
 import sys
 from collections.abc import Callable, Mapping
+from functools import wraps
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from relight.errors import ParameterError, RelightError, as_typed, name_home
 from relight.store import Store, open_store
+
+if TYPE_CHECKING:
+    from relight.warm.agents.settings import Agent
 
 Function = Callable[..., Any]
 SETTINGS = {"help_option_names": ["-h", "--help"]}
@@ -163,6 +167,42 @@ def json_option(function: Function) -> Function:
 
 def yes_option(function: Function) -> Function:
     return click.option("--yes", is_flag=True, help="Do not ask for confirmation.")(function)
+
+
+def install_options(
+    agents: "Mapping[str, Agent]", *, installer: str, answer: str, help: str
+) -> Callable[[Function], Function]:
+    """Return a decorator for a command that can be added to agents, which then run it as a hook.
+
+    `installer` is the function of `warm_install` that adds it, `answer` the function of the agent's
+    module that answers the hook. With --install, --remove or --hook the command itself does not
+    run. An error in a hook never stops the agent's session.
+    """
+    hooks = [name for name, agent in agents.items() if agent.hook]
+
+    def decorate(function: Function) -> Function:
+        @wraps(function)
+        def choose(
+            *, install: str | None, remove: bool, hook: str | None, yes: bool, **given: Any
+        ) -> None:
+            if hook:
+                module = import_module(str(agents[hook].hook))
+                if words := getattr(module, answer)(sys.stdin.buffer.read(), home=current_home()):
+                    click.echo(words)
+            elif install:
+                add = getattr(import_module("relight.cli.warm_install"), installer)
+                add(install, remove=remove, yes=yes, as_json=given["as_json"])
+            elif remove:
+                raise click.UsageError("--remove goes with --install")
+            else:
+                function(**given)
+
+        made: Function = json_option(yes_option(choose))
+        made = click.option("--hook", type=click.Choice(hooks), hidden=True)(made)
+        made = click.option("--remove", is_flag=True, help="With --install: remove it again.")(made)
+        return click.option("--install", type=click.Choice(list(agents)), help=help)(made)
+
+    return decorate
 
 
 def _set_home(ctx: click.Context, _: click.Parameter, value: str | None) -> None:

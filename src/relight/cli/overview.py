@@ -16,7 +16,7 @@ from relight.store.keep.migrate import find_old_rules
 from relight.store.queries import sessions
 from relight.store.queries.filters import Filter
 from relight.store.queries.totals import CostRow, sum_costs
-from relight.text import dollars
+from relight.text import dollars, plural
 
 FAILING_SHOWN = 5
 
@@ -48,11 +48,7 @@ def _take_first(store: Store) -> None:
     from relight.sources import list_sources
 
     found = {name: len(list(find_work(store, name, None, os.environ))) for name in list_sources()}
-    names = ", ".join(
-        f"{name} ({files:,} file{'s' if files > 1 else ''})"
-        for name, files in found.items()
-        if files
-    )
+    names = ", ".join(f"{name} ({plural(files, 'file')})" for name, files in found.items() if files)
     if not names:
         return
     click.echo(f"Found {names}. Reading …")
@@ -78,7 +74,7 @@ def _show(store: Store, *, is_fresh: bool) -> None:
     counts = sessions.count_by_source(store)
     by_source = ", ".join(f"{number:,} of {name}" for name, number in counts.items())
     total, parts = sum(counts.values()), sessions.count_subagents(store)
-    recorded = f"{total:,} session{'' if total == 1 else 's'} ({by_source})"
+    recorded = f"{plural(total, 'session')} ({by_source})"
     within = f", {parts:,} of sub-agents within them" if parts else ""
     days = " to ".join((moment or "")[:10] for moment in sessions.find_span(store))
     screen.print_text(f"Recorded: {recorded}{within}, {days}", style="bold")
@@ -103,7 +99,8 @@ def _print_failing_jobs(store: Store) -> None:
     for one in failing[:FAILING_SHOWN]:
         screen.print_text(f"{one.title}: {one.reason}: {one.command}", style="bold red")
     if len(failing) > FAILING_SHOWN:
-        hint = f"{len(failing) - FAILING_SHOWN} more jobs fail: relight job list"
+        more = plural(len(failing) - FAILING_SHOWN, "more job fails", "more jobs fail")
+        hint = f"{more}: relight job list"
         screen.print_text(as_typed(hint), style="bold red")
 
 
@@ -165,5 +162,5 @@ def _print_waiting(store: Store) -> None:
 
     waiting = sum(1 for name in list_sources() for _ in find_work(store, name, None, os.environ))
     if waiting:
-        files = "1 file has" if waiting == 1 else f"{waiting:,} files have"
+        files = plural(waiting, "file has", "files have")
         screen.print_text(as_typed(f"→ {files} something new: relight import"))

@@ -61,8 +61,8 @@ def command(
     Tapes are the redacted originals and most of the store's size. Without its tape a session keeps
     its figures, but cannot be shown in full or rebuilt. The index is small: keep it long.
     """
-    from relight.cli.screen import size
     from relight.intake.retention import prune
+    from relight.text import plural, size
 
     with current_store() as store:
         drop = partial(
@@ -74,8 +74,8 @@ def command(
             answer_days=answer_days,
         )
         found = drop(dry_run=True)
-        total = f"{found.tapes} tape parts ({size(found.tape_bytes)}), {found.sessions} sessions"
-        total += f" and {found.answers} answers"
+        total = f"{plural(found.tapes, 'tape part')} ({size(found.tape_bytes)}),"
+        total += f" {plural(found.sessions, 'session')} and {plural(found.answers, 'answer')}"
         if not dry_run and (found.tapes or found.sessions or found.answers):
             if not yes:
                 confirm(f"drop {total}?")

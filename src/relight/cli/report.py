@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -16,7 +16,7 @@ from relight.store.queries.sessions import has_sessions
 if TYPE_CHECKING:
     from relight.reports.narrowing import NoMatch
 
-SHORT_NAME, LONG_NAME = 13, 36
+NO_NAMES: Mapping[str, str] = {}
 FIGURES = [name for name in ReportTotals.__struct_fields__ if name != "failed_turns"]
 MARKDOWN_COLUMNS = (
     "sessions",
@@ -81,6 +81,7 @@ def command(
         chosen = typed.read(store)
         found = totals.report(store, keys, chosen, sort=sort, top=top)
         why = None if found.rows else _explain(store, chosen)
+        short = {} if as_json or as_csv or as_markdown else _shorten(store, found)
         has_any = bool(found.rows) or has_sessions(store)
     if as_json:
         # keys come in the order of --by
@@ -100,7 +101,7 @@ def command(
     elif as_markdown:
         click.echo(markdown(found))
     elif found.rows:
-        print_report(found)
+        print_report(found, short)
     else:
         print_no_match(why, "nothing is recorded for this" if has_any else None)
 
@@ -172,7 +173,7 @@ def markdown(found: UsageReport) -> str:
     return "\n".join([line(names), line(rules), *rows])
 
 
-def print_report(found: UsageReport) -> None:
+def print_report(found: UsageReport, short: Mapping[str, str] = NO_NAMES) -> None:
     """Print the report as a table for eighty columns, with notes on how to read it."""
     from relight.cli import screen
     from relight.reports.metrics import CALL_METRICS, INCLUDED, USAGE_METRICS
@@ -180,7 +181,7 @@ def print_report(found: UsageReport) -> None:
     is_of_calls = found.total.turns is None
     keys = [screen.Column(key, is_number=False, is_name=key in WHOLE) for key in found.by]
     if "session" in found.by:
-        keys.append(screen.Column("title", is_number=False))
+        keys.append(screen.Column("title", is_number=False, is_title=True))
     metrics = CALL_METRICS if is_of_calls else USAGE_METRICS
     first = 1 if "session" in found.by else 0  # each row is one session
     last = -1 if is_of_calls and "failure" not in found.by else None  # tools make no model calls
@@ -190,7 +191,12 @@ def print_report(found: UsageReport) -> None:
     columns = [
         *keys,
         *[
-            screen.Column(one.title, is_spare=one.name in SPARE, drop=SPARE.get(one.name, 0))
+            screen.Column(
+                one.title,
+                is_spare=one.name in SPARE,
+                drop=SPARE.get(one.name, 0),
+                colour=screen.colour_state,
+            )
             for one in shown
         ],
     ]
@@ -198,7 +204,6 @@ def print_report(found: UsageReport) -> None:
     with_bar = found.by in (["day"], ["week"], ["month"])
     if with_bar:
         columns.append(screen.Column("", is_number=False, style="cyan"))
-    short = shorten([str(row.session) for row in found.rows]) if "session" in found.by else {}
     rows = []
     for row in found.rows:
         names = [
@@ -223,10 +228,10 @@ WHOLE = ("day", "week", "month", "session")
 SPARE = {
     "cache_read_tokens": 5,
     "input_tokens": 4,
-    "output_tokens": 3,
-    "failed_turns": 2,
-    "failure_rate": 1,
-    "cost_per_success_usd": 0,
+    "failed_turns": 3,
+    "failure_rate": 2,
+    "cost_per_success_usd": 1,
+    "output_tokens": 0,
 }
 
 
@@ -250,17 +255,13 @@ def _name(key: str, value: object) -> str:
     return text
 
 
-def shorten(sessions: Sequence[str]) -> dict[str, str]:
-    """Return unique beginnings of sessions' names, unless they would be too long.
+def _shorten(store: Store, found: UsageReport) -> dict[str, str]:
+    """Return short names of the sessions in a report by session."""
+    if "session" not in found.by:
+        return {}
+    from relight.reports.sessions import shorten_names
 
-    >>> list(shorten(["hermes:cron_4d9a61c07b3e_0815", "hermes:cron_4d9a61c07b3e_0923"]).values())
-    ['hermes:cron_4d9a61c07b3e_08', 'hermes:cron_4d9a61c07b3e_09']
-    """
-    for length in range(SHORT_NAME, LONG_NAME + 1):
-        short = {name: name[: name.find(":") + 1 + length] for name in sessions}
-        if len({*short.values()}) == len(short):
-            break
-    return short
+    return shorten_names(store, [str(row.session) for row in found.rows])
 
 
 def notes(found: UsageReport) -> list[str]:

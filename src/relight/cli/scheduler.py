@@ -14,6 +14,7 @@ from relight.cli.options import (
 )
 from relight.errors import StoreError, as_typed
 from relight.store import Store
+from relight.text import plural
 
 
 @relight_command("scheduler", example="relight scheduler --install")
@@ -68,8 +69,9 @@ def _print_event(store: Store, kind: str, value: Any, *, as_json: bool) -> None:
         case "done":
             _print_run(store, value, as_json=as_json)
         case "lost":
-            runs = "1 run" if value == 1 else f"{value} runs"
-            hint = as_typed(f"{runs} of an ended scheduler set to unknown: relight job history")
+            hint = as_typed(
+                f"{plural(value, 'run')} of an ended scheduler set to unknown: relight job history"
+            )
             click.echo(hint, err=True)
         case "stopping":
             click.echo("no more runs begin; interrupt again to end the open ones", err=True)

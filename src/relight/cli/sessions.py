@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +10,6 @@ if TYPE_CHECKING:
     from relight.reports.listing import ListedSession, SessionPage
 
 SORTS = ("started", "cost", "turns", "duration", "tokens", "failures")
-STYLES = {"success": "green", "failure": "red"}
 WIDE = 120  # columns from which a table also has what only some people ask for
 
 
@@ -90,9 +88,9 @@ def _print(found: "SessionPage", short: dict[str, str], *, timezone: str) -> Non
     is_wide = screen.console().width >= WIDE
     columns = [
         screen.Column("when", is_number=False, is_name=True),
-        screen.Column("project", is_number=False, is_spare=True),
-        screen.Column("title", is_number=False),
-        screen.Column("outcome", is_number=False, is_name=True),
+        screen.Column("project", is_number=False, is_spare=True, least=8),
+        screen.Column("title", is_number=False, is_title=True),
+        screen.Column("outcome", is_number=False, is_name=True, colour=screen.colour_state),
         screen.Column("cost"),
         *([screen.Column(one) for one in ("turns", "time")] if is_wide else []),
         *([screen.Column("model", is_number=False)] if is_wide else []),
@@ -100,13 +98,13 @@ def _print(found: "SessionPage", short: dict[str, str], *, timezone: str) -> Non
     ]
     cells = []
     for one in rows:
-        more = []
+        age, more = format_age(one.started_at, now=now, timezone=timezone), []
         if is_wide:
             more = [screen.count(one.turns), screen.seconds(one.wall_seconds or None)]
             more.append(one.model or "")
         cells.append(
             [
-                format_age(one.started_at, now=now, timezone=timezone),
+                age if is_wide else age.removesuffix(" ago"),
                 _name_project(one.project),
                 _name_title(one),
                 name_outcome(one.outcome, one.points_to),
@@ -117,7 +115,7 @@ def _print(found: "SessionPage", short: dict[str, str], *, timezone: str) -> Non
                 short[one.session_id],
             ]
         )
-    screen.print_table(columns, cells, styles=_styles(rows))
+    screen.print_table(columns, cells)
     if any(one.points_to for one in rows):
         note = "success? and failure?: signs point there and prove nothing"
         screen.print_text(as_typed(f"{note}; `relight show` lists them"), style="dim")
@@ -125,11 +123,6 @@ def _print(found: "SessionPage", short: dict[str, str], *, timezone: str) -> Non
         least = " and more" if found.is_more else ""
         text = f"{len(rows):,} of {found.count:,}{least}: --limit shows more, --after {found.next}"
         screen.print_text(f"{text} goes on", style="dim")
-
-
-def _styles(rows: "Sequence[ListedSession]") -> dict[tuple[int, int], str]:
-    """Return the colours of outcomes, by row and column."""
-    return {(row, 3): STYLES.get(one.outcome, "dim") for row, one in enumerate(rows)}
 
 
 def _name_project(project: str | None) -> str:

@@ -78,6 +78,7 @@ def _print_head(found: "SessionHead", trace: "Trace") -> None:
     from relight.cli import screen
     from relight.cli.failures import describe_spiral
     from relight.reports.cache_rebuilds import describe_session
+    from relight.text import plural
 
     figures = found.figures
     screen.print_text(found.title or "(no title)", style="bold")
@@ -90,7 +91,9 @@ def _print_head(found: "SessionHead", trace: "Trace") -> None:
     screen.print_text(_describe_figures(figures))
     if figures.partial_turns:
         screen.print_text(
-            f"{figures.partial_turns} turns are partial: output is a lower bound", style="dim"
+            f"{plural(figures.partial_turns, 'turn is', 'turns are')} partial: output is a lower"
+            " bound",
+            style="dim",
         )
     if shared := sum(step.is_shared for step in trace.steps):
         screen.print_text(
@@ -120,12 +123,12 @@ def _print_head(found: "SessionHead", trace: "Trace") -> None:
 
 def _describe_figures(figures: "ReportFigures") -> str:
     from relight.cli import screen
+    from relight.text import plural
 
     fresh = None
     if figures.input_tokens is not None:
         fresh = figures.input_tokens + (figures.cache_write_tokens or 0)
-    turns = "1 turn" if figures.turns == 1 else f"{figures.turns} turns"
-    calls = "1 tool call" if figures.tool_calls == 1 else f"{figures.tool_calls} tool calls"
+    turns, calls = plural(figures.turns or 0, "turn"), plural(figures.tool_calls or 0, "tool call")
     return (
         f"{turns} · {screen.count(fresh)} in, {screen.count(figures.cache_read_tokens)} cached,"
         f" {screen.count(figures.output_tokens)} out · {calls}, {figures.tool_failures} failed"

@@ -15,9 +15,10 @@ Daily = list[SkillUseDay]
 
 def print_stats(totals: Sequence[SkillTotal], daily: Daily) -> None:
     """Print uses, outcomes and costs of each skill and model."""
-    headings = ["runs", "ok", "failed", "unkn.", "cost", "time"]
     columns = [screen.Column(name, is_number=False) for name in ("skill", "model")]
-    columns += [screen.Column(name) for name in headings]
+    columns += [screen.Column("runs"), screen.Column("ok")]
+    columns += [screen.Column("failed", colour=screen.colour_failures)]
+    columns += [screen.Column(name) for name in ("unkn.", "cost", "time")]
     columns += [screen.Column(WEAK_SCORE, is_spare=True, drop=1)]
     columns += [screen.Column("trend", is_spare=True)]
     days, used = _list_days(daily), _group_days(daily)

@@ -105,6 +105,7 @@ def create(
 def list_templates(with_all: bool, candidates: bool, as_json: bool) -> None:
     """List the templates in use."""
     from relight.cli import screen
+    from relight.text import plural
     from relight.warm.injection import count_text_tokens
 
     with current_store() as store:
@@ -117,7 +118,7 @@ def list_templates(with_all: bool, candidates: bool, as_json: bool) -> None:
         return
     words = ("state", "category", "outcome") if with_all else ("category", "outcome")
     columns = [screen.Column("name", is_name=True)]
-    columns += [screen.Column(word, is_number=False) for word in words]
+    columns += [screen.Column(one, is_number=False, colour=screen.colour_state) for one in words]
     columns += [screen.Column("tokens")]
     rows = [
         [
@@ -132,7 +133,7 @@ def list_templates(with_all: bool, candidates: bool, as_json: bool) -> None:
     elif not waiting:
         click.echo(as_typed("no templates yet; `relight template auto --dry-run` looks for some"))
     if waiting and shown is found:
-        some = f"{len(waiting)} candidate{'s wait' if len(waiting) > 1 else ' waits'}"
+        some = plural(len(waiting), "candidate waits", "candidates wait")
         click.echo(as_typed(f"{some} to be accepted: `relight template list --candidates`"))
 
 
@@ -236,9 +237,10 @@ def stats(as_json: bool) -> None:
         print_json(TemplateStats(rows))
         return
     columns = [screen.Column("template", is_name=True)]
-    columns += [screen.Column(name) for name in ("v.", "warm", "cold", "ok", "failed")]
+    columns += [screen.Column(name) for name in ("v.", "warm", "cold", "ok")]
+    columns += [screen.Column("failed", colour=screen.colour_failures)]
     columns += [screen.Column(name, is_spare=True) for name in ("unkn.", "no session")]
-    columns += [screen.Column("state", is_number=False)]
+    columns += [screen.Column("state", is_number=False, lines=2, colour=screen.colour_state)]
     shown = [
         [
             row.template,

@@ -68,6 +68,7 @@ def auto(dry_run: bool, limit: int, as_json: bool) -> None:
     """
     from relight.cli import screen
     from relight.store.queries.sessions import count_successes
+    from relight.text import plural
     from relight.warm.candidates import capture_candidates
 
     with current_store() as store:
@@ -89,9 +90,11 @@ def auto(dry_run: bool, limit: int, as_json: bool) -> None:
     for one in found:
         result = f"→ {one.template.name}" if one.template else f"left out: {one.reason}"
         click.echo(screen.clean(f"{one.session} {result}"))
-    click.echo(f"{len(made)} template{'s' * (len(made) != 1)} {'to make' if dry_run else 'made'}")
+    click.echo(f"{plural(len(made), 'template')} {'to make' if dry_run else 'made'}")
     if not found:
-        known = f"of {good} sessions known to have succeeded" if good else "no success is known:"
+        known = "no success is known:"
+        if good:
+            known = f"of {plural(good, 'session')} known to have succeeded"
         click.echo(as_typed(f"{known} none clears the bar; `relight label` sets an outcome"))
 
 

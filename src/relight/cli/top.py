@@ -18,6 +18,7 @@ from relight.cli.options import (
 if TYPE_CHECKING:
     from relight.cli.screen import Column
     from relight.reports.running import RunningSession, RunningSessions
+    from relight.store import Store
 
 LEAST_SECONDS = 1.0
 # the share of a core that looks, imports and drawing may take together
@@ -38,10 +39,11 @@ def command(once: bool, as_json: bool) -> None:
 
     with current_store() as store:
         found = read_running_sessions(store)
+        rows = [] if as_json else _list_rows(store, found)
     if as_json:
         print_json(found)
     elif once or not sys.stdout.isatty():
-        _print(found)
+        _print(found, rows)
     else:
         _follow()
 
@@ -70,7 +72,7 @@ def _follow() -> None:
             watcher.look()
             found = read_running_sessions(store)
             trouble = state.note if state.state == "failing" else None
-            show(_list_columns(), _list_rows(found), _summarise(found, trouble))
+            show(_list_columns(), _list_rows(store, found), _summarise(found, trouble))
             time.sleep(max(LEAST_SECONDS, (_spent_seconds() - began) / SHARE))
 
 
@@ -79,11 +81,11 @@ def _spent_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def _print(found: "RunningSessions") -> None:
+def _print(found: "RunningSessions", rows: list[list[str]]) -> None:
     from relight.cli import screen
 
     if found.sessions:
-        screen.print_table(_list_columns(), _list_rows(found))
+        screen.print_table(_list_columns(), rows)
     screen.print_text(_summarise(found, None), style="dim")
 
 
@@ -103,10 +105,10 @@ def _list_columns() -> "list[Column]":
     ]
 
 
-def _list_rows(found: "RunningSessions") -> list[list[str]]:
-    from relight.cli.report import shorten
+def _list_rows(store: "Store", found: "RunningSessions") -> list[list[str]]:
+    from relight.reports.sessions import shorten_names
 
-    short = shorten([one.session_id for one in found.sessions])
+    short = shorten_names(store, [one.session_id for one in found.sessions])
     return [_make_row(one, short[one.session_id]) for one in found.sessions]
 
 
@@ -131,6 +133,7 @@ def _make_row(one: "RunningSession", name: str) -> list[str]:
 
 def _summarise(found: "RunningSessions", trouble: str | None) -> str:
     from relight.cli import screen
+    from relight.text import plural
 
     number = len(found.sessions)
     if trouble:
@@ -138,4 +141,4 @@ def _summarise(found: "RunningSessions", trouble: str | None) -> str:
     if not number:
         return "no session runs now"
     rate = screen.dollars(sum(one.usd_per_hour for one in found.sessions), digits=2)
-    return f"{'1 session runs' if number == 1 else f'{number} sessions run'}, {rate} per hour"
+    return f"{plural(number, 'session runs', 'sessions run')}, {rate} per hour"

@@ -1,19 +1,15 @@
-import sys
-from importlib import import_module
 from typing import Any
 
 import click
 from msgspec import UNSET, Struct, UnsetType
 
 from relight.cli.options import (
-    current_home,
     current_store,
-    json_option,
+    install_options,
     name_project,
     print_json,
     relight_command,
     split_words,
-    yes_option,
 )
 from relight.errors import as_typed
 from relight.judging.kinds import CATEGORIES
@@ -48,13 +44,9 @@ class WarmStart(Struct, frozen=True, kw_only=True):
 @click.option(
     "--budget", type=click.IntRange(0), default=2000, show_default=True, help="Tokens at most."
 )
-@click.option("--install", type=click.Choice(list(AGENTS)), help="Add warm starts to an agent.")
-@click.option("--remove", is_flag=True, help="With --install: remove them again.")
-@click.option(
-    "--hook", type=click.Choice([name for name in AGENTS if AGENTS[name].hook]), hidden=True
+@install_options(
+    AGENTS, installer="install_agent", answer="answer_prompt", help="Add warm starts to an agent."
 )
-@yes_option
-@json_option
 def command(
     task: str | None,
     session: str | None,
@@ -64,10 +56,6 @@ def command(
     tools: str | None,
     project: str | None,
     budget: int,
-    install: str | None,
-    remove: bool,
-    hook: str | None,
-    yes: bool,
     as_json: bool,
 ) -> None:
     """Print what a new session should begin with, and record it.
@@ -77,16 +65,6 @@ def command(
     experiment report` shows the effect. With --install an agent requests it on the first prompt
     of each session.
     """
-    if hook:
-        _answer_hook(hook)
-        return
-    if install:
-        from relight.cli.warm_install import install_agent
-
-        install_agent(install, remove=remove, yes=yes, as_json=as_json)
-        return
-    if remove:
-        raise click.UsageError("--remove goes with --install")
     if not task or not task.strip():
         raise click.UsageError(as_typed("name the task: relight warm TASK"))
     from relight.warm.provision import provision_session
@@ -123,10 +101,3 @@ def command(
         click.echo(given.text)
     elif messages is not None:
         print_json(messages)
-
-
-def _answer_hook(agent: str) -> None:
-    """Answer an agent's hook. An error here never stops the agent's session."""
-    module = import_module(str(AGENTS[agent].hook))
-    if answer := module.answer_event(sys.stdin.buffer.read(), home=current_home()):
-        click.echo(answer)

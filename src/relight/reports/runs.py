@@ -22,6 +22,8 @@ class JobReport(Struct, frozen=True, kw_only=True):
     job: str
     name: str
     schedule: str | None
+    # only where `registry.list_jobs` reads them: parsing schedules is not a report's work
+    schedule_words: str | None = None
     timezone: str | None
     runner: str | None
     skills: list[str]

@@ -1,6 +1,7 @@
 """One session: found by the name that a person typed, with all facts and figures about it."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
@@ -24,6 +25,10 @@ from relight.store.queries.steps import SessionCall, SessionTurn, read_tool_call
 SHOWN_NAMES = 8
 MOST_NAMES = 50
 SHORT_ID = 8
+# characters after the source, above which a name is shown by both its ends
+LONGEST_BEGINNING = 16
+SHORTEST_HEAD, SHORTEST_END = 4, 6
+CUT = ".."  # stands for what a short name leaves out; people can type it
 LAST = re.compile(r"last(?:~([0-9]{1,9}))?")
 
 
@@ -90,7 +95,8 @@ def find_session(store: Store, name: str) -> int:
     """Return the row id of a session by the name that a person gave.
 
     The name is `source:id`, the agent's id, a unique beginning of either, or `last`; `last~2` is
-    the second before the last. Sub-agents are not counted.
+    the second before the last. `cron..1115_0815` is the one that begins and ends so. Sub-agents
+    are not counted.
     """
     found = queries.find_exact(store, name)
     if not found and (place := LAST.fullmatch(name)):
@@ -101,6 +107,8 @@ def find_session(store: Store, name: str) -> int:
         found = queries.find_by_prefix(store, name, limit=MOST_NAMES)
         roots = [one for one in found if "/" not in one.key]
         found = roots if len(roots) == 1 else found
+    if not found and CUT in name.strip("."):
+        found = queries.find_by_ends(store, *name.split(CUT, 1), limit=MOST_NAMES)
     if not found:
         raise MissingError(f"there is no session {name!r}", "`relight sessions` lists them")
     if len(found) > 1:
@@ -114,7 +122,29 @@ def find_session(store: Store, name: str) -> int:
 
 
 def shorten_names(store: Store, names: Sequence[str]) -> dict[str, str]:
-    """Return the shortest name of each `source:id` by which `find_session` finds it.
+    """Return a short name of each `source:id` by which `find_session` finds it.
+
+    It is a unique beginning with at least 8 characters after the source. If that is long, as of the
+    runs of one job, it is the first 4 characters, two dots, and a unique end.
+    """
+    short = find_beginnings(store, names)
+    long = {}
+    for name in names:
+        source, _, key = short[name].partition(":")
+        if len(key) > LONGEST_BEGINNING and "/" not in key:
+            long[name] = (source, key[:SHORTEST_HEAD])
+    for (source, head), keys in queries.read_keys_below(store, set(long.values())).items():
+        backwards = sorted(key[::-1] for key in keys)
+        for name in (one for one in long if long[one] == (source, head)):
+            key = name.partition(":")[2]
+            end = _find_end(backwards, key)
+            if len(head) + len(CUT) + end < len(short[name].partition(":")[2]):
+                short[name] = f"{source}:{head}{CUT}{key[-end:]}"
+    return short
+
+
+def find_beginnings(store: Store, names: Sequence[str]) -> dict[str, str]:
+    """Return the shortest beginning of each `source:id` by which `find_session` finds it.
 
     It has at least 8 characters after the source, and more if another session begins so. The
     name of a sub-agent that contains its parent's stays whole.
@@ -126,6 +156,14 @@ def shorten_names(store: Store, names: Sequence[str]) -> dict[str, str]:
         length = max([SHORT_ID - 1, *common]) + 1
         short[f"{one.source}:{one.key}"] = f"{one.source}:{one.key[:length]}"
     return short
+
+
+def _find_end(backwards: Sequence[str], key: str) -> int:
+    """Return how many characters at its end distinguish an id from all others, in sorted order."""
+    turned = key[::-1]
+    at = bisect_left(backwards, turned)
+    near = [*backwards[max(at - 1, 0) : at], *backwards[at + 1 : at + 2]]
+    return max([SHORTEST_END - 1, *(_count_common(turned, one) for one in near)]) + 1
 
 
 def _count_common(one: str, other: str) -> int:

@@ -17,6 +17,7 @@ from relight.errors import RelightError
 Counts = tuple[float, float]
 """An arm's (successes, failures); runs of unknown outcome are in neither."""
 
+FEWEST_GROUPS = 5  # below it their spread is not known
 _NORMAL = NormalDist()
 
 
@@ -91,6 +92,41 @@ def wilson(successes: float, trials: float, *, confidence: float = 0.95) -> Inte
         low=0.0 if successes == 0 else max(0.0, centre - half),
         high=1.0 if successes == trials else min(1.0, centre + half),
     )
+
+
+class ClusterSums(Struct, frozen=True, kw_only=True):
+    """Sums over groups of trials, such as the calls of each session: of what a share is made."""
+
+    groups: int
+    trials: int
+    events: int
+    trials_squared: int
+    events_squared: int
+    trials_times_events: int
+
+
+def cluster_interval(sums: ClusterSums) -> Interval | None:
+    """Return the interval of a share whose groups are independent, and not the trials in them.
+
+    It is Wilson's for as many trials as vary as much as the groups do. None with too few groups.
+
+    >>> alike = ClusterSums(groups=10, trials=100, events=20, trials_squared=1000,
+    ...     events_squared=40, trials_times_events=200)
+    >>> cluster_interval(alike) == wilson(20, 100)
+    True
+    """
+    if sums.groups < FEWEST_GROUPS or not sums.trials:
+        return None
+    share = sums.events / sums.trials
+    spread = sums.events_squared - 2 * share * sums.trials_times_events
+    spread = max(spread + share * share * sums.trials_squared, 0.0)
+    variance = spread * sums.groups / (sums.groups - 1) / sums.trials**2
+    trials = float(sums.trials)
+    if not 0 < share < 1:  # no group differs: only their number is sure
+        trials = float(sums.groups)
+    elif variance > 0:
+        trials = min(trials, share * (1 - share) / variance)
+    return wilson(share * trials, trials)
 
 
 def auc(scores: Sequence[float], labels: Sequence[bool]) -> float | None:

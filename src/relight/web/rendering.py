@@ -10,9 +10,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from relight.errors import as_typed
-from relight.reports.coverage import count_known, find_rate
+from relight.reports.coverage import count_known, show_failure_interval, show_rate
 from relight.reports.filters import quote_name
-from relight.text import count, dollars, make_line, make_visible, seconds, share, size
+from relight.reports.metrics import format_share
+from relight.text import count, dollars, make_line, make_visible, plural, seconds, share, size
 from relight.times import read_time
 from relight.warm.injection import count_text_tokens
 from relight.web.filters import DAY_CHOICES
@@ -37,12 +38,16 @@ def make_environment(timezone: str) -> Environment:
     environment.filters |= {
         "money": money,
         "number": count,
+        "plural": plural,
         "duration": seconds,
         "share": share,
-        "rate": find_rate,
+        "percent": format_share,
+        "rate": show_rate,
+        "failure_interval": show_failure_interval,
         "known": count_known,
         "text_tokens": count_text_tokens,
         "moment": moment_writer(timezone),
+        "date": moment_writer(timezone, "%Y-%m-%d"),
         "day": day,
         "offset": offset,
         "line": make_line,
@@ -107,7 +112,7 @@ def day(value: str | None) -> str:
     return f"{found.day} {found:%b}"
 
 
-def moment_writer(timezone: str) -> Callable[[str | int | None], str]:
+def moment_writer(timezone: str, form: str = "%Y-%m-%d %H:%M") -> Callable[[str | int | None], str]:
     """Return a filter that shows a time, ISO-8601 or Unix milliseconds, in this zone."""
     zone = ZoneInfo(timezone)
 
@@ -118,7 +123,7 @@ def moment_writer(timezone: str) -> Callable[[str | int | None], str]:
         found = datetime.fromtimestamp(at / 1000, UTC)
         here = found.astimezone(zone)
         return Markup('<time datetime="{}">{}</time>').format(
-            found.isoformat(timespec="seconds"), f"{here:%Y-%m-%d %H:%M}"
+            found.isoformat(timespec="seconds"), f"{here:{form}}"
         )
 
     return moment

@@ -9,7 +9,15 @@ from msgspec import Struct
 
 from relight.checks import check_count, check_number, refuse
 from relight.errors import ParameterError
-from relight.stats.rates import Estimate, check_positive, decay, half_life_from_alpha, wilson
+from relight.reports.coverage import show_interval
+from relight.stats.rates import (
+    Estimate,
+    Interval,
+    check_positive,
+    decay,
+    half_life_from_alpha,
+    wilson,
+)
 from relight.store import Store
 from relight.store.queries.skills import SkillDay, read_days
 from relight.times import day_reader, take_time, write_time
@@ -103,7 +111,7 @@ def show_band(row: SkillEma) -> str:
     low, high = row.ema_success_low, row.ema_success_high
     if low is None or high is None or row.coverage < LEAST_COVERAGE:
         return "–"
-    return f"{low * 100:.0f}–{high:.0%}"
+    return show_interval(Interval(low, high))
 
 
 def find_window(store: Store, *, window_days: int, now: object = None) -> tuple[str, date]:

@@ -11,6 +11,11 @@ from relight.store.queries.totals import TOOLS, SessionName
 from relight.times import write_time
 
 FAILED = "(tool_failures > 0 or failed_turns > 0)"
+SPREAD = """coalesce(sum(calls), 0) as calls, coalesce(sum(failed), 0) as failed,
+    coalesce(sum(case when calls > 0 then 1 else 0 end), 0) as sessions,
+    coalesce(sum(calls * calls), 0) as calls_squared,
+    coalesce(sum(failed * failed), 0) as failed_squared,
+    coalesce(sum(calls * failed), 0) as calls_times_failed"""
 # the example of a kind and tool is from the session in which it failed last
 KINDS = """
     select kind, tool, sum(failures) as failures, count(distinct root_id) as sessions,
@@ -83,12 +88,21 @@ class FailureDay(Struct, frozen=True):
     failures: int
 
 
-class ToolCount(Struct, frozen=True):
+class CallSpread(Struct, frozen=True):
+    """Calls and failures, and how they are spread over sessions: sums of squares and products."""
+
+    calls: int
+    failed: int
+    sessions: int
+    calls_squared: int
+    failed_squared: int
+    calls_times_failed: int
+
+
+class ToolCount(CallSpread, frozen=True):
     """Calls of a tool, and how many of them failed."""
 
     tool: str
-    calls: int
-    failed: int
 
 
 class SpiralCall(Struct, frozen=True):
@@ -166,16 +180,35 @@ def count_days(store: Store, chosen: Filter) -> list[FailureDay]:
     )
 
 
-def count_tools(store: Store, chosen: Filter) -> list[ToolCount]:
-    """Return calls and failures of every tool, the one with most failures first."""
+def count_tools(store: Store, chosen: Filter, *, kind: str = "") -> list[ToolCount]:
+    """Return calls and failures of every tool, the one with most failures first.
+
+    With a kind, only the failures of that kind count.
+    """
     test, values = where(chosen)
+    failed = "sum(tool_failures)"
+    if kind:
+        failed = "sum(case when coalesce(kind, 'unknown') = ? then tool_failures else 0 end)"
+        values = [kind, *values]
     return store.read(
         ToolCount,
-        "select tool, sum(tool_calls) as calls, sum(tool_failures) as failed from call_day"
-        f" {test or 'where 1 = 1'} and tool in ({TOOLS})"
-        " group by tool order by failed desc, calls desc, tool",
+        f"select {SPREAD}, tool from (select tool, sum(tool_calls) as calls, {failed} as failed"
+        f" from call_day {test or 'where 1 = 1'} and tool in ({TOOLS}) group by tool, root_id)"
+        " as one group by tool order by failed desc, calls desc, tool",
         values,
     )
+
+
+def spread_calls(store: Store, chosen: Filter) -> CallSpread:
+    """Return all calls and failures, and how they are spread over sessions."""
+    test, values = where(chosen)
+    found = store.read(
+        CallSpread,
+        f"select {SPREAD} from (select sum(tool_calls) as calls, sum(tool_failures) as failed"
+        f" from session_day {test} group by root_id) as one",
+        values,
+    )
+    return found[0]
 
 
 def find_failing_sessions(store: Store, chosen: Filter, *, least: int) -> list[SessionName]:

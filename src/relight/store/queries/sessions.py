@@ -1,6 +1,6 @@
 """Sessions by name, their facts, and the sums of a session with its sub-agents."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
@@ -20,6 +20,7 @@ FAMILY = """
     )
 """
 NAME = "source || ':' || key"
+MOST_IDS = 1000
 
 
 class SessionKey(Struct, frozen=True):
@@ -112,6 +113,37 @@ def find_by_prefix(store: Store, name: str, *, limit: int) -> list[SessionKey]:
     )
 
 
+def find_by_ends(store: Store, head: str, tail: str, *, limit: int) -> list[SessionKey]:
+    """Return the first sessions whose id, or `source:id`, begins and ends so; no sub-agents."""
+    source, _, key = head.partition(":")
+    return store.read(
+        SessionKey,
+        "select id, source, key from session where key not like '%/%'"
+        " and length(key) >= length(:tail)"
+        " and substr(key, length(key) - length(:tail) + 1) = :tail"
+        " and (substr(key, 1, length(:head)) = :head"
+        " or (source = :source and substr(key, 1, length(:key)) = :key))"
+        f" order by source, key limit {limit}",
+        {"head": head, "tail": tail, "source": source, "key": key},
+    )
+
+
+def read_keys_below(
+    store: Store, heads: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], list[str]]:
+    """Return the ids that begin so, by source and beginning, without those of sub-agents."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for source, head in heads:
+        rows = store.read(
+            SessionKey,
+            "select id, source, key from session where source = :source and key >= :head"
+            " and substr(key, 1, length(:head)) = :head and key not like '%/%'",
+            {"source": source, "head": head},
+        )
+        found[source, head] = [row.key for row in rows]
+    return found
+
+
 def find_newest(store: Store, place: int) -> list[SessionKey]:
     """Return the newest session, or one so many places before it; none if there are too few."""
     return store.read(
@@ -129,17 +161,20 @@ def read_neighbours(store: Store, names: Sequence[str]) -> list[SessionNeighbour
     Ids of sub-agents with a slash are left out: a beginning never stands for one of them.
     """
     ids = [row_id("session", *name.split(":", 1)) for name in names]
-    marks = ", ".join("?" for _ in ids)
     next_to = (
         "(select {0}(near.key) from session as near where near.source = session.source"
         " and near.key {1} session.key and near.key not like '%/%')"
     )
-    return store.read(
-        SessionNeighbours,
+    statement = (
         f"select source, key, {next_to.format('max', '<')} as before,"
-        f" {next_to.format('min', '>')} as after from session where id in ({marks})",
-        ids,
+        f" {next_to.format('min', '>')} as after from session where id in ({{}})"
     )
+    found: list[SessionNeighbours] = []
+    for first in range(0, len(ids), MOST_IDS):  # a statement takes only so many
+        part = ids[first : first + MOST_IDS]
+        marks = ", ".join("?" for _ in part)
+        found += store.read(SessionNeighbours, statement.format(marks), part)
+    return found
 
 
 def read_name(store: Store, session_id: int) -> SessionName:

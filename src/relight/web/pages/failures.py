@@ -18,7 +18,7 @@ from relight.web.page import Context, View
 from relight.web.periods import find_step, walk_days
 from relight.work.jobs.registry import find_allowed_slots
 
-TOP = 40
+TOP, MOST = 40, 1000
 NEWEST = 20
 
 
@@ -38,19 +38,18 @@ def show(view: View) -> Context:
         except MissingError as error:  # a filter, not the page, names what does not exist
             why, chosen = f"{error.message}: {error.hint}", replace(chosen, jobs=("",))
     found = read_failures(view.store, chosen, slots=find_allowed_slots(view.store))
-    tools = count_tools(view.store, chosen)
-    failures = [one for one in found.failures if kind in ("", one.kind)]
+    tools = count_tools(view.store, chosen, kind=kind)
     if kind:
-        of_tool = Counter({one.tool: 0 for one in failures})
-        for one in failures:
-            of_tool[one.tool] += one.count
-        tools = [replace(one, failed=of_tool[one.tool]) for one in tools if one.tool in of_tool]
+        tools = [one for one in tools if one.failed]
+    failures = [one for one in found.failures if kind in ("", one.kind)]
     kinds: Counter[str] = Counter()
     for one in failures:
         kinds[one.kind] += one.count
     largest = max((one.count for one in failures), default=0)
     spirals = found.spirals
     costs = [one.cost_usd for one in spirals if one.cost_usd is not None]
+    whole = view.query.get("all")
+    top = {name: MOST if whole == name else TOP for name in ("causes", "kinds", "tools", "spirals")}
     return {
         "is_empty": found.is_empty,
         "no_job": why,
@@ -60,22 +59,23 @@ def show(view: View) -> Context:
         "job": job,
         "kind": kind,
         "total": found.failed.total,
-        "causes": found.failed.causes[:TOP],
-        "more_causes": max(len(found.failed.causes) - TOP, 0),
+        "causes": found.failed.causes[: top["causes"]],
+        "more_causes": max(len(found.failed.causes) - top["causes"], 0),
         "newest": found.failed.newest[:NEWEST],
         "failures": [
             ShownFailure(**asdict(one), bar=draw_share(one.count, largest, kind="failure"))
-            for one in failures[:TOP]
+            for one in failures[: top["kinds"]]
         ],
-        "more": max(len(failures) - TOP, 0),
-        "spirals": spirals[:TOP],
+        "more": max(len(failures) - top["kinds"], 0),
+        "spirals": spirals[: top["spirals"]],
         "all_spirals": len(spirals),
         "burnt": sum(costs) if costs else None,
         "unpriced": sum(one.unpriced_turns for one in spirals),
         "kinds": kinds,
         "calls": sum(one.calls for one in tools),
         "failed": sum(one.failed for one in tools),
-        "tools": tools[:TOP],
+        "tools": tools[: top["tools"]],
+        "more_tools": max(len(tools) - top["tools"], 0),
         "chart": draw_days(view, chosen, [kind for kind, _ in kinds.most_common()])
         if kinds
         else None,

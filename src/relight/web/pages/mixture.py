@@ -8,10 +8,13 @@ from relight.errors import MissingError, RelightError
 from relight.text import cut_visible, seconds
 from relight.web.charts.sparks import draw_span
 from relight.web.page import Context, View, find_view_number
+from relight.web.reading.markdown import render_markdown
 from relight.work.moa.trace_report import (
     DISAGREEING,
     all_calls,
     compare_advice,
+    find_prompt,
+    find_task,
     find_trace,
     read_cost,
     read_milliseconds,
@@ -38,24 +41,15 @@ def show(view: View) -> Context:
         "number": number,
         "turns": len(turns),
         "turn": turn,
+        "prompt": find_prompt(turn) if turn else None,
         "calls": describe_calls(turn, agreements[number - 1]) if turn else [],
         "models": sum_models(turns, agreements),
         "cost_usd": cost,
         "unpriced": unpriced,
         "skipped": trace.skipped,
         "cut": cut_visible,
+        "read": render_markdown,
     }
-
-
-def find_task(turn: Mapping[str, Any]) -> str | None:
-    """Return the first line of the user's first message to the acting model."""
-    messages = (turn.get("aggregator") or {}).get("input_messages") or ()
-    texts = (
-        read_text(one.get("content"))
-        for one in messages
-        if isinstance(one, Mapping) and one.get("role") == "user"
-    )
-    return next((text.partition("\n")[0] for text in texts if text.strip()), None)
 
 
 def describe_calls(turn: Mapping[str, Any], agreement: Sequence[float | None]) -> list[Context]:

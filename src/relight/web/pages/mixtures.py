@@ -10,10 +10,10 @@ from relight.reports.filters import is_model
 from relight.reports.narrowing import NoMatch, explain_no_match, list_given
 from relight.times import day_reader, read_time
 from relight.web.page import Context, View
-from relight.web.pages.mixture import find_task
 from relight.work.moa.trace_report import (
     TraceFile,
     all_calls,
+    find_task,
     find_traces,
     sum_call_costs,
 )

@@ -14,6 +14,7 @@ from relight.reports.narrowing import explain_no_session
 from relight.reports.needs import Need, NeedKind, find_needs
 from relight.reports.series import SeriesKey, SeriesPoint, rank_names
 from relight.reports.totals import ReportRow, report
+from relight.store.queries.failures import spread_calls
 from relight.store.queries.listing import Listing
 from relight.store.queries.totals import CostRow, sum_cost, sum_costs
 from relight.text import count, dollars
@@ -143,6 +144,7 @@ def show(view: View) -> Context:
     tables += [rank_rows(view, key, sum_costs(store, key, chosen)) for key in KEYS if key != by]
     latest = Listing(limit=count_latest([len(one.rows) for one in tables]))
     return found | {
+        "spread": spread_calls(store, chosen),
         "before": sum_cost(store, before) if before else None,
         "days_before": count_days(before) if before else 0,
         **read_calendar(store, chosen, today),

@@ -19,7 +19,7 @@ from relight.web.rendering import day
 # days until a use counts half; "" is the default weight of 0.3 for the newest day
 HALF_LIVES = {"": None, "5": 5.0, "14": 14.0}
 WINDOWS = {"": 14, "5": 35, "14": 98}
-SHOWN = 24  # rows of days
+SHOWN, MOST = 24, 1000  # rows of days
 
 
 def show(view: View) -> Context:
@@ -34,6 +34,7 @@ def show(view: View) -> Context:
     models = [arm.model for arm in found.models]
     days = read_daily(view.store, since=view.chosen.since, until=view.chosen.until, skill=name)
     daily = [row for row in days if is_model(row.model, view.filters.model)]
+    shown = MOST if view.query.get("all") == "days" else SHOWN
     return {
         "name": name,
         "found": found,
@@ -41,8 +42,8 @@ def show(view: View) -> Context:
         **draw_curves(view, name, models, half_life),
         "half_life": half_life,
         "half_lives": HALF_LIVES,
-        "daily": daily[:SHOWN],
-        "more": max(len(daily) - SHOWN, 0),
+        "daily": daily[:shown],
+        "more": max(len(daily) - shown, 0),
     }
 
 

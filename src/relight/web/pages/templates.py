@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from relight.model import OUTCOMES
-from relight.reports.coverage import find_rate
+from relight.reports.coverage import find_rate, show_interval
 from relight.reports.filters import is_named
 from relight.reports.narrowing import explain_no_match
 from relight.stats.rates import wilson
 from relight.store import Store
-from relight.text import share
 from relight.warm.library import Template, read_candidates, read_templates
 from relight.warm.results import read_stats
 from relight.web.charts.sparks import draw_share
@@ -64,10 +63,8 @@ def read_lines(store: Store, templates: Sequence[Template]) -> list[TemplateLine
     for one in templates:
         sums = {name: counts[one.name, name] for name in COUNTED}
         success, known = sums["success"], sums["success"] + sums["failure"]
-        rate, band = find_rate(success, known, sums["warm"]), None
-        if rate is not None:
-            found = wilson(success, known)
-            band = f"{share(found.low)} to {share(found.high)}"
+        rate = find_rate(success, known, sums["warm"])
+        band = None if rate is None else show_interval(wilson(success, known))
         bar = draw_share(rate, 1.0, kind="success") if rate is not None else ""
         lines.append(TemplateLine(one=one, band=band, bar=bar, **sums))
     return lines

@@ -218,8 +218,17 @@ def list_jobs(store: Store) -> list[JobReport]:
         msgspec.structs.replace(job, next_run_at=write_time(allowed[job.job]), is_overdue=False)
         if job.job in allowed
         else job
-        for job in read_jobs(store)
+        for job in (word_schedule(store, one) for one in read_jobs(store))
     ]
+
+
+def word_schedule(store: Store, job: JobReport) -> JobReport:
+    """Return a job with its schedule in words; without them if another scheduler's is not known."""
+    words = None
+    with suppress(RelightError):
+        zone = job.timezone or store.timezone
+        words = read_schedule(job.schedule or "", timezone=zone, made_at=0).words
+    return msgspec.structs.replace(job, schedule_words=words)
 
 
 def find_allowed_slots(store: Store) -> dict[str, int | None]:

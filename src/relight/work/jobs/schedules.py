@@ -28,6 +28,9 @@ MACROS = {
     "@annually": "0 0 1 1 *",
 }
 ORDINALS = {"1": "st", "2": "nd", "3": "rd"}
+# minutes that divide an hour, as cronsim writes them
+PERIODS = {"second": 2, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6}
+PERIODS |= {f"{number}th": number for number in (10, 12, 15, 20, 30)}
 SHORTEST_GRACE_MS, LONGEST_GRACE_MS = 120_000, 7_200_000
 LONGEST_PERIOD_SECONDS = 366 * 86400
 YEARS = range(1970, 9999)
@@ -126,7 +129,7 @@ def _read_every(span: str, made_at: int) -> Every:
     seconds = int(parts[1] or 1) * UNITS[parts[2][0]] if parts else 0
     if not 0 < seconds <= LONGEST_PERIOD_SECONDS:
         raise RelightError(f"a job cannot run every {span or '…'}", HINT)
-    return Every(seconds * 1000, made_at // 1000 * 1000, f"Every {format_span(seconds)}")
+    return Every(seconds * 1000, made_at // 1000 * 1000, f"every {format_span(seconds)}")
 
 
 def _clock(text: str, schedule: str) -> str:
@@ -142,10 +145,7 @@ def _read_cron(expression: str, text: str, timezone: str) -> Cron:
 
     try:
         parsed = CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC))
-        # it says 21th
-        words = re.sub(
-            r"(?<!1)([123])th\b", lambda one: one[1] + ORDINALS[one[1]], parsed.explain()
-        )
+        words = reword(parsed.explain())
         next(parsed)
     except CronSimError as error:
         why = str(error).lower()
@@ -153,6 +153,28 @@ def _read_cron(expression: str, text: str, timezone: str) -> Cron:
     except StopIteration:
         raise RelightError(f"the schedule {text!r} is never due", HINT) from None
     return Cron(expression, timezone, words)
+
+
+def reword(words: str) -> str:
+    """Return cronsim's words for a schedule in plainer ones, the days before the time.
+
+    >>> reword("At 07:00 every day"), reword("At 04:15 on Monday, Wednesday, and Friday")
+    ('every day at 07:00', 'every Monday, Wednesday and Friday at 04:15')
+    >>> reword("Every 15th minute from 09:00 through 17:59 on Monday through Friday")
+    'every 15 minutes from 09:00 to 17:59 on Monday to Friday'
+    """
+    # it says 21th
+    words = re.sub(r"(?<!1)([123])th\b", lambda one: one[1] + ORDINALS[one[1]], words)
+    words = words.replace(", and ", " and ").replace(" through ", " to ")
+    words = words[:1].lower() + words[1:]
+    if clock := re.fullmatch(r"at ([\d:]+(?:(?:, | and )[\d:]+)*) ((?:every|on|in) .+)", words):
+        days = re.sub(r"^on (?=[A-Z][a-z]+day to )", "", clock[2])
+        days = re.sub(r"^on (?=[A-Z][a-z]+day\b)", "every ", days)
+        return f"{days} at {clock[1]}"
+    period = re.match(r"every (\w+) minute(?: of every hour)?(?!\w)", words)
+    if period and period[1] in PERIODS:
+        return f"every {PERIODS[period[1]]} minutes{words[period.end() :]}"
+    return words
 
 
 def _read_once(text: str, timezone: str) -> Once:
@@ -166,7 +188,7 @@ def _read_once(text: str, timezone: str) -> Once:
     if moment.year not in YEARS:  # the first and the last day of time have no name in some zones
         years = f"{YEARS[0]} to {YEARS[-1]}"
         raise RelightError(f"the schedule {text!r} is outside the years {years}", HINT)
-    return Once(at, f"Once, at {format_moment(at, timezone)}")
+    return Once(at, f"once, at {format_moment(at, timezone)}")
 
 
 def find_next(schedule: Schedule, after: int) -> int | None:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from relight.chat.messages import read_text
 from relight.errors import MissingError
 from relight.times import read_time, write_time
 from relight.work.moa.traces import trace_path
@@ -213,6 +214,36 @@ def compare_advice(turn: Mapping[str, Any]) -> list[float | None]:
         shares = [len(own & other) / len(own | other) for other in others if own]
         agreed.append(sum(shares) / len(shares) if shares else None)
     return agreed
+
+
+def find_task(turn: Mapping[str, Any]) -> str | None:
+    """Return the first line of the user's first message to the acting model."""
+    texts = _list_prompts(turn.get("aggregator"))
+    return texts[0].partition("\n")[0] if texts else None
+
+
+def find_prompt(turn: Mapping[str, Any]) -> str | None:
+    """Return the user's last message, without the advice below it that only the acting model got.
+
+    Advisers saw it without advice, but with results of tools as if the user had sent them.
+    """
+    acted = _list_prompts(turn.get("aggregator"))
+    seen = {text for call in turn.get("references") or () for text in _list_prompts(call)}
+    for text in reversed(acted):
+        if asked := max((one for one in seen if text.startswith(one)), key=len, default=""):
+            return asked
+    return acted[-1] if acted and not seen else None
+
+
+def _list_prompts(call: object) -> list[str]:
+    """Return the texts of the user's messages that a call was sent."""
+    messages = call.get("input_messages") if isinstance(call, Mapping) else None
+    texts = (
+        read_text(one.get("content"))
+        for one in messages or ()
+        if isinstance(one, Mapping) and one.get("role") == "user"
+    )
+    return [text for text in texts if text.strip()]
 
 
 def all_calls(turn: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -1,0 +1,142 @@
+"""Tables in terminals of different widths, with and without colours."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+from rich.table import Table
+
+import serving
+from relight.cli import relight, screen
+from relight.cli.screen import Column, cut_words, print_table
+from terminal import Screen
+
+# what a person looks at day by day, on a store with sessions, jobs, skills and templates
+TABLES = (
+    "sessions",
+    "report",
+    "report --by model",
+    "report --by model,project",
+    "report --by session",
+    "report --by job",
+    "report --by tool",
+    "failures",
+    "cache",
+    "limits",
+    "job",
+    "job history",
+    "job history ticket-triage",
+    "job compare --all",
+    "skills",
+    "skills ema",
+    "skills compare ticket-triage",
+    "template",
+    "template stats",
+    "experiment",
+    "experiment report",
+    "experiment report warm-or-cold",
+    "moa traces",
+    "doctor",
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return serving.make_home(tmp_path_factory.mktemp("demo"))
+
+
+@pytest.fixture(autouse=True)
+def no_other_agents(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "HERMES_HOME"):
+        monkeypatch.setenv(name, str(home / "nothing"))
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RELIGHT_HOME", str(home))
+
+
+def run(words: str, *, columns: int = 80) -> str:
+    done = CliRunner().invoke(relight, words.split(), env={"COLUMNS": str(columns)})
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def show(words: str, folder: Path, **environment: str) -> str:
+    """Return what a command prints in a terminal."""
+    line = [sys.executable, "-m", "relight", *words.split()]
+    with Screen(line, {**os.environ, **environment}, folder) as terminal:
+        assert terminal.child.wait(60) == 0
+    return terminal.shown
+
+
+def test_names_that_are_cut_stay_different() -> None:
+    names = ["claude-sonnet-4-5", "claude-sonnet-4-6", "claude-haiku-4-5", "gpt"]
+    cut = cut_words([*names, *names], 12)
+    assert len(set(cut)) == 4
+    assert cut[:4] == cut[4:]
+    assert max(map(len, cut)) == 12
+    assert len(set(cut_words(["漢字漢字漢字一", "漢字漢字漢字二"], 8))) == 2
+
+
+def test_a_column_may_go_on_below_before_it_is_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    text = "the scheduler's ledger records that the script ended with exit code 3"
+    outcome = Column("outcome", is_number=False, is_name=True)
+    print_table([outcome, Column("evidence", is_number=False, lines=3)], [["failure", text]])
+    lines = capsys.readouterr().out.splitlines()[2:]
+    assert " ".join(line.removeprefix("failure").strip() for line in lines) == text
+    assert max(map(len, lines)) <= 40
+    print_table([outcome, Column("evidence", is_number=False, lines=2)], [["failure", text * 3]])
+    lines = capsys.readouterr().out.splitlines()[2:]
+    assert len(lines) == 2
+    assert lines[1].rstrip().endswith("…")
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("words", TABLES)
+def test_every_table_fits_the_window_and_shows_all_that_matters(
+    words: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[int, list[str]]] = []
+    make = screen.make_table
+
+    def watch(columns: Any, rows: Any, target: Console, **more: Any) -> tuple[Table, list[str]]:
+        table, left_out = make(columns, rows, target, **more)
+        made.append((target.width, left_out))
+        return table, left_out
+
+    monkeypatch.setattr(screen, "make_table", watch)
+    text = run(words, columns=width)
+    assert made, text
+    for found, left_out in made:
+        assert found == width, text
+        assert not {"output", "project", "cost", "outcome"} & {*left_out}, text
+
+
+@pytest.mark.parametrize("words", ["sessions", "job", "job history", "failures"])
+def test_good_and_bad_have_colours_in_a_terminal_only(words: str, tmp_path: Path) -> None:
+    assert "\x1b" not in run(words)
+    shown = show(words, tmp_path)
+    assert "\x1b[31m" in shown or "\x1b[1;31m" in shown
+    assert words == "failures" or "\x1b[32m" in shown
+    plain = show(words, tmp_path, NO_COLOR="1")
+    assert "\x1b[31m" not in plain
+    assert "\x1b[32m" not in plain
+
+
+@pytest.mark.parametrize("group", ["job", "skills", "template", "experiment", "moa"])
+def test_a_group_alone_shows_its_list(group: str) -> None:
+    text = run(group)
+    assert "Usage:" not in text
+    assert text.strip()
+
+
+def test_evidence_of_runs_is_readable_at_80_columns() -> None:
+    text = " ".join(run("job history").split())
+    assert "the scheduler's ledger" in text or "ledger" not in text
+    assert "scheduler's led…" not in text
