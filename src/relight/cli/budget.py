@@ -26,9 +26,7 @@ PROJECTED_OVER, OVER = 3, 4
 @click.option("--job", metavar="J", help="For one job.")
 @click.option("--stop", "stops", is_flag=True, help="With set: stop agents when it is used up.")
 @click.option("--check", is_flag=True, help="Exit with 3 if one is projected over, 4 if over.")
-@install_options(
-    BUDGETS, installer="install_budgets", answer="answer_event", help="Let budgets stop this agent."
-)
+@install_options(BUDGETS, installer="install_budgets", help="Let budgets stop this agent.")
 def command(
     action: str | None,
     amount: str | None,

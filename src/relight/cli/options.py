@@ -170,13 +170,12 @@ def yes_option(function: Function) -> Function:
 
 
 def install_options(
-    agents: "Mapping[str, Agent]", *, installer: str, answer: str, help: str
+    agents: "Mapping[str, Agent]", *, installer: str, help: str
 ) -> Callable[[Function], Function]:
     """Return a decorator for a command that can be added to agents, which then run it as a hook.
 
-    `installer` is the function of `warm_install` that adds it, `answer` the function of the agent's
-    module that answers the hook. With --install, --remove or --hook the command itself does not
-    run. An error in a hook never stops the agent's session.
+    `installer` is the function of `warm_install` that adds it. With --install, --remove or --hook
+    the command itself does not run. An error in a hook never stops the agent's session.
     """
     hooks = [name for name, agent in agents.items() if agent.hook]
 
@@ -187,8 +186,8 @@ def install_options(
         ) -> None:
             if hook:
                 module = import_module(str(agents[hook].hook))
-                if words := getattr(module, answer)(sys.stdin.buffer.read(), home=current_home()):
-                    click.echo(words)
+                if answer := module.answer_event(sys.stdin.buffer.read(), home=current_home()):
+                    click.echo(answer)
             elif install:
                 add = getattr(import_module("relight.cli.warm_install"), installer)
                 add(install, remove=remove, yes=yes, as_json=given["as_json"])

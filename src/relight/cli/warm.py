@@ -44,9 +44,7 @@ class WarmStart(Struct, frozen=True, kw_only=True):
 @click.option(
     "--budget", type=click.IntRange(0), default=2000, show_default=True, help="Tokens at most."
 )
-@install_options(
-    AGENTS, installer="install_agent", answer="answer_prompt", help="Add warm starts to an agent."
-)
+@install_options(AGENTS, installer="install_agent", help="Add warm starts to an agent.")
 def command(
     task: str | None,
     session: str | None,
