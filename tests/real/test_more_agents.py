@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,9 @@ from scripted_agents import GoogleServer
 
 pytestmark = pytest.mark.programs
 PROMPT = "Look around in the shop"
+AGAIN, OTHERWISE = "Look once more", "Look elsewhere"
+DELEGATED = "Find the oldest price"
+TASK = {"description": "find a price", "prompt": DELEGATED}
 MODEL = "scripted-model"
 SIDE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
 
@@ -47,7 +50,11 @@ class Program:
     }
     makes_read: Callable[[str], dict[str, Any]] | None = None
     server: type[Server] = Server
-    prompts_by: Callable[[dict[str, Any]], bool] = lambda body: bool(body.get("tools"))
+    # the words that continue a session, with the option of the resume line, and that fork it
+    again: tuple[str, ...] = ()
+    fork: tuple[str, ...] = ()
+    # the tool that starts a sub-agent, and its arguments
+    delegate: tuple[str, dict[str, Any]] | None = None
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -122,6 +129,8 @@ PROGRAMS = [
         shell="bash",
         read="view",
         words=("-p", PROMPT, "--allow-all-tools"),
+        again=("--resume", "{id}", "-p", AGAIN, "--allow-all-tools"),
+        delegate=("task", TASK | {"agent_type": "general-purpose", "name": "finder"}),
         variables={
             "COPILOT_PROVIDER_BASE_URL": "{url}",
             "COPILOT_PROVIDER_API_KEY": "sk-scripted",
@@ -135,6 +144,9 @@ PROGRAMS = [
         shell="bash",
         read="read",
         words=("run", PROMPT),
+        again=("run", "--session", "{id}", AGAIN),
+        fork=("run", "--session", "{id}", "--fork", OTHERWISE),
+        delegate=("task", TASK | {"subagent_type": "general"}),
         path="filePath",
         prepare=prepare_opencode,
     ),
@@ -144,6 +156,9 @@ PROGRAMS = [
         shell="bash",
         read="read",
         words=("run", PROMPT, "--auto"),
+        again=("run", "--session", "{id}", AGAIN, "--auto"),
+        fork=("run", "--session", "{id}", "--fork", OTHERWISE, "--auto"),
+        delegate=("task", TASK | {"subagent_type": "general"}),
         path="filePath",
         prepare=prepare_kilo,
     ),
@@ -153,6 +168,7 @@ PROGRAMS = [
         shell="run_shell_command",
         read="read_file",
         words=("-p", PROMPT, "--yolo", "-m", "gemini-2.5-pro", "--skip-trust"),
+        again=("--resume", "{id}", "-p", AGAIN, "-m", "gemini-2.5-pro", "--skip-trust"),
         variables={
             "GEMINI_API_KEY": "scripted",
             "GOOGLE_GEMINI_BASE_URL": "{root}",
@@ -168,6 +184,8 @@ PROGRAMS = [
         shell="run_shell_command",
         read="read_file",
         words=("-p", PROMPT, "--yolo", "--output-format", "json"),
+        again=("--resume", "{id}", "-p", AGAIN, "--yolo", "--output-format", "json"),
+        delegate=("agent", TASK | {"subagent_type": "general-purpose"}),
         variables={"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": "{url}", "OPENAI_MODEL": MODEL},
         path="file_path",
         prepare=prepare_qwen,
@@ -178,6 +196,8 @@ PROGRAMS = [
         shell="bash",
         read="read",
         words=("-p", "--provider", "local", "--model", MODEL, PROMPT),
+        again=("--session", "{id}", "-p", "--provider", "local", "--model", MODEL, AGAIN),
+        fork=("--fork", "{id}", "-p", "--provider", "local", "--model", MODEL, OTHERWISE),
         prepare=prepare_pi,
     ),
     Program(
@@ -186,6 +206,7 @@ PROGRAMS = [
         shell="run_commands",
         read="read_files",
         words=("--auto-approve", "true", PROMPT),
+        again=("--id", "{id}", "--auto-approve", "true", AGAIN),
         variables=CLINE,
         prepare=prepare_cline,
         makes_shell=lambda command: {"commands": [command]},
@@ -197,6 +218,15 @@ PROGRAMS = [
         shell="Execute",
         read="Read",
         words=("exec", "-m", "custom:scripted-0", "--skip-permissions-unsafe", PROMPT),
+        again=(
+            "exec",
+            "-m",
+            "custom:scripted-0",
+            "--skip-permissions-unsafe",
+            "--session-id",
+            "{id}",
+            AGAIN,
+        ),
         variables={"FACTORY_API_KEY": "fk-scripted"},
         path="file_path",
         prepare=prepare_droid,
@@ -244,7 +274,7 @@ class Script:
         self.side = 0
 
     def __call__(self, body: dict[str, Any]) -> Reply:
-        if not self.program.prompts_by(body):
+        if not body.get("tools"):
             self.side += 1
             return Reply("A short title", usage=SIDE)
         number = len(self.truth)
@@ -274,19 +304,24 @@ class Script:
         ]
 
 
-def run_program(program: Program, home: Path) -> Script:
-    script = Script(program)
-    found = find_package(program.name, program.package)
-    (home / "shop").mkdir(parents=True)
-    with program.server(script) as server:
+class Started:
+    """A program that was run once, with the server that it talks to."""
+
+    def __init__(self, program: Program, home: Path, server: Server) -> None:
+        self.path = str(find_package(program.name, program.package))
+        self.home = home
+        (home / "shop").mkdir(parents=True)
         url = server.base_url
         program.prepare(home, url)
         root = url.removesuffix("/v1")
-        variables = {
+        self.variables = {
             name: one.format(url=url, root=root) for name, one in program.variables.items()
         }
-        run([str(found), *program.words], home, variables)
-    return script
+        self.run(program.words)
+
+    def run(self, words: Sequence[str], session: str = "") -> None:
+        given = [word.replace("{id}", session) for word in words]
+        run([self.path, *given], self.home, self.variables)
 
 
 def read_tokens(store: Store) -> list[tuple[int, ...]]:
@@ -300,7 +335,9 @@ def read_tokens(store: Store) -> list[tuple[int, ...]]:
 def test_tokens_equal_the_servers_log_and_verdicts_the_truth(
     tmp_path: Path, program: Program
 ) -> None:
-    script = run_program(program, tmp_path)
+    script = Script(program)
+    with program.server(script) as server:
+        Started(program, tmp_path, server)
     assert len(script.truth) == 5
     with build.open_home(tmp_path) as store:
         found = next(
@@ -319,3 +356,64 @@ def test_tokens_equal_the_servers_log_and_verdicts_the_truth(
         (row,) = list_sessions(store).sessions
         assert row.project == os.path.realpath(tmp_path / "shop")
         assert row.resume is not None
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=[one.name for one in PROGRAMS])
+def test_a_session_that_is_continued_and_forked_counts_each_call_once(
+    tmp_path: Path, program: Program
+) -> None:
+    script = Script(program)
+    with program.server(script) as server, build.open_home(tmp_path) as store:
+        started = Started(program, tmp_path, server)
+        build.import_home(store, tmp_path)
+        (row,) = list_sessions(store).sessions
+        session = row.session_id.partition(":")[2]
+        option = next(word for word in program.again if word.startswith("--"))
+        started.run(program.again, session)
+        build.import_home(store, tmp_path)
+        assert sum_output(store) == sum(told for _, _, told, _ in script.truth)
+        assert len(script.truth) == 6
+        assert len(list_sessions(store).sessions) == 1
+        if program.name not in SUMS_ONLY:
+            assert row.resume == f"cd {row.project} && {program.name} {option} {session}"
+        if program.fork:
+            started.run(program.fork, session)
+            build.import_home(store, tmp_path)
+            assert sum_output(store) == sum(told for _, _, told, _ in script.truth)
+            assert len(script.truth) == 7
+            kinds = store.query("select parent_kind from session where parent_kind is not null")
+            assert kinds == [("fork",)]
+
+
+def sum_output(store: Store) -> int:
+    ((total,),) = store.query("select sum(output_tokens) from session_day")
+    return int(total)
+
+
+class DelegatingScript(Script):
+    """A task that is given to a sub-agent, whose answer is the third of four."""
+
+    def _calls(self, number: int) -> list[dict[str, Any]]:
+        assert self.program.delegate is not None
+        tool, given = self.program.delegate
+        return [call(tool, "call_0", **given)] if number == 0 else []
+
+
+@pytest.mark.parametrize(
+    "program", [one for one in PROGRAMS if one.delegate], ids=lambda program: program.name
+)
+def test_a_sub_agent_of_the_program_is_a_part_of_its_parent(
+    tmp_path: Path, program: Program
+) -> None:
+    script = DelegatingScript(program)
+    with program.server(script) as server:
+        Started(program, tmp_path, server)
+    assert len(script.truth) == 3  # the task, the sub-agent's answer, the answer
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        (row,) = list_sessions(store).sessions
+        assert row.turns == 3
+        assert sum_output(store) == sum(told for _, _, told, _ in script.truth)
+        assert store.query("select parent_kind from session where parent_id is not null") == [
+            ("subagent",)
+        ]

@@ -9,7 +9,10 @@ import relight
 
 ROOT = Path(relight.__file__).parent
 NAMED_IN = ("sources", "warm/agents", "data", "cli/demo")
-AGENT = re.compile(r"claude|codex|hermes", re.IGNORECASE)
+# `pi` and `gemini` are other words too: a part of many, and a family of models
+AGENT = re.compile(
+    r"claude|codex|hermes|copilot|opencode|\bkilo\b|qwen|\bcline|droid", re.IGNORECASE
+)
 # help shows people real commands; an example needs a program that exists
 EXAMPLES = re.compile(r"such as: \w+ -|^relight [a-z]+ .*\b(?:claude-code|codex|hermes)\b")
 EXCEPTIONS = {
