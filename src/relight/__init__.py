@@ -47,15 +47,20 @@ if TYPE_CHECKING:
     from relight.store.queries.filters import Filter as Filter
     from relight.store.queries.listing import Listing as Listing
     from relight.store.queries.runs import read_runs as read_runs
-    from relight.store.templates import read_templates as read_templates
+    from relight.warm.candidates import capture_candidates as capture_candidates
     from relight.warm.capture import capture_template as capture_template
     from relight.warm.choice import choose_template as choose_template
     from relight.warm.choice import rank_templates as rank_templates
     from relight.warm.injection import inject as inject
-    from relight.warm.library import find_template as find_template
+    from relight.warm.listing import list_provisions as list_provisions
+    from relight.warm.listing import list_templates as list_templates
+    from relight.warm.listing import load_template as load_template
     from relight.warm.provision import provision_session as provision_session
+    from relight.warm.results import read_template_stats as read_template_stats
     from relight.warm.seeds import extract_seed as extract_seed
     from relight.warm.sharing import export_template as export_template
+    from relight.warm.sharing import import_template as import_template
+    from relight.warm.sharing import read_template_file as read_template_file
     from relight.work.agent.limits import Budget as Budget
     from relight.work.agent.session import run_prompt as run_prompt
     from relight.work.experiments.holdout import read_holdout as read_holdout
@@ -79,6 +84,7 @@ NAMES = {
     "RunSpec": "work.run_spec",
     "SessionTracker": "intake.recorder",
     "SkillEma": "reports.skills.averages",
+    "capture_candidates": "warm.candidates",
     "capture_template": "warm.capture",
     "choose_template": "warm.choice",
     "classify_error": "judging.failures",
@@ -92,13 +98,16 @@ NAMES = {
     "extract_seed": "warm.seeds",
     "find_experiment": "work.experiments.register",
     "find_session": "reports.sessions",
-    "find_template": "warm.library",
     "import_all": "intake.importing",
+    "import_template": "warm.sharing",
     "inject": "warm.injection",
     "judge_call": "judging.verdicts",
     "label_session": "reports.labels",
     "list_jobs": "work.jobs.registry",
+    "list_provisions": "warm.listing",
     "list_sessions": "reports.listing",
+    "list_templates": "warm.listing",
+    "load_template": "warm.listing",
     "open_store": "store",
     "provision_session": "warm.provision",
     "query_skill_ema": "reports.skills.averages",
@@ -113,7 +122,8 @@ NAMES = {
     "read_paired_report": "work.experiments.pairs",
     "read_runs": "store.queries.runs",
     "read_session": "reports.sessions",
-    "read_templates": "store.templates",
+    "read_template_file": "warm.sharing",
+    "read_template_stats": "warm.results",
     "read_trace": "reports.trace",
     "record": "intake.recorder",
     "record_safely": "store.misses",

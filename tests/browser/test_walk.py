@@ -38,6 +38,8 @@ def list_pages(home: Path) -> list[str]:
         "/jobs/release-watch",
         "/templates",
         f"/templates/{template}",
+        "/templates?category=coding&task_type=code&sort=best",
+        "/provisions",
         "/experiments",
         "/experiments/warm-or-cold",
         "/moa",

@@ -25,8 +25,9 @@ from relight.errors import RelightError
 from relight.judging.features import measure_session
 from relight.judging.kinds import classify_session
 from relight.judging.scoring import score_session
-from relight.warm.injection import render_text, wrap_messages
+from relight.warm.injection import wrap_messages
 from relight.warm.seeds import extract_seed
+from relight.warm.units import render_text
 
 GOOD = [user("Look."), ask(call("a", "Read", path="x")), result("a", "text"), assistant("Seen.")]
 

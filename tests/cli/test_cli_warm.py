@@ -134,6 +134,70 @@ def test_a_foreign_template_that_is_declined_is_not_kept(cli: Cli) -> None:
     assert [found["name"] for found in cli.json("template", "list")["templates"]] == [one["name"]]
 
 
+def test_a_near_duplicate_is_imported_by_force_and_its_record_says_so(cli: Cli) -> None:
+    cli.run("template", "create", "chat:good", "--name", "rounding")
+    cli.run("template", "export", "rounding", "--to", str(cli.home / "out"))
+    (path,) = (cli.home / "out").iterdir()
+    content = json.loads(path.read_text())
+    for message in content["seed"]:
+        if message["role"] == "tool":
+            message["content"] += ", again"
+    path.write_text(json.dumps(content))
+    words = ("template", "import", str(path), "--name", "foreign", "--yes")
+    told = cli.run(*words, code=1)
+    assert "nearly the same as rounding" in told
+    assert "template import --force" in told
+    cli.run(*words, "--force")
+    assert "overruled by --force: it is nearly the same" in cli.run("template", "show", "foreign")
+
+
+def test_templates_are_made_and_listed_by_kind_and_shown_by_category(cli: Cli) -> None:
+    kind = ("--type", "file", "--category", "ops", "--max-examples", "3", "--tags", "money,tests")
+    made = cli.json("template", "create", "chat:good", "--name", "rounding", *kind)
+    assert (made["task_type"], made["category"], made["examples"]) == ("file", "ops", 3)
+    assert made["seed_messages"] == len(made["seed"])
+    for wanted, number in (
+        ((), 1),
+        (("--type", "file"), 1),
+        (("--type", "code"), 0),
+        (("--category", "ops", "--tags", "money"), 1),
+        (("--category", "coding"), 0),
+        (("--tags", "money,other"), 0),
+        (("--max-examples", "3", "--sort", "best"), 1),
+        (("--max-examples", "2"), 0),
+    ):
+        assert len(cli.json("template", "list", *wanted)["templates"]) == number, wanted
+    assert "no template matches" in cli.run("template", "list", "--type", "code")
+    shown = cli.json("template", "show", "--category", "ops")
+    assert (shown["name"], shown["versions"]) == ("rounding", [1])
+    told = cli.run("template", "show", "--category", "coding", code=1)
+    assert "no template of category coding is in use" in told
+    for words in ((), ("rounding", "--category", "ops")):
+        cli.run("template", "show", *words, code=2)
+
+
+def test_the_latest_starts_and_the_totals_are_listed(cli: Cli) -> None:
+    cli.run("template", "create", "chat:good", "--name", "rounding")
+    cli.run("warm", LIKE, "--session", "next")
+    cli.run("warm", "write a poem about the sea", "--session", "poem")
+    found = cli.json("template", "provisions")
+    assert [(one["session_id"], one["arm"], one["template"]) for one in found["provisions"]] == [
+        ("poem", "cold", None),
+        ("next", "warm", "rounding"),
+    ]
+    assert found["total"] == 2
+    (one,) = cli.json("template", "provisions", "--template", "rounding")["provisions"]
+    tokens = cli.json("template", "list")["templates"][0]["tokens"]
+    assert (one["tokens"], one["outcome"], one["is_followed"]) == (tokens, None, False)
+    text = cli.run("template", "provisions", "--limit", "1")
+    assert "no template is like this task" in text
+    assert "1 of 2: --limit shows more" in text
+    stats = cli.json("template", "stats")
+    assert [one["task_type"] for one in stats["types"]] == ["code"]
+    assert (stats["total"]["live"], stats["total"]["unfollowed"]) == (1, 1)
+    assert "no session" in cli.run("template", "stats")
+
+
 def test_installing_shows_the_change_asks_does_it_and_undoes_it(cli: Cli) -> None:
     settings = cli.home / ".claude" / "settings.json"
     cli.run("warm", "--install", "claude-code", given="n\n", code=1)

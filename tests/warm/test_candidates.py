@@ -126,7 +126,30 @@ def test_an_import_gives_candidates_little_time(tmp_path: Path) -> None:
         sessions = import_sessions(store, tmp_path, list(TASKS))
         store.config.templates.auto = "candidates"
         made = propose_candidates(store, sessions, clock=lambda: next(ticks) * 0.3)
-    assert len(made) == 1
+        assert len(made) == 1
+        later = propose_candidates(store, [])
+    assert {one.source_session for one in made + later} == {f"chat:{one}" for one in TASKS}
+
+
+@pytest.mark.parametrize("most", [2, 5])
+def test_an_import_proposes_as_many_as_may_wait_and_the_newest_sessions(
+    tmp_path: Path, most: int
+) -> None:
+    topics = ("rounding invoices", "parsing dates", "caching pages", "sorting queues")
+    lines = []
+    for number, topic in enumerate(topics):
+        tools = [f"{word}{number}" for word in build_warm.TOOLS]
+        messages = build_warm.session(topic, tools)
+        started = f"2026-03-0{number + 1}T10:00:00Z"
+        lines.append({"id": topic, "messages": messages, "outcome": "success"})
+        lines[-1]["started_at"] = started
+    path = tmp_path / "chats.jsonl"
+    path.write_bytes(build.as_lines(lines))
+    with open_home(tmp_path, max_live_per_category=most) as store:
+        build.import_home(store, tmp_path, sources=["chat"], folder=path)
+        left = read_candidates(store)
+    assert {one.category for one in left} == {"coding"}
+    assert {one.source_session for one in left} == {f"chat:{one}" for one in topics[-most:]}
 
 
 def test_of_too_many_candidates_the_oldest_go(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from relight.chat.similarity import cosine, rarity, weigh, weigh_words
 from relight.store import Store
 from relight.warm.choice import rank_templates
 from relight.warm.library import delete_template, find_template
-from relight.warm.sharing import export_template, import_template, read_foreign
+from relight.warm.sharing import export_template, import_template, read_template_file
 
 INVOICES = "Fix the rounding in the invoices module"
 CLUSTER = "Deploy the search cluster to the staging region"
@@ -112,7 +112,7 @@ def test_templates_of_the_same_agent_come_first_but_after_those_of_the_same_proj
     own = find_template(store, "hermes")
     foreign = export_template(own, Path(store.config.home / "shared"))
     delete_template(store, "hermes")
-    import_template(store, read_foreign(store, foreign))
+    import_template(store, read_template_file(store, foreign))
     assert names(rank_templates(store, other, agent="hermes"))[0] == "hermes"
     # likeness to nothing is not made up for
     assert not rank_templates(store, "write a poem about the autumn sea", agent="hermes")

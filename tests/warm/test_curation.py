@@ -13,7 +13,7 @@ from relight.store import Store
 from relight.warm.capture import capture_template, propose_name
 from relight.warm.curation import take_into_use
 from relight.warm.library import Template, find_template, read_templates, retire_template
-from relight.warm.sharing import export_template, import_template, read_foreign
+from relight.warm.sharing import export_template, import_template, read_template_file
 
 TASK = "Fix the rounding in the invoices module"
 INSTRUCTIONS = """
@@ -94,6 +94,30 @@ def test_who_forces_a_near_duplicate_has_it_and_its_record_tells(store: Store) -
         capture(store, TASK, name="third", force=True)
 
 
+def test_each_refusal_of_a_near_duplicate_names_ways_that_exist(
+    store: Store, tmp_path: Path
+) -> None:
+    capture(store, TASK, name="first", project=None)
+    made = capture(store, f"{TASK}!", name="second", project=None, force=True)
+    path = export_template(made, tmp_path / "out")
+    retire_template(store, "second", why="a test")
+    with pytest.raises(RelightError, match="nearly the same as first") as asked:
+        capture(store, f"{TASK}!", name="third", project=None)
+    assert "the name first makes it a new version" in str(asked.value.hint)
+    assert "`relight template create --force`, in Python `force=True`" in str(asked.value.hint)
+    with pytest.raises(RelightError, match="nearly the same as first") as asked:
+        take_into_use(store, find_template(store, "second"))
+    assert asked.value.hint == "retire that one first: relight template retire first"
+    foreign = read_template_file(store, path, name="foreign")
+    with pytest.raises(RelightError, match="nearly the same as first") as asked:
+        import_template(store, foreign)
+    assert "`relight template import --force`, in Python `force=True`" in str(asked.value.hint)
+    assert "--name" not in str(asked.value.hint)
+    added = import_template(store, foreign, force=True)
+    assert ["nearly the same as first" in one for one in added.overruled] == [True]
+    assert find_template(store, "foreign").state == "live"
+
+
 def test_the_same_may_be_kept_in_another_project(store: Store) -> None:
     capture(store, TASK, name="first")
     capture(store, TASK, name="second", project="/b")
@@ -149,7 +173,7 @@ def test_no_success_goes_for_a_failure_that_nobody_forces(tmp_path: Path) -> Non
         names = fill(store, "sss")
         with pytest.raises(RelightError, match="it is the weakest: its outcome is failure"):
             take_into_use(store, find_template(store, "poor"))
-        foreign = read_foreign(store, export_template(made, tmp_path / "out"), name="foreign")
+        foreign = read_template_file(store, export_template(made, tmp_path / "out"), name="foreign")
         with pytest.raises(RelightError, match="it is the weakest"):
             import_template(store, foreign)
         assert live(store) == names

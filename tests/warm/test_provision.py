@@ -17,10 +17,12 @@ import build_messages as say
 import build_warm
 import relight
 from relight.chat.messages import TAG, skip_injected, strip_block, wrap_block
-from relight.chat.tokens import estimate_tokens
+from relight.chat.tokens import estimate_messages, estimate_tokens
 from relight.errors import RelightError
 from relight.warm.agents.claude_hook import answer_event
 from relight.warm.agents.hermes_plugin import Plugin
+from relight.warm.library import show_template
+from relight.warm.listing import list_provisions, list_templates
 from relight.warm.provision import is_held_out
 from relight.work.experiments.holdout import read_holdout
 
@@ -119,9 +121,47 @@ def test_what_is_given_keeps_to_the_budget_and_is_valid(tmp_path: Path, budget: 
     assert given_.text is not None
     assert given_.messages is not None
     assert estimate_tokens(given_.text) <= budget
+    assert estimate_messages(given_.messages) <= budget
     task = {"role": "user", "content": LIKE}
     for rules in ("openai", "anthropic"):
         assert relight.validate_messages([*given_.messages, task], rules=rules) == []
+
+
+def test_a_session_gets_the_tokens_that_the_list_shows_and_they_fill_the_budget(
+    tmp_path: Path,
+) -> None:
+    messages = say.run(*((f"cat src/part{n}.py", "x = sum(y)\n" * 60) for n in range(40)))
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        build_warm.capture(store, TASK, messages=messages, force=True)
+        (listed,) = list_templates(store)
+        task = listed.task
+        as_text = relight.provision_session(store, task, session_id="text")
+        as_messages = relight.provision_session(
+            store, task, session_id="messages", style="messages"
+        )
+        recorded = [one.tokens for one in list_provisions(store).provisions]
+    assert as_text.text is not None
+    assert as_messages.messages is not None
+    sent = [estimate_messages(as_messages.messages), estimate_tokens(as_text.text)]
+    assert show_template(listed).tokens == sent[1]
+    assert {*recorded} == {*sent}
+    assert all(0.85 < tokens / 2000 <= 1 for tokens in sent)
+    assert as_messages.messages == as_text.messages
+
+
+@pytest.mark.parametrize("style", ["text", "messages"])
+def test_what_is_injected_is_within_its_budget_too(tmp_path: Path, style: str) -> None:
+    with build_warm.open_warm(tmp_path) as store:
+        made = build_warm.capture(
+            store, TASK, messages=say.coding_session(1, actions=60), force=True
+        )
+    for budget in (400, 2000):
+        sent = relight.inject(made, [], style=style, budget=budget)
+        is_text = style == "text"
+        tokens = estimate_tokens(sent[0]["content"]) if is_text else estimate_messages(sent)
+        assert tokens <= budget
+    with pytest.raises(relight.RelightError, match=r"no call of .* fits in 20 tokens"):
+        relight.inject(made, [], style=style, budget=20)
 
 
 def test_text_goes_before_the_first_user_message_and_the_list_stays(tmp_path: Path) -> None:
@@ -163,7 +203,7 @@ def test_messages_go_behind_the_system_messages_and_are_valid(tmp_path: Path) ->
     assert "named rounding" in injected[1]["content"]
     assert relight.validate_messages(injected) == []
     assert relight.validate_messages(injected, rules="anthropic") == []
-    with pytest.raises(RelightError, match="no style"):
+    with pytest.raises(RelightError, match="style cannot be"):
         relight.inject(made, messages, style="song")
 
 

@@ -34,8 +34,9 @@ from relight.chat.shorten import shorten_arguments, shorten_text
 from relight.chat.tokens import estimate_messages, estimate_tokens
 from relight.chat.validity import validate_messages
 from relight.errors import RelightError
-from relight.warm.injection import render_text, wrap_messages
+from relight.warm.injection import wrap_messages
 from relight.warm.seeds import extract_seed
+from relight.warm.units import render_text
 
 budgets = st.one_of(st.just((30, 2000)), st.tuples(st.integers(0, 40), st.integers(0, 3000)))
 
@@ -139,6 +140,47 @@ def test_plain_text_is_a_quarter_to_a_half_shorter(make: Callable[[], list[Messa
     seed = extract_seed(make())
     share = estimate_tokens(render_text(seed)) / estimate_messages(seed)
     assert 0.5 < share < 0.75
+
+
+@given(st.one_of(messy_messages, answered_messages()), budgets)
+def test_a_seed_that_is_sent_as_text_is_within_its_budget_as_text(
+    messages: list[Any], budget: tuple[int, int]
+) -> None:
+    max_messages, max_tokens = budget
+    seed = extract_seed(messages, max_messages=max_messages, max_tokens=max_tokens, style="text")
+    assert len(seed) <= max_messages
+    assert estimate_tokens(render_text(seed)) <= max_tokens
+    for rules in ("openai", "anthropic"):
+        assert validate_messages(seed, rules=rules) == []
+
+
+@pytest.mark.parametrize("lines", [20, 60])
+def test_a_seed_fills_its_budget_in_the_style_in_which_it_is_sent(lines: int) -> None:
+    messages = run(
+        *(
+            (f"cat src/part{n}.py", f"def total{n}(xs):\n    return sum(xs)\n" * lines)
+            for n in range(40)
+        )
+    )
+    text = estimate_tokens(render_text(extract_seed(messages, style="text")))
+    assert 0.85 < text / 2000 <= 1
+    assert 0.85 < estimate_messages(extract_seed(messages)) / 2000 <= 1
+    assert estimate_tokens(render_text(extract_seed(messages))) / 2000 < 0.75, "as it was"
+
+
+@pytest.mark.parametrize("most", range(5))
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_seed_has_no_more_calls_than_asked_for(most: int, size: int) -> None:
+    seed = extract_seed(merge_calls(coding_session(1), size), max_calls=most)
+    assert_sound(seed)
+    shown = sum(len(one.get("tool_calls", ())) for one in seed)
+    assert shown <= most
+    assert shown or most < size
+
+
+def test_a_style_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(RelightError, match="style cannot be 'html'"):
+        extract_seed([], style="html")
 
 
 def test_a_seed_of_a_coding_session_shows_different_commands_once() -> None:

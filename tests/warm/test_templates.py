@@ -29,7 +29,7 @@ from relight.warm.library import (
     retire_template,
 )
 from relight.warm.results import read_stats
-from relight.warm.sharing import export_template, import_template, read_foreign
+from relight.warm.sharing import export_template, import_template, read_template_file
 
 TASK = "Fix the rounding in the invoices module"
 OTHER = "Deploy the search cluster to the staging region"
@@ -53,6 +53,14 @@ def test_a_session_in_which_much_failed_is_refused_with_the_figure(store: Store)
     facts = [{"call_id": f"call_{n}", "is_error": True} for n in range(3)]
     with pytest.raises(RelightError, match=r"25\.0% of 12 calls failed, at most 10%"):
         build_warm.capture(store, TASK, calls=facts)
+
+
+def test_two_calls_that_worked_are_too_few_and_not_too_many_failures(store: Store) -> None:
+    messages = build_warm.session(TASK)[:5]
+    with pytest.raises(RelightError) as found:
+        build_warm.capture(store, TASK, messages=messages)
+    assert "too short: 5 messages and 2 calls" in found.value.message
+    assert "failures" not in f"{found.value.message} {found.value.hint}"
 
 
 @pytest.mark.parametrize(
@@ -158,7 +166,7 @@ def test_a_template_goes_from_store_to_store_as_data(store: Store, tmp_path: Pat
     path = export_template(made, tmp_path / "out")
     assert path.name == "rounding.json"
     with build_warm.open_warm(tmp_path / "other") as other:
-        foreign = read_foreign(other, path)
+        foreign = read_template_file(other, path)
         assert read_templates(other) == []  # it is shown first
         taken = import_template(other, foreign)
         assert taken.seed == made.seed
@@ -197,7 +205,7 @@ def test_a_foreign_file_that_is_no_template_is_refused(
     path = export_template(build_warm.capture(store, TASK), tmp_path)
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(RelightError):
-        read_foreign(store, path)
+        read_template_file(store, path)
 
 
 @given(st.text())
@@ -215,7 +223,7 @@ def test_what_a_foreign_file_calls_itself_is_clean_of_secrets(store: Store, tmp_
     told = json.loads(path.read_text())
     told |= {"name": "foreign", "evidence": [f"used {TOKEN}"], "provenance": {"key": TOKEN}}
     path.write_text(json.dumps(told))
-    found = read_foreign(store, path)
+    found = read_template_file(store, path)
     assert TOKEN not in repr(found)
     assert sum(found.redactions.values()) == 2
 
@@ -225,7 +233,7 @@ def test_an_endless_file_is_no_template(store: Store) -> None:
     if not endless.exists():
         pytest.skip("there is no /dev/zero here")
     with pytest.raises(RelightError, match="too large"):
-        read_foreign(store, endless)
+        read_template_file(store, endless)
 
 
 def test_an_export_overwrites_templates_and_nothing_else(store: Store, tmp_path: Path) -> None:

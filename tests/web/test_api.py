@@ -13,7 +13,9 @@ from starlette.testclient import TestClient
 
 import build_warm
 import serving
+from relight.warm.sharing import read_template_file
 
+SMALL_BEST = ("--max-examples=9", "--sort=best")
 SAME = [
     ("/api/report", ["report"]),
     ("/api/report?by=model,project&since=7d", ["report", "--by", "model,project", "--since", "7d"]),
@@ -29,7 +31,13 @@ SAME = [
     ("/api/templates", ["template", "list"]),
     ("/api/templates?state=all", ["template", "list", "--all"]),
     ("/api/templates?state=candidate", ["template", "list", "--candidates"]),
+    (
+        "/api/templates?category=coding&task_type=code&max_examples=9&sort=best&tags=auto",
+        [*("template", "list", "--category=coding", "--type=code", "--tags=auto"), *SMALL_BEST],
+    ),
     ("/api/templates/stats", ["template", "stats"]),
+    ("/api/provisions", ["template", "provisions", "--limit", "50"]),
+    ("/api/provisions?arm=cold&limit=3", ["template", "provisions", "--arm=cold", "--limit=3"]),
     ("/api/moa/traces", ["moa", "traces"]),
     ("/api/experiments", ["experiment", "report"]),
     ("/api/experiments/list", ["experiment", "list"]),
@@ -179,6 +187,22 @@ def test_a_template_is_made_retired_and_restored(client: TestClient) -> None:
     assert client.post(f"{path}/restore", headers=secret).json()["state"] == "live"
     states = {one["state"] for one in client.get("/api/templates?state=live").json()["templates"]}
     assert states == {"live"}
+
+
+def test_a_template_is_made_with_a_kind_and_read_as_the_file_that_an_import_takes(
+    client: TestClient, tmp_path: Path
+) -> None:
+    found = client.get("/api/sessions?since=all&outcome=success").json()["sessions"]
+    kind = {"category": "ops", "task_type": "file", "max_examples": 2}
+    body = {"session_id": found[0]["session_id"], "name": "kind", "force": True, **kind}
+    secret = {"X-Relight-Secret": serving.read_secret(client)}
+    made = client.post("/api/templates", json=body, headers=secret).json()
+    assert (made["category"], made["task_type"]) == ("ops", "file")
+    assert 0 < made["examples"] <= 2
+    path = tmp_path / "kind.json"
+    path.write_bytes(client.get("/api/templates/kind/export").content)
+    with build_warm.open_warm(tmp_path) as store:
+        assert read_template_file(store, path).seed == made["seed"]
 
 
 def test_a_template_that_is_restored_takes_the_place_of_the_weakest(tmp_path: Path) -> None:

@@ -144,6 +144,8 @@ def test_what_is_there_is_told_as_the_document_says(schema: Any, client: TestCli
         *(("/api/jobs/{job}", {"job": one["job"]}, {}) for one in jobs),
         *(("/api/jobs/history", {}, {"job": one["job"]}) for one in jobs),
         *(("/api/templates/{template}", {"template": one["name"]}, {}) for one in templates),
+        *(("/api/templates/{template}/export", {"template": one["name"]}, {}) for one in templates),
+        *(("/api/provisions", {}, {"template": one["name"]}) for one in templates),
         *(("/api/moa/traces/{session}", {"session": one["session_id"]}, {}) for one in traces),
         *(("/api/skills/compare", {}, {"skill": skill}) for skill in sorted(skills)),
         *(("/api/report", {}, {"by": [key], "since": "all"}) for key in KEYS),

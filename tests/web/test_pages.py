@@ -177,6 +177,36 @@ def test_skills_are_shown_with_counts_and_verdicts_by_job(tmp_path: Path) -> Non
         ]
 
 
+@pytest.mark.parametrize(
+    "query", ["", "?category=coding", "?task_type=research", "?tags=nowhere", "?sort=best"]
+)
+def test_the_page_of_templates_is_narrowed_and_ordered_as_the_api_is(
+    client: TestClient, query: str
+) -> None:
+    asked = f"/api/templates{query or '?'}&state=all"
+    wanted = [one["name"] for one in client.get(asked.replace("?&", "?")).json()["templates"]]
+    page = client.get(f"/templates{query}").text
+    shown = re.findall(r'<a class="name" data-row href="/templates/([^"?]+)', page)
+    assert sorted(shown) == sorted(wanted)
+    live = [one for one in wanted if one in shown]
+    assert [one for one in shown if one in live[:2]] == live[:2]
+    assert ("No template in use is of this kind" in page) is (not shown)
+    assert '<h2 id="types-title">By task type</h2>' in page
+
+
+def test_the_latest_starts_are_on_a_page_with_their_reasons(client: TestClient) -> None:
+    listed = client.get("/api/provisions?limit=100").json()["provisions"]
+    page = client.get("/provisions").text
+    rows = page.partition("<tbody>")[2].partition("</tbody>")[0]
+    assert rows.count("<tr>") == len(listed) > 0
+    for one in listed[:5]:
+        assert f'href="/sessions/{one["session_id"]}"' in rows or not one["is_followed"]
+    name = next(one["template"] for one in listed if one["template"])
+    of_one = client.get("/provisions", params={"template": name, "arm": "warm"}).text
+    wanted = client.get("/api/provisions", params={"template": name, "arm": "warm", "limit": 100})
+    assert of_one.count(f'href="/templates/{name}?') == len(wanted.json()["provisions"])
+
+
 def test_a_page_that_days_do_not_narrow_says_so(client: TestClient) -> None:
     for path in LISTS:
         bar = client.get(path).text.partition('<div class="bar">')[2].partition("<main")[0]

@@ -23,16 +23,11 @@ from relight.cli.template_exchange import (
     export,
     import_file,
 )
+from relight.cli.template_lists import list_templates, provisions, stats
 from relight.errors import as_typed
+from relight.judging.kinds import CATEGORIES, TASK_TYPES
 from relight.model import OUTCOMES
-from relight.warm.library import (
-    TemplateList,
-    find_template,
-    read_candidates,
-    read_templates,
-    read_versions,
-    show_template,
-)
+from relight.warm.library import find_template, read_templates, read_versions, show_template
 
 
 @relight_group("template", example="relight template auto --dry-run")
@@ -52,6 +47,16 @@ def command() -> None:
     "--description", default="", metavar="TEXT", help="By default, the first words of the task."
 )
 @click.option("--tags", default="", metavar="T,…", help="Words to choose by.")
+@click.option(
+    "--type", "task_type", type=click.Choice(TASK_TYPES), help="By default, what its calls are."
+)
+@click.option("--category", type=click.Choice(CATEGORIES), help="By default, what its calls are.")
+@click.option(
+    "--max-examples",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Calls at most; by default, as many as fit.",
+)
 @click.option("--project", metavar="P", help="By default, the session's.")
 @click.option("--outcome", type=click.Choice(OUTCOMES), help="If known.")
 @click.option("--force", is_flag=True, help="Overrule the quality gate; the template records it.")
@@ -61,6 +66,9 @@ def create(
     name: str | None,
     description: str,
     tags: str,
+    task_type: str | None,
+    category: str | None,
+    max_examples: int | None,
     project: str | None,
     outcome: str | None,
     force: bool,
@@ -81,6 +89,9 @@ def create(
             name=name,
             description=description,
             tags=split_words(tags),
+            task_type=task_type,
+            category=category,
+            max_examples=max_examples,
             project=name_project(project),
             outcome=outcome,
             force=force,
@@ -98,57 +109,34 @@ def create(
         screen.print_text(f"{one} retired to make room; {hint}")
 
 
-@reading_command("list", example="relight template list --json")
-@click.option("--all", "with_all", is_flag=True, help="With candidates and retired ones.")
-@click.option("--candidates", is_flag=True, help="Only candidates.")
-@json_option
-def list_templates(with_all: bool, candidates: bool, as_json: bool) -> None:
-    """List the templates in use."""
-    from relight.cli import screen
-    from relight.text import plural
-    from relight.warm.injection import count_text_tokens
-
-    with current_store() as store:
-        waiting = read_candidates(store)
-        found = [] if candidates else read_templates(store, with_retired=with_all)
-    shown = [*found, *waiting] if with_all or candidates else found
-    if as_json:
-        templates = [show_template(one, with_seed=False) for one in shown]
-        print_json(TemplateList(templates, candidates=len(waiting)))
-        return
-    words = ("state", "category", "outcome") if with_all else ("category", "outcome")
-    columns = [screen.Column("name", is_name=True)]
-    columns += [screen.Column(one, is_number=False, colour=screen.colour_state) for one in words]
-    columns += [screen.Column("tokens")]
-    rows = [
-        [
-            one.name,
-            *(getattr(one, word) for word in words),
-            screen.count(count_text_tokens(one)),
-        ]
-        for one in shown
-    ]
-    if rows:
-        screen.print_table(columns, rows)
-    elif not waiting:
-        click.echo(as_typed("no templates yet; `relight template auto --dry-run` looks for some"))
-    if waiting and shown is found:
-        some = plural(len(waiting), "candidate waits", "candidates wait")
-        click.echo(as_typed(f"{some} to be accepted: `relight template list --candidates`"))
-
-
 @reading_command("show", example="relight template show fix-rounding")
-@click.argument("name")
+@click.argument("name", required=False)
 @click.option("--version", type=click.IntRange(1), help="By default, the newest.")
+@click.option("--category", type=click.Choice(CATEGORIES), help="The best one of a category.")
+@click.option("--project", metavar="P", help="With --category: only of this project.")
 @json_option
-def show(name: str, version: int | None, as_json: bool) -> None:
-    """Show a template, and the text that a session gets."""
+def show(
+    name: str | None,
+    version: int | None,
+    category: str | None,
+    project: str | None,
+    as_json: bool,
+) -> None:
+    """Show a template, and the text that a session gets.
+
+    With --category it is the one in use with the best outcome, then the best results, then the
+    highest score.
+    """
     from relight.cli import screen
     from relight.warm.injection import render_template
+    from relight.warm.listing import load_template
 
+    if (name is None) == (category is None):
+        raise click.UsageError("name a template, or a category with --category")
     with current_store() as store:
-        found = find_template(store, name, version=version)
-        versions = [one.version for one in read_versions(store, name)]
+        place = name_project(project)
+        found = load_template(store, name, version=version, category=category, project=place)
+        versions = [one.version for one in read_versions(store, found.name)]
     if as_json:
         print_json(replace(show_template(found), versions=versions))
         return
@@ -224,36 +212,7 @@ def _take_into_use(names: Sequence[str]) -> None:
                 click.echo(f"it will retire again when it is chosen: {why}", err=True)
 
 
-@reading_command("stats", example="relight template stats --json")
-@json_option
-def stats(as_json: bool) -> None:
-    """Show the results of each version of each template."""
-    from relight.cli import screen
-    from relight.warm.results import TemplateStats, read_stats
-
-    with current_store() as store:
-        rows = read_stats(store)
-    if as_json:
-        print_json(TemplateStats(rows))
-        return
-    columns = [screen.Column("template", is_name=True)]
-    columns += [screen.Column(name) for name in ("v.", "warm", "cold", "ok")]
-    columns += [screen.Column("failed", colour=screen.colour_failures)]
-    columns += [screen.Column(name, is_spare=True) for name in ("unkn.", "no session")]
-    columns += [screen.Column("state", is_number=False, lines=2, colour=screen.colour_state)]
-    shown = [
-        [
-            row.template,
-            str(row.version),
-            *map(screen.count, (row.warm, row.cold, row.success, row.failure, row.unknown)),
-            screen.count(row.unfollowed),
-            f"retired: {row.retired_why}" if row.retired_at else "live",
-        ]
-        for row in rows
-    ]
-    screen.print_table(columns, shown) if shown else click.echo("no templates yet")
-
-
-COMMANDS = (create, list_templates, show, delete, retire, restore, accept, stats)
-for sub in (*COMMANDS, auto, export, import_file):
+COMMANDS = (create, show, delete, retire, restore, accept)
+SHOWN = (list_templates, stats, provisions)
+for sub in (*COMMANDS, *SHOWN, auto, export, import_file):
     command.add_command(sub)

@@ -19,9 +19,9 @@ from relight.warm.library import WARNINGS, Template
 
 def describe_template(template: Template) -> str:
     """Return a template's category, the size of its text, and its outcome in words."""
-    from relight.warm.injection import count_text_tokens
+    from relight.warm.injection import count_tokens
 
-    line = f"{template.category}, {count_text_tokens(template)} tokens, outcome {template.outcome}"
+    line = f"{template.category}, {count_tokens(template)} tokens, outcome {template.outcome}"
     warning = WARNINGS.get(template.outcome)
     return f"{line}\n{warning}" if warning else line
 
@@ -121,18 +121,19 @@ def export(name: str, place: Path) -> None:
 @relight_command("import", example="relight template import fix-rounding.json")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--name", metavar="NAME", help="Replaces the name in the file.")
+@click.option("--force", is_flag=True, help="Also if one in use is nearly the same; recorded.")
 @yes_option
-def import_file(file: Path, name: str | None, yes: bool) -> None:
+def import_file(file: Path, name: str | None, force: bool, yes: bool) -> None:
     """Add a template from a file, after showing its content.
 
     The text is somebody else's: read it before you agree.
     """
     from relight.cli import screen
     from relight.warm.injection import render_template
-    from relight.warm.sharing import import_template, read_foreign
+    from relight.warm.sharing import import_template, read_template_file
 
     with current_store() as store:
-        found = read_foreign(store, file, name=name)
+        found = read_template_file(store, file, name=name)
         screen.print_text(describe_template(found))
         screen.print_text(describe_redactions(found))
         for line in describe_origin(found):
@@ -140,5 +141,5 @@ def import_file(file: Path, name: str | None, yes: bool) -> None:
         screen.print_text("\n" + render_template(found) + "\n")
         if not yes:
             confirm(f"add {screen.clean(found.name)}?")
-        made = import_template(store, found)
+        made = import_template(store, found, force=force)
     click.echo(f"{screen.clean(made.name)} is in use")

@@ -14,7 +14,7 @@ from relight.cli.options import (
 from relight.errors import as_typed
 from relight.judging.kinds import CATEGORIES
 from relight.warm.agents.settings import AGENTS
-from relight.warm.injection import FORMATS
+from relight.warm.injection import BUDGET, FORMATS
 
 
 class WarmStart(Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class WarmStart(Struct, frozen=True, kw_only=True):
 @click.option("--tools", metavar="T,…", help="The tools that the session has.")
 @click.option("--project", metavar="P", help="The project's folder; its templates come first.")
 @click.option(
-    "--budget", type=click.IntRange(0), default=2000, show_default=True, help="Tokens at most."
+    "--budget", type=click.IntRange(0), default=BUDGET, show_default=True, help="Tokens at most."
 )
 @install_options(AGENTS, installer="install_agent", help="Add warm starts to an agent.")
 def command(
@@ -77,6 +77,7 @@ def command(
             tools=None if tools is None else split_words(tools),
             project=name_project(project),
             budget=budget,
+            style="text" if form == "text" else "messages",
         )
     messages = None if given.messages is None else FORMATS[form](given.messages)
     if as_json:

@@ -25,6 +25,7 @@ _Record = Literal["web", "lookup", "update", "comm", "plan", "other"]
 Meaning = Literal[_Work, _Record]
 TaskType = Literal["code", "file", "research", "mixed"]
 Category = Literal["coding", "research", "ops", "general"]
+TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 
 _Name = TypeVar("_Name", bound=str)

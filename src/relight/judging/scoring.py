@@ -18,7 +18,7 @@ from relight.judging.kinds import Category, TaskType
 from relight.stats.rates import auc
 
 PROFICIENT_MESSAGES, _PROFICIENT_CALLS = 20, 5
-_SUCCESSFUL_CALLS, _SUCCESSFUL_FAILURE_RATE = 3, 0.1
+_SUCCESSFUL_CALLS, SUCCESSFUL_FAILURE_RATE = 3, 0.1
 _EXTREME = 3.0  # deviations; a feature further out counts no more
 _FOLDS = 5
 _STEPS = 50
@@ -108,7 +108,7 @@ def is_successful(calls: int, error_rate: float | None) -> bool:
     return (
         calls >= _SUCCESSFUL_CALLS
         and error_rate is not None
-        and error_rate <= _SUCCESSFUL_FAILURE_RATE
+        and error_rate <= SUCCESSFUL_FAILURE_RATE
     )
 
 

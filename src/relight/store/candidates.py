@@ -110,6 +110,12 @@ def take_due(
     return [found for found, is_ended in rows if is_ended]
 
 
+def postpone(store: Store, sessions: Collection[int]) -> None:
+    """Keep sessions for a later `take_due`."""
+    with store.transaction() as database:
+        _insert_due(database, sessions)
+
+
 def _insert_due(database: Connection, sessions: Collection[int]) -> None:
     database.executemany(
         "insert into candidate_due (session_id) values (?) on conflict (session_id) do nothing",

@@ -69,6 +69,39 @@ class WarmOutcomes(Struct, frozen=True):
     sessions: int
 
 
+class ProvisionRow(Struct, frozen=True):
+    """A decision, the names of its template and experiment, and the session that followed."""
+
+    id: str
+    session_key: str
+    source: str | None
+    arm: str
+    version: int | None
+    similarity: float | None
+    reason: str
+    project: str | None
+    category: str | None
+    tokens: int | None
+    created_at: int
+    # None if the template was deleted, or none was like the task
+    template: str | None
+    experiment: str | None
+    session: str | None
+    outcome: str | None
+
+
+_OWN = ProvisionRow.__struct_fields__[: ProvisionRow.__struct_fields__.index("template")]
+_WITH_NAMES = """
+    from provision
+        left join template on template.id = provision.template_id
+        left join experiment on experiment.id = provision.experiment_id
+        left join session on session.id = (
+            select min(followed.id) from session as followed
+            where followed.key = provision.session_key
+                and (provision.source is null or provision.source = followed.source))
+"""
+
+
 def insert_decision(store: Store, decision: Decision) -> None:
     """Record a decision, unless there is one for the same session."""
     with store.transaction() as database:
@@ -111,6 +144,39 @@ def move_decision(store: Store, provision_id: str, session_key: str, source: str
             " (select 1 from provision as other where other.session_key = ? and other.id <> ?)",
             (session_key, source, provision_id, session_key, provision_id),
         )
+
+
+def read_provisions(
+    store: Store, *, template: str | None, arm: str | None, limit: int
+) -> list[ProvisionRow]:
+    """Return the latest decisions, newest first, of all templates or of the one with this name."""
+    columns = ", ".join(f"provision.{name} as {name}" for name in _OWN)
+    where, values = _narrow(template, arm)
+    return store.read(
+        ProvisionRow,
+        f"select {columns}, template.name as template, experiment.name as experiment,"
+        " session.source || ':' || session.key as session, session.outcome as outcome"
+        f" {_WITH_NAMES} {where} order by provision.created_at desc, provision.id limit ?",
+        [*values, limit],
+    )
+
+
+def count_provisions(store: Store, *, template: str | None, arm: str | None) -> int:
+    """Return the number of decisions, of all templates or of the one with this name."""
+    where, values = _narrow(template, arm)
+    ((number,),) = store.query(
+        "select count(*) from provision left join template on template.id = provision.template_id"
+        f" {where}",
+        values,
+    )
+    return int(number)
+
+
+def _narrow(template: str | None, arm: str | None) -> tuple[str, list[str]]:
+    given = {"template.name": template, "provision.arm": arm}
+    chosen = {column: value for column, value in given.items() if value is not None}
+    where = " and ".join(f"{column} = ?" for column in chosen)
+    return f"where {where}" if where else "", list(chosen.values())
 
 
 def read_warm_sessions(store: Store, template_ids: Sequence[int]) -> list[StartedSession]:

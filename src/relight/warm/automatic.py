@@ -1,14 +1,14 @@
 """After an import: propose its best sessions as candidates for templates."""
 
 import time
-from collections.abc import Callable, Collection
-from itertools import takewhile
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from relight.intake.importing import Imported, import_all
 from relight.sources import list_sources
 from relight.store import Store
-from relight.store.candidates import SessionBar, take_due
+from relight.store.candidates import SessionBar, postpone, take_due
 
 if TYPE_CHECKING:
     from relight.warm.library import Template
@@ -41,20 +41,22 @@ def propose_candidates(
 ) -> "list[Template]":
     """Add imported sessions that clear the bar as candidates, or as the settings say.
 
-    Number and time are limited, so that imports stay fast. Sessions that may still go on are
-    checked again after a later import.
+    Number and time are limited, so that imports stay fast. Sessions that were left out for that,
+    or that may still go on, are checked again after a later import.
     """
     mode = store.config.templates.auto
     if mode == "off":
         return []
     at = int(time.time() * 1000) if now is None else now
-    ready = take_due(
-        store,
-        touched,
-        BAR,
-        over_before=at - QUIET_MS,
-        tape_bytes=TAPE_BYTES,
-        complete=[one.name for one in list_sources().values() if one.is_complete],
+    ready = deque(
+        take_due(
+            store,
+            touched,
+            BAR,
+            over_before=at - QUIET_MS,
+            tape_bytes=TAPE_BYTES,
+            complete=[one.name for one in list_sources().values() if one.is_complete],
+        )
     )
     if not ready:
         return []
@@ -62,5 +64,12 @@ def propose_candidates(
     from relight.warm.candidates import make_candidates
 
     until = clock() + PROPOSE_SECONDS
-    in_time = takewhile(lambda _: clock() <= until, ready)
-    return make_candidates(store, in_time, at=at, is_used=mode == "use", limit=PROPOSED)
+
+    def take_in_time() -> Iterator[int]:
+        while ready and clock() <= until:
+            yield ready.popleft()
+
+    made = make_candidates(store, take_in_time(), at=at, is_used=mode == "use", limit=PROPOSED)
+    if ready:
+        postpone(store, ready)
+    return made

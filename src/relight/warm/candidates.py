@@ -92,13 +92,18 @@ def make_candidates(
 
 
 def _propose(store: Store, template: Template, now: int) -> Template:
-    """Add a candidate; the oldest of its category is deleted if too many wait."""
-    added = add_version(store, replace(template, proposed_at=now), is_new=True)
+    """Add a candidate; the oldest of its category is deleted if too many wait.
+
+    Those of the same import stay: it proposes the newest sessions first.
+    """
     most = store.config.templates.max_live_per_category
-    waiting = find_neighbours(read_candidates(store), added)
-    waiting.sort(key=lambda one: (one.proposed_at or 0, one.id))
-    if most and len(waiting) > most:
-        delete_templates(store, waiting[: len(waiting) - most])
+    waiting = find_neighbours(read_candidates(store), template)
+    waiting.sort(key=lambda one: one.proposed_at or 0)
+    if most and sum(one.proposed_at == now for one in waiting) >= most:
+        raise RelightError(f"{most} newer candidates of {template.category} wait")
+    added = add_version(store, replace(template, proposed_at=now), is_new=True)
+    if most and len(waiting) >= most:
+        delete_templates(store, waiting[: len(waiting) + 1 - most])
     return added
 
 

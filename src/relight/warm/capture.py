@@ -16,9 +16,8 @@ from msgspec.structs import replace
 from relight.chat.messages import read_entries, skip_injected
 from relight.chat.shorten import clean_text
 from relight.chat.similarity import LIMIT, Vector, weigh_words
-from relight.chat.tokens import estimate_messages
 from relight.chat.validity import check_messages, validate_messages
-from relight.checks import check_text, describe, refuse
+from relight.checks import check_count, check_text, describe, refuse
 from relight.errors import RelightError
 from relight.judging.scoring import Score, score_session
 from relight.model import OUTCOMES
@@ -32,10 +31,11 @@ from relight.store.candidates import read_source_session
 from relight.store.queries.sessions import read_name
 from relight.store.template_words import read_calibration, read_rarities
 from relight.text import strip_hidden
-from relight.warm.curation import drop_candidates, find_objections, retire_weakest
+from relight.warm.curation import drop_candidates, find_objections, offer_force, retire_weakest
 from relight.warm.gate import find_failed_rules, find_refusal, make_figures, refuse_session
-from relight.warm.library import Template, add_version, check_name, check_words
-from relight.warm.seeds import extract_seed
+from relight.warm.injection import SEED_TOKENS
+from relight.warm.library import Template, add_version, check_kind, check_name, check_words
+from relight.warm.seeds import count_text, extract_seed
 
 _PLACEHOLDER = re.compile(r"\[redacted:([\w-]+):")
 
@@ -76,6 +76,9 @@ def capture_template(
     description: str = "",
     tags: Sequence[str] = (),
     project: str | None = None,
+    category: str | None = None,
+    task_type: str | None = None,
+    max_examples: int | None = None,
     messages: Sequence[Mapping[str, Any]] | None = None,
     calls: Iterable[Mapping[str, Any]] | None = None,
     outcome: str | None = None,
@@ -88,9 +91,15 @@ def capture_template(
     must not be nearly the same as another. `force` overrules all that, and the template records
     it. With `messages` the session need not be in the store. A name that is taken gets a new
     version. If the project's category then has too many live templates, the weakest retires.
+
+    `category` and `task_type` replace what the calls say. `max_examples` limits the calls in the
+    seed, which otherwise fills its tokens.
     """
     if outcome is not None and outcome not in OUTCOMES:
         raise RelightError(f"{outcome!r} is not an outcome", f"use one of {', '.join(OUTCOMES)}")
+    check_kind(category=category, task_type=task_type)
+    if max_examples is not None:
+        check_count("max_examples", max_examples, least=1)
     if name is not None:
         check_name(name)
     check_words(tags=tags)
@@ -122,11 +131,14 @@ def capture_template(
         description=description,
         tags=tags,
         project=project,
+        category=category,
+        task_type=task_type,
+        max_examples=max_examples,
         now=now,
     )
     objections = find_objections(store, template)
     if objections and not force:
-        raise objections[0]
+        raise offer_force(objections[0], "create")
     failed += [one.message for one in objections]
     added = add_version(store, replace(template, overruled=failed), is_new=name is None)
     drop_candidates(store, added)
@@ -212,10 +224,22 @@ def make_template(
     description: str = "",
     tags: Sequence[str] = (),
     project: str | None = None,
+    category: str | None = None,
+    task_type: str | None = None,
+    max_examples: int | None = None,
     now: int | None = None,
 ) -> Template:
     """Return the template of a session, not yet in the library."""
-    seed = redact_messages(store, extract_seed(material.messages, calls=material.calls))
+    seed = redact_messages(
+        store,
+        extract_seed(
+            material.messages,
+            calls=material.calls,
+            max_tokens=SEED_TOKENS,
+            max_calls=max_examples,
+            style="text",
+        ),
+    )
     if not any(message.get("tool_calls") for message in seed):
         raise RelightError("there is no working call in it to learn from")
     if problems := validate_messages(seed):
@@ -232,18 +256,18 @@ def make_template(
     text = msgspec.json.encode(seed).decode()
     return Template(
         id=0,
-        name=name or propose_name(store, title, category=score.category, project=place),
+        name=name or propose_name(store, title, category=category or score.category, project=place),
         version=0,
         description=description or " ".join(title.split())[:200],
         project=place,
-        category=score.category,
-        task_type=score.task_type,
+        category=category or score.category,
+        task_type=task_type or score.task_type,
         tags=sorted({clean_text(tag.strip()) for tag in tags if tag.strip()}),
         tools=sorted({call["function"]["name"] for call in calls}),
         task=task[:LIMIT],
         actions=read_actions(calls),
         seed=seed,
-        tokens=estimate_messages(seed),
+        tokens=count_text(seed),
         score=score.score,
         outcome=material.outcome,
         evidence=material.evidence,

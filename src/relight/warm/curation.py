@@ -1,6 +1,7 @@
 """Few and good templates: no duplicates, and no more in a category than a person can review."""
 
 from collections.abc import Sequence
+from shlex import quote
 
 from relight.chat.similarity import Vector, cosine, rarity, weigh_words
 from relight.errors import RelightError
@@ -26,6 +27,26 @@ COMPARED = 20
 _OUTCOMES = ("failure", "unknown", "success")
 
 
+class DuplicateError(RelightError):
+    """A live template has nearly the same task and actions as another one."""
+
+    def __init__(self, name: str, alike: float) -> None:
+        super().__init__(
+            f"it is nearly the same as {name}: {alike:.0%} alike in task and actions",
+            f"retire that one first: relight template retire {quote(name)}",
+        )
+        self.name = name
+
+
+def offer_force(objection: RelightError, command: str) -> RelightError:
+    """Return an objection with the ways to overrule it."""
+    ways = [str(objection.hint)]
+    if isinstance(objection, DuplicateError) and command == "create":
+        ways.append(f"the name {objection.name} makes it a new version of that")
+    ways.append(f"`relight template {command} --force`, in Python `force=True`, adds it anyway")
+    return RelightError(objection.message, "; ".join(ways))
+
+
 def find_objections(store: Store, template: Template) -> list[RelightError]:
     """Return the objections to a template beside the live ones; only a person may overrule them.
 
@@ -49,10 +70,7 @@ def find_duplicate(store: Store, template: Template) -> RelightError | None:
         if other.name == template.name:
             continue  # a new version may be like the old one
         if (alike := compare_templates(store, template, other)) >= DUPLICATE:
-            return RelightError(
-                f"it is nearly the same as {other.name}: {alike:.0%} alike in task and actions",
-                f"--name {other.name} makes it a new version of that, --force keeps both",
-            )
+            return DuplicateError(other.name, alike)
     return None
 
 
@@ -153,7 +171,7 @@ def find_weakness(store: Store, template: Template) -> RelightError | None:
             return RelightError(
                 f"{template.category} has its {most} templates in use, and it is the weakest:"
                 f" its outcome is {template.outcome}, that of {one.name} is {one.outcome}",
-                f"retire one first: relight template retire {one.name}",
+                f"retire one first: relight template retire {quote(one.name)}",
             )
     return None
 
@@ -161,7 +179,6 @@ def find_weakness(store: Store, template: Template) -> RelightError | None:
 def find_weakest(store: Store, template: Template, *, now: int | None = None) -> list[Template]:
     """Return the templates that must retire for a new one, the weakest first.
 
-    The outcome of the source session decides first, then the results, then the score, then age.
     The new template itself is never among them.
     """
     if not (most := store.config.templates.max_live_per_category):
@@ -169,9 +186,19 @@ def find_weakest(store: Store, template: Template, *, now: int | None = None) ->
     others = [one for one in read_neighbours(store, template) if one.name != template.name]
     if len(others) < most:
         return []
-    posteriors = results.read_posteriors(store, others, now=now)
+    return sort_by_worth(store, others, now=now)[: len(others) + 1 - most]
+
+
+def sort_by_worth(
+    store: Store, templates: Sequence[Template], *, now: int | None = None
+) -> list[Template]:
+    """Return templates from the weakest to the best.
+
+    The outcome of the source session decides first, then the results, then the score, then age.
+    """
+    posteriors = results.read_posteriors(store, templates, now=now)
     ranked = sorted(
-        zip(others, posteriors, strict=True),
+        zip(templates, posteriors, strict=True),
         key=lambda pair: (
             _OUTCOMES.index(pair[0].outcome),
             round(pair[1].rate, 6),
@@ -179,7 +206,7 @@ def find_weakest(store: Store, template: Template, *, now: int | None = None) ->
             pair[0].created_at,
         ),
     )
-    return [one for one, _ in ranked[: len(others) + 1 - most]]
+    return [one for one, _ in ranked]
 
 
 def retire_weakest(store: Store, added: Template, *, now: int | None = None) -> list[Template]:

@@ -8,7 +8,12 @@ from msgspec import Struct
 
 from relight.chat.messages import list_own
 from relight.errors import RelightError, as_typed
-from relight.judging.scoring import PROFICIENT_MESSAGES, Score, is_proficient, is_successful
+from relight.judging.scoring import (
+    PROFICIENT_MESSAGES,
+    SUCCESSFUL_FAILURE_RATE,
+    Score,
+    is_proficient,
+)
 from relight.reports.transcript import read_transcript
 from relight.store import Store
 from relight.store.queries.gate import read_gate_counts
@@ -59,11 +64,12 @@ def find_failed_rules(figures: GateFigures) -> list[str]:
             f"too short: {figures.messages} messages and {figures.calls} calls,"
             " at least 20 and 5 are needed"
         )
-    if not is_successful(figures.calls, figures.error_rate):
-        rate = "unknown" if figures.error_rate is None else f"{figures.error_rate:.1%}"
+    if figures.error_rate is None and figures.calls:
+        failed.append(f"nothing shows whether its {figures.calls} calls failed")
+    elif (figures.error_rate or 0.0) > SUCCESSFUL_FAILURE_RATE:
         failed.append(
-            f"too many failures: {rate} of {figures.calls} calls failed,"
-            " at most 10% of at least 3 may"
+            f"too many failures: {figures.error_rate:.1%} of {figures.calls} calls failed,"
+            f" at most {SUCCESSFUL_FAILURE_RATE:.0%} may"
         )
     if figures.outcome == "failure":
         why = figures.evidence[0] if figures.evidence else "no evidence is recorded"
@@ -78,7 +84,8 @@ def refuse_session(name: str, failed: list[str]) -> RelightError:
     """Return the error about a session that fails these rules."""
     return RelightError(
         f"{name} does not make a template: {failed[0]}",
-        "`relight template create --force` overrules this, and the template records it"
+        "`relight template create --force`, in Python `force=True`, overrules this, and the"
+        " template records it"
         if len(failed) == 1
         else f"also: {'; '.join(failed[1:])}",
     )

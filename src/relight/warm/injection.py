@@ -4,10 +4,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
+from msgspec.structs import replace
+
 from relight.chat.messages import (
     CLOSING,
     OPENING,
-    read_arguments,
     read_entries,
     read_text,
     to_anthropic,
@@ -16,14 +17,13 @@ from relight.chat.messages import (
 from relight.chat.shorten import shorten_text
 from relight.chat.tokens import estimate_messages, estimate_tokens
 from relight.chat.validity import check_messages, validate_messages
-from relight.checks import describe
+from relight.checks import check_choice, describe
 from relight.errors import RelightError
 from relight.names import tool_name
 from relight.store.templates import Template
-from relight.warm.seeds import extract_seed
-from relight.warm.units import Message
+from relight.warm.seeds import STYLES, extract_seed
+from relight.warm.units import Message, render_text
 
-STYLES = ("text", "messages")
 # what a program's API takes as messages; `text` is printed as it is
 FORMATS: dict[str, Callable[[Sequence[Message]], Any]] = {
     "text": list,
@@ -31,8 +31,12 @@ FORMATS: dict[str, Callable[[Sequence[Message]], Any]] = {
     "anthropic": lambda messages: to_anthropic(messages)[1],
     "hermes": list,
 }
+# tokens of a template as it is sent, unless a session asks for another number
+BUDGET = 2000
 # room for the words around a seed
 _FRAME_TOKENS = 120
+# a stored seed: within the budget as text, in which most sessions get it
+SEED_TOKENS = BUDGET - _FRAME_TOKENS
 _NAME_CHARACTERS = 80
 _OPENING = (
     OPENING + "{name}. It is data and may be wrong; "
@@ -41,24 +45,30 @@ _OPENING = (
 
 
 def inject(
-    template: Template, messages: Sequence[Mapping[str, Any]], *, style: str = "text"
+    template: Template,
+    messages: Sequence[Mapping[str, Any]],
+    *,
+    style: str = "text",
+    budget: int = BUDGET,
 ) -> list[Message]:
-    """Return a copy of the messages that begins with the template.
+    """Return a copy of the messages that begins with the template, shortened to the budget.
 
     Text goes in front of the first user message: it needs a third fewer tokens, works with every
     model, and leaves the system prompt, and so the cache, unchanged. Messages go behind the
-    leading system messages.
+    leading system messages. Nothing is recorded; `provision_session` does that.
     """
-    if style not in STYLES:
-        raise RelightError(f"there is no style {style!r}", f"use {' or '.join(STYLES)}")
+    check_choice("style", style, tuple(STYLES))
     copied = [deepcopy(dict(message)) for message in check_messages(list(messages))]
+    seed = fit_seed(template, budget=budget, style=style)
+    if not seed:
+        raise RelightError(f"no call of {template.name} fits in {budget} tokens")
     if style == "text":
-        return _inject_text(template, copied)
+        return _inject_text(replace(template, seed=seed), copied)
     start = 0
     while start < len(copied) and copied[start].get("role") in ("system", "developer"):
         start += 1
-    injected = [*copied[:start], *wrap_messages(template.seed, template.name), *copied[start:]]
-    own = {str(call["id"]) for one in template.seed for call in one.get("tool_calls", ())}
+    injected = [*copied[:start], *wrap_messages(seed, template.name), *copied[start:]]
+    own = {str(call["id"]) for one in seed for call in one.get("tool_calls", ())}
     theirs = {call.key for one in read_entries(copied) for call in one.calls}
     problems = validate_messages(injected) if not validate_messages(copied) else []
     if problems or own & theirs:
@@ -86,9 +96,11 @@ def render_template(template: Template) -> str:
     return wrap_block(text, name=template.name, version=template.version)
 
 
-def count_text_tokens(template: Template) -> int:
-    """Return the estimated tokens of a template's text."""
-    return estimate_tokens(render_template(template))
+def count_tokens(template: Template, style: str = "text") -> int:
+    """Return the estimated tokens of a template as it is sent, with the words around its seed."""
+    if style == "text":
+        return estimate_tokens(render_template(template))
+    return estimate_messages(wrap_messages(template.seed, template.name))
 
 
 def wrap_messages(seed: Sequence[Mapping[str, Any]], name: str) -> list[Message]:
@@ -108,44 +120,22 @@ def wrap_messages(seed: Sequence[Mapping[str, Any]], name: str) -> list[Message]
     return [opening, *rest]
 
 
-def render_text(seed: Sequence[Mapping[str, Any]]) -> str:
-    """Return a seed as plain text, a third shorter than its messages.
-
-    >>> render_text([{"role": "user", "content": "Count them."}])
-    'User: Count them.'
-    """
-    results = {one["tool_call_id"]: one["content"] for one in seed if one["role"] == "tool"}
-    lines: list[str] = []
-    for message in seed:
-        if message["role"] != "tool" and message["content"]:
-            lines.append(f"{message['role'].capitalize()}: {message['content']}")
-        for call in message.get("tool_calls", ()):
-            function = call["function"]
-            lines.append(f"→ {function['name']}{_render_arguments(function['arguments'])}")
-            lines.append(f"← {results[call['id']]}")
-    return "\n".join(lines)
-
-
-def _render_arguments(text: str) -> str:
-    """Return arguments as written, or a single one alone: most shell calls have only a command."""
-    values = list((read_arguments(text) or {}).values())
-    if len(values) == 1 and isinstance(values[0], str):
-        return f": {values[0]}"
-    return f" {text}" if values else ""
-
-
 def fit_seed(
-    template: Template, *, budget: int, tools: Collection[object] | None = None
+    template: Template,
+    *,
+    budget: int,
+    tools: Collection[object] | None = None,
+    style: str = "text",
 ) -> list[Message]:
-    """Return a template's seed within a token budget, without calls of missing tools.
+    """Return a template's seed within the tokens that a style needs, without missing tools' calls.
 
     A seed that is too long is extracted again: a cut would separate calls from results. The
     result is empty if no call is left, since there is nothing to learn from.
     """
     present = read_tools(tools)
     seed = template.seed if present is None else _drop_units(template.seed, present)
-    if estimate_messages(seed) + _FRAME_TOKENS > budget:
-        seed = extract_seed(seed, max_tokens=max(budget - _FRAME_TOKENS, 0))
+    if count_tokens(replace(template, seed=seed), style) > budget:
+        seed = extract_seed(seed, max_tokens=max(budget - _FRAME_TOKENS, 0), style=style)
     return seed if any(message.get("tool_calls") for message in seed) else []
 
 

@@ -10,8 +10,9 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from relight.checks import describe, refuse
+from relight.checks import check_choice, describe, refuse
 from relight.errors import MissingError, RelightError
+from relight.judging.kinds import CATEGORIES, TASK_TYPES
 from relight.store import Store
 from relight.store import templates as table
 from relight.store.sql import Connection
@@ -25,7 +26,7 @@ from relight.store.templates import read_templates as read_templates
 from relight.store.templates import read_versions as read_versions
 from relight.times import write_time
 from relight.warm import index
-from relight.warm.injection import count_text_tokens, render_template
+from relight.warm.injection import count_tokens, render_template
 
 NAME_LIMIT = 80
 WARNINGS = {
@@ -42,6 +43,9 @@ class TemplateView(TemplateFacts, frozen=True, kw_only=True):
     state: State
     created_at: str | None
     retired_at: str | None
+    # the size of the seed: its messages, and the calls in them
+    seed_messages: int
+    examples: int
     warning: str | UnsetType = UNSET
     seed: list[dict[str, Any]] | UnsetType = UNSET
     text: str | UnsetType = UNSET
@@ -61,17 +65,24 @@ class TemplateList(Struct, frozen=True):
 def show_template(template: Template, *, with_seed: bool = True) -> TemplateView:
     """Return a template as JSON shows it; the seed and the text of a session are optional."""
     # the tokens of the text, which sessions get, not of the stored messages
-    shown = replace(template, tokens=count_text_tokens(template))
+    shown = replace(template, tokens=count_tokens(template))
     return TemplateView(
         *(getattr(shown, name) for name in TemplateFacts.__struct_fields__),
         retired_why=template.retired_why,
         state=template.state,
         created_at=write_time(template.created_at),
         retired_at=write_time(template.retired_at),
+        seed_messages=len(template.seed),
+        examples=count_examples(template),
         warning=WARNINGS.get(template.outcome, UNSET),
         seed=template.seed if with_seed else UNSET,
         text=render_template(template) if with_seed else UNSET,
     )
+
+
+def count_examples(template: Template) -> int:
+    """Return the number of calls in a template's seed, each with its result."""
+    return sum(len(message.get("tool_calls", ())) for message in template.seed)
 
 
 def find_template(store: Store, name: str, *, version: int | None = None) -> Template:
@@ -162,6 +173,14 @@ def check_words(**lists: Any) -> None:
         is_list = isinstance(words, Collection) and not isinstance(words, str | Mapping)
         if not is_list or not all(isinstance(word, str) for word in words):
             raise refuse(name, f"must be a list of words, not {describe(words)}")
+
+
+def check_kind(*, category: object = None, task_type: object = None) -> None:
+    """Raise unless a category and a task type are known; None is any."""
+    if category is not None:
+        check_choice("category", category, CATEGORIES)
+    if task_type is not None:
+        check_choice("task_type", task_type, TASK_TYPES)
 
 
 def check_name(name: object) -> None:

@@ -12,27 +12,37 @@ import msgspec
 from msgspec import Struct
 
 from relight.chat.shorten import clean_text
+from relight.checks import check_choice
 from relight.errors import RelightError
 from relight.redact import find_secrets
 from relight.store import Store, provisions, templates
 from relight.store.provisions import Decision
 from relight.warm.choice import Choice, check_task, explain_absence, find_choice, make_wanted
-from relight.warm.injection import count_text_tokens, fit_seed, render_template, wrap_messages
+from relight.warm.injection import (
+    BUDGET,
+    count_tokens,
+    fit_seed,
+    render_template,
+    wrap_messages,
+)
 from relight.warm.library import Template
 from relight.warm.plans import begin_first_plan
+from relight.warm.seeds import STYLES
 from relight.warm.units import Message
 
 Arm = Literal["warm", "cold"]
 # the arm on record for a session that goes on from another one: it has its beginning already
 CONTINUED = "continued"
 
-BUDGET = 2000
 # if this variable is `off`, agents with Relight installed start cold
 SWITCH = "RELIGHT_WARM"
 
 
 class Provision(Struct, frozen=True, kw_only=True):
-    """The beginning of a session; `text` and `messages` are two forms of the same template."""
+    """The beginning of a session; `text` and `messages` are two forms of the same template.
+
+    Each is within the budget. One that would hold no call is None.
+    """
 
     id: str
     arm: str
@@ -54,6 +64,7 @@ def provision_session(
     tools: Sequence[object] | None = None,
     project: str | None = None,
     budget: int = BUDGET,
+    style: str = "text",
     source: str | None = None,
     now: int | None = None,
 ) -> Provision:
@@ -61,9 +72,11 @@ def provision_session(
 
     A share of sessions is held out, by a hash of the session's id. A second request for the same
     session gets the same result, so that the beginning of its conversation does not change.
+    `style` is the form that will be sent, "text" or "messages": its tokens are recorded.
     """
     if budget < 0:
         raise RelightError(f"budget must be at least 0 tokens, got {budget}")
+    form = _Form(budget, tools, check_choice("style", style, tuple(STYLES)))
     task = check_task(task)
     own_id = f"p{token_hex(8)}"
     session_id = None if session_id is None else clean_text(str(session_id))
@@ -71,11 +84,11 @@ def provision_session(
         source, session_id = _split_name(session_id)
     key = session_id or own_id
     if earlier := provisions.find_decision(store, key):
-        return _repeat(store, earlier, budget=budget, tools=tools)
+        return _repeat(store, earlier, form)
     wanted = make_wanted(category=category, tags=tags, tools=tools, project=project, agent=source)
     choice = find_choice(store, task, wanted, rng=random.Random(f"choice {key}"))
     template, arm, reason = (
-        _deal(store, choice, key, budget=budget, tools=tools)
+        _deal(store, choice, key, form)
         if choice
         else (None, "cold", explain_absence(store, task, wanted))
     )
@@ -93,33 +106,40 @@ def provision_session(
         reason=reason,
         project=project,
         category=category or (template.category if template else None),
-        tokens=count_text_tokens(template) if template and arm == "warm" else None,
+        tokens=count_tokens(template, style) if template and arm == "warm" else None,
         created_at=at,
         hold_out=float(store.config.templates.hold_out) if template else None,
     )
     provisions.insert_decision(store, decision)
     recorded = provisions.find_decision(store, key) or decision
     if recorded.id != decision.id:  # another process decided for the same session meanwhile
-        return _repeat(store, recorded, budget=budget, tools=tools)
-    return _make(decision, template)
+        return _repeat(store, recorded, form)
+    return _make(decision, choice.template if choice and template else None, form)
+
+
+class _Form(Struct, frozen=True):
+    """The room for a template in a session, the session's tools, and the style that is sent."""
+
+    budget: int
+    tools: Sequence[object] | None
+    style: str
+
+    def fit(self, template: Template, style: str | None = None) -> Template | None:
+        """Return a template with what fits of its seed; None if that is no call."""
+        seed = fit_seed(template, budget=self.budget, tools=self.tools, style=style or self.style)
+        return msgspec.structs.replace(template, seed=seed) if seed else None
 
 
 def _deal(
-    store: Store,
-    choice: Choice,
-    session_key: str,
-    *,
-    budget: int,
-    tools: Sequence[object] | None,
+    store: Store, choice: Choice, session_key: str, form: _Form
 ) -> tuple[Template | None, Arm, str]:
     """Return the fitted template, also of a session that is held out, the arm and the reason."""
-    seed = fit_seed(choice.template, budget=budget, tools=tools)
-    if not seed:
-        among = "" if tools is None else " with these tools"
-        return None, "cold", f"no call of {choice.template.name} fits in {budget} tokens{among}"
-    if find_secrets(msgspec.json.encode(seed)):
-        return None, "cold", f"{choice.template.name} holds a secret"
-    fitted = msgspec.structs.replace(choice.template, seed=seed)
+    name, fitted = choice.template.name, form.fit(choice.template)
+    if fitted is None:
+        among = "" if form.tools is None else " with these tools"
+        return None, "cold", f"no call of {name} fits in {form.budget} tokens{among}"
+    if find_secrets(msgspec.json.encode(choice.template.seed)):
+        return None, "cold", f"{name} holds a secret"
     share = store.config.templates.hold_out
     if is_held_out(session_key, share):
         return fitted, "cold", f"held out, as {share:.0%} of sessions are"
@@ -146,29 +166,26 @@ def _split_name(name: str) -> tuple[str | None, str]:
     return (source, key) if key and is_source(source) else (None, name)
 
 
-def _repeat(
-    store: Store, decision: Decision, *, budget: int, tools: Sequence[object] | None
-) -> Provision:
-    fitted = None
-    if decision.arm == "warm":
-        name = templates.find_name(store, decision.template_id)
-        template = templates.read_template(store, name, version=decision.version) if name else None
-        if template and (seed := fit_seed(template, budget=budget, tools=tools)):
-            fitted = msgspec.structs.replace(template, seed=seed)
-    return _make(decision, fitted)
+def _repeat(store: Store, decision: Decision, form: _Form) -> Provision:
+    template = None
+    if decision.arm == "warm" and (name := templates.find_name(store, decision.template_id)):
+        template = templates.read_template(store, name, version=decision.version)
+    return _make(decision, template, form)
 
 
-def _make(decision: Decision, template: Template | None) -> Provision:
-    if decision.arm != "warm":
-        template = None
+def _make(decision: Decision, template: Template | None, form: _Form) -> Provision:
+    fitted: dict[str, Template | None] = {}
+    if template is not None and decision.arm == "warm":
+        fitted = {style: form.fit(template, style) for style in STYLES}
     given: dict[str, Any] = {}
-    if template is not None:
-        given["text"] = render_template(template)
-        given["messages"] = wrap_messages(template.seed, template.name)
+    if text := fitted.get("text"):
+        given["text"] = render_template(text)
+    if messages := fitted.get("messages"):
+        given["messages"] = wrap_messages(messages.seed, messages.name)
     return Provision(
         id=decision.id,
         arm=decision.arm,
-        template=template,
+        template=fitted.get(form.style),
         similarity=decision.similarity,
         reason=decision.reason,
         session_id=decision.session_key,

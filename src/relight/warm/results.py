@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from relight.judging.kinds import TASK_TYPES
 from relight.stats.beta import probability_at_least
 from relight.stats.evalues import weigh_posteriors
 from relight.stats.rates import decay
@@ -12,7 +13,13 @@ from relight.store import Store, provisions
 from relight.store.provisions import count_arm_outcomes
 from relight.store.templates import read_version_names
 from relight.times import write_time
-from relight.warm.library import Template, retire_template
+from relight.warm.library import (
+    Template,
+    count_examples,
+    read_candidates,
+    read_templates,
+    retire_template,
+)
 
 HALF_LIFE_DAYS = 30.0
 PRIOR_WEIGHT = 5.0
@@ -58,10 +65,33 @@ class VersionStats(Struct, frozen=True, rename={"success": "successes", "failure
     retired_why: str | None
 
 
+class TemplateTotals(Struct, frozen=True, kw_only=True):
+    """The number of templates, the examples in those in use, and the results of all versions."""
+
+    live: int
+    candidates: int
+    retired: int
+    examples: int
+    warm: int
+    cold: int
+    successes: int
+    failures: int
+    unknown: int
+    unfollowed: int
+
+
+class TypeTotals(TemplateTotals, frozen=True, kw_only=True):
+    """The totals of one task type."""
+
+    task_type: str
+
+
 class TemplateStats(Struct, frozen=True):
-    """The results of every version of every template."""
+    """The results of every version of every template, and totals by task type."""
 
     templates: list[VersionStats]
+    types: list[TypeTotals]
+    total: TemplateTotals
 
 
 def read_posteriors(
@@ -120,6 +150,37 @@ def retire_if_harmful(store: Store, template: Template, *, now: int | None = Non
         return False
     retire_template(store, template.name, why=why, now=now)
     return True
+
+
+def read_template_stats(store: Store) -> TemplateStats:
+    """Return the results of each version of each template, with totals by task type."""
+    rows = read_stats(store)
+    every = [*read_templates(store), *read_candidates(store)]
+    types = [
+        TypeTotals(task_type=name, **_add_up(some, rows))
+        for name in TASK_TYPES
+        if (some := [one for one in every if one.task_type == name])
+    ]
+    return TemplateStats(rows, types, TemplateTotals(**_add_up(every, rows)))
+
+
+def _add_up(templates: Sequence[Template], rows: Sequence[VersionStats]) -> dict[str, int]:
+    """Return the totals of templates, by name."""
+    names = {one.name for one in templates}
+    own = [row for row in rows if row.template in names]
+    live = [one for one in templates if one.state == "live"]
+    return {
+        "live": len(live),
+        "candidates": sum(one.state == "candidate" for one in templates),
+        "retired": sum(one.state == "retired" for one in templates),
+        "examples": sum(map(count_examples, live)),
+        "warm": sum(row.warm for row in own),
+        "cold": sum(row.cold for row in own),
+        "successes": sum(row.success for row in own),
+        "failures": sum(row.failure for row in own),
+        "unknown": sum(row.unknown for row in own),
+        "unfollowed": sum(row.unfollowed for row in own),
+    }
 
 
 def read_stats(store: Store) -> list[VersionStats]:

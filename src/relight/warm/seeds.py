@@ -3,14 +3,16 @@
 A seed is valid under the rules of OpenAI and Anthropic by construction, alone and wrapped: it is
 made of whole units, begins with the user's task, and has a second user message only after one of
 the assistant's. It has no system prompt. The lines that mark it as an example are not part of it:
-`injection.py` adds them, so that a seed can be stored and rendered in any form.
+`injection.py` adds them, so that a seed can be stored and rendered in any form. Its tokens are
+counted in the style in which it is sent.
 """
 
 import heapq
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from math import ceil
 from typing import Any
 
 from msgspec import Struct
@@ -18,10 +20,18 @@ from msgspec.structs import replace
 
 from relight.chat.messages import Entry, list_own, read_entries
 from relight.chat.shorten import shorten_text
-from relight.chat.tokens import estimate_messages
+from relight.chat.tokens import estimate_messages, estimate_tokens
+from relight.checks import check_choice, check_count
 from relight.errors import RelightError
 from relight.text import strip_hidden
-from relight.warm.units import CallUnit, Message, make_ids_unique, read_units, show_unit
+from relight.warm.units import (
+    CallUnit,
+    Message,
+    make_ids_unique,
+    read_units,
+    render_text,
+    show_unit,
+)
 
 _TASK_CHARACTERS = 600
 _SPOKEN_CHARACTERS = 300
@@ -34,6 +44,40 @@ _WORDS_PERCENT = 30  # of the tokens, if there are actions to show
 _QUESTION = re.compile(r"\?|\bplease\b", re.IGNORECASE)
 _ENDING_CHARACTERS = 200
 _NO_TASK = "(The task was not recorded.)"
+# of 2,000 tokens together less than 10,000
+CHARACTERS_PER_TOKEN = 4.75
+
+Count = Callable[[Sequence[Message]], int]
+
+
+def count_text(seed: Sequence[Message]) -> int:
+    """Return the estimated tokens of a seed as text, with the end of its last line."""
+    return estimate_tokens(f"{render_text(seed)}\n") if seed else 0
+
+
+def measure_text(seed: Sequence[Message]) -> int:
+    """Return the tokens that a seed takes of its budget as text; long words take more.
+
+    Agents cut off what a hook adds beyond 10,000 characters, so a token is given a length.
+    """
+    characters = len(render_text(seed)) + 1
+    return max(count_text(seed), ceil(characters / CHARACTERS_PER_TOKEN))
+
+
+# what is sent, and the measure of its tokens
+STYLES: dict[str, Count] = {"text": measure_text, "messages": estimate_messages}
+
+
+class _Limits(Struct, frozen=True, kw_only=True):
+    """The limits of a seed: its messages, its tokens in a style, and its calls if there is one."""
+
+    messages: int
+    tokens: int
+    calls: int | None
+    count: Count
+
+    def allow(self, seed: Sequence[Message]) -> bool:
+        return len(seed) <= self.messages and self.count(seed) <= self.tokens
 
 
 class _Piece(Struct, frozen=True):
@@ -44,27 +88,42 @@ class _Piece(Struct, frozen=True):
     cost: int
     unit: CallUnit | None = None
 
+    @property
+    def calls(self) -> int:
+        return len(self.unit.entry.calls) if self.unit else 0
+
 
 class _Choice:
     """The pieces taken so far, and the remaining budget."""
 
-    def __init__(self, opening: _Piece, max_messages: int, max_tokens: int) -> None:
-        self.opening = opening
+    def __init__(self, opening: _Piece, limits: _Limits) -> None:
+        self.opening, self.limits = opening, limits
         self.pieces: dict[int, _Piece] = {}
-        self.max_messages, self.max_tokens = max_messages, max_tokens
-        self.room, self.tokens = max_messages - 1, max_tokens - opening.cost
+        self.room, self.tokens = limits.messages - 1, limits.tokens - opening.cost
+        self.calls = limits.calls
 
     def take(self, *pieces: _Piece) -> bool:
         """Take these pieces if all of them fit; they replace those at the same place."""
         olds = [self.pieces[one.at] for one in pieces if one.at in self.pieces]
         tokens = sum(one.cost for one in pieces) - sum(one.cost for one in olds)
         room = sum(len(one.messages) for one in pieces) - sum(len(one.messages) for one in olds)
+        calls = sum(one.calls for one in pieces) - sum(one.calls for one in olds)
         if tokens > self.tokens or room > self.room:
             return False
+        if self.calls is not None:
+            if calls > self.calls:
+                return False
+            self.calls -= calls
         self.tokens -= tokens
         self.room -= room
         self.pieces |= {one.at: one for one in pieces}
         return True
+
+    def show(self, unit: CallUnit, length: int) -> _Piece:
+        """Return a unit as a piece, with results and text of one of the lengths."""
+        result_limit, text_limit = _LENGTHS[length]
+        messages = show_unit(unit, result_limit=result_limit, text_limit=text_limit)
+        return _Piece(unit.at, messages, self.limits.count(messages), unit)
 
     def finish(self) -> list[Message]:
         """Return the messages in order, with new call ids; empty if nothing was taken.
@@ -75,7 +134,7 @@ class _Choice:
         while self.pieces:
             pieces = [self.opening, *(self.pieces[at] for at in sorted(self.pieces))]
             seed = make_ids_unique(message for piece in pieces for message in piece.messages)
-            if len(seed) <= self.max_messages and estimate_messages(seed) <= self.max_tokens:
+            if self.limits.allow(seed):
                 return seed
             self.pieces.popitem()
         return []
@@ -86,24 +145,33 @@ def extract_seed(
     *,
     max_messages: int = 30,
     max_tokens: int = 2000,
+    max_calls: int | None = None,
     calls: Iterable[Mapping[str, Any]] | None = None,
+    style: str = "messages",
 ) -> list[Message]:
     """Return the most instructive part of a session within a budget, as OpenAI chat messages.
 
     The seed takes, in this order: the task; successful actions, each as different as possible
     from those taken, and a failure only with its correction; other messages; longer results. It
     has the order of the session. The same messages always give the same seed.
+
+    `style` is how it will be sent, and so how its tokens are counted: "text" needs fewer than
+    "messages". `max_calls` limits the calls, which are the examples in it.
     """
     if max_messages < 0 or max_tokens < 0:
         raise RelightError("max_messages and max_tokens must be 0 or more")
+    if max_calls is not None:
+        check_count("max_calls", max_calls)
+    count = STYLES[check_choice("style", style, tuple(STYLES))]
     own = read_entries(list_own(messages))
     entries = [replace(one, text=strip_hidden(one.text)) for one in own]
     asked = (at for at, one in enumerate(entries) if one.role == "user" and one.text.strip())
     task_at = next(asked, -1)
     task = entries[task_at].text if task_at >= 0 else _NO_TASK
-    opening = _speak(-1, ("user", task, min(_TASK_CHARACTERS, max_tokens)))
-    choice = _Choice(opening, max_messages, max_tokens)
-    exchanges = list(_read_exchanges(entries, task_at))
+    opening = _speak(count, -1, ("user", task, min(_TASK_CHARACTERS, max_tokens)))
+    limits = _Limits(messages=max_messages, tokens=max_tokens, calls=max_calls, count=count)
+    choice = _Choice(opening, limits)
+    exchanges = list(_read_exchanges(entries, task_at, count=count))
     requests = _find_requests(entries, exchanges)
     _choose_units(choice, read_units(entries, facts=calls), requests)
     if choice.pieces:  # a request without any of its actions teaches nothing
@@ -113,11 +181,11 @@ def extract_seed(
     for length in range(1, len(_LENGTHS)):
         for piece in list(choice.pieces.values()):
             if piece.unit:
-                choice.take(_show(piece.unit, length))
+                choice.take(choice.show(piece.unit, length))
     return choice.finish()
 
 
-def _read_exchanges(entries: Sequence[Entry], task_at: int) -> Iterator[_Piece]:
+def _read_exchanges(entries: Sequence[Entry], task_at: int, *, count: Count) -> Iterator[_Piece]:
     """Yield the user messages after the task, each with the assistant message before it.
 
     The place of such an exchange is that of the assistant message.
@@ -125,7 +193,7 @@ def _read_exchanges(entries: Sequence[Entry], task_at: int) -> Iterator[_Piece]:
     for at, (before, entry) in enumerate(pairwise(entries)):
         if _is_spoken(before) and entry.role == "user" and entry.text.strip() and at + 1 != task_at:
             report = ("assistant", before.text, _REPORTED_CHARACTERS)
-            yield _speak(at, report, ("user", entry.text, _SPOKEN_CHARACTERS))
+            yield _speak(count, at, report, ("user", entry.text, _SPOKEN_CHARACTERS))
 
 
 def _find_requests(entries: Sequence[Entry], exchanges: Iterable[_Piece]) -> dict[int, _Piece]:
@@ -157,7 +225,7 @@ def _choose_units(
     shown, its other units become cheaper, and all are weighed again.
     """
     shown: Counter[str] = Counter()
-    pieces = {at: _show(unit, 0) for at, unit in units.items()}
+    pieces = {at: choice.show(unit, 0) for at, unit in units.items()}
 
     def find_new(unit: CallUnit) -> list[_Piece]:
         bundle = [pieces[unit.at]] if unit.cure is None else [pieces[unit.cure], pieces[unit.at]]
@@ -199,7 +267,7 @@ def _choose_units(
 
 def _choose_words(choice: _Choice, exchanges: Sequence[_Piece]) -> None:
     """Take exchanges: those before a taken action first, then the shortest."""
-    share = choice.max_tokens * _WORDS_PERCENT // 100 if choice.pieces else choice.max_tokens
+    share = choice.limits.tokens * _WORDS_PERCENT // 100 if choice.pieces else choice.limits.tokens
     left = [one for one in exchanges if one.at not in choice.pieces]
     for piece in sorted(left, key=lambda one: (one.at + 2 not in choice.pieces, one.cost, one.at)):
         if piece.cost <= share and choice.take(piece):
@@ -214,7 +282,8 @@ def _choose_ending(
         request = requests.get(at - 1)
         is_shown = request is None or request.at in choice.pieces
         if is_shown and _is_spoken(entries[at]):
-            choice.take(_speak(at, ("assistant", entries[at].text, _SPOKEN_CHARACTERS)))
+            said = ("assistant", entries[at].text, _SPOKEN_CHARACTERS)
+            choice.take(_speak(choice.limits.count, at, said))
             break
 
 
@@ -223,14 +292,8 @@ def _is_spoken(entry: Entry) -> bool:
     return entry.role == "assistant" and not entry.calls and bool(entry.text.strip())
 
 
-def _speak(at: int, *said: tuple[str, str, int]) -> _Piece:
+def _speak(count: Count, at: int, *said: tuple[str, str, int]) -> _Piece:
     messages = tuple(
         {"role": role, "content": shorten_text(text.strip(), limit)} for role, text, limit in said
     )
-    return _Piece(at, messages, estimate_messages(messages))
-
-
-def _show(unit: CallUnit, length: int) -> _Piece:
-    result_limit, text_limit = _LENGTHS[length]
-    messages = show_unit(unit, result_limit=result_limit, text_limit=text_limit)
-    return _Piece(unit.at, messages, estimate_messages(messages), unit)
+    return _Piece(at, messages, count(messages))

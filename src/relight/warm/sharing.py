@@ -9,7 +9,6 @@ from msgspec import Meta, Struct
 
 from relight import __version__
 from relight.chat.similarity import LIMIT
-from relight.chat.tokens import estimate_messages
 from relight.chat.validity import validate_messages
 from relight.errors import RelightError
 from relight.judging.kinds import Category, TaskType
@@ -22,13 +21,13 @@ from relight.store.templates import has_name
 from relight.text import strip_hidden
 from relight.times import write_time
 from relight.warm.capture import count_redactions, hash_seed, read_actions, redact_messages
-from relight.warm.curation import find_objections, retire_weakest
+from relight.warm.curation import find_objections, offer_force, retire_weakest
+from relight.warm.injection import SEED_TOKENS
 from relight.warm.library import NAME_LIMIT, Template, add_version, check_name
-from relight.warm.seeds import extract_seed
+from relight.warm.seeds import count_text, extract_seed
 
 FORMAT = "relight-template/1"
 FILE_LIMIT_BYTES = 1_000_000
-TOKENS_LIMIT = 4000
 DESCRIPTION_CHARACTERS = 500
 ITEMS_LIMIT, ITEM_CHARACTERS = 20, 300
 
@@ -36,7 +35,7 @@ Words = Annotated[str, Meta(max_length=ITEM_CHARACTERS)]
 Items = Annotated[list[Words], Meta(max_length=ITEMS_LIMIT)]
 
 
-class _TemplateFile(Struct, forbid_unknown_fields=True, kw_only=True):
+class TemplateFile(Struct, forbid_unknown_fields=True, kw_only=True):
     """The content of a template's file: data, and nothing that is ever run."""
 
     format: str
@@ -55,12 +54,28 @@ class _TemplateFile(Struct, forbid_unknown_fields=True, kw_only=True):
     provenance: Annotated[dict[Words, Words | None], Meta(max_length=ITEMS_LIMIT)] = {}
 
 
-def export_template(template: Template, place: Path, *, now: int | None = None) -> Path:
+def export_template(template: Template, place: str | Path, *, now: int | None = None) -> Path:
     """Write a template as a JSON file, and return its path; raise if redaction finds a secret.
 
     `place` is a folder, or a file that ends in `.json`; only another template is overwritten.
     The file names the source of the session, but not its id, which is private.
     """
+    data = msgspec.json.format(msgspec.json.encode(make_file(template, now=now)), indent=2) + b"\n"
+    place = Path(place)
+    is_file = place.suffix == ".json" and not place.is_dir()
+    path = place if is_file else place / file_name(template.name, ending=".json")
+    try:
+        make_folder(path.parent)
+        if path.exists() and FORMAT.encode() not in path.read_bytes()[:200]:
+            raise RelightError(f"{path} exists and is not a template", "name another place")
+        write_private(path, data)
+    except OSError as error:
+        raise RelightError(f"cannot write {path}: {error.strerror}") from error
+    return path
+
+
+def make_file(template: Template, *, now: int | None = None) -> TemplateFile:
+    """Return the content of a template's file; raise if redaction finds a secret in it."""
     at = int(time.time() * 1000) if now is None else now
     provenance = template.provenance or {
         "made_by": f"relight {__version__}",
@@ -83,38 +98,30 @@ def export_template(template: Template, place: Path, *, now: int | None = None) 
         "overruled": _limit(template.overruled),
         "provenance": {**provenance, "exported_at": write_time(at)},
     }
-    msgspec.convert(content, _TemplateFile)  # what could not be imported again is not written
-    data = msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
-    if secrets := find_secrets(data):
+    # what could not be imported again is not written
+    made = msgspec.convert(content, TemplateFile)
+    if secrets := find_secrets(msgspec.json.encode(made)):
         rules = ", ".join(sorted({secret.rule for secret in secrets}))
         raise RelightError(
             f"{template.name} is not written: redaction finds {rules} in it",
             "capture it again: that removes what redaction finds today",
         )
-    is_file = place.suffix == ".json" and not place.is_dir()
-    path = place if is_file else place / file_name(template.name, ending=".json")
-    try:
-        make_folder(path.parent)
-        if path.exists() and FORMAT.encode() not in path.read_bytes()[:200]:
-            raise RelightError(f"{path} exists and is not a template", "name another place")
-        write_private(path, data)
-    except OSError as error:
-        raise RelightError(f"cannot write {path}: {error.strerror}") from error
-    return path
+    return made
 
 
 def _limit(items: list[str]) -> list[str]:
     return [item[:ITEM_CHARACTERS] for item in items[:ITEMS_LIMIT]]
 
 
-def read_foreign(store: Store, path: Path, *, name: str | None = None) -> Template:
+def read_template_file(store: Store, path: str | Path, *, name: str | None = None) -> Template:
     """Return the template in a file, validated and redacted, not yet in the library."""
+    path = Path(path)
     try:
         with path.open("rb") as file:
             data = file.read(FILE_LIMIT_BYTES + 1)
         if len(data) > FILE_LIMIT_BYTES:
             raise RelightError(f"{path} is too large for a template")
-        content = msgspec.json.decode(data, type=_TemplateFile)
+        content = msgspec.json.decode(data, type=TemplateFile)
     except OSError as error:
         raise RelightError(f"cannot read {path}: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -122,7 +129,7 @@ def read_foreign(store: Store, path: Path, *, name: str | None = None) -> Templa
     if content.format != FORMAT:
         raise RelightError(f"{path} is not a template of this kind: {content.format[:40]!r}")
     # extracted again from the messages: anything else a message might hold is left out
-    seed = redact_messages(store, extract_seed(content.seed, max_tokens=TOKENS_LIMIT))
+    seed = redact_messages(store, extract_seed(content.seed, max_tokens=SEED_TOKENS, style="text"))
     if not seed or validate_messages(seed):
         raise RelightError(f"{path} holds no messages that a session could begin with")
     check_name(chosen := name or " ".join(content.name.split())[:NAME_LIMIT])
@@ -149,7 +156,7 @@ def read_foreign(store: Store, path: Path, *, name: str | None = None) -> Templa
         task=clean["task"],
         actions=read_actions(calls),
         seed=seed,
-        tokens=estimate_messages(seed),
+        tokens=count_text(seed),
         score=content.score,
         outcome=content.outcome,
         evidence=clean["evidence"],
@@ -162,14 +169,20 @@ def read_foreign(store: Store, path: Path, *, name: str | None = None) -> Templa
     )
 
 
-def import_template(store: Store, template: Template) -> Template:
-    """Add an imported template to the library, once a person has seen it."""
-    for objection in find_objections(store, template):
-        raise objection
+def import_template(store: Store, template: Template, *, force: bool = False) -> Template:
+    """Add an imported template to the library, once a person has seen it.
+
+    It must not be nearly the same as another, nor weaker than those it would replace. `force`
+    overrules that, and the template records it.
+    """
+    objections = find_objections(store, template)
+    if objections and not force:
+        raise offer_force(objections[0], "import")
     if has_name(store, template.name):
         raise RelightError(
             f"there is a template {template.name!r} already", "give it another name with --name"
         )
-    added = add_version(store, template)
+    overruled = [*dict.fromkeys([*template.overruled, *(one.message for one in objections)])]
+    added = add_version(store, msgspec.structs.replace(template, overruled=overruled))
     retire_weakest(store, added)
     return added

@@ -157,6 +157,32 @@ def show_unit(unit: CallUnit, *, result_limit: int, text_limit: int) -> tuple[Me
     return {"role": "assistant", "content": words, "tool_calls": calls}, *results
 
 
+def render_text(seed: Sequence[Mapping[str, Any]]) -> str:
+    """Return a seed as plain text, a third shorter than its messages.
+
+    >>> render_text([{"role": "user", "content": "Count them."}])
+    'User: Count them.'
+    """
+    results = {one["tool_call_id"]: one["content"] for one in seed if one["role"] == "tool"}
+    lines: list[str] = []
+    for message in seed:
+        if message["role"] != "tool" and message["content"]:
+            lines.append(f"{message['role'].capitalize()}: {message['content']}")
+        for call in message.get("tool_calls", ()):
+            function = call["function"]
+            lines.append(f"→ {function['name']}{_render_arguments(function['arguments'])}")
+            lines.append(f"← {results[call['id']]}")
+    return "\n".join(lines)
+
+
+def _render_arguments(text: str) -> str:
+    """Return arguments as written, or a single one alone: most shell calls have only a command."""
+    values = list((read_arguments(text) or {}).values())
+    if len(values) == 1 and isinstance(values[0], str):
+        return f": {values[0]}"
+    return f" {text}" if values else ""
+
+
 def _strip_arguments(text: str) -> str:
     r"""Return arguments without hidden characters, also those that JSON writes as escapes.
 

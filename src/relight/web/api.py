@@ -35,8 +35,8 @@ from relight.store.queries.listing import Listing
 from relight.store.queries.runs import find_job_names, read_runs
 from relight.store.queries.skills import read_daily
 from relight.store.queries.totals import CostRow, CostSums, sum_costs
-from relight.warm import library, plans
-from relight.warm.results import TemplateStats, read_stats
+from relight.warm import library, listing, plans, results
+from relight.warm.sharing import TemplateFile, make_file
 from relight.web import parameters as given
 from relight.web.filters import Filters, choose
 from relight.web.periods import TimeSeries, read_calendar, read_time_series
@@ -246,16 +246,36 @@ def list_templates(
     store: Store, asked: given.TemplateListParameters, _: Path
 ) -> library.TemplateList:
     """Templates, each in its newest version: those in use, and the number of candidates."""
-    waiting = library.read_candidates(store)
-    every = [*library.read_templates(store), *waiting]
-    shown = [one for one in every if asked.state in ("all", one.state)]
+    shown = listing.list_templates(
+        store,
+        state=asked.state,
+        category=asked.category or None,
+        task_type=asked.task_type or None,
+        tags=[tag.strip() for tag in asked.tags.split(",") if tag.strip()],
+        max_examples=None if asked.max_examples is UNSET else asked.max_examples,
+        project=asked.project or None,
+        sort=asked.sort,
+    )
     views = [library.show_template(one, with_seed=False) for one in shown]
-    return library.TemplateList(views, candidates=len(waiting))
+    return library.TemplateList(views, candidates=len(library.read_candidates(store)))
 
 
-def read_template_stats(store: Store, _: given.NoParameters, __: Path) -> TemplateStats:
-    """Results of every version of every template."""
-    return TemplateStats(read_stats(store))
+def list_provisions(
+    store: Store, asked: given.ProvisionListParameters, _: Path
+) -> listing.ProvisionList:
+    """Latest decisions how sessions begin, newest first, and the outcomes of these sessions."""
+    template, arm = asked.template or None, asked.arm or None
+    return listing.list_provisions(store, template=template, arm=arm, limit=asked.limit)
+
+
+def export_template(store: Store, _: given.NoParameters, path: Path) -> TemplateFile:
+    """One template as its file has it, unless redaction finds a secret in it."""
+    return make_file(library.find_template(store, path["template"]))
+
+
+def read_template_stats(store: Store, _: given.NoParameters, __: Path) -> results.TemplateStats:
+    """Results of every version of every template, and totals by task type."""
+    return results.read_template_stats(store)
 
 
 def read_template(
@@ -351,7 +371,9 @@ QUERIES = (
     Query("/api/jobs/{job:path}", given.NoParameters, read_job),
     Query("/api/templates", given.TemplateListParameters, list_templates),
     Query("/api/templates/stats", given.NoParameters, read_template_stats),
+    Query("/api/templates/{template:path}/export", given.NoParameters, export_template),
     Query("/api/templates/{template:path}", given.TemplateParameters, read_template),
+    Query("/api/provisions", given.ProvisionListParameters, list_provisions, may_miss=True),
     Query("/api/experiments", given.HoldoutParameters, read_experiment, may_miss=True),
     Query("/api/experiments/list", given.NoParameters, list_experiments),
     Query("/api/experiments/plans", given.NoParameters, list_plans),

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from relight.judging.kinds import Category, TaskType
 from relight.model import OutcomeName
 from relight.reports.filters import DEFAULT_SINCE
 from relight.reports.series import SeriesKey
@@ -257,6 +258,29 @@ class TemplateListParameters(Struct, frozen=True, kw_only=True):
     state: Annotated[
         Literal["live", "candidate", "retired", "all"], described("By default those in use.")
     ] = "live"
+    category: Category | UnsetType = UNSET
+    task_type: TaskType | UnsetType = UNSET
+    tags: Annotated[Text, described("Comma-separated words; a template has all of them.")] = ""
+    max_examples: (
+        Annotated[int, Meta(ge=0, le=10**6), described("With at most so many calls.")] | UnsetType
+    ) = UNSET
+    project: Annotated[
+        Text, described("Only projects with this in their folder; in quotes the whole folder.")
+    ] = ""
+    sort: Annotated[
+        Literal["newest", "best"],
+        described("best: by outcome, then results, then score."),
+    ] = "newest"
+
+
+class ProvisionListParameters(Struct, frozen=True, kw_only=True):
+    template: (
+        Annotated[Name, described("Only those for which this template was chosen.")] | UnsetType
+    ) = UNSET
+    arm: Annotated[Literal["warm", "cold"], described("Given a template, or not.")] | UnsetType = (
+        UNSET
+    )
+    limit: PageSize = 50
 
 
 class TemplateParameters(Struct, frozen=True, kw_only=True):
@@ -287,6 +311,11 @@ class CaptureBody(Struct, frozen=True, kw_only=True):
     name: Annotated[str, Meta(max_length=80)] | UnsetType = UNSET
     description: Annotated[str, Meta(max_length=2000)] = ""
     tags: Annotated[str, Meta(max_length=2000), described("Comma-separated words.")] = ""
+    category: Category | UnsetType = UNSET
+    task_type: TaskType | UnsetType = UNSET
+    max_examples: Annotated[int, Meta(ge=1, le=10**6), described("Calls at most.")] | UnsetType = (
+        UNSET
+    )
     project: Text | UnsetType = UNSET
     outcome: OutcomeName | UnsetType = UNSET
     force: Annotated[bool, described("Capture it whatever the gate says; this is recorded.")] = (

@@ -15,7 +15,8 @@ from relight.reports.filters import quote_name
 from relight.reports.metrics import format_share
 from relight.text import count, dollars, make_line, make_visible, plural, seconds, share, size
 from relight.times import read_time
-from relight.warm.injection import count_text_tokens
+from relight.warm.injection import count_tokens
+from relight.warm.library import count_examples
 from relight.web.filters import DAY_CHOICES
 from relight.web.glossary import index_terms
 
@@ -45,7 +46,8 @@ def make_environment(timezone: str) -> Environment:
         "rate": show_rate,
         "failure_interval": show_failure_interval,
         "known": count_known,
-        "text_tokens": count_text_tokens,
+        "text_tokens": count_tokens,
+        "examples": count_examples,
         "moment": moment_writer(timezone),
         "date": moment_writer(timezone, "%Y-%m-%d"),
         "day": day,

@@ -18,7 +18,7 @@ from relight.store.experiments import (
     release_experiment,
 )
 from relight.warm.choice import NOTHING, Choice, choose_template
-from relight.warm.injection import count_text_tokens, render_template
+from relight.warm.injection import count_tokens, render_template
 from relight.warm.provision import record_start
 from relight.work.experiments.budget import sum_tokens
 from relight.work.experiments.conduct import list_pairs
@@ -86,7 +86,7 @@ class _Trial:
             template=choice.template,
             similarity=choice.similarity,
             reason=f"experiment {experiment.name}, task {task.id}",
-            tokens=count_text_tokens(choice.template) if arm == WARM else None,
+            tokens=count_tokens(choice.template) if arm == WARM else None,
             experiment_id=experiment.id,
             now=began,
         )

@@ -32,6 +32,7 @@ PAGES = (
     Page("jobs", "/jobs", "Jobs", letter="j", ignores=(*DAYS, "project")),
     Page("job", "/jobs/{name:path}", "Job", False, "", "jobs", DAYS),
     Page("templates", "/templates", "Templates", letter="t", ignores=(*DAYS, "source", "model")),
+    Page("provisions", "/provisions", "Provisions", False, "", "templates", (*DAYS, *NAMED)),
     Page("template", "/templates/{name:path}", "Template", False, "", "templates", DAYS),
     Page("experiments", "/experiments", "Experiments", letter="e", ignores=(*DAYS, *NAMED)),
     Page("experiment", "/experiments/{name:path}", "Experiment", False, "", "experiments", DAYS),

@@ -5,18 +5,20 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from relight.judging.kinds import CATEGORIES, TASK_TYPES
 from relight.model import OUTCOMES
 from relight.reports.coverage import find_rate, show_interval
-from relight.reports.filters import is_named
 from relight.reports.narrowing import explain_no_match
 from relight.stats.rates import wilson
-from relight.store import Store
-from relight.warm.library import Template, read_candidates, read_templates
-from relight.warm.results import read_stats
+from relight.warm.library import Template
+from relight.warm.listing import list_templates
+from relight.warm.results import VersionStats, read_template_stats
 from relight.web.charts.sparks import draw_share
 from relight.web.page import Context, View
 
 COUNTED = ("warm", "cold", *OUTCOMES)
+# filters of this page, and their values
+CHOICES: dict[str, Sequence[str]] = {"category": CATEGORIES, "task_type": TASK_TYPES}
 
 
 class TemplateLine(Struct, frozen=True, kw_only=True):
@@ -33,31 +35,50 @@ class TemplateLine(Struct, frozen=True, kw_only=True):
 
 
 def show(view: View) -> Context:
-    """Return the templates in use, the candidates, and the retired ones."""
+    """Return the templates in use, the candidates, and the retired ones, newest first."""
     store, project = view.store, view.filters.project
-    known, waiting = read_templates(store), read_candidates(store)
-    every = [one for one in known if is_named(one.project, project)]
-    candidates = [one for one in waiting if is_named(one.project, project)]
-    lines = read_lines(store, every)
+    asked = {name: view.query.get(name) for name in CHOICES}
+    within = {name: asked[name] if asked[name] in CHOICES[name] else None for name in CHOICES}
+    tags = [tag.strip() for tag in view.query.get("tags", "").split(",") if tag.strip()]
+    sort = "best" if view.query.get("sort") == "best" else "newest"
+    every = list_templates(
+        store,
+        state="all",
+        category=within["category"],
+        task_type=within["task_type"],
+        tags=tags,
+        project=project,
+        sort=sort,
+    )
+    stats = read_template_stats(store)
+    is_narrowed = bool(tags or any(within.values()))
     why = None
-    if project and not every and not candidates and (known or waiting):
-        total = len(known) + len(waiting)
+    if project and not every and not is_narrowed and stats.types:
+        total = stats.total.live + stats.total.retired + stats.total.candidates
         why = explain_no_match(
             store, "template", {"project": project}, lambda rest: 0 if rest else total
         )
+    lines = read_lines(every, stats.templates)
     return {
         "why": why,
         "live": [line for line in lines if line.one.state == "live"],
         "retired": [line for line in lines if line.one.state == "retired"],
-        "candidates": candidates,
+        "candidates": [one for one in every if one.state == "candidate"],
         "hold_out": store.config.templates.hold_out,
+        "types": stats.types,
+        "total": stats.total,
+        "within": within,
+        "choices": CHOICES,
+        "tags": tags,
+        "sort": sort,
+        "is_narrowed": is_narrowed,
     }
 
 
-def read_lines(store: Store, templates: Sequence[Template]) -> list[TemplateLine]:
+def read_lines(templates: Sequence[Template], stats: Sequence[VersionStats]) -> list[TemplateLine]:
     """Return templates with their results, all versions together."""
     counts: Counter[tuple[str, str]] = Counter()
-    for row in read_stats(store):
+    for row in stats:
         counts.update({(row.template, name): getattr(row, name) for name in COUNTED})
     lines = []
     for one in templates:

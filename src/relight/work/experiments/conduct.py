@@ -19,7 +19,7 @@ from relight.errors import RelightError
 from relight.store import Store, experiments
 from relight.store.experiments import RunKey, RunRecord, TrialRun
 from relight.warm.choice import explain_absence, make_wanted, rank_templates
-from relight.warm.injection import count_text_tokens, fit_seed, render_template
+from relight.warm.injection import BUDGET, count_tokens, fit_seed, render_template
 from relight.warm.library import Template, find_template
 from relight.work.experiments import register
 from relight.work.experiments.budget import find_limit, sum_spending
@@ -30,7 +30,6 @@ from relight.work.jobs.leases import Holder
 
 LOOK_SECONDS = 0.5
 LEASE_SECONDS = 600
-BUDGET_TOKENS = 2000
 # a template whose task is this similar was made from the same task, and would give it away
 SAME_TASK = 0.95
 ONLY_ITSELF = "the only similar template was made from this very task"
@@ -195,7 +194,7 @@ def _find_start(
 def _make_start(
     plan: ExperimentPlan, template: Template, similarity: float | None
 ) -> TrialStart | str:
-    seed = fit_seed(template, budget=BUDGET_TOKENS, tools=plan.tools)
+    seed = fit_seed(template, budget=BUDGET, tools=plan.tools)
     if not seed:
         return NO_ROOM
     fitted = replace(template, seed=seed)
@@ -203,7 +202,7 @@ def _make_start(
         template=template,
         similarity=similarity,
         text=render_template(fitted),
-        tokens=count_text_tokens(fitted),
+        tokens=count_tokens(fitted),
     )
 
 

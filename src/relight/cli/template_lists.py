@@ -1,0 +1,222 @@
+"""The commands that list templates, their results, and the sessions they were chosen for."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from relight.cli.options import (
+    current_store,
+    json_option,
+    name_project,
+    print_json,
+    reading_command,
+    split_words,
+)
+from relight.errors import as_typed
+from relight.judging.kinds import CATEGORIES, TASK_TYPES
+
+if TYPE_CHECKING:
+    from relight.cli.screen import Column
+    from relight.warm.results import TemplateStats, TemplateTotals
+
+SORTS = ("newest", "best")
+
+
+@reading_command("list", example="relight template list --category coding --sort best")
+@click.option("--all", "with_all", is_flag=True, help="With candidates and retired ones.")
+@click.option("--candidates", is_flag=True, help="Only candidates.")
+@click.option("--type", "task_type", type=click.Choice(TASK_TYPES), help="Only of this task type.")
+@click.option("--category", type=click.Choice(CATEGORIES), help="Only of this category.")
+@click.option("--tags", default="", metavar="T,…", help="Only with all of these tags.")
+@click.option(
+    "--max-examples", type=click.IntRange(0), metavar="N", help="Only with at most so many calls."
+)
+@click.option("--project", metavar="P", help="Only of projects with this in their folder.")
+@click.option(
+    "--sort", type=click.Choice(SORTS), default="newest", show_default=True, help="The order."
+)
+@json_option
+def list_templates(
+    with_all: bool,
+    candidates: bool,
+    task_type: str | None,
+    category: str | None,
+    tags: str,
+    max_examples: int | None,
+    project: str | None,
+    sort: str,
+    as_json: bool,
+) -> None:
+    """List the templates in use, newest first.
+
+    `tokens` is what a session gets, and `calls` are the examples in it. The best are those with
+    the best outcome, then the best results, then the highest score.
+    """
+    from relight.cli import screen
+    from relight.cli.job_tables import format_time
+    from relight.text import plural
+    from relight.warm.library import TemplateList, count_examples, read_candidates, show_template
+    from relight.warm.listing import list_templates
+
+    with current_store() as store:
+        waiting = len(read_candidates(store))
+        shown = list_templates(
+            store,
+            state="all" if with_all else "candidate" if candidates else "live",
+            category=category,
+            task_type=task_type,
+            tags=split_words(tags),
+            max_examples=max_examples,
+            project=name_project(project),
+            sort=sort,
+        )
+        timezone = store.timezone
+    views = [show_template(one, with_seed=False) for one in shown]
+    if as_json:
+        print_json(TemplateList(views, candidates=waiting))
+        return
+    words = (
+        ("state", "category", "type", "outcome") if with_all else ("category", "type", "outcome")
+    )
+    columns = [screen.Column("name", is_name=True)]
+    columns += [
+        screen.Column(
+            word, is_number=False, is_spare=word == "type", colour=screen.colour_state
+        )
+        for word in words
+    ]
+    columns += [screen.Column("calls", is_spare=True, drop=1), screen.Column("tokens")]
+    columns += [screen.Column("made", is_spare=True, drop=2)]
+    is_narrowed = any((task_type, category, tags, max_examples is not None, project))
+    rows = [
+        [
+            one.name,
+            *(getattr(one, {"type": "task_type"}.get(word, word)) for word in words),
+            screen.count(count_examples(one)),
+            screen.count(view.tokens),
+            format_time(view.created_at, timezone)[:10],
+        ]
+        for one, view in zip(shown, views, strict=True)
+    ]
+    if rows:
+        screen.print_table(columns, rows)
+    elif is_narrowed:
+        click.echo(as_typed("no template matches; `relight template list --all` shows all"))
+    elif not waiting:
+        click.echo(as_typed("no templates yet; `relight template auto --dry-run` looks for some"))
+    if waiting and not with_all and not candidates:
+        some = plural(waiting, "candidate waits", "candidates wait")
+        click.echo(as_typed(f"{some} to be accepted: `relight template list --candidates`"))
+
+
+@reading_command("stats", example="relight template stats --json")
+@json_option
+def stats(as_json: bool) -> None:
+    """Show the results of each version of each template, and totals by task type.
+
+    `warm` sessions began with the template, `cold` ones were held out from it. Outcomes are those
+    of warm sessions. `no session` are decisions that no recorded session followed.
+    """
+    from relight.cli import screen
+    from relight.warm.results import read_template_stats
+
+    with current_store() as store:
+        found = read_template_stats(store)
+    if as_json:
+        print_json(found)
+        return
+    if not found.templates and not found.types:
+        click.echo("no templates yet")
+        return
+    columns = [screen.Column("template", is_name=True), screen.Column("v.")]
+    columns += _list_counts()
+    columns += [screen.Column("state", is_number=False, lines=2, colour=screen.colour_state)]
+    shown = [
+        [
+            row.template,
+            str(row.version),
+            *map(screen.count, (row.warm, row.cold, row.success, row.failure, row.unknown)),
+            screen.count(row.unfollowed),
+            f"retired: {row.retired_why}" if row.retired_at else "live",
+        ]
+        for row in found.templates
+    ]
+    if shown:
+        screen.print_table(columns, shown)
+        click.echo()
+    _print_types(found)
+
+
+def _list_counts() -> "list[Column]":
+    from relight.cli.screen import Column, colour_failures
+
+    columns = [Column(name) for name in ("warm", "cold", "ok")]
+    columns += [Column("failed", colour=colour_failures)]
+    return [*columns, *(Column(name, is_spare=True) for name in ("unkn.", "no session"))]
+
+
+def _print_types(found: "TemplateStats") -> None:
+    from relight.cli import screen
+
+    columns = [screen.Column("type", is_number=False)]
+    columns += [screen.Column(name) for name in ("in use", "waiting", "retired", "calls")]
+
+    def count_all(one: "TemplateTotals") -> list[str]:
+        counted = (one.live, one.candidates, one.retired, one.examples, one.warm, one.cold)
+        known = (one.successes, one.failures, one.unknown, one.unfollowed)
+        return [screen.count(number) for number in (*counted, *known)]
+
+    screen.print_table(
+        [*columns, *_list_counts()],
+        [[one.task_type, *count_all(one)] for one in found.types],
+        total=["all", *count_all(found.total)],
+    )
+
+
+@reading_command("provisions", example="relight template provisions --template fix-rounding")
+@click.option("--template", metavar="NAME", help="Only those for which it was chosen.")
+@click.option("--arm", type=click.Choice(("warm", "cold")), help="Given a template, or not.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many."
+)
+@json_option
+def provisions(template: str | None, arm: str | None, limit: int, as_json: bool) -> None:
+    """List the latest decisions how sessions began, newest first, with their reasons.
+
+    A session is warm if it got a template. It is cold if it was held out from one, or if none was
+    like its task.
+    """
+    from relight.cli import screen
+    from relight.cli.job_tables import format_time
+    from relight.warm.listing import list_provisions
+
+    with current_store() as store:
+        found = list_provisions(store, template=template, arm=arm, limit=limit)
+        timezone = store.timezone
+    if as_json:
+        print_json(found)
+        return
+    if not found.provisions:
+        click.echo(as_typed("no session was provisioned yet; `relight warm --install` begins it"))
+        return
+    columns = [screen.Column("when", is_number=False, is_name=True)]
+    columns += [screen.Column(name, is_number=False, is_name=True) for name in ("session", "arm")]
+    columns += [screen.Column("template", is_number=False)]
+    columns += [screen.Column("tokens", is_spare=True)]
+    columns += [screen.Column("outcome", is_number=False, colour=screen.colour_state)]
+    columns += [screen.Column("reason", is_number=False, lines=3)]
+    rows = [
+        [
+            format_time(one.at, timezone),
+            one.session_id[:24],
+            one.arm,
+            one.template or ("deleted" if one.template_version else ""),
+            screen.count(one.tokens),
+            one.outcome or "no session",
+            one.reason,
+        ]
+        for one in found.provisions
+    ]
+    screen.print_table(columns, rows)
+    if found.total > len(rows):
+        screen.print_text(f"{len(rows):,} of {found.total:,}: --limit shows more", style="dim")

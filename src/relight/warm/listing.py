@@ -1,0 +1,146 @@
+"""Lists of templates, and of the sessions for which one was chosen."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from relight.checks import check_choice, check_count, check_text, refuse
+from relight.errors import MissingError
+from relight.reports.filters import is_named
+from relight.store import Store
+from relight.store.provisions import count_provisions, read_provisions
+from relight.times import write_time
+from relight.warm.curation import sort_by_worth
+from relight.warm.library import (
+    Template,
+    check_kind,
+    check_words,
+    count_examples,
+    find_template,
+    read_candidates,
+    read_templates,
+)
+
+STATES = ("live", "candidate", "retired", "all")
+SORTS = ("newest", "best")
+ARMS = ("warm", "cold")
+
+
+class ListedProvision(Struct, frozen=True, kw_only=True):
+    """The decision how a session begins, and the session's outcome.
+
+    A cold one names the template that was held out; without a template, none was like the task.
+    `outcome` is None if no recorded session followed.
+    """
+
+    provision: str
+    at: str | None
+    session_id: str
+    is_followed: bool
+    outcome: str | None
+    arm: str
+    template: str | None
+    template_version: int | None
+    similarity: float | None
+    reason: str
+    project: str | None
+    category: str | None
+    tokens: int | None
+    experiment: str | None
+
+
+class ProvisionList(Struct, frozen=True):
+    """Provisions, newest first, and how many there are."""
+
+    provisions: list[ListedProvision]
+    total: int
+
+
+def list_templates(
+    store: Store,
+    *,
+    state: str = "live",
+    category: str | None = None,
+    task_type: str | None = None,
+    tags: Sequence[str] = (),
+    max_examples: int | None = None,
+    project: str | None = None,
+    sort: str = "newest",
+) -> list[Template]:
+    """Return templates in their newest versions: those in use, or of another state, or "all".
+
+    A template must have all the `tags`. `project` is a part of its folder, or in quotes the whole.
+    The best of a category have the best outcome, then the best results, then the highest score.
+    """
+    check_choice("state", state, STATES)
+    check_choice("sort", sort, SORTS)
+    check_kind(category=category, task_type=task_type)
+    check_words(tags=tags)
+    if max_examples is not None:
+        check_count("max_examples", max_examples)
+    found = [
+        one
+        for one in (*read_templates(store), *read_candidates(store))
+        if state in ("all", one.state)
+        and category in (None, one.category)
+        and task_type in (None, one.task_type)
+        and set(tags) <= set(one.tags)
+        and (max_examples is None or count_examples(one) <= max_examples)
+        and is_named(one.project, project or "")
+    ]
+    if sort == "best":
+        return sort_by_worth(store, found)[::-1]
+    return sorted(found, key=lambda one: (-one.created_at, one.name))
+
+
+def load_template(
+    store: Store,
+    name: str | None = None,
+    *,
+    version: int | None = None,
+    category: str | None = None,
+    project: str | None = None,
+) -> Template:
+    """Return a template by name, or the best one in use of a category; raise if there is none."""
+    if name is not None:
+        return find_template(store, name, version=version)
+    if category is None:
+        raise refuse("name", "must be given", "or the category of which the best one is meant")
+    if found := list_templates(store, category=category, project=project, sort="best"):
+        return found[0]
+    where = f" of {project}" if project else ""
+    raise MissingError(
+        f"no template of category {category}{where} is in use", "`relight template list` shows them"
+    )
+
+
+def list_provisions(
+    store: Store, *, template: str | None = None, arm: str | None = None, limit: int = 20
+) -> ProvisionList:
+    """Return the latest decisions how sessions begin, of all templates or of one."""
+    if template is not None:
+        template = find_template(store, check_text("template", template)).name
+    if arm is not None:
+        check_choice("arm", arm, ARMS)
+    check_count("limit", limit, least=1)
+    rows = read_provisions(store, template=template, arm=arm, limit=limit)
+    listed = [
+        ListedProvision(
+            provision=one.id,
+            at=write_time(one.created_at),
+            session_id=one.session or ":".join(filter(None, (one.source, one.session_key))),
+            is_followed=one.session is not None,
+            outcome=None if one.session is None else one.outcome or "unknown",
+            arm=one.arm,
+            template=one.template,
+            template_version=one.version,
+            similarity=one.similarity,
+            reason=one.reason,
+            project=one.project,
+            category=one.category,
+            tokens=one.tokens,
+            experiment=one.experiment,
+        )
+        for one in rows
+    ]
+    return ProvisionList(listed, count_provisions(store, template=template, arm=arm))
