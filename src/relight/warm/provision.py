@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from secrets import token_hex
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -38,6 +38,19 @@ CONTINUED = "continued"
 SWITCH = "RELIGHT_WARM"
 
 
+class _Form(Struct, frozen=True):
+    """The room for a template in a session, the session's tools, and the style that is sent."""
+
+    budget: int
+    tools: Sequence[object] | None
+    style: str
+
+    def fit(self, template: Template, style: str | None = None) -> Template | None:
+        """Return a template with what fits of its seed; None if that is no call."""
+        seed = fit_seed(template, budget=self.budget, tools=self.tools, style=style or self.style)
+        return msgspec.structs.replace(template, seed=seed) if seed else None
+
+
 class Provision(Struct, frozen=True, kw_only=True):
     """The beginning of a session; `text` and `messages` are two forms of the same template.
 
@@ -50,8 +63,16 @@ class Provision(Struct, frozen=True, kw_only=True):
     similarity: float | None
     reason: str
     text: str | None = None
-    messages: list[Message] | None = None
     session_id: str = ""
+    # the stored template and the room for it, if the session is warm
+    stored: Template | None = None
+    form: _Form
+
+    @property
+    def messages(self) -> list[Message] | None:
+        """The template as messages; they are fitted here, since most sessions get text."""
+        fitted = self.form.fit(self.stored, "messages") if self.stored else None
+        return wrap_messages(fitted.seed, fitted.name) if fitted else None
 
 
 def provision_session(
@@ -117,19 +138,6 @@ def provision_session(
     return _make(decision, choice.template if choice and template else None, form)
 
 
-class _Form(Struct, frozen=True):
-    """The room for a template in a session, the session's tools, and the style that is sent."""
-
-    budget: int
-    tools: Sequence[object] | None
-    style: str
-
-    def fit(self, template: Template, style: str | None = None) -> Template | None:
-        """Return a template with what fits of its seed; None if that is no call."""
-        seed = fit_seed(template, budget=self.budget, tools=self.tools, style=style or self.style)
-        return msgspec.structs.replace(template, seed=seed) if seed else None
-
-
 def _deal(
     store: Store, choice: Choice, session_key: str, form: _Form
 ) -> tuple[Template | None, Arm, str]:
@@ -174,22 +182,19 @@ def _repeat(store: Store, decision: Decision, form: _Form) -> Provision:
 
 
 def _make(decision: Decision, template: Template | None, form: _Form) -> Provision:
-    fitted: dict[str, Template | None] = {}
-    if template is not None and decision.arm == "warm":
-        fitted = {style: form.fit(template, style) for style in STYLES}
-    given: dict[str, Any] = {}
-    if text := fitted.get("text"):
-        given["text"] = render_template(text)
-    if messages := fitted.get("messages"):
-        given["messages"] = wrap_messages(messages.seed, messages.name)
+    stored = template if decision.arm == "warm" else None
+    fitted = form.fit(stored) if stored else None
+    text = form.fit(stored, "text") if stored and form.style != "text" else fitted
     return Provision(
         id=decision.id,
         arm=decision.arm,
-        template=fitted.get(form.style),
+        template=fitted,
         similarity=decision.similarity,
         reason=decision.reason,
+        text=render_template(text) if text else None,
         session_id=decision.session_key,
-        **given,
+        stored=stored,
+        form=form,
     )
 
 
