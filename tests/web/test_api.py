@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 import build_warm
 import serving
 from relight.warm.sharing import read_template_file
+from relight.warm.units import render_text
 
 SMALL_BEST = ("--max-examples=9", "--sort=best")
 SAME = [
@@ -192,17 +193,19 @@ def test_a_template_is_made_retired_and_restored(client: TestClient) -> None:
 def test_a_template_is_made_with_a_kind_and_read_as_the_file_that_an_import_takes(
     client: TestClient, tmp_path: Path
 ) -> None:
-    found = client.get("/api/sessions?since=all&outcome=success").json()["sessions"]
+    asked = "/api/sessions?since=all&outcome=success&sort=turns&limit=1"
+    found = client.get(asked).json()["sessions"]
     kind = {"category": "ops", "task_type": "file", "max_examples": 2}
     body = {"session_id": found[0]["session_id"], "name": "kind", "force": True, **kind}
     secret = {"X-Relight-Secret": serving.read_secret(client)}
     made = client.post("/api/templates", json=body, headers=secret).json()
+    assert "error" not in made, made
     assert (made["category"], made["task_type"]) == ("ops", "file")
     assert 0 < made["examples"] <= 2
     path = tmp_path / "kind.json"
     path.write_bytes(client.get("/api/templates/kind/export").content)
     with build_warm.open_warm(tmp_path) as store:
-        assert read_template_file(store, path).seed == made["seed"]
+        assert render_text(read_template_file(store, path).seed) == render_text(made["seed"])
 
 
 def test_a_template_that_is_restored_takes_the_place_of_the_weakest(tmp_path: Path) -> None:
