@@ -31,19 +31,19 @@ class DuplicateError(RelightError):
     """A live template has nearly the same task and actions as another one."""
 
     def __init__(self, name: str, alike: float) -> None:
+        hint = f"retire that one first: relight template retire {quote(name)}"
         super().__init__(
-            f"it is nearly the same as {name}: {alike:.0%} alike in task and actions",
-            f"retire that one first: relight template retire {quote(name)}",
+            f"it is nearly the same as {name}: {alike:.0%} alike in task and actions", hint
         )
         self.name = name
 
 
 def offer_force(objection: RelightError, command: str) -> RelightError:
     """Return an objection with the ways to overrule it."""
-    ways = [str(objection.hint)]
+    hint = f"`relight template {command} --force`, in Python `force=True`, adds it anyway"
+    ways = [str(objection.hint), hint]
     if isinstance(objection, DuplicateError) and command == "create":
-        ways.append(f"the name {objection.name} makes it a new version of that")
-    ways.append(f"`relight template {command} --force`, in Python `force=True`, adds it anyway")
+        ways.insert(1, f"the name {objection.name} makes it a new version of that")
     return RelightError(objection.message, "; ".join(ways))
 
 
