@@ -80,9 +80,7 @@ def list_templates(
     )
     columns = [screen.Column("name", is_name=True)]
     columns += [
-        screen.Column(
-            word, is_number=False, is_spare=word == "type", colour=screen.colour_state
-        )
+        screen.Column(word, is_number=False, is_spare=word == "type", colour=screen.colour_state)
         for word in words
     ]
     columns += [screen.Column("calls", is_spare=True, drop=1), screen.Column("tokens")]
