@@ -167,7 +167,7 @@ def test_the_parts_of_relight_are_removed_in_any_order_without_a_trace(tmp_path:
         for number in (0, 1, 2):
             change(number, remove=False)
         settings = json.loads(path.read_text())
-        assert set(settings["hooks"]) == {"UserPromptSubmit", "PreToolUse"}
+        assert set(settings["hooks"]) == {"SessionStart", "UserPromptSubmit", "PreToolUse"}
         assert len(settings["hooks"]["UserPromptSubmit"]) == 2
         for number in order:
             change(number, remove=True)
