@@ -3,6 +3,7 @@
 import pytest
 
 from relight.aliases import find_model_name, read_model_rules
+from relight.config import Amount, PriceKey, Settings
 from relight.prices import find_own_price, find_price
 
 
@@ -63,9 +64,12 @@ def test_prices_go_by_the_full_name() -> None:
 
 
 def test_the_users_price_of_a_model_holds_for_its_dated_names() -> None:
-    prices = {"my-model": {"input_usd_per_mtok": 1}, "my-model-20260101": {"input_usd_per_mtok": 2}}
+    one: dict[PriceKey, Amount] = {"input_usd_per_mtok": 1}
+    two: dict[PriceKey, Amount] = {"input_usd_per_mtok": 2}
+    config = Settings(prices={"my-model": one, "my-model-20260101": two})
     found = [
-        find_own_price(name, prices)
+        find_own_price(name, None, config)
         for name in ("my-model", "my-model-20260101", "my-model-20260202", "other")
     ]
-    assert [one and one[0].tiers[0].input for one in found] == [10**9, 2 * 10**9, 10**9, None]
+    rates = [prices and prices[0].tiers[0].input for prices in found]
+    assert rates == [10**9, 2 * 10**9, 10**9, None]

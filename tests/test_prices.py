@@ -16,6 +16,7 @@ from genai_prices.data_snapshot import get_snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relight.config import Amount, PriceKey, Settings
 from relight.model import Cost, Turn, Usage
 from relight.prices import (
     UNKNOWN,
@@ -128,12 +129,13 @@ def test_an_open_model_on_ones_own_machine_is_not_billed_by_its_maker() -> None:
 
 
 def test_the_users_config_comes_before_every_list() -> None:
-    config = {"Claude-Opus-4-6": {"input_usd_per_mtok": 0.1, "output_usd_per_mtok": 0.7}}
+    rates: dict[PriceKey, Amount] = {"input_usd_per_mtok": 0.1, "output_usd_per_mtok": 0.7}
+    config = Settings(prices={"Claude-Opus-4-6": rates})
     for model in ("claude-opus-4-6", "anthropic/claude-opus-4-6[1m]"):
-        prices = find_price(model, "openrouter", config_prices=config)
+        prices = find_price(model, "openrouter", config=config)
         cost = price_usage(Usage(1, 1, 1, 1), prices, at=NOVEMBER)
         assert cost == Cost(1_000, "estimated", "config")
-    assert find_price("other-model", config_prices=config) is None
+    assert find_price("other-model", config=config) is None
 
 
 def test_a_price_of_the_users_own_holds_as_it_is_now_however_it_is_spelled(tmp_path: Path) -> None:
@@ -152,9 +154,54 @@ def test_a_price_of_the_users_own_holds_as_it_is_now_however_it_is_spelled(tmp_p
 
 
 def test_a_model_that_the_user_calls_free_costs_nothing() -> None:
-    config = {"my-model": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 0}}
-    prices = find_price("my-model", "custom", config_prices=config)
+    config = Settings(prices={"my-model": {"input_usd_per_mtok": 0, "output_usd_per_mtok": 0}})
+    prices = find_price("my-model", "custom", config=config)
     assert price_usage(Usage(9, 9, 9, 9), prices, at=NOVEMBER) == Cost(0, "estimated", "config")
+
+
+@pytest.mark.parametrize(
+    ("model", "provider"),
+    [
+        ("qwen3:8b", "ollama"),
+        ("qwen3:8b", "LMStudio"),
+        ("gpt-4o", "local"),
+        ("my-model", "http://127.0.0.1:8080/v1"),
+        ("my-model", "http://10.0.0.7/v1"),
+        ("my-model", "http://[::1]:8080/v1"),
+        ("my-model", "http://workstation.local:1234/v1"),
+        ("my-model", "http://host.docker.internal:11434"),
+    ],
+)
+def test_one_setting_makes_local_models_free(model: str, provider: str) -> None:
+    free = find_price(model, provider, config=Settings(local_models_are_free=True))
+    assert price_usage(Usage(9, 9, 9, 9), free, at=NOVEMBER) == Cost(0, "estimated", "config")
+    assert price_usage(Usage(), free, at=NOVEMBER) == Cost(0, "estimated", "config")
+    assert find_price(model, provider, config=Settings()) != free
+
+
+@pytest.mark.parametrize(
+    ("model", "provider"),
+    [
+        ("my-model", None),
+        ("my-model", "custom"),
+        ("my-model", "http://8.8.8.8/v1"),
+        ("my-model", "https://llm.example.org/v1"),
+        ("my-model", "http://127.0.0.1@example.org/v1"),
+        ("qwen3-coder:480b-cloud", "ollama"),
+        ("my-model", "ollama-cloud"),
+    ],
+)
+def test_a_model_that_is_not_known_to_be_local_is_not_free(
+    model: str, provider: str | None
+) -> None:
+    assert find_price(model, provider, config=Settings(local_models_are_free=True)) is None
+
+
+def test_a_price_of_the_users_own_comes_before_the_local_one() -> None:
+    rates: dict[PriceKey, Amount] = {"input_usd_per_mtok": 1, "output_usd_per_mtok": 1}
+    config = Settings(prices={"my-model": rates}, local_models_are_free=True)
+    prices = find_price("my-model", "ollama", config=config)
+    assert price_usage(Usage(1_000_000, 0, 0, 0), prices, at=NOVEMBER).nanos == 10**9
 
 
 def test_our_own_sheet_continues_the_list_of_genai_prices_from_its_dates() -> None:
@@ -196,7 +243,8 @@ def test_every_row_of_our_own_sheet_says_only_what_is_read() -> None:
     rates = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
     known = {"models", "provider", "since", *(f"{rate}_usd_per_mtok" for rate in rates)}
     sheet = _read_sheet()
-    assert set(sheet) == {"one_price_vendors", "one_hour_cache_write_times_input", "price"}
+    names = {"one_price_vendors", "local", "one_hour_cache_write_times_input", "price"}
+    assert set(sheet) == names
     assert set(sheet["one_price_vendors"]) <= {provider.id for provider in get_snapshot().providers}
     for row in sheet["price"]:
         assert {"models", "provider"} <= set(row) <= known
@@ -230,8 +278,8 @@ def test_a_turn_whose_tokens_are_unknown_has_no_cost() -> None:
 
 
 def test_tokens_that_the_list_does_not_price_make_the_cost_unknown() -> None:
-    config = {"half": {"input_usd_per_mtok": 2.0}}
-    prices = find_price("half", config_prices=config)
+    config = Settings(prices={"half": {"input_usd_per_mtok": 2.0}})
+    prices = find_price("half", config=config)
     assert price_usage(Usage(5, 0, 0, 1), prices, at=NOVEMBER) == UNKNOWN
     assert price_usage(Usage(5, 0, 0, 0), prices, at=NOVEMBER).nanos == 10_000
 
@@ -398,12 +446,12 @@ def test_prices_kept_by_the_store_need_no_price_library() -> None:
     kept = msgspec.json.encode(find_price("claude-opus-5-5")).decode()
     script = (
         "import msgspec, sys\n"
-        "from relight.model import Usage\n"
+        "from relight.config import Settings\nfrom relight.model import Usage\n"
         "from relight.prices import PriceList, find_price, price_usage\n"
         "prices = msgspec.json.decode(sys.argv[1], type=PriceList)\n"
         "assert price_usage(Usage(5, 0, 0, 5), prices, at=0).nanos == 120_000\n"
-        "config = {'mine': {'input_usd_per_mtok': 1}}\n"
-        "assert find_price('mine', config_prices=config) and not find_price('<synthetic>')\n"
+        "config = Settings(prices={'mine': {'input_usd_per_mtok': 1}})\n"
+        "assert find_price('mine', config=config) and not find_price('<synthetic>')\n"
         "sys.exit(any(name.startswith(('genai_prices', 'pydantic')) for name in sys.modules))\n"
     )
     subprocess.run([sys.executable, "-c", script, kept], check=True, timeout=60)

@@ -179,11 +179,13 @@ class Settings(Struct, forbid_unknown_fields=True, kw_only=True):
 
     `auto_import`: reading commands and the dashboard take in what is new by themselves.
     `max_tool_chars`: longer tool results are shortened before a model gets them.
+    `local_models_are_free`: calls at addresses of this machine or its network cost nothing.
     """
 
     timezone: str | None = None
     auto_import: bool = True
     max_tool_chars: Annotated[int, Meta(ge=LEAST_TOOL_CHARS)] = MAX_TOOL_CHARS
+    local_models_are_free: bool = False
     prices: dict[str, dict[PriceKey, Amount]] = {}
     plans: dict[str, PlanSettings] = {}
     limits: dict[str, LimitSettings] = {}

@@ -23,6 +23,8 @@ from relight.model import Cost, Usage
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo
 
+    from relight.config import Settings
+
 Source: TypeAlias = Literal["endpoint", "config", "prices.toml", "genai-prices"]
 MTOK = 1_000_000
 NANOS = 10**9
@@ -54,6 +56,7 @@ class Price(Struct, frozen=True):
 
 
 PriceList: TypeAlias = tuple[Price, ...]  # of those valid at the time of a call the last applies
+FREE: PriceList = (Price("config", (Rates(0, 0),)),)
 
 
 def price_usage(
@@ -66,7 +69,7 @@ def price_usage(
     """
     fresh, output = usage.input, usage.output
     if fresh is None or output is None:
-        return UNKNOWN
+        return Cost(0, "estimated", "config") if prices == FREE else UNKNOWN
     read, write = usage.cache_read or 0, usage.cache_write or 0
     prompt = fresh + read + write
     if not prices:
@@ -101,10 +104,10 @@ def find_price(
     model: str | None,
     provider: str | None = None,
     *,
-    config_prices: Mapping[str, Any] | None = None,
+    config: "Settings | None" = None,
 ) -> PriceList | None:
     """The price of a model: from the user's config, else `prices.toml`, else genai-prices."""
-    if config_prices and (own := find_own_price(model, config_prices)):
+    if config and (own := find_own_price(model, provider, config)):
         return own
     names, seller = _spell_model(model), (provider or "").strip().lower()
     rows = tuple(
@@ -119,13 +122,58 @@ def find_price(
     return (_price_model(info, names[0]) if info else ()) + rows or None
 
 
-def find_own_price(model: str | None, config_prices: Mapping[str, Any]) -> PriceList | None:
-    """The price of a model in the user's config: of its full name, else of the reports' name."""
-    config = {name.lower(): row for name, row in config_prices.items()}
-    for name in (*_spell_model(model), find_model_name(model or "").lower()):
-        if name in config:
-            return (_price_row(config[name], name, source="config"),)
-    return None
+def find_own_price(model: str | None, provider: str | None, config: "Settings") -> PriceList | None:
+    """The price of a model in the user's config: of its full name, else of the reports' name.
+
+    A local model without one is free if the config says so.
+    """
+    own: dict[str, Any] = {name.lower(): row for name, row in config.prices.items()}
+    for name in (*_spell_model(model), find_model_name(model or "").lower()) if own else ():
+        if name in own:
+            return (_price_row(own[name], name, source="config"),)
+    return FREE if config.local_models_are_free and is_local_model(model, provider) else None
+
+
+def is_local_model(model: str | None, provider: str | None) -> bool:
+    """True if the provider is a server on this machine or its network: by name or by address.
+
+    >>> is_local_model("qwen3:8b", "ollama"), is_local_model("qwen3:8b", "http://192.168.1.7/v1")
+    (True, True)
+    >>> is_local_model("qwen3-coder:480b-cloud", "ollama"), is_local_model("qwen3:8b", "groq")
+    (False, False)
+    """
+    seller, local = (provider or "").strip().lower(), _read_sheet()["local"]
+    if any(fnmatchcase((model or "").lower(), pattern) for pattern in local["hosted_models"]):
+        return False
+    return is_local_address(seller) if "://" in seller else seller in local["providers"]
+
+
+def is_local_address(address: str) -> bool:
+    """True if the host of a URL is this machine or on its network; no name is looked up.
+
+    >>> is_local_address("http://[::1]:8080/v1"), is_local_address("http://8.8.8.8/v1")
+    (True, False)
+    """
+    host = address.partition("://")[2].partition("/")[0].rpartition("@")[2].lower()
+    host = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    if any(fnmatchcase(host, pattern) for pattern in _read_sheet()["local"]["hosts"]):
+        return True
+    if "." not in host and ":" not in host:
+        return bool(host)  # a name without a domain: localhost, or a machine beside this one
+    return is_private(host)
+
+
+def is_private(address: str) -> bool:
+    """True if an IP address is of this machine or of a private network; False for a name."""
+    import ipaddress
+
+    try:
+        known = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(known, ipaddress.IPv6Address) and known.ipv4_mapped:
+        known = known.ipv4_mapped
+    return known.is_loopback or (known.is_private and not known.is_unspecified)
 
 
 def context_window(model: str | None, provider: str | None = None) -> int | None:

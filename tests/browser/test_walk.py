@@ -25,7 +25,7 @@ def list_pages(home: Path) -> list[str]:
             " where label = 'error' group by session_id, fingerprint having count(*) > 9)"
         )
         template = read_templates(store)[0].name
-        trace = next(find_traces(store.config.trace_folder)).turns[0]["session_id"]
+        trace = next(find_traces(store)).session_id
     return [
         "/",
         "/sessions",

@@ -189,6 +189,7 @@ def test_a_preset_answers_runs_and_shows_who_said_what(tmp_path: Path) -> None:
     assert (ran["answer"], ran["turns"], ran["tool_calls"]) == ("Done.", 6, 1)
     traces = json.loads(relight(tmp_path, "moa", "traces", "--json").stdout)["traces"]
     assert sorted(one["turns"] for one in traces) == [1, 2]
+    assert {told["session_id"], ran["session_id"]} == {one["session_id"] for one in traces}
     shown = relight(tmp_path, "moa", "show", told["session_id"])
     assert "differs from the others" in shown.stdout
     assert "adviser-2" in shown.stdout
@@ -248,6 +249,36 @@ def test_a_trace_of_hermes_is_shown_with_its_time_and_unknown_durations(tmp_path
     assert re.search(r"a +reference +1 +0 +0 +unknown +\$0\.10", shown)
     told = json.loads(relight(tmp_path, "moa", "show", str(tmp_path / "h.jsonl"), "--json").stdout)
     assert told["models"][0]["duration_ms"] is None
+
+
+def test_the_traces_that_hermes_wrote_are_listed_and_shown(tmp_path: Path) -> None:
+    failed = {"label": "b", "model": "b", "output": "[failed: 429 Too Many Requests]"}
+    line = {
+        "ts": 1794712615.1930428,
+        "session_id": "20261115_031650_423d10",
+        "preset": "duo",
+        "references": [{"label": "a", "model": "a", "output": "Look.", "cost_usd": "0.1"}, failed],
+        "aggregator": {"label": "c", "model": "c", "output": "I look.", "input_messages": []},
+    }
+    folder = tmp_path / ".hermes" / "moa-traces"
+    folder.mkdir(parents=True)
+    (folder / "20261115_031650_423d10.jsonl").write_text(json.dumps(line) + "\n")
+    (listed,) = json.loads(relight(tmp_path, "moa", "traces", "--json").stdout)["traces"]
+    assert listed["session_id"] == "hermes:20261115_031650_423d10"
+    assert (listed["preset"], listed["turns"], listed["cost_usd"]) == ("duo", 1, 0.1)
+    assert (listed["last_at"], listed["file"]) == ("2026-11-15T03:16:55.193Z", None)
+    for name in ("hermes:20261115_031650_423d10", "20261115_031650", "hermes:2026"):
+        told = json.loads(relight(tmp_path, "moa", "show", name, "--json").stdout)
+        assert told["session_id"] == listed["session_id"]
+    (turn,) = told["turns"]
+    calls = [*turn["references"], turn["aggregator"]]
+    assert [one["duration_ms"] for one in calls] == [None, None, None]
+    assert [one["cost_usd"] for one in calls] == [0.1, None, None]
+    assert calls[1]["failure"] == {"kind": "rate_limit", "reason": "429 Too Many Requests"}
+    assert [one["failures"] for one in told["models"]] == [0, 1, 0]
+    shown = relight(tmp_path, "moa", "show", "hermes:2026").stdout
+    assert "failed: 429 Too Many Requests" in shown
+    assert "hermes:20261115_031650_423d10" in relight(tmp_path, "moa", "traces").stdout
 
 
 def test_a_cost_of_which_some_is_unknown_is_told_as_a_least(tmp_path: Path) -> None:

@@ -315,7 +315,7 @@ def test_no_folder_of_this_machine_is_in_the_demo(told: Store) -> None:
 
 
 def test_a_mixture_was_asked_and_traced(told: Store) -> None:
-    (trace,) = find_traces(told.config.trace_folder)
+    (trace,) = find_traces(told)
     assert [len(turn["references"]) for turn in trace.turns] == [3, 3]
     rows = told.query("select role, count(*) from turn where role like '%r%' group by role")
     roles = dict(rows)

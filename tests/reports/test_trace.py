@@ -236,7 +236,8 @@ def test_without_its_tape_a_session_still_has_its_steps_and_their_costs(tmp_path
         trace = read(store, build.CLAUDE_SESSION)
     assert trace.silence is not None
     assert "gone" in trace.silence
-    assert [step.kind for step in trace.steps] == ["call", "answer", "answer"]
+    kinds = [step.kind for step in trace.steps]
+    assert kinds == ["call", "answer", "compaction", "answer"]
     assert trace.steps[-1].running_cost_usd == with_tape[-1].running_cost_usd
 
 

@@ -1,8 +1,10 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import build
 from build import claude_answer, claude_line, claude_prompt, claude_result, claude_usage, tool_use
+from relight.intake.rebuild import rebuild
 from relight.reports.totals import ReportFigures, report
 
 
@@ -153,6 +155,56 @@ def test_partial_turns_are_reconciled_by_the_clients_own_total(tmp_path: Path) -
     build.write_claude(tmp_path, [partial, state])
     found = total(tmp_path)
     assert (found.turns, found.output_tokens, found.partial_turns) == (1, 80, 0)
+
+
+def cost_state(**used: int) -> dict[str, Any]:
+    usage = {"inputTokens": 10, "outputTokens": 50, "cacheReadInputTokens": 4000}
+    usage["cacheCreationInputTokens"] = 300
+    return {
+        "type": "cost-state",
+        "sessionId": build.CLAUDE_SESSION,
+        "modelUsage": {"claude-opus-4-6": usage | used},
+    }
+
+
+def test_a_compaction_without_a_total_makes_the_cost_a_lower_bound(tmp_path: Path) -> None:
+    summary = claude_prompt("Summary of it all", 3, isCompactSummary=True)
+    build.write_claude(tmp_path, [claude_prompt("go"), claude_answer("msg_1", at=2), summary])
+    found = total(tmp_path)
+    assert (found.turns, found.unpriced_turns) == (2, 1)
+    assert found.cost_usd is not None
+    assert found.output_tokens == 50
+
+
+def test_a_compaction_is_counted_by_the_clients_total(tmp_path: Path) -> None:
+    summary = claude_prompt("Summary of it all", 3, isCompactSummary=True)
+    lines = [claude_prompt("go"), claude_answer("msg_1", at=2), summary]
+    path = build.write_claude(tmp_path, lines)
+    assert total(tmp_path).unpriced_turns == 1
+    with path.open("ab") as file:
+        file.write(build.as_lines([cost_state(inputTokens=53, outputTokens=173)]))
+    for _ in range(2):
+        found = total(tmp_path)
+        assert (found.turns, found.unpriced_turns, found.output_tokens) == (2, 0, 173)
+        with build.open_home(tmp_path) as store:
+            rebuild(store, workers=1)
+
+
+def test_a_compaction_after_the_last_total_is_not_in_it(tmp_path: Path) -> None:
+    summary = claude_prompt("Summary of it all", 3, isCompactSummary=True)
+    lines = [claude_prompt("go"), claude_answer("msg_1", at=2), cost_state(), summary]
+    build.write_claude(tmp_path, lines)
+    assert total(tmp_path).unpriced_turns == 1
+
+
+def test_a_compaction_that_a_fork_copied_is_counted_once(tmp_path: Path) -> None:
+    fork = "00000000-bbbb-4bbb-8bbb-222222222222"
+    summary = claude_prompt("Summary of it all", 3, isCompactSummary=True)
+    lines = [claude_prompt("go"), claude_answer("msg_1", at=2), summary]
+    build.write_claude(tmp_path, lines)
+    build.write_claude(tmp_path, [line | {"sessionId": fork} for line in lines], name=fork)
+    found = total(tmp_path)
+    assert (found.turns, found.unpriced_turns) == (2, 1)
 
 
 def test_a_total_that_is_read_later_settles_the_turns_of_sub_agents_too(tmp_path: Path) -> None:

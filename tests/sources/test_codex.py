@@ -172,3 +172,50 @@ def test_the_model_is_that_of_the_last_context_before(tmp_path: Path) -> None:
         build.import_home(store, tmp_path)
         models = [row.model for row in report(store, ("model",)).rows]
     assert models == ["gpt-5.2-codex", "gpt-5.1-codex-mini"]
+
+
+def prompt(text: str, at: float) -> dict[str, Any]:
+    content = [{"type": "input_text", "text": text}]
+    return codex_line("response_item", at, type="message", role="user", content=content)
+
+
+def answer(text: str, at: float) -> list[dict[str, Any]]:
+    content = [{"type": "output_text", "text": text}]
+    said = codex_line("response_item", at, type="message", role="assistant", content=content)
+    return [said, record(f"resp_{at}", at, codex_usage(1000))]
+
+
+def task(at: float) -> dict[str, Any]:
+    return codex_line("event_msg", at, type="task_started", turn_id=NEW_TURN)
+
+
+def test_a_request_that_codex_has_no_response_of_makes_the_cost_a_lower_bound(
+    tmp_path: Path,
+) -> None:
+    # a refused request leaves no record; the person asks again
+    lines = [codex_meta(), task(1), context(), prompt("Bake", 2)]
+    lines += [task(3), context(), prompt("Bake, please", 4), *answer("Baked", 5)]
+    found = total(tmp_path, (CODEX_SESSION, lines))
+    assert (found.turns, found.unpriced_turns) == (1, 1)
+    assert found.cost_usd is not None
+    with build.open_home(tmp_path) as store:
+        rows = store.query(
+            "select at - ?, model, failure from turn where calls = 0", (build.START,)
+        )
+    assert rows == [(2000, "gpt-5.2-codex", "no_answer")]
+
+
+def test_old_codex_has_no_tasks_and_two_prompts_in_a_row_instead(tmp_path: Path) -> None:
+    used = codex_usage(1000)
+    lines = [codex_meta(), prompt("Bake", 2), context(), prompt("Bake, please", 4), context()]
+    found = total(tmp_path, (CODEX_SESSION, [*lines, codex_count(5, used, used)]))
+    assert (found.turns, found.unpriced_turns) == (1, 1)
+
+
+def test_words_during_a_task_and_an_interruption_are_no_failed_request(tmp_path: Path) -> None:
+    stopped = codex_line("event_msg", 7, type="turn_aborted")
+    lines = [codex_meta(), task(1), context(), prompt("Bake", 2), prompt("and cool it", 3)]
+    lines += [*answer("Baked", 4), *ask("c1", 5), record("resp_2", 5, codex_usage(1000)), stopped]
+    lines += [task(8), prompt("Go on", 9), *answer("Done", 10)]
+    found = total(tmp_path, (CODEX_SESSION, lines))
+    assert (found.turns, found.unpriced_turns) == (3, 0)

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import build
+import serving
 from relight.intake.rebuild import rebuild
+from relight.intake.retention import forget
 from relight.reports.sessions import find_session, read_session
+from relight.work.moa.trace_report import find_trace, list_traces
 
 SESSION = "20261115_000000_abc123"
 
@@ -87,6 +90,40 @@ def test_advisers_are_turns_and_the_total_shrinks_to_the_acting_model(tmp_path: 
     figures = found.figures
     assert (figures.input_tokens, figures.output_tokens) == (1000, 90)
     assert round(figures.cost_usd or 0, 9) == 0.01
+
+
+def test_traces_of_hermes_are_on_the_page_with_unknown_times(tmp_path: Path) -> None:
+    write_session(tmp_path)
+    failed = reference("r2", cost=None, output="[failed: connection refused]", usage=None)
+    write_traces(tmp_path, trace(1_794_700_801.5, reference("r1"), failed))
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        home = store.config.home
+        (listed,) = list_traces(store)
+        assert (listed.session_id, listed.turns) == (f"hermes:{SESSION}", 1)
+        (turn,) = find_trace(store, SESSION).turns
+        assert "table" not in turn
+    with serving.make_client(home) as client:
+        page = client.get("/moa").text
+        assert f"/moa/hermes:{SESSION}" in page
+        shown = client.get(f"/moa/hermes:{SESSION}").text
+        assert f"/sessions/hermes:{SESSION}" in shown
+        assert "connection refused" in shown
+        assert "Look first." in shown
+        assert "0.0s" not in shown
+        told = client.get(f"/api/moa/traces/hermes:{SESSION}").json()
+    assert [one["duration_ms"] for one in told["models"]] == [None, None, None]
+    assert [one["failures"] for one in told["models"]] == [0, 1, 0]
+
+
+def test_a_trace_of_a_forgotten_session_is_gone(tmp_path: Path) -> None:
+    write_session(tmp_path)
+    write_traces(tmp_path, trace(1_794_700_801.5, reference("r1"), reference("r2")))
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        forget(store, find_session(store, SESSION))
+        build.import_home(store, tmp_path)
+        assert list_traces(store) == []
 
 
 def test_a_call_of_a_tool_is_the_acting_models(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from relight.errors import RelightError
 from relight.models.endpoints import UpstreamError
 from relight.store import Store
 from relight.work.moa.mixture import ADVISER, GUIDANCE, make_view
-from relight.work.moa.trace_report import find_trace, find_traces, read_trace, report_trace
+from relight.work.moa.trace_report import find_trace, read_trace, report_trace
 from relight.work.moa.traces import trace_path, write_trace
 from scripted import USAGE, Reply, Server, call
 
@@ -59,7 +59,7 @@ def test_every_call_is_a_turn_with_its_role_and_the_costs_add_up(tmp_path: Path)
             assert client.recorder is not None
             stats = client.recorder.stats()
         rows = store.query("select role, model, cost_nanos, cost_source from turn order by role")
-        trace = find_trace(store.config.trace_folder, "s").turns[0]
+        trace = find_trace(store, "s").turns[0]
     assert [row[0] for row in rows] == ["aggregator", "reference", "reference"]
     assert {row[2:] for row in rows} == {(300_000, "endpoint")}
     assert stats.cost_usd == pytest.approx(0.0009)
@@ -75,7 +75,7 @@ def test_the_same_view_again_is_answered_from_the_cache(tmp_path: Path) -> None:
             client.chat.completions.create(messages=[*ASKED, {"role": "user", "content": "And?"}])
         asked = [one.body["model"] for one in server.chats]
         (turns,) = store.query("select count(*) from turn")[0]
-        trace = find_trace(store.config.trace_folder, "s").turns
+        trace = find_trace(store, "s").turns
     assert sorted(asked) == sorted(["adviser-0", "adviser-1", "actor"] * 2 + ["actor"])
     assert turns == 7
     assert again.moa["references"][0]["cached"] is True
@@ -93,7 +93,7 @@ def test_a_response_from_the_cache_counts_nowhere_again(tmp_path: Path) -> None:
         with relight.MoA(preset(server.base_url), store=store, session_id="s") as client:
             for question in ("a", "b", "a"):
                 client.chat.completions.create(messages=[{"role": "user", "content": question}])
-        trace = find_trace(store.config.trace_folder, "s")
+        trace = find_trace(store, "s")
         ((cost,),) = store.query("select sum(cost_nanos) / 1e9 from turn")
     report = report_trace(trace)
     figures = [(row.role, row.calls, row.disagreed, row.untimed_calls) for row in report.models]
@@ -164,7 +164,7 @@ def test_a_failing_acting_model_is_told_traced_and_recorded(tmp_path: Path) -> N
             client.chat.completions.create(messages=ASKED)
         with pytest.raises(UpstreamError):
             list(client.chat.completions.create(messages=ASKED, stream=True))
-        trace = find_trace(store.config.trace_folder, "s").turns
+        trace = find_trace(store, "s").turns
         kinds = store.query("select failure from turn where role = 'aggregator'")
     assert [one["aggregator"]["failure"]["kind"] for one in trace] == ["auth", "auth"]
     assert kinds == [("auth",), ("auth",)]
@@ -180,7 +180,7 @@ def test_a_broken_stream_is_a_failure_with_what_had_arrived(tmp_path: Path) -> N
         client = relight.MoA(preset(server.base_url), store=store, session_id="s")
         with pytest.raises(UpstreamError):
             list(client.chat.completions.create(messages=ASKED, stream=True))
-        acted = find_trace(store.config.trace_folder, "s").turns[0]["aggregator"]
+        acted = find_trace(store, "s").turns[0]["aggregator"]
     assert acted["output"] == "I will "
     assert acted["failure"]["kind"] in ("server_error", "malformed_response")
 
@@ -199,7 +199,7 @@ def test_leaving_a_stream_early_closes_it_and_keeps_what_came(tmp_path: Path) ->
             if server.left:
                 break
             time.sleep(0.01)
-        acted = find_trace(store.config.trace_folder, "s").turns[0]["aggregator"]
+        acted = find_trace(store, "s").turns[0]["aggregator"]
         assert server.left == 1
     assert acted["failure"]["kind"] == "interrupted"
     assert acted["output"].startswith("I will")
@@ -379,7 +379,7 @@ def test_no_two_ids_share_a_trace_file_and_none_leaves_the_folder(tmp_path: Path
     assert {path.parent for path in paths} == {tmp_path}
     for name in names:
         write_trace(tmp_path, name, {"references": []})
-    assert sum(len(trace.turns) for trace in find_traces(tmp_path)) == len(names)
+    assert sum(len(read_trace(path).turns) for path in paths) == len(names)
 
 
 def test_presets_that_are_not_there_or_do_not_fit_are_told(tmp_path: Path) -> None:

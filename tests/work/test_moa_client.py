@@ -84,7 +84,7 @@ def test_leaving_while_advice_is_awaited_keeps_what_was_asked(tmp_path: Path, st
         asyncio.run(leave(store, server.base_url))
         assert time.monotonic() - started < 30  # the slow adviser was not waited for
         rows = store.query("select role, model, failure from turn order by model")
-        (trace,) = find_trace(store.config.trace_folder, "s").turns
+        (trace,) = find_trace(store, "s").turns
     assert rows == [("reference", "adviser-0", None), ("reference", "adviser-1", "interrupted")]
     assert trace["aggregator"] is None
     assert [bool(one["failure"]) for one in trace["references"]] == [False, True]
@@ -288,5 +288,5 @@ def test_threads_may_share_a_client(tmp_path: Path) -> None:
             thread.join()
         assert client.recorder is not None
         assert client.recorder.stats().turns == 24
-        assert len(find_trace(store.config.trace_folder, "s").turns) == 8
+        assert len(find_trace(store, "s").turns) == 8
         assert len([one for one in said(store) if one[0] == "user"]) == 8

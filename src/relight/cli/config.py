@@ -26,6 +26,7 @@ SETTINGS = """Settings in config.toml:
 timezone = "Europe/Berlin"     # of all days; fixed with the first import
 auto_import = true             # commands that read take in what is new
 max_tool_chars = 8000          # longer tool results are shortened
+local_models_are_free = true   # at this machine or its network; default: false
 [prices."my-model"]            # dollars per million tokens; overrides lists
 input_usd_per_mtok = 0.5       # and output_…, cache_read_…, cache_write_…
 [plans.SOURCE]                 # a plan pays for the calls of this source
@@ -87,6 +88,7 @@ class ShownSettings(Struct, frozen=True, kw_only=True):
     timezone: str | None
     auto_import: bool
     max_tool_chars: int
+    local_models_are_free: bool
     prices: Mapping[str, Mapping[PriceKey, float]]
     plans: Mapping[str, PlanSettings]
     limits: Mapping[str, LimitSettings]
@@ -117,6 +119,7 @@ def command(as_json: bool) -> None:
                 timezone=config.timezone,
                 auto_import=config.auto_import,
                 max_tool_chars=config.max_tool_chars,
+                local_models_are_free=config.local_models_are_free,
                 prices=config.prices,
                 plans=config.plans,
                 limits=config.limits,
@@ -150,6 +153,8 @@ def command(as_json: bool) -> None:
         click.echo(f"notify: {config.notify.shown}")
     if config.display.rate is not None:
         click.echo(f"display: {config.display.currency}, {config.display.rate:g} a dollar")
+    if config.local_models_are_free:
+        click.echo("local models: free")
     for model, rates in config.prices.items():
         listed = ", ".join(f"{name} {value}" for name, value in rates.items())
         click.echo(f"price of {model}: {listed}")
@@ -158,7 +163,7 @@ def command(as_json: bool) -> None:
     for source, sizes in config.limits.items():
         listed = ", ".join(f"{name} {value:g}" for name, value in asdict(sizes).items() if value)
         click.echo(f"limits of {source}: {listed}")
-    if config.plans or config.prices:
+    if config.plans or config.prices or config.local_models_are_free:
         click.echo(as_typed("earlier sessions keep their costs until `relight rebuild --prices`"))
 
 

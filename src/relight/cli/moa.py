@@ -11,6 +11,7 @@ from relight.cli.options import (
     current_store,
     json_option,
     print_json,
+    reading_command,
     relight_command,
     relight_group,
 )
@@ -118,15 +119,15 @@ def _show_progress(seen: "CallProgress") -> None:
     click.echo(f"  {screen.clean(call.endpoint.label)}: {state}", err=True)
 
 
-@relight_command("traces", example="relight moa traces")
+@reading_command("traces", example="relight moa traces")
 @json_option
 def traces(as_json: bool) -> None:
-    """List the traced sessions, newest first."""
-    from relight.config import find_home, read_config
+    """List the traced sessions of Relight and of agents, newest first."""
     from relight.text import plural
     from relight.work.moa.trace_report import TraceList, list_traces
 
-    rows = list_traces(read_config(find_home(current_home())).trace_folder)
+    with current_store() as store:
+        rows = list_traces(store)
     if as_json:
         print_json(TraceList(rows))
         return
@@ -143,7 +144,7 @@ def traces(as_json: bool) -> None:
     ]
     cells = [
         [
-            str(row.session_id),
+            row.session_id,
             str(row.preset or ""),
             screen.count(row.turns),
             screen.dollars(row.cost_usd, unpriced=row.unpriced_calls),
@@ -157,22 +158,24 @@ def traces(as_json: bool) -> None:
             screen.print_text(f"{row.session_id}: {lines}", style="yellow")
 
 
-@relight_command("show", example="relight moa show 20261115-072852-d821dab5")
+@reading_command("show", example="relight moa show 20261115-072852-d821dab5")
 @click.argument("session")
 @click.option("--turn", "number", type=click.IntRange(1), help="Only this turn, in full.")
 @json_option
 def show(session: str, number: int | None, as_json: bool) -> None:
     """Show what each model saw, said, cost and took, and where they disagreed.
 
-    SESSION is a session's id, a unique prefix of it, or a trace file, also one of Hermes.
+    SESSION is a session's id, a unique prefix of it, or a trace file. The session may be one that
+    an agent traced itself, such as Hermes.
     """
-    from relight.config import find_home, read_config
     from relight.text import plural
     from relight.work.moa.trace_report import find_trace, read_trace, report_trace
 
-    config = read_config(find_home(current_home()))
-    is_file = session.endswith(".jsonl") and Path(session).is_file()
-    trace = read_trace(Path(session)) if is_file else find_trace(config.trace_folder, session)
+    if session.endswith(".jsonl") and Path(session).is_file():
+        trace = read_trace(Path(session))
+    else:
+        with current_store() as store:
+            trace = find_trace(store, session)
     report = report_trace(trace, number)
     if as_json:
         print_json(report)
@@ -187,7 +190,6 @@ def show(session: str, number: int | None, as_json: bool) -> None:
 def _print(turns: Sequence[Mapping[str, Any]], *, is_whole: bool) -> None:
     from relight.cli import screen
     from relight.text import plural
-    from relight.times import read_time, write_time
     from relight.work.moa.trace_report import (
         DISAGREEING,
         all_calls,
@@ -196,7 +198,7 @@ def _print(turns: Sequence[Mapping[str, Any]], *, is_whole: bool) -> None:
     )
 
     for number, turn in enumerate(turns, start=1):
-        at = write_time(read_time(turn.get("ts"))) or "at an unknown time"
+        at = turn.get("ts") or "at an unknown time"
         title = f"turn {number} · {at} · preset {turn.get('preset')}"
         screen.print_text(title, style="bold")
         if prompt := find_prompt(turn):

@@ -62,14 +62,20 @@ class Endpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
         >>> Endpoint(model="m", base_url="https://api.openai.com/v1").seller
         'openai'
+        >>> Endpoint(model="m", base_url="http://localhost:11434/v1").seller
+        'local'
         """
         if self.provider:
             return self.provider
+        from relight.prices import is_local_address
+
         host = self.base_url.partition("://")[2].partition("/")[0].rpartition("@")[2]
+        if not host or is_local_address(self.base_url):
+            return "local"
         host = host if host.startswith("[") else host.partition(":")[0]
         labels = host.lower().split(".")
         is_named = len(labels) > 1 and not labels[-1].isdigit()
-        return labels[-2] if is_named else "local"
+        return labels[-2] if is_named else host
 
 
 class ChatRequest(Struct, frozen=True, kw_only=True):

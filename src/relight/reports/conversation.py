@@ -52,6 +52,8 @@ class Conversation:
         self._open: dict[str, Item] = {}
         self._early: dict[str, str | None] = {}
         self._seen: set[tuple[str, int | None, int]] = set()
+        # the model call that wrote the summary of the next compaction
+        self._summary: int | None = None
         self._said = 0
         self._takers: dict[type, Callable[[Any], None]] = {
             Said: self._take_said,
@@ -164,6 +166,9 @@ class Conversation:
         if turn.session != self.session:
             return
         found = row_id("turn", self.source, turn.key)
+        if turn.role == "compaction":  # the summary that comes next stands for it
+            self._summary = found
+            return
         is_sum = turn.calls > 1 or turn.usage_status == "reconciled"
         is_single = turn.calls == 1 and not is_sum and turn.role in SPOKEN
         if is_sum:
@@ -189,7 +194,11 @@ class Conversation:
         mark = ("compaction", event.at, hash(event.text))
         if mark not in self._seen:
             self._seen.add(mark)
-            self.items.append(Item("compaction", event.at, event.text))
+            item = Item("compaction", event.at, event.text)
+            self.items.append(item)
+            if self._summary is not None:
+                self._own(item, self._summary)
+        self._summary = None
 
 
 def arrange(
@@ -209,9 +218,7 @@ def arrange(
             owners.setdefault(call.turn_id, item)
     free = [one for one in turns if one.id not in owners and not one.is_late]
     _match_by_time(items, [one for one in free if one.is_spoken], owners)
-    early = [
-        Item("answer", one.at, turn=one.id, is_slot=True) for one in free if one.id not in owners
-    ]
+    early = [_make_slot(one) for one in free if one.id not in owners]
     early += [
         Item("call", one.at, call=one.id, turn=one.turn_id, tool=one.tool)
         for one in calls
@@ -230,6 +237,13 @@ def arrange(
         if item.turn is not None:
             owners.setdefault(item.turn, item)
     return placed, owners
+
+
+def _make_slot(turn: TraceTurn) -> Item:
+    """A model call of which the tape has no words."""
+    if turn.role == "compaction":
+        return Item("compaction", turn.at, turn=turn.id)
+    return Item("answer", turn.at, turn=turn.id, is_slot=True)
 
 
 def _match_by_time(
@@ -257,7 +271,7 @@ def _match_by_time(
 def _merge(items: Sequence[Item], early: list[Item]) -> list[Item]:
     """Return the items with others placed among them by time; those without a time come last."""
     latest = 2**63
-    order = {"answer": 0, "call": 1}
+    order = {"answer": 0, "compaction": 0, "call": 1}
     early.sort(key=lambda one: (latest if one.at is None else one.at, order[one.kind]))
     merged: list[Item] = []
     place = 0

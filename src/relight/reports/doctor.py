@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from relight.errors import as_typed
+from relight.prices import is_local_model
 from relight.reports.tapes import TapeHealth, check_tapes
 from relight.sources import find_added, find_source, find_unknown_plans, list_sources
 from relight.store import Store
@@ -19,7 +20,7 @@ from relight.store.queries import health
 from relight.store.queries.filters import Filter
 from relight.store.queries.health import DatabaseHealth, SetAsidePiece, UnreadableLine
 from relight.store.queries.sessions import count_of_source
-from relight.store.queries.totals import read_unpriced_models
+from relight.store.queries.totals import UnpricedModel, read_unpriced_models
 
 RECENT = 10
 Depth = Literal["quick", "usual", "deep"]
@@ -95,8 +96,10 @@ def examine(
     lines = health.read_unreadable(store, limit=RECENT)
     unreadable = UnreadableLines(health.count_unreadable(store), lines)
     aside = health.read_set_aside_pieces(store)
-    models = [one.model or "unknown" for one in read_unpriced_models(store, Filter())]
-    unpriced = UnpricedTurns(health.count_unpriced(store), models)
+    models = read_unpriced_models(store, Filter())
+    unpriced = UnpricedTurns(
+        health.count_unpriced(store), [one.model or "unknown" for one in models]
+    )
     database = health.examine_database(store, is_whole=depth != "quick")
     tapes = check_tapes(store, sample=SAMPLES[depth])
     missed = count_missed(store)
@@ -115,7 +118,8 @@ def examine(
         signs=measure_signs(store),
         notify=notices,
         advice=[
-            *map(as_typed, _advise(sources, unreadable, unpriced, database, missed)),
+            *map(as_typed, _advise(sources, unreadable, database, missed)),
+            *map(as_typed, _advise_on_prices(models, store.config.local_models_are_free)),
             *map(as_typed, _advise_on_pieces(aside)),
             *map(as_typed, _advise_on_tapes(tapes)),
             *_advise_on_notices(notices),
@@ -143,7 +147,6 @@ def _examine_source(store: Store, name: str, environment: Mapping[str, str]) -> 
 def _advise(
     sources: Sequence[SourceHealth],
     unreadable: UnreadableLines,
-    unpriced: UnpricedTurns,
     database: DatabaseHealth,
     missed: int,
 ) -> list[str]:
@@ -158,16 +161,29 @@ def _advise(
     if unreadable.count:
         lines = "1 line" if unreadable.count == 1 else f"{unreadable.count:,} lines"
         advice.append(f"{lines} could not be read; all other lines were")
-    if unpriced.models:
-        names = ", ".join(unpriced.models[:3])
-        advice.append(
-            f'no price is known for {names}: add [prices."{unpriced.models[0]}"] to'
-            " config.toml, then run `relight rebuild --prices`"
-        )
     if missed:
         advice.append(
             f"{missed} records could not be saved: the database was locked, full or read-only, or"
             " a value was not valid (the log of the program names it)"
+        )
+    return advice
+
+
+def _advise_on_prices(models: Sequence[UnpricedModel], is_free: bool) -> list[str]:
+    """The settings that give models a price; local models have one setting in common."""
+    advice = []
+    local = [one for one in models if is_local_model(one.model, one.provider)]
+    if others := [one.model or "unknown" for one in models if one not in local]:
+        advice.append(
+            f'no price is known for {", ".join(others[:3])}: add [prices."{others[0]}"] to'
+            " config.toml, then run `relight rebuild --prices`"
+        )
+    if local:
+        names = ", ".join(str(one.model) for one in local[:3])
+        cause = "recorded before they were free" if is_free else "at local endpoints"
+        cure = "" if is_free else "set local_models_are_free = true in config.toml, then "
+        advice.append(
+            f"no price is known for {names}, {cause}: {cure}run `relight rebuild --prices`"
         )
     return advice
 

@@ -13,7 +13,7 @@ from relight.store.candidates import count_candidates
 from relight.store.queries.filters import Filter
 from relight.store.queries.health import read_set_aside_pieces
 from relight.store.queries.listing import count_unlabelled
-from relight.store.queries.totals import read_unpriced_models
+from relight.store.queries.totals import UnpricedModel, read_unpriced_models
 from relight.text import count, dollars
 
 if TYPE_CHECKING:
@@ -126,13 +126,22 @@ def _find_unpriced(store: Store, chosen: Filter) -> list[Need]:
             kind="price",
             title=one.model,
             reason=f"no price is known: {count(one.turns)} turn{'s' if one.turns != 1 else ''}"
-            " missing from the cost",
+            f" missing from the cost{_explain_local(store, one)}",
             command=as_typed("relight rebuild --prices"),
             name=one.model,
         )
         for one in read_unpriced_models(store, chosen)
         if one.model is not None
     ]
+
+
+def _explain_local(store: Store, one: UnpricedModel) -> str:
+    """The end of a sentence: the one setting that makes local models free."""
+    from relight.prices import is_local_model
+
+    if store.config.local_models_are_free or not is_local_model(one.model, one.provider):
+        return ""
+    return "; local_models_are_free = true makes local models free"
 
 
 def _find_set_aside(store: Store) -> list[Need]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import asdict, astuple
 
+from relight.config import Config
 from relight.store import Store
 from relight.store.jobs import restore_slot
 from relight.store.sql import column_list, flag, insert_into
@@ -219,7 +220,7 @@ def write_run_end(
             [(one, run_id) for one in earlier],
         )
         if sessions := {*earlier, *([own] if own is not None else [])}:
-            _derive(database, sessions)
+            _derive(database, sessions, store.config)
     return True
 
 
@@ -230,7 +231,7 @@ def _is_of_other_run(database: sqlite3.Connection, session_id: int, run_id: int)
     return other.fetchone() is not None
 
 
-def _derive(database: sqlite3.Connection, sessions: set[int]) -> None:
+def _derive(database: sqlite3.Connection, sessions: set[int], config: Config) -> None:
     """Update the sums and outcomes of sessions, and their skill uses, after their run has ended.
 
     Only the run says whether its session was cut off inside a model call.
@@ -238,7 +239,7 @@ def _derive(database: sqlite3.Connection, sessions: set[int]) -> None:
     from relight.store.derive import outcomes, rollup, unanswered
     from relight.store.derive.skills import uses
 
-    rollup.refresh(database, unanswered.refresh(database, sessions))
+    rollup.refresh(database, unanswered.refresh(database, sessions, config))
     uses.refresh(database, outcomes.refresh(database, sessions))
 
 

@@ -311,12 +311,12 @@ def read_pairs(store: Store, _: given.NoParameters, path: Path) -> pairs.PairedR
 
 def list_traces(store: Store, _: given.NoParameters, __: Path) -> trace_report.TraceList:
     """Traced sessions of mixtures, newest first."""
-    return trace_report.TraceList(trace_report.list_traces(store.config.trace_folder))
+    return trace_report.TraceList(trace_report.list_traces(store))
 
 
 def read_trace(store: Store, asked: given.TraceParameters, path: Path) -> trace_report.TraceReport:
     """A mixture's trace: each model's input, output and cost."""
-    found = trace_report.find_trace(store.config.trace_folder, path["session"])
+    found = trace_report.find_trace(store, path["session"])
     return trace_report.report_trace(found, asked.turn or None)
 
 

@@ -98,7 +98,7 @@ def find_notes(arms: Sequence[ModelArm]) -> list[str]:
         hint = as_typed("then run `relight rebuild --prices`")
         notes.append(
             f'the cost of {", ".join(named)} is unknown: add [prices."{named[0]}"] to config.toml,'
-            f" {hint}"
+            f" or local_models_are_free = true for models on this machine, {hint}"
         )
     if None in unpriced:
         notes.append("the cost of runs on an unknown model is unknown")

@@ -104,6 +104,8 @@ class ClaudeCodeReader(Reader):
             if isinstance(message.content, list):
                 yield from self._read_results(message.content, session, at)
             if line.isCompactSummary:
+                if not self._is_copy(line, at):
+                    yield self._count_compaction(line, session, at)
                 yield Compacted(session, at, find_prompt(message))
             elif not line.isMeta and (text := find_prompt(message)):
                 yield Said(session, "user", text, at=at)
@@ -220,6 +222,22 @@ class ClaudeCodeReader(Reader):
                     arguments=bytes(block.input).decode("utf-8", "replace") or None,
                 )
                 yield Called(call, None, key or None)
+
+    def _count_compaction(self, line: TranscriptLine, session: str, at: int | None) -> Turn:
+        """The call that wrote a summary, which no line has the usage of.
+
+        Newer clients have it in their totals, which take its place; without them the session's cost
+        is a lower bound.
+        """
+        return Turn(
+            key=f"{line.uuid}:compaction",
+            session=session,
+            at=at,
+            model=self.state.model,
+            provider=_provider("", self.state.model),
+            role="compaction",
+            usage_status="partial",
+        )
 
     def _say(self, session: str, name: str, text: str | None, *, key: str, at: int | None) -> Said:
         """Words of a response, counted once though each of its blocks has a line."""

@@ -68,6 +68,10 @@ class RolloutState(Struct):
     last_total: TokenUsage | None = None
     responses: int = 0
     last_role: str | None = None
+    # when the model was asked last; None once it has answered, failed or was interrupted
+    asked_at: int | None = None
+    # True for clients that record the beginning of each task
+    has_tasks: bool = False
     # since the last response: the time of its first item, and the calls it asks for, of which some
     # may have their results already
     began_at: int | None = None
@@ -131,6 +135,9 @@ class CodexReader(Reader):
         if state.is_replay and not self.has_replay:
             return
         self.first_at, self.last_at = earliest(self.first_at, at), latest(self.last_at, at)
+        if payload.type == "task_started" and not state.is_replay:
+            state.has_tasks = True
+            yield from self._read_unanswered()
         if kind == "token_usage_record" and payload.usage and not state.is_replay:
             state.has_records = True
             yield from self._read_response(payload.response_id, payload.usage, at)
@@ -208,6 +215,7 @@ class CodexReader(Reader):
     ) -> Iterator[Event]:
         state = self.state
         state.responses += 1
+        state.asked_at = None
         key = response_id or f"{state.session}#{state.responses}"
         if state.leads is None:
             state.leads = response_id is None and state.began_at is None
@@ -236,6 +244,7 @@ class CodexReader(Reader):
         is_answer = payload.type == "reasoning" or payload.role == "assistant"
         if (is_answer or payload.type in CALLS) and not self.state.is_replay:
             self.state.began_at = earliest(self.state.began_at, at)
+            self.state.asked_at = None
         if payload.type in CALLS:
             yield from self._read_call(payload, at)
         elif payload.type in RESULTS and payload.call_id:
@@ -243,6 +252,7 @@ class CodexReader(Reader):
             output = as_text(payload.output)
             yield from find_read(self.open_calls.get(payload.call_id), output)
             self.state.last_role = "tool"
+            self._ask(at)
             yield Returned(self.state.session or "", payload.call_id, at, output)
         elif payload.type == "message":
             texts = [part.text for part in payload.content or () if part.text]
@@ -257,11 +267,38 @@ class CodexReader(Reader):
         session = self.state.session or ""
         own = [text for text in texts if not text.startswith(HARNESS)]
         if own:
+            if not self.state.has_tasks:
+                yield from self._read_unanswered()
+            self._ask(at)
             yield self._see(at, title=first_line(own[0]), ending="prompt")
             self.state.last_role = "user"
             yield Said(session, "user", "\n".join(own), at=at)
         if len(own) < len(texts):
             yield from find_written(session, texts, at)
+
+    def _ask(self, at: int | None) -> None:
+        if not self.state.is_replay:
+            self.state.asked_at = at
+
+    def _read_unanswered(self) -> Iterator[Turn]:
+        """The request that no record answers, though the session went on: Codex records no failure.
+
+        What it cost is unknown. The last request of a session is found by its ending.
+        """
+        state = self.state
+        if state.asked_at is not None:
+            yield Turn(
+                key=f"{state.session}!{state.asked_at}",
+                session=state.session or "",
+                at=state.asked_at,
+                model=state.model,
+                provider=state.provider,
+                calls=0,
+                usage_status="partial",
+                failure="no_answer",
+                failure_text="no response to this request is recorded",
+            )
+        state.asked_at = None
 
     def _say(self, text: str | None, at: int | None) -> Said:
         """Words of a model; words and calls in a row are counted as one answer."""
@@ -303,6 +340,7 @@ class CodexReader(Reader):
             milliseconds = spent.secs * 1000 + spent.nanos // 1_000_000 if spent else None
             yield Measured(self.state.session or "", item.id, item.exit_code, milliseconds)
         elif payload.type in ("error", "stream_error") and payload.message:
+            self.state.asked_at = None
             yield self._see(at, ending="api_error")
             yield failed_turn(
                 f"{self.state.session}!{at}",
@@ -313,4 +351,5 @@ class CodexReader(Reader):
                 provider=self.state.provider,
             )
         elif payload.type == "turn_aborted":
+            self.state.asked_at = None
             yield self._see(at, ending="interrupted")

@@ -16,7 +16,7 @@ from relight.errors import RelightError
 from relight.model import Latency, Mark, Origin, Piece, Session, SkillEntry, Timing, Turn
 from relight.sources.events import Event, failed_turn
 from relight.sources.files import look_at, read_piece
-from relight.sources.hermes.totals import read_usage
+from relight.sources.hermes.totals import find_provider, read_usage
 from relight.sources.reading import BAD_LINE
 from relight.times import read_time
 
@@ -199,7 +199,7 @@ def _read_answer(row: dict[str, Any], at: int | None) -> Turn:
         session=row["session_id"],
         at=read_time(row.get("started_at")) or at,
         model=row.get("model"),
-        provider=row.get("provider"),
+        provider=find_provider(row.get("provider"), row.get("base_url")),
         usage=read_usage(row.get("usage")),
         duration_ms=None if duration is None else round(duration * 1000),
     )

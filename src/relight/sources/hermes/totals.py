@@ -6,10 +6,11 @@ from typing import Any
 from msgspec import Struct
 
 from relight.model import Cost, Count, Total, Usage
-from relight.prices import reported_cost
+from relight.prices import is_local_address, reported_cost
 from relight.times import read_time
 
 USAGE = ("input", "output", "cache_read", "cache_write", "reasoning")
+UNNAMED = (None, "", "custom", "auto")
 
 
 class SessionSums(Struct, frozen=True):
@@ -51,7 +52,7 @@ def read_session_totals(
             key=":".join([key, *(name or "" for name in names)]),
             session=key,
             model=row.model or None,
-            provider=row.billing_provider or None,
+            provider=find_provider(row.billing_provider, row.billing_base_url),
             role=row.task or None,
             at=read_time(row.first_seen or session.started_at),
             calls=row.api_call_count or 0,
@@ -66,13 +67,25 @@ def read_session_totals(
             key=f"{key}:session",
             session=key,
             model=session.model,
-            provider=session.billing_provider,
+            provider=find_provider(session.billing_provider, session.billing_base_url),
             at=read_time(session.started_at),
             calls=max(calls, 0),
             usage=Usage(**{name: max(value, 0) for name, value in rest.items()}),
             # the session's cost is for all of it, not for what its rows leave over
             cost=_read_cost(session) if not used and session.estimated_cost_usd else None,
         )
+
+
+def find_provider(name: str | None, address: str | None) -> str | None:
+    """The provider that bills: `local` for a server on this machine or its network.
+
+    Hermes names all endpoints that it has no entry for alike: `custom`, or `auto` for side tasks.
+
+    >>> find_provider("custom", "http://127.0.0.1:11434/v1"), find_provider("ollama", None)
+    ('local', 'ollama')
+    """
+    is_nameless = name in UNNAMED and address and address.startswith(("http://", "https://"))
+    return "local" if is_nameless and is_local_address(address or "") else name or None
 
 
 def read_usage(row: object) -> Usage:

@@ -195,7 +195,7 @@ class Pricing:
         if model is None:
             return None
         # the user's prices are never cached: they may change tomorrow
-        if own := find_own_price(model, self.store.config.prices):
+        if own := find_own_price(model, provider, self.store.config):
             return own
         row = self.store.query(
             "select prices, list_version from price where model = ? and provider = ?",

@@ -24,6 +24,13 @@ SETTLE_PARTIAL = f"""
         and session_id in (select id from session where root_id = :root)
     returning session_id
 """
+# a call without any record of its usage, which the total includes
+DROP_COMPACTIONS = f"""
+    delete from turn where role = 'compaction' and usage_status = 'partial'
+        and {same("model", ":model")} and at <= coalesce(:at, at)
+        and session_id in (select id from session where root_id = :root)
+    returning session_id
+"""
 PEERS = """
     with held as (
         select turn_id from shared_turn where session_id = :id
@@ -127,11 +134,14 @@ def _write_residuals(database: sqlite3.Connection, session_id: int, pricing: Pri
         (session_id,),
     )
     for total in totals:
+        values = {"root": session_id, "model": total.model}
+        rows = []
+        if total.with_children:
+            rows = database.execute(DROP_COMPACTIONS, {**values, "at": total.at}).fetchall()
         _write_residual(database, total, ancestors, pricing, source=source)
         if total.with_children:
-            values = {"root": session_id, "model": total.model}
-            rows = database.execute(SETTLE_PARTIAL, values).fetchall()
-            settled.update(found for (found,) in rows)
+            rows += database.execute(SETTLE_PARTIAL, values).fetchall()
+        settled.update(found for (found,) in rows)
     return settled
 
 

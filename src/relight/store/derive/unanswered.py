@@ -2,7 +2,8 @@
 
 A session whose last record is a prompt or a tool's result was waiting for the model when it was
 killed or timed out. Providers charge for a call that is abandoned, so what the session spent is a
-lower bound. The call becomes a failed turn of unknown usage, until a later record answers it.
+lower bound, unless the model is free. The call becomes a failed turn of unknown usage, until a
+later record answers it.
 """
 
 import sqlite3
@@ -10,8 +11,10 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from relight.config import Config
 from relight.judging.failures import classify_error
-from relight.model import Usage, row_id
+from relight.model import Cost, Usage, row_id
+from relight.prices import UNKNOWN, find_own_price, price_usage
 from relight.store.derive.rollup import days_of
 from relight.store.sql import greatest, insert, read, write_touched
 from relight.store.write.rows import TurnRow, name_tokens
@@ -34,7 +37,7 @@ LAST_RESULT = "(select max(finished_at) from tool_call where tool_call.session_i
 LAST_INPUT = f"coalesce({greatest('prompted_at', LAST_RESULT)}, 0)"
 ANSWERED = f"""
     select 1 from turn where turn.session_id = session.id and total_id is null
-        and coalesce(role, '') <> 'reference'
+        and coalesce(role, '') not in ('reference', 'compaction')
         and (at > {LAST_INPUT} or (failure is not null and at >= {LAST_INPUT}))
 """
 # Some clients record only sums of calls: of those, an interruption says nothing.
@@ -84,7 +87,7 @@ class CutOffSession(Struct, frozen=True):
         return self.error is not None and classify_error(self.error).is_refusal
 
 
-def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
+def refresh(database: sqlite3.Connection, touched: Iterable[int], config: Config) -> set[int]:
     """Write the unanswered call of each session that has one; return all sessions looked at.
 
     A session that goes on under another id after a compaction was not cut off.
@@ -103,6 +106,8 @@ def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
         "delete from turn where id = ?", [(name_call(source, key),) for source, key in named]
     )
     read_day = days_of(database)
+    cut_off = [one for one in read(database, CutOffSession, CUT_OFF) if not one.was_refused]
+    costs = [find_cost(one, config) for one in cut_off]
     rows = [
         TurnRow(
             **name_tokens(Usage()),
@@ -115,19 +120,24 @@ def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
             role=None,
             calls=0,
             usage_status="unanswered",
-            cost_nanos=None,
-            cost_status="unknown",
-            cost_source=None,
+            cost_nanos=cost.nanos,
+            cost_status=cost.status,
+            cost_source=cost.source,
             duration_ms=None,
             first_token_ms=None,
             failure=None,
             failure_text=None,
         )
-        for one in read(database, CutOffSession, CUT_OFF)
-        if not one.was_refused
+        for one, cost in zip(cut_off, costs, strict=True)
     ]
     insert(database, "turn", rows)
     return looked_at
+
+
+def find_cost(one: CutOffSession, config: Config) -> Cost:
+    """Return the cost of a call of unknown usage, which is known only if the model is free."""
+    own = find_own_price(one.model, one.provider, config)
+    return price_usage(Usage(), own, at=one.at) if own else UNKNOWN
 
 
 def name_call(source: str, key: str) -> int:

@@ -31,6 +31,14 @@ class SessionKey(Struct, frozen=True):
     key: str
 
 
+class AdvisedSession(Struct, frozen=True):
+    """A session in which models advised: its row, its full name and its end."""
+
+    id: int
+    session_id: str
+    ended_at: int | None
+
+
 class SessionNeighbours(Struct, frozen=True):
     """A session's id, and those before and after it."""
 
@@ -194,6 +202,16 @@ def read_outcomes(store: Store, names: Sequence[str]) -> dict[str, SessionOutcom
         ids,
     )
     return {one.session_id: one for one in found}
+
+
+def find_advised(store: Store) -> list[AdvisedSession]:
+    """Return the sessions of mixtures that other agents ran."""
+    return store.read(
+        AdvisedSession,
+        f"select id, {NAME} as session_id, coalesce(ended_at, started_at) as ended_at"
+        " from session where source <> 'relight'"
+        " and id in (select session_id from turn where role = 'reference')",
+    )
 
 
 def read_facts(store: Store, session_id: int) -> SessionFacts | None:

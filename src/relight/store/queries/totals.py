@@ -77,9 +77,13 @@ class CostRow(CostSums, frozen=True):
 
 
 class UnpricedModel(Struct, frozen=True):
-    """A model without a price, and the number of its turns; None if its name is not recorded."""
+    """A model without a price, its provider and its turns; None for what is not recorded.
+
+    Of several providers it is the last by name.
+    """
 
     model: str | None
+    provider: str | None
     turns: int
 
 
@@ -340,7 +344,8 @@ def read_unpriced_models(store: Store, chosen: Filter) -> list[UnpricedModel]:
     test, values = where(chosen)
     return store.read(
         UnpricedModel,
-        f"select model, sum(turns) as turns from session_day {test} group by model"
+        "select model, max(provider) as provider, sum(turns) as turns"
+        f" from session_day {test} group by model"
         " having sum(turns) > 0 and sum(unpriced_turns) >= sum(turns)"
         " and sum(cost_nanos) = 0 and sum(included_nanos) = 0"
         " order by sum(unpriced_turns) desc, model",

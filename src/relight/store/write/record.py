@@ -109,7 +109,8 @@ class Recorder:
         """Write everything that is derived from the rows of these sessions."""
         touched |= forks.settle(database, touched)
         touched |= self._reconcile(database, touched)
-        touched |= unanswered.refresh(database, touched | outcomes.join_runs(database))
+        asked = touched | outcomes.join_runs(database)
+        touched |= unanswered.refresh(database, asked, self.store.config)
         _refresh_durations(database, touched)
         rollup.refresh(database, touched)
         _refresh_rebuilds(database, touched, self.pricing)

@@ -172,6 +172,7 @@ class Plugin:
             "at": time.time(),
             "model": _text(facts.get("response_model") or facts.get("model")),
             "provider": _text(facts.get("provider")),
+            "base_url": _text(facts.get("base_url")),
             "started_at": _seconds(facts.get("started_at")),
             "ended_at": _seconds(facts.get("ended_at")),
             **event,

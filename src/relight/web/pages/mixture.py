@@ -1,6 +1,7 @@
 """One traced session: what each adviser of a turn saw and said, its cost and time."""
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from relight.chat.messages import read_calls, read_text
@@ -27,7 +28,7 @@ from relight.work.moa.trace_report import (
 def show(view: View) -> Context:
     """Return the turn that the address names, else the last."""
     try:
-        trace = find_trace(view.store.config.trace_folder, view.path["name"])
+        trace = find_trace(view.store, view.path["name"])
     except RelightError as error:
         raise MissingError(error.message, error.hint) from error
     turns = trace.turns
@@ -36,7 +37,7 @@ def show(view: View) -> Context:
     cost, unpriced = sum_call_costs(call for turn in turns for call in all_calls(turn))
     turn = turns[number - 1] if turns else None
     return {
-        "name": str(turns[0].get("session_id")) if turns else view.path["name"],
+        "name": trace.session_id,
         "about": find_task(turns[0]) if turns else None,
         "number": number,
         "turns": len(turns),
@@ -54,19 +55,16 @@ def show(view: View) -> Context:
 
 def describe_calls(turn: Mapping[str, Any], agreement: Sequence[float | None]) -> list[Context]:
     """Return each call of a turn with its time span: advisers run at once, then one model acts."""
-    calls = all_calls(turn)
-    known = [read_milliseconds(call) for call in calls]
-    took = [spent or 0 for spent in known]
-    advised = max([0, *took[:-1]])
-    whole = max(advised + took[-1], 1)
+    acting = turn.get("aggregator")
+    advised = max([0, *(read_milliseconds(one) or 0 for one in turn["references"])])
+    whole = max(advised + (read_milliseconds(acting) or 0 if acting else 0), 1)
     rows = []
-    for at, call in enumerate(calls):
-        is_acting = at == len(calls) - 1
-        begin = advised if is_acting else 0
-        spent = None if known[at] is None else took[at] / 1000
+    for call, agreed in zip_longest(all_calls(turn), agreement):
+        is_acting = call is acting
+        begin, took = advised if is_acting else 0, read_milliseconds(call)
+        spent = None if took is None else took / 1000
         failure = call.get("failure")
         usage = call.get("usage")
-        agreed = None if is_acting else agreement[at]
         rows.append(
             {
                 "label": str(call.get("label") or call.get("model") or "unknown"),
@@ -88,10 +86,12 @@ def describe_calls(turn: Mapping[str, Any], agreement: Sequence[float | None]) -
                 "temperature": call.get("temperature"),
                 "bar": draw_span(
                     begin / whole,
-                    (begin + took[at]) / whole,
+                    (begin + took) / whole,
                     kind="broken" if failure else "call" if is_acting else "turn",
                     tip=f"{call.get('label')}: {seconds(spent)}",
-                ),
+                )
+                if took is not None
+                else "",
             }
         )
     return rows

@@ -11,7 +11,7 @@ from relight.reports.narrowing import NoMatch, explain_no_match, list_given
 from relight.times import day_reader, read_time
 from relight.web.page import Context, View
 from relight.work.moa.trace_report import (
-    TraceFile,
+    TracedSession,
     all_calls,
     find_task,
     find_traces,
@@ -25,7 +25,7 @@ def show(view: View) -> Context:
     """Return the newest traces, and the presets."""
     config = view.store.config
     rows = []
-    found = list(islice(find_traces(config.trace_folder), SHOWN))
+    found = list(islice(find_traces(view.store), SHOWN))
     for trace in found:
         calls = [call for turn in trace.turns for call in all_calls(turn)]
         if not is_trace_chosen(view, trace):
@@ -35,7 +35,7 @@ def show(view: View) -> Context:
         rows.append(
             {
                 "about": find_task(trace.turns[0]) if trace.turns else None,
-                "session": str(last.get("session_id") or trace.path.stem),
+                "session": trace.session_id,
                 "preset": last.get("preset"),
                 "turns": len(trace.turns),
                 "advisers": len(last.get("references") or ()),
@@ -55,7 +55,7 @@ def show(view: View) -> Context:
     }
 
 
-def explain_no_trace(view: View, traces: Sequence[TraceFile]) -> NoMatch:
+def explain_no_trace(view: View, traces: Sequence[TracedSession]) -> NoMatch:
     return explain_no_match(
         view.store,
         "trace",
@@ -68,7 +68,9 @@ def _list_given(view: View) -> dict[str, Any]:
     return list_given(replace(view.chosen, source=None, project=None))
 
 
-def is_trace_chosen(view: View, trace: TraceFile, given: Mapping[str, Any] | None = None) -> bool:
+def is_trace_chosen(
+    view: View, trace: TracedSession, given: Mapping[str, Any] | None = None
+) -> bool:
     """True if a trace matches the days and the model in the address, or those given."""
     given = _list_given(view) if given is None else given
     wanted, aliases = given.get("model", ""), view.store.config.models.aliases

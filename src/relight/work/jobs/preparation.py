@@ -3,7 +3,6 @@
 A person's prompt alone decides the model. A job that must not run raises RefusedError here.
 """
 
-import ipaddress
 import os
 import re
 import socket
@@ -232,19 +231,14 @@ def is_local(address: str) -> bool:
     >>> is_local("http://127.0.0.1@203.0.114.9/v1"), is_local("https://8.8.8.8")
     (False, False)
     """
+    from relight.prices import is_private
+
     try:
         host = urlsplit(address).hostname or ""
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM) if host else []
     except (OSError, ValueError):  # the host does not exist or is malformed
         return False
-    return bool(found) and all(_is_private(str(place[4][0])) for place in found)
-
-
-def _is_private(address: str) -> bool:
-    known = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(known, ipaddress.IPv6Address) and known.ipv4_mapped:
-        known = known.ipv4_mapped
-    return known.is_loopback or (known.is_private and not known.is_unspecified)
+    return bool(found) and all(is_private(str(place[4][0])) for place in found)
 
 
 def check_run(job: JobDefinition, *, route: Route, config: Config, spent: DaySpending) -> Allowance:
@@ -286,7 +280,7 @@ def find_unpriced(job: JobDefinition, *, route: Route, config: Config) -> list[s
         return []
     from relight.prices import find_price
 
-    if find_price(route.model, route.provider, config_prices=config.prices):
+    if find_price(route.model, route.provider, config=config):
         return []
     return [
         f"the price of {route.model} is not known: no budget can end a run;"

@@ -1,11 +1,15 @@
 """Reports of traced mixtures: what each model cost and took, and how far advisers agreed.
 
-Hermes writes files of the same form as Relight, so any JSON is read.
+Relight's own traces are files, exact and unredacted. Those that another agent wrote are on the
+tapes of its sessions, in the same form but for some fields: they have no times, an amount may be a
+text, and an adviser's failure is only marked in its output.
 """
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -14,27 +18,39 @@ import msgspec
 from msgspec import Struct
 
 from relight.chat.messages import read_text
-from relight.errors import MissingError
+from relight.errors import DamagedTapeError, MissingError
+from relight.judging.failures import classify_error
+from relight.store import Store
+from relight.store.queries.sessions import find_advised
+from relight.store.write.tape import read_tape
 from relight.times import read_time, write_time
 from relight.work.moa.traces import trace_path
+
+OWN = "relight:"
+# how an adviser's failure begins where the trace has no field for it
+FAILED = "[failed: "
 
 # advisers that share fewer of their words are shown as disagreeing
 DISAGREEING = 0.15
 
 
-class TraceFile(Struct, frozen=True):
-    """A file of traces: its turns, and how many lines could not be read."""
+class TracedSession(Struct, frozen=True):
+    """The traced turns of a session, and how many lines could not be read.
 
-    path: Path
+    `path` is the file of the traces; None for those on a tape.
+    """
+
+    session_id: str
     turns: list[dict[str, Any]]
     skipped: int
+    path: Path | None = None
 
 
 class TraceSummary(Struct, frozen=True, kw_only=True):
     """A traced session with the sums of its turns."""
 
-    session_id: Any
-    file: str
+    session_id: str
+    file: str | None
     preset: Any
     turns: int
     last_at: str | None
@@ -67,7 +83,7 @@ class TracedModel(Struct, kw_only=True):
 class TraceReport(Struct, frozen=True, kw_only=True):
     """The turns of a trace, each with how far its advisers agreed, and sums by model."""
 
-    session_id: Any
+    session_id: str
     turns: list[dict[str, Any]]
     models: list[TracedModel]
     cost_usd: float | None
@@ -75,22 +91,50 @@ class TraceReport(Struct, frozen=True, kw_only=True):
     skipped_lines: int
 
 
-def read_trace(path: Path) -> TraceFile:
+def read_trace(path: Path, *, source: str = "") -> TracedSession:
     """Return the turns of a file; unreadable lines are skipped and counted."""
-    turns, skipped = [], 0
-    for line in path.read_bytes().split(b"\n"):
-        if not line.strip():
-            continue
-        try:
-            turn = msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            skipped += 1
-            continue
-        if isinstance(turn, dict) and _has_calls(turn):
-            turns.append(turn)
-        else:
-            skipped += 1
-    return TraceFile(path, turns, skipped)
+    lines = [line for line in path.read_bytes().split(b"\n") if line.strip()]
+    turns = [turn for line in lines if (turn := _read_turn(line))]
+    name = str(turns[-1].get("session_id") or path.stem) if turns else path.stem
+    return TracedSession(f"{source}{name}", turns, len(lines) - len(turns), path)
+
+
+def _read_taped(store: Store, row: int, session_id: str) -> TracedSession:
+    """The traced turns on a session's tape, among its other records; none if it is damaged."""
+    try:
+        lines = [line for part in read_tape(store, row) for line in part.lines()]
+    except DamagedTapeError:
+        lines = []
+    found = [turn for line in lines if b'"references"' in line and (turn := _read_turn(line))]
+    return TracedSession(session_id, found, 0)
+
+
+def _read_turn(line: bytes) -> dict[str, Any] | None:
+    """The turn in a line, with all fields of each call; None if it is not a traced turn."""
+    try:
+        turn = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if not isinstance(turn, dict) or not _has_calls(turn):
+        return None
+    turn.pop("table", None)
+    acted = turn.get("aggregator")
+    return turn | {
+        "ts": write_time(read_time(turn.get("ts"))),
+        "references": [_complete_call(one) for one in turn["references"]],
+        "aggregator": _complete_call(acted) if acted else None,
+    }
+
+
+def _complete_call(call: dict[str, Any]) -> dict[str, Any]:
+    """The call with the fields that only Relight writes; unknown ones are None."""
+    said = call.get("output")
+    failure, has_failed = call.get("failure"), isinstance(said, str) and said.startswith(FAILED)
+    if has_failed and "failure" not in call:
+        reason = str(said).removeprefix(FAILED).removesuffix("]")
+        failure, said = {"kind": classify_error(reason).kind, "reason": reason}, None
+    known = {"duration_ms": None, "cached": False, **call}
+    return known | {"output": said, "cost_usd": read_cost(call), "failure": failure}
 
 
 def _has_calls(turn: dict[str, Any]) -> bool:
@@ -100,47 +144,75 @@ def _has_calls(turn: dict[str, Any]) -> bool:
     return all(isinstance(one, dict) for one in [*calls, turn.get("aggregator") or {}])
 
 
-def find_traces(folder: Path) -> Iterator[TraceFile]:
-    """Yield all traces, newest first."""
-    try:
-        paths = sorted(folder.glob("*.jsonl"), key=lambda one: (-one.stat().st_mtime, one.name))
-    except OSError:
-        return
-    yield from map(read_trace, paths)
+class TracePlace(Struct, frozen=True):
+    """A trace that was not read yet: its age for sorting, and its session if that is known."""
+
+    order: tuple[float, str]
+    read: Callable[[], TracedSession]
+    session_id: str | None = None
 
 
-def find_trace(folder: Path, name: str) -> TraceFile:
+def _list_places(store: Store) -> list[TracePlace]:
+    """All traces, newest first: Relight's own files, and those on the tapes of other agents."""
+    places = []
+    with suppress(OSError):
+        for path in store.config.trace_folder.glob("*.jsonl"):
+            order = (-path.stat().st_mtime * 1000, path.name)
+            places.append(TracePlace(order, partial(read_trace, path, source=OWN)))
+    for one in find_advised(store):
+        order = (-float(one.ended_at or 0), one.session_id)
+        read = partial(_read_taped, store, one.id, one.session_id)
+        places.append(TracePlace(order, read, one.session_id))
+    return sorted(places, key=lambda place: place.order)
+
+
+def find_traces(store: Store) -> Iterator[TracedSession]:
+    """Yield all traces, newest first; a session whose tape was pruned has none."""
+    for place in _list_places(store):
+        trace = place.read()
+        if trace.turns or trace.path:
+            yield trace
+
+
+def find_trace(store: Store, name: str) -> TracedSession:
     """Return the trace of a session, by its id or a unique prefix of it."""
-    name = name.removeprefix("relight:")
-    if (path := trace_path(folder, name)).exists():
-        return read_trace(path)
-    found = [
-        trace
-        for trace in find_traces(folder)
-        if trace.turns and str(trace.turns[0].get("session_id")).startswith(name)
-    ]
+    own = trace_path(store.config.trace_folder, name.removeprefix(OWN))
+    if own.exists():
+        return read_trace(own, source=OWN)
+    places = [one for one in _list_places(store) if _is_named(one.session_id, name)]
+    found = [one for one in (place.read() for place in places) if _is_named(one.session_id, name)]
+    found = [one for one in found if one.turns or one.path]
+    exact = [one for one in found if name in (one.session_id, one.session_id.partition(":")[2])]
+    found = exact or found
     hint = "`relight moa traces` lists them; [moa] save_traces = true saves them"
     if not found:
         raise MissingError(f"there is no trace of {name!r}", hint)
     if len(found) > 1:
-        several = ", ".join(str(one.turns[0].get("session_id")) for one in found[:8])
+        several = ", ".join(one.session_id for one in found[:8])
         raise MissingError(f"{name!r} could be {several}", hint)
     return found[0]
 
 
-def list_traces(folder: Path) -> list[TraceSummary]:
+def _is_named(session_id: str | None, name: str) -> bool:
+    """True if a session may be meant: its id begins so, or is not known before it is read."""
+    return session_id is None or any(
+        one.startswith(name) for one in (session_id, session_id.partition(":")[2])
+    )
+
+
+def list_traces(store: Store) -> list[TraceSummary]:
     """Return the traced sessions, newest first, each with the sums of its turns."""
     rows = []
-    for trace in find_traces(folder):
+    for trace in find_traces(store):
         cost, unpriced = sum_call_costs(call for turn in trace.turns for call in all_calls(turn))
         last = trace.turns[-1] if trace.turns else {}
         rows.append(
             TraceSummary(
-                session_id=last.get("session_id"),
-                file=str(trace.path),
+                session_id=trace.session_id,
+                file=str(trace.path) if trace.path else None,
                 preset=last.get("preset"),
                 turns=len(trace.turns),
-                last_at=write_time(read_time(last.get("ts"))),
+                last_at=last.get("ts"),
                 cost_usd=cost,
                 unpriced_calls=unpriced,
                 skipped_lines=trace.skipped,
@@ -149,7 +221,7 @@ def list_traces(folder: Path) -> list[TraceSummary]:
     return rows
 
 
-def report_trace(trace: TraceFile, number: int | None = None) -> TraceReport:
+def report_trace(trace: TracedSession, number: int | None = None) -> TraceReport:
     """Return the turns of a trace, or one counted from 1, with how far the advisers agreed."""
     turns = trace.turns if number is None else trace.turns[number - 1 : number]
     if number is not None and not turns:
@@ -157,7 +229,7 @@ def report_trace(trace: TraceFile, number: int | None = None) -> TraceReport:
     agreements = [compare_advice(turn) for turn in turns]
     cost, unpriced = sum_call_costs(call for turn in turns for call in all_calls(turn))
     return TraceReport(
-        session_id=turns[0].get("session_id") if turns else None,
+        session_id=trace.session_id,
         turns=[
             {**turn, "agreement": agreement}
             for turn, agreement in zip(turns, agreements, strict=True)
@@ -177,7 +249,7 @@ def was_charged(call: Mapping[str, Any]) -> bool:
 
 
 def read_cost(call: Mapping[str, Any]) -> float | None:
-    """Return the cost of a call, which Hermes writes as text; None if it is unknown."""
+    """Return the cost of a call, which may be a text; None if it is unknown."""
     try:
         return float(call["cost_usd"])
     except (KeyError, TypeError, ValueError):
@@ -185,7 +257,7 @@ def read_cost(call: Mapping[str, Any]) -> float | None:
 
 
 def read_milliseconds(call: Mapping[str, Any]) -> int | None:
-    """Return the duration of a call; None if it is unknown, as in Hermes' traces."""
+    """Return the duration of a call; None if it is unknown."""
     spent = call.get("duration_ms")
     return round(spent) if isinstance(spent, int | float) and math.isfinite(spent) else None
 

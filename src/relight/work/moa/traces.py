@@ -154,7 +154,7 @@ class Tracer:
         if self._pricing is not None:
             turn = Turn(key="", session="", model=model, provider=provider, at=at, usage=usage)
             return self._pricing.price(0, turn)
-        prices = find_price(model, provider, config_prices=self._config.prices)
+        prices = find_price(model, provider, config=self._config)
         return price_usage(usage, prices, at=at)
 
 
