@@ -206,7 +206,6 @@ PROGRAMS = [
         shell="run_commands",
         read="read_files",
         words=("--auto-approve", "true", PROMPT),
-        again=("--id", "{id}", "--auto-approve", "true", AGAIN),
         variables=CLINE,
         prepare=prepare_cline,
         makes_shell=lambda command: {"commands": [command]},
@@ -218,15 +217,6 @@ PROGRAMS = [
         shell="Execute",
         read="Read",
         words=("exec", "-m", "custom:scripted-0", "--skip-permissions-unsafe", PROMPT),
-        again=(
-            "exec",
-            "-m",
-            "custom:scripted-0",
-            "--skip-permissions-unsafe",
-            "--session-id",
-            "{id}",
-            AGAIN,
-        ),
         variables={"FACTORY_API_KEY": "fk-scripted"},
         path="file_path",
         prepare=prepare_droid,
@@ -358,7 +348,9 @@ def test_tokens_equal_the_servers_log_and_verdicts_the_truth(
         assert row.resume is not None
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=[one.name for one in PROGRAMS])
+@pytest.mark.parametrize(
+    "program", [one for one in PROGRAMS if one.again], ids=lambda program: program.name
+)
 def test_a_session_that_is_continued_and_forked_counts_each_call_once(
     tmp_path: Path, program: Program
 ) -> None:
@@ -372,15 +364,13 @@ def test_a_session_that_is_continued_and_forked_counts_each_call_once(
         started.run(program.again, session)
         build.import_home(store, tmp_path)
         assert sum_output(store) == sum(told for _, _, told, _ in script.truth)
-        assert len(script.truth) == 6
+        assert len(script.truth) >= 6  # Qwen Code also writes its memory
         assert len(list_sessions(store).sessions) == 1
-        if program.name not in SUMS_ONLY:
-            assert row.resume == f"cd {row.project} && {program.name} {option} {session}"
+        assert row.resume == f"cd {row.project} && {program.name} {option} {session}"
         if program.fork:
             started.run(program.fork, session)
             build.import_home(store, tmp_path)
             assert sum_output(store) == sum(told for _, _, told, _ in script.truth)
-            assert len(script.truth) == 7
             kinds = store.query("select parent_kind from session where parent_kind is not null")
             assert kinds == [("fork",)]
 

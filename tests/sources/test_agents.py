@@ -499,3 +499,34 @@ def test_the_names_of_agents_homes_are_honoured(tmp_path: Path, agent: str) -> N
     home = tmp_path / "user" / source.homes[0]
     environment = {"HOME": str(tmp_path / "nobody"), source.variable: str(home)}
     assert [one for one in source.find(environment, None) if not one.trouble]
+
+
+@pytest.mark.parametrize("has_file", [False, True])
+def test_a_call_of_qwens_sub_agent_counts_once_whether_or_not_it_has_a_file(
+    tmp_path: Path, has_file: bool
+) -> None:
+    used = TRUTH[2]
+    counted = {
+        "input_token_count": used.prompt,
+        "output_token_count": used.output,
+        "cached_content_token_count": used.cached,
+        "thoughts_token_count": used.thought,
+        "total_token_count": used.prompt + used.output,
+    }
+    name = f"{agents.SESSION}#explore-7#0"
+    told = agents.qwen_telemetry(15, "api_response", prompt_id=name, model=agents.MODEL, **counted)
+    lines = agents.qwen_session()
+    path = agents.write_qwen(tmp_path, [*lines[:3], told, *lines[3:]])
+    if has_file:
+        answer = [one for one in lines if one["type"] == "assistant"][2]
+        own = answer | {"agentId": "explore-7", "isSidechain": True, "uuid": "s1"}
+        folder = path.parents[1] / "subagents" / agents.SESSION
+        folder.mkdir(parents=True)
+        (folder / "agent-explore-7.jsonl").write_bytes(build.as_lines([own]))
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+        total = report(store, ("source",)).total
+        assert (total.sessions, total.turns) == (1, 6)
+        assert total.output_tokens == WHOLE + used.output
+        child = f"{agents.SESSION}/explore-7"
+        assert read_session_row(store, child) == ("subagent", agents.SESSION, 1)

@@ -2,9 +2,9 @@
 
 The records are named like Claude Code's and hold the shapes of Google's API. `promptTokenCount`
 includes what was cached; `candidatesTokenCount` includes the thoughts, unless the total says
-otherwise. Telemetry among the records repeats the tokens: only durations and API errors are taken
-from it. A shell command that fails is a success with `Exit Code: 3` in its text. A fork marks the
-records that it copied.
+otherwise. Telemetry among the records repeats the tokens: only durations, API errors and the calls
+of sub-agents are taken from it, which have no other record in some versions. A shell command that
+fails is a success with `Exit Code: 3` in its text. A fork marks the records that it copied.
 """
 
 from collections.abc import Iterator
@@ -184,6 +184,8 @@ class QwenReader(Reader):
     def _read_answer(self, line: RecordLine, session: str, at: int | None) -> Iterator[Event]:
         parts = line.message.parts
         text, turn = join_texts(parts), line.uuid
+        if line.agentId and line.usageMetadata is not None:
+            turn = _name_agent_call(session, line.usageMetadata)
         asked = [one.functionCall for one in parts if one.functionCall is not None]
         self.state.model = line.model or self.state.model
         ending: Ending = "call" if asked else "answer" if text.strip() else "empty"
@@ -251,6 +253,8 @@ class QwenReader(Reader):
         spent = event.get("duration_ms")
         milliseconds = round(spent) if isinstance(spent, int | float) and spent >= 0 else None
         match event.get("event.name"):
+            case "qwen-code.api_response" if agent := _find_agent(event, line.sessionId or ""):
+                yield from self._read_agent_call(event, agent, line, at)
             case "qwen-code.api_response":
                 self.state.answer_ms = milliseconds
             case "qwen-code.tool_call":
@@ -267,3 +271,53 @@ class QwenReader(Reader):
                     status=status if isinstance(status, int) else None,
                     model=model if isinstance(model, str) else self.state.model,
                 )
+
+    def _read_agent_call(
+        self, event: dict[str, Any], agent: str, line: RecordLine, at: int | None
+    ) -> Iterator[Event]:
+        """A call of a sub-agent, which has no other record."""
+        used = {name: event.get(f"{field}_token_count") for name, field in COUNTED.items()}
+        counted = msgspec.convert(used, UsageMetadata)
+        usage = counted.read()
+        session = f"{line.sessionId}/{agent}"
+        model = event.get("model")
+        yield Session(
+            key=session,
+            parent=line.sessionId,
+            parent_kind="subagent",
+            project=line.cwd,
+            branch=line.gitBranch or None,
+            version=line.version,
+            started_at=at,
+            ended_at=at,
+        )
+        yield Turn(
+            key=_name_agent_call(session, counted),
+            session=session,
+            at=at,
+            model=model if isinstance(model, str) else self.state.model,
+            usage=usage,
+            usage_status=FoundUsage(usage).status,
+        )
+
+
+# the names of the figures in the telemetry
+COUNTED = {
+    "promptTokenCount": "input",
+    "candidatesTokenCount": "output",
+    "thoughtsTokenCount": "thoughts",
+    "cachedContentTokenCount": "cached_content",
+    "totalTokenCount": "total",
+}
+
+
+def _name_agent_call(session: str, used: UsageMetadata) -> str:
+    """A name that a sub-agent's call has in its own file and in its parent's telemetry."""
+    prompt, output = used.promptTokenCount, used.candidatesTokenCount
+    return f"{session}:{prompt}:{output}:{used.totalTokenCount}"
+
+
+def _find_agent(event: dict[str, Any], session: str) -> str | None:
+    """The sub-agent in the name of a request, `<session>#<agent>#<round>`."""
+    owner, _, rest = str(event.get("prompt_id") or "").partition("#")
+    return rest.rpartition("#")[0] or None if owner == session else None
