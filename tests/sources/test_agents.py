@@ -506,7 +506,7 @@ def test_a_call_of_qwens_sub_agent_counts_once_whether_or_not_it_has_a_file(
     tmp_path: Path, has_file: bool
 ) -> None:
     used = TRUTH[2]
-    counted = {
+    counted: dict[str, Any] = {
         "input_token_count": used.prompt,
         "output_token_count": used.output,
         "cached_content_token_count": used.cached,
