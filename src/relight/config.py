@@ -319,7 +319,7 @@ def read_config(home: Path) -> Config:
     except msgspec.ValidationError as error:
         raise _explain(path, fields, str(error)) from error
     if settings.timezone is not None:
-        _check_timezone(settings.timezone, path)
+        check_timezone(settings.timezone, f"{path}: ")
     return Config(home=home, **msgspec.structs.asdict(settings))
 
 
@@ -374,11 +374,12 @@ def _is_valid(table: str, entries: Mapping[str, Any]) -> bool:
     return True
 
 
-def _check_timezone(name: str, path: Path) -> None:
+def check_timezone(name: str, place: str = "") -> None:
+    """Raise if there is no such time zone; `place` is where it is named."""
     from zoneinfo import ZoneInfo
 
     try:
         ZoneInfo(name)
     except (ValueError, OSError, LookupError) as error:
         hint = 'name one such as "Europe/Berlin" or "UTC"'
-        raise RelightError(f"{path}: timezone {name!r} is not known", hint) from error
+        raise RelightError(f"{place}timezone {name!r} is not known", hint) from error

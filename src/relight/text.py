@@ -164,15 +164,16 @@ def dollars(
     ['no price', '$0.00', '$0.0000085', '$0.0042', '$12.50', '$1,234.50']
     >>> dollars(12.5, unpriced=3), dollars(0.0042, digits=2)
     ('≥$12.50', '<$0.01')
+    >>> dollars(0.0042, unpriced=3, digits=2), dollars(0, unpriced=3)  # never "at least nothing"
+    ('≥$0.0042', 'no price')
     >>> [dollars(v, included=4) for v in (0, 12.5)]
     ['$4.00 included', '$12.50 + $4.00 included']
     """
+    is_known = value is not None and (value != 0 or not unpriced)
+    text = _write_amount(value or 0, digits, unpriced) if is_known else NO_PRICE
     if included:
         worth = f"{_write_amount(included, digits)} included"
-        spent = NO_PRICE if value is None else _write_amount(value, digits, unpriced)
-        text = worth if value == 0 and not unpriced else f"{spent} + {worth}"
-    else:
-        text = NO_PRICE if value is None else _write_amount(value, digits, unpriced)
+        text = worth if value == 0 and not unpriced else f"{text} + {worth}"
     made = Amount(text)
     made.value, made.unpriced, made.included = value, unpriced, included
     return made
@@ -187,7 +188,9 @@ def _write_amount(value: float, digits: int | None, unpriced: int = 0) -> str:
     if digits is None:
         digits = 4 if 0 < value < 0.01 else 2
     if 0 < value < 10**-digits:
-        return f"{least or '<'}{sign}{0 if unpriced else 10**-digits:.{digits}f}"
+        if unpriced:
+            return _write_amount(value / rate, None, unpriced)
+        return f"<{sign}{10**-digits:.{digits}f}"
     return f"{least}{sign}{value:,.{digits}f}"
 
 

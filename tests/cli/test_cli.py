@@ -11,6 +11,7 @@ from relight.cli import COMMANDS
 from relight.cli.config import SETTINGS
 from relight.config import JobSettings
 from relight.store import open_store
+from relight.text import count
 from terminal import Cli
 
 
@@ -83,10 +84,13 @@ def test_a_folder_without_sessions_of_its_source_is_told(cli: Cli) -> None:
 
 
 def test_a_report_of_nothing_says_what_to_ask_instead(filled: Cli) -> None:
-    asked = ["report", "--model", "nosuch", "--until", "2026-01-01"]
+    asked = ["report", "--model", "nosuch", "--since", "2026-01-01", "--until", "2026-01-02"]
     told = filled.run(*asked).stdout
     assert told.startswith("no session on model 'nosuch' from ")
-    assert told.endswith(" to 2026-01-01: the last day is before the first; without any filter 2\n")
+    assert told.endswith(" from 2026-01-01 to 2026-01-02; without any filter 2\n")
+    done = filled.run("report", "--until", "2026-01-01")
+    assert done.returncode == 1
+    assert "error: the last day, 2026-01-01, is before the first, " in done.stderr
     told = "no session in project 'nosuch'; without the project 2\n"
     assert filled.run("report", "--since", "all", "--project", "nosuch").stdout == told
     told = "no session since 2099-01-01; on all days 2\n"
@@ -132,6 +136,53 @@ def test_report_as_csv_and_markdown(filled: Cli) -> None:
     build.write_claude(filled.home, [line | {"sessionId": "x"} for line in hostile], name="x")
     filled.run("import")
     assert ",'=cmd" in filled.run("report", "--by", "session", "--since", "all", "--csv").stdout
+
+
+def test_a_wide_table_has_tokens_time_and_the_means_of_a_session(filled: Cli) -> None:
+    filled.environment["COLUMNS"] = "200"
+    heading, *lines = filled.run("report", "--by", "model", "--since", "all").stdout.splitlines()
+    assert "tokens  mean tokens" in heading
+    assert "cost  mean cost" in heading
+    assert heading.rstrip().endswith("time")
+    total = filled.json("report", "--by", "model", "--since", "all")["total"]
+    assert total["mean_tokens"] == total["total_tokens"] / total["sessions"]
+    assert count(total["total_tokens"]) in next(one for one in lines if one.startswith("total"))
+    markdown = filled.run("report", "--since", "all", "--markdown").stdout
+    for name in ("total_tokens", "mean_tokens", "mean_cost_usd", "wall_seconds"):
+        assert f" {name} |" in markdown.splitlines()[0]
+    by_session = filled.run("report", "--by", "session", "--since", "all").stdout
+    assert "mean" not in by_session, "each row is one session"
+
+
+def test_failures_take_the_filters_and_formats_of_reports(filled: Cli) -> None:
+    rows = filled.json("failures", "--since", "all", "--by", "position")
+    assert rows["by"] == ["position"]
+    assert {"count", "tool_calls", "sessions", "sessions_sample"} <= {*rows["failures"][0]}
+    text = filled.run("failures", "--since", "all", "--by", "position").stdout
+    assert text.split()[:6] == ["position", "count", "of", "calls", "failed", "sess."]
+    csv = filled.run("failures", "--since", "all", "--csv").stdout.splitlines()
+    assert csv[0].startswith("kind,tool,count,tool_calls,")
+    assert len(csv) > 1
+    markdown = filled.run("failures", "--since", "all", "--markdown").stdout.splitlines()
+    assert markdown[0].startswith("| kind | tool | count |")
+    assert markdown[1].startswith("| --- | --- | ---: |")
+    none = ["--project", "nowhere", "--model", "opus", "--source", "hermes", "--until", "today"]
+    assert filled.json("failures", "--since", "all", *none)["failures"] == []
+    done = filled.run("failures", "--csv", "--json")
+    assert (done.returncode, "choose one of" in done.stderr) == (2, True)
+    wrong = filled.run("failures", "--by", "colour")
+    assert (wrong.returncode, "cannot group failures by 'colour'" in wrong.stderr) == (1, True)
+
+
+def test_the_present_folder_is_not_one_whose_name_begins_alike(cli: Cli, tmp_path: Path) -> None:
+    for name in ("shop", "shop-old"):
+        (tmp_path / name).mkdir()
+        lines = [build.claude_prompt("Go", sessionId=name), build.claude_answer(name)]
+        lines = [one | {"sessionId": name, "cwd": str(tmp_path / name)} for one in lines]
+        build.write_claude(cli.home, lines, name=name)
+    cli.run("import")
+    found = cli.json("sessions", "--since", "all", "--project", str(tmp_path / "shop"))
+    assert [one["session_id"] for one in found["sessions"]] == ["claude-code:shop"]
 
 
 @pytest.mark.parametrize("by", ["day", "model", "session", "project,model", "tool", "week"])
@@ -229,7 +280,9 @@ def test_show_says_that_shared_turns_count_in_another_session(filled: Cli) -> No
 
 def test_failures_are_shown_and_told_as_json(filled: Cli) -> None:
     found = filled.json("failures", "--since", "all")
-    assert set(found) == {"since", "until", "failed", "failures", "spirals"}
+    assert set(found) == {
+        "since", "until", "by", "failed", "causes", "runs", "failures", "spirals",
+    }  # fmt: skip
     assert found["failures"][0]["kind"] == "file_not_found"
     assert "file_not_found" in filled.run("failures", "--since", "all").stdout
     assert "no failure since 2099-01-01" in filled.run("failures", "--since", "2099-01-01").stdout
@@ -244,10 +297,10 @@ def test_a_failed_session_is_named_first_and_leads_to_show(filled: Cli) -> None:
     (line,) = [one for one in shown.splitlines() if "for `relight show" in one]
     name = shown.partition(line)[2].splitlines()[3].split()[-1]
     assert filled.json("show", name)["session"] == session
-    (work,) = filled.json("failures", "--since", "all")["failed"]["newest"]
+    (work,) = filled.json("failures", "--since", "all")["runs"]
     assert (work["session_id"], work["kind"]) == (session, "labelled")
     other = filled.json("failures", "--since", "all", "--source", "codex")
-    assert other["failed"]["newest"] == []
+    assert other["runs"] == []
 
 
 def test_a_label_is_shown_as_the_outcome(filled: Cli) -> None:
@@ -287,7 +340,7 @@ def test_the_settings_that_help_names_are_all_there_are(cli: Cli) -> None:
     (cli.home / "relight" / "config.toml").write_text(lines)
     told = cli.json("config")
     named = msgspec.toml.decode(lines)
-    assert {*named} == {*told} - {"home", "file"}
+    assert {*named} == {*told} - {"home", "file", "timezone_setting"}
     assert {*named["templates"]} == {*told["templates"]}
     assert {*named["moa"]} == {*told["moa"]}
     apart = {"base_url", "key_variable", "provider"}

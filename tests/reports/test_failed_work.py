@@ -52,11 +52,11 @@ def test_runs_that_a_scheduler_says_failed_are_failures(tmp_path: Path, store: S
     build.import_home(store, tmp_path)
     found = read_failures(store, Filter())
     assert not found.is_empty
-    assert [(one.kind, one.cause, one.runs) for one in found.failed.causes] == [
+    assert [(one.kind, one.cause, one.runs) for one in found.causes] == [
         ("server_error", "HTTP 500: no", 2),
         ("disk_full", "no space left on device", 1),
     ]
-    total = found.failed.total
+    total = found.failed
     assert (total.runs, total.sessions, total.unrecorded_runs) == (3, 0, 3)
     assert total.cost_usd is None, "nothing of theirs is recorded"
     assert [(one.name, one.runs) for one in total.jobs] == [("triage", 3)]
@@ -66,7 +66,7 @@ def test_runs_that_a_scheduler_says_failed_are_failures(tmp_path: Path, store: S
     nothing = replace(one, cost_usd=0.0, unpriced_turns=2)
     assert describe_failed(nothing) == "1 run failed and has no known cost"
     assert describe_failed(total) == ("1 job failed: triage (3 runs); 3 runs have no known cost")
-    newest = found.failed.newest[0]
+    newest = found.runs[0]
     assert (newest.what, newest.job, newest.session_id) == ("run", f"hermes:{JOB}", None)
     assert newest.evidence[0] == "the scheduler's ledger says failed: no space left on device"
 
@@ -76,7 +76,7 @@ def test_days_and_jobs_narrow_failed_runs(tmp_path: Path, store: Store) -> None:
     build.import_home(store, tmp_path)
 
     def count(**asked: Any) -> int:
-        return read_failed_work(store, read_filter(store, **{"since": "all", **asked})).total.runs
+        return read_failed_work(store, read_filter(store, **{"since": "all", **asked})).failed.runs
 
     assert count() == 3
     assert count(since="2026-11-16") == 2
@@ -95,7 +95,7 @@ def test_a_session_that_failed_is_a_failure_with_its_cost(tmp_path: Path, store:
     records = build.claude_session()
     build.write_claude(tmp_path, [*records, build.claude_prompt("And now?", at=9)])
     build.import_home(store, tmp_path)
-    (one,) = read_failed_work(store, Filter()).newest
+    (one,) = read_failed_work(store, Filter()).runs
     assert (one.what, one.kind, one.job) == ("session", "no_answer", None)
     assert one.session_id == f"claude-code:{build.CLAUDE_SESSION}"
     assert one.cost_usd == pytest.approx(report(store).total.cost_usd)
@@ -109,11 +109,11 @@ def run_house(store: Store, home: Path, prompt: str) -> JobResult:
 
 def test_a_failed_run_and_its_session_count_once(tmp_path: Path, store: Store) -> None:
     result = run_house(store, tmp_path, "<failing>")
-    (one,) = read_failed_work(store, Filter()).newest
+    (one,) = read_failed_work(store, Filter()).runs
     assert (one.what, one.job, one.session_id) == ("run", "house", result.session)
     assert one.cost_usd is not None
     assert one.cost_usd == pytest.approx(report(store).total.cost_usd)
-    assert read_failed_work(store, read_filter(store, job="house")).newest == [one]
+    assert read_failed_work(store, read_filter(store, job="house")).runs == [one]
 
 
 def test_a_failed_attempt_of_a_run_that_succeeded_is_a_failed_session_of_its_job(
@@ -122,7 +122,7 @@ def test_a_failed_attempt_of_a_run_that_succeeded_is_a_failed_session_of_its_job
     result = run_house(store, tmp_path, "<broken once>")
     assert (result.outcome, len(result.earlier)) == ("success", 1)
     write_label(store, find_session(store, result.earlier[0]), "failure", None, build.START)
-    (one,) = read_failed_work(store, Filter()).newest
+    (one,) = read_failed_work(store, Filter()).runs
     assert (one.what, one.job, one.session_id) == ("session", "house", result.earlier[0])
     (row,) = [row for row in report(store, ("session",)).rows if row.session == one.session_id]
     assert one.cost_usd == pytest.approx(row.cost_usd)
@@ -131,13 +131,13 @@ def test_a_failed_attempt_of_a_run_that_succeeded_is_a_failed_session_of_its_job
 def test_a_label_makes_a_failure_and_takes_one_back(tmp_path: Path, store: Store) -> None:
     build.write_claude(tmp_path, build.claude_session())
     build.import_home(store, tmp_path)
-    assert read_failed_work(store, Filter()).newest == []
+    assert read_failed_work(store, Filter()).runs == []
     ((session_id,),) = store.query("select id from session")
     write_label(store, session_id, "failure", "the totals are wrong", build.START)
-    (one,) = read_failed_work(store, Filter()).newest
+    (one,) = read_failed_work(store, Filter()).runs
     assert (one.kind, one.cause) == ("labelled", "a person said failure: the totals are wrong")
     write_label(store, session_id, "success", None, build.START)
-    assert read_failed_work(store, Filter()).newest == []
+    assert read_failed_work(store, Filter()).runs == []
 
 
 def test_the_sums_are_those_of_the_causes(tmp_path: Path, store: Store) -> None:
@@ -146,4 +146,4 @@ def test_the_sums_are_those_of_the_causes(tmp_path: Path, store: Store) -> None:
     build.import_home(store, tmp_path)
     found = read_failed_work(store, Filter())
     for name in ("runs", "sessions", "unpriced_turns", "unrecorded_runs"):
-        assert asdict(found.total)[name] == sum(asdict(one)[name] for one in found.causes), name
+        assert asdict(found.failed)[name] == sum(asdict(one)[name] for one in found.causes), name

@@ -1,15 +1,18 @@
 """Why nothing matches: the filter in the way, what is there without it, and what was meant."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 import build
-from relight.errors import MissingError
+from relight.errors import MissingError, RelightError
 from relight.reports.failures import explain_no_failure
-from relight.reports.filters import find_jobs, read_filter
+from relight.reports.filters import find_jobs, is_in_project, read_filter
+from relight.reports.listing import list_sessions
 from relight.reports.narrowing import explain_no_session, find_near
 from relight.reports.search import find_hits
+from relight.reports.totals import report
 from relight.store import Store
 from relight.store.queries.filters import Filter
 from relight.store.queries.listing import Listing
@@ -69,9 +72,48 @@ def test_a_name_that_other_days_have_is_not_taken_for_misspelt(store: Store) -> 
     assert text == "no session in project 'wiki' since 2099-01-01; on all days 1"
 
 
-def test_days_in_the_wrong_order_are_said_to_be(store: Store) -> None:
-    text = explain(store, Filter(since="2026-02-01", until="2026-01-01"))
-    assert "the last day is before the first" in text
+def test_days_in_the_wrong_order_are_refused_with_both(store: Store) -> None:
+    now = datetime(2026, 11, 16, 12, tzinfo=UTC)
+    with pytest.raises(RelightError) as caught:
+        read_filter(store, since="today", until="yesterday", now=now)
+    assert caught.value.message == "the last day, 2026-11-15, is before the first, 2026-11-16"
+    assert caught.value.hint == "swap them"
+    with pytest.raises(RelightError) as caught:
+        read_filter(store, until="2026-01-31", now=now)  # the first day is 30 days ago
+    assert caught.value.hint == "also give the first day, such as 2026-01-31"
+
+
+def test_a_path_is_that_folder_and_those_below_it(store: Store, tmp_path: Path) -> None:
+    for number, folder in enumerate(("/src/shop-old", "/src/shop/api", "/src/SHOP2")):
+        key = f"4444444{number}-aaaa-4aaa-8aaa-111111111111"
+        lines = [build.claude_prompt("Go", sessionId=key), build.claude_answer(key, sessionId=key)]
+        build.write_claude(tmp_path, [one | {"cwd": folder} for one in lines], name=key)
+    build.import_home(store, tmp_path)
+
+    def find(project: str) -> set[str | None]:
+        chosen = Filter(project=project)
+        found = {one.project for one in list_sessions(store, chosen).sessions}
+        assert found == {row.project for row in report(store, ("project",), chosen).rows}
+        every = {row.key("project") for row in report(store, ("project",)).rows}
+        assert found == {one for one in every if is_in_project(one, project)}
+        return found
+
+    assert find("/src/shop") == find("/src/shop/") == {"/src/shop", "/src/shop/api"}
+    assert find("shop") == {"/src/shop", "/src/shop-old", "/src/shop/api", "/src/SHOP2"}
+    assert find('"/src/shop"') == {"/src/shop"}
+
+
+@pytest.mark.parametrize("text", ["_" * 30_000, "%" * 30_000, "日" * 30_000])
+def test_a_text_that_is_too_long_to_look_for_is_refused(store: Store, text: str) -> None:
+    for ask in (
+        lambda: list_sessions(store, Filter(), Listing(search=text)),
+        lambda: report(store, ("day",), Filter(project=text)),
+        lambda: report(store, ("day",), Filter(project=f"/{text}")),
+        lambda: report(store, ("day",), Filter(model=text)),
+    ):
+        with pytest.raises(RelightError, match="cannot look for a text of 30,00") as caught:
+            ask()
+        assert caught.value.hint == "4,000 are the most: look for a part of it"
 
 
 def test_whole_names_and_none_are_said_as_such(store: Store) -> None:

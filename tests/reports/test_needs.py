@@ -23,8 +23,8 @@ from relight.warm.library import retire_template
 JOB = JobReport(
     job="nightly", name="nightly", schedule=None, timezone=None, runner="chat", skills=[],
     model=None, provider=None, script=None, state="scheduled", created_at=None, next_run_at=None,
-    is_overdue=False, runs=2, successes=0, failures=2, last_run_at=None, last_outcome="failure",
-    trouble="the last 2 runs failed",
+    is_overdue=False, runs=2, successes=0, failures=2, unknown=0, last_run_at=None,
+    last_outcome="failure", trouble="the last 2 runs failed",
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import pytest
 import build
 from relight.errors import RelightError
 from relight.reports.labels import label_session
+from relight.reports.metrics import list_metrics
 from relight.reports.sessions import find_session
 from relight.reports.totals import KEYS, report
 from relight.store import Store
@@ -52,10 +53,20 @@ def test_rows_are_sorted_by_any_key_or_figure(store: Store) -> None:
     assert [row.successes for row in found] == [1, 1, 1, 0]
     assert report(store, ("day",), sort="cost").rows[0].cost_usd is not None
     for sort in ("colour", "project"):
-        with pytest.raises(RelightError, match="cannot sort by"):
+        with pytest.raises(RelightError, match="cannot sort by") as caught:
             report(store, ("model",), sort=sort)
+        assert "sort by model, sess., turns, output" in (caught.value.hint or "")
     with pytest.raises(RelightError, match="top must be at least 1, got 0"):
         report(store, ("model",), top=0)
+
+
+@pytest.mark.parametrize("by", ["model", "tool"])
+def test_rows_are_sorted_by_every_heading_of_their_table(store: Store, by: str) -> None:
+    for metric in list_metrics(is_of_calls=by == "tool"):
+        values = [metric.read(row) for row in report(store, (by,), sort=metric.title).rows]
+        known = [value for value in values if value is not None]
+        assert known == sorted(known, reverse=True)
+        assert values[len(known) :] == [None] * (len(values) - len(known)), "unknown comes last"
 
 
 @pytest.mark.parametrize("by", [("model",), ("day", "model"), ("tool",), ("branch",), ("session",)])
@@ -94,7 +105,9 @@ def test_a_success_costs_what_sessions_with_an_outcome_cost(store: Store) -> Non
     assert opus.cost_usd is not None
     assert opus.cost_per_success_usd == pytest.approx(opus.cost_usd / 2)
     assert opus.mean_cost_usd == pytest.approx(opus.cost_usd / 2)
-    assert opus.mean_tokens == opus.tokens / 2
+    buckets = (opus.input_tokens, opus.cache_read_tokens, opus.cache_write_tokens)
+    assert opus.total_tokens == sum(one or 0 for one in (*buckets, opus.output_tokens))
+    assert opus.mean_tokens == (opus.total_tokens or 0) / 2
     assert rows["claude-sonnet-4-5"].cost_per_success_usd is None, "none succeeded"
     unpriced = rows["no-such-model"]
     assert (unpriced.successes, unpriced.cost_per_success_usd, unpriced.mean_cost_usd) == (

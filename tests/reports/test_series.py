@@ -60,7 +60,7 @@ def test_every_step_adds_up_to_the_report(store: Store, step: TimeStep, by: Seri
     chosen = Filter(since=DAY)
     total = report(store, (), chosen).total
     points = read_series(store, step, by, chosen)
-    assert sum(one.tokens or 0 for one in points) == total.tokens == 3 * 3311
+    assert sum(one.tokens or 0 for one in points) == total.total_tokens == 3 * 3311
     assert sum(one.turns for one in points) == total.turns == 12
     assert sum(one.unpriced_turns for one in points) == total.unpriced_turns == 4
     assert sum(one.cost_usd or 0 for one in points) == pytest.approx(total.cost_usd)
@@ -95,7 +95,7 @@ def test_a_cost_without_a_price_is_unknown_and_not_zero(store: Store) -> None:
 def test_a_filter_narrows_hours_as_it_narrows_days(store: Store) -> None:
     for chosen in (Filter(since=DAY, model="opus"), Filter(since=DAY, project='"/p/1"')):
         hours = read_series(store, "hour", "source", chosen)
-        assert sum(one.tokens or 0 for one in hours) == report(store, (), chosen).total.tokens
+        assert sum(one.tokens or 0 for one in hours) == report(store, (), chosen).total.total_tokens
 
 
 def test_the_hours_of_a_day_when_clocks_change(tmp_path: Path) -> None:

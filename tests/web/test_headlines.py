@@ -6,6 +6,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from starlette.testclient import TestClient
 
 import build
@@ -75,6 +76,20 @@ def test_a_span_is_compared_only_with_days_that_are_wholly_recorded(
     recorded = Filter(since="2026-11-18")
     assert find_before(store, recorded, today) == Filter(since="2026-11-15", until="2026-11-17")
     assert find_before(store, Filter(since="2026-11-16"), today) is None
+    # another agent's record begins inside the days before: its files of earlier days are gone
+    build.write_codex(
+        tmp_path,
+        [
+            build.codex_meta(),
+            build.codex_count(86_400, build.codex_usage(1000), build.codex_usage(1000)),
+        ],
+    )
+    build.import_home(store, tmp_path)
+    assert find_before(store, recorded, today) is None
+    alone = Filter(since="2026-11-18", source="claude-code")
+    assert find_before(store, alone, today) == replace(
+        alone, since="2026-11-15", until="2026-11-17"
+    )
 
 
 def test_the_days_before_are_named(client: TestClient) -> None:

@@ -241,7 +241,7 @@ def test_job_show_and_failures_say_whether_another_run_can_help(tmp_path: Path) 
     text = " ".join(ask("failures").split())
     assert "denied: permanent: the next run at" in text
     assert "limited: temporary: tried again at" in text
-    newest = {one["job"]: one for one in json.loads(ask("failures", "--json"))["failed"]["newest"]}
+    newest = {one["job"]: one for one in json.loads(ask("failures", "--json"))["runs"]}
     assert [newest[name]["kind"] for name in ("denied", "limited")] == ["auth", "rate_limit"]
     assert [newest[name]["can_retry"] for name in ("denied", "limited")] == [False, True]
     assert newest["limited"]["retry_at"] == limited["retry_at"]

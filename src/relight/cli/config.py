@@ -4,8 +4,16 @@ import click
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from relight.cli.options import current_home, json_option, print_json, relight_command
+from relight.cli.options import (
+    current_home,
+    current_store,
+    json_option,
+    print_json,
+    relight_command,
+    relight_group,
+)
 from relight.config import (
+    Config,
     DisplaySettings,
     JobSettings,
     LimitSettings,
@@ -14,16 +22,17 @@ from relight.config import (
     PlanSettings,
     PriceKey,
     TemplateSettings,
+    check_timezone,
     find_home,
     read_config,
 )
-from relight.errors import as_typed
+from relight.errors import RelightError, as_typed
 from relight.text import dollars
 
 SETTINGS = """Settings in config.toml:
 
 \b
-timezone = "Europe/Berlin"     # of all days; fixed with the first import
+timezone = "Europe/Berlin"     # of a new store; `config timezone` changes it
 auto_import = true             # commands that read take in what is new
 max_tool_chars = 8000          # longer tool results are shortened
 local_models_are_free = true   # at this machine or its network; default: false
@@ -81,11 +90,15 @@ class ShownNotifySettings(Struct, frozen=True):
 
 
 class ShownSettings(Struct, frozen=True, kw_only=True):
-    """The settings as `--json` prints them."""
+    """The settings as `--json` prints them.
+
+    `timezone` is that of the store's days, `timezone_setting` the one in the file.
+    """
 
     home: str
     file: str | None
     timezone: str | None
+    timezone_setting: str | None
     auto_import: bool
     max_tool_chars: int
     local_models_are_free: bool
@@ -101,14 +114,21 @@ class ShownSettings(Struct, frozen=True, kw_only=True):
     models: ModelSettings
 
 
-@relight_command("config", example="relight config --json")
+@relight_group("config", example="relight config timezone Europe/Berlin", alone="show")
+def command() -> None:
+    pass
+
+
+@relight_command("show", example="relight config --json")
 @json_option
-def command(as_json: bool) -> None:
+def show(as_json: bool) -> None:
+    """Show the settings and where they come from."""
     from relight.sources import find_unknown_plans
 
     home = find_home(current_home())
     config = read_config(home)
     path = home / "config.toml"
+    zone = _find_timezone(config)
     for note in find_unknown_plans(config.plans, config.limits):
         click.echo(f"warning: {note}", err=True)
     if as_json:
@@ -116,7 +136,8 @@ def command(as_json: bool) -> None:
             ShownSettings(
                 home=str(home),
                 file=str(path) if path.exists() else None,
-                timezone=config.timezone,
+                timezone=zone,
+                timezone_setting=config.timezone,
                 auto_import=config.auto_import,
                 max_tool_chars=config.max_tool_chars,
                 local_models_are_free=config.local_models_are_free,
@@ -135,7 +156,7 @@ def command(as_json: bool) -> None:
         return
     click.echo(f"home: {home}")
     click.echo(f"settings: {path if path.exists() else f'none ({path} does not exist)'}")
-    click.echo(f"timezone: {config.timezone or 'that of this machine when the store was created'}")
+    click.echo(f"timezone: {_describe_timezone(config, zone)}")
     if not config.auto_import:
         click.echo(as_typed("import: only by `relight import`"))
     live = config.templates.max_live_per_category or "any number of"
@@ -165,6 +186,70 @@ def command(as_json: bool) -> None:
         click.echo(f"limits of {source}: {listed}")
     if config.plans or config.prices or config.local_models_are_free:
         click.echo(as_typed("earlier sessions keep their costs until `relight rebuild --prices`"))
+
+
+def _find_timezone(config: Config) -> str | None:
+    """Return the time zone of the store's days; without a store, that of one made now.
+
+    None if the database cannot be read: settings are shown all the same.
+    """
+    from relight.store import open_reader
+    from relight.store.keep.migrate import local_timezone
+
+    if not config.database.exists():
+        return config.timezone or local_timezone()
+    try:
+        with open_reader(config) as store:
+            return store.timezone
+    except RelightError:
+        return None
+
+
+def _describe_timezone(config: Config, zone: str | None) -> str:
+    if zone is None:
+        return "unknown: the database cannot be read"
+    if config.timezone in (None, zone):
+        return zone
+    apply = as_typed(f"`relight config timezone {config.timezone}` applies it")
+    return f"{zone} (the setting {config.timezone} is for a new store: {apply})"
+
+
+@relight_command("timezone", example="relight config timezone Europe/Berlin")
+@click.argument("zone", required=False)
+@json_option
+def timezone(zone: str | None, as_json: bool) -> None:
+    """Show or change the time zone of the store's days.
+
+    ZONE is a name such as Europe/Berlin. The days of everything recorded are derived again, and
+    jobs without a time zone of their own go by the new one.
+    """
+    import time
+
+    from relight.store.keep.timezone import change_timezone
+    from relight.work.jobs.registry import plan_again
+
+    if zone is not None:
+        check_timezone(zone)
+    moved: list[str] = []
+    with current_store() as store:
+        before = store.timezone
+        if zone is not None and zone != before:
+            change_timezone(store, zone)
+            moved = plan_again(store, now=int(time.time() * 1000))
+        after = store.timezone
+    if as_json:
+        print_json({"timezone": after, "before": before, "jobs": moved})
+    elif after == before:
+        click.echo(f"days are in {after}")
+    else:
+        click.echo(f"days are in {after} now; before they were in {before}")
+        if moved:
+            click.echo(f"jobs that go by it: {', '.join(moved)}")
+        click.echo(as_typed("start `relight serve` and `relight scheduler` again if they run"))
+
+
+command.add_command(show)
+command.add_command(timezone)
 
 
 def _describe_plan(plan: PlanSettings) -> str:

@@ -6,7 +6,7 @@ from relight.cli.options import current_store, json_option, print_json, relight_
 from relight.errors import as_typed
 
 if TYPE_CHECKING:
-    from relight.reports.doctor import HealthReport
+    from relight.reports.doctor import HealthReport, SourceHealth
 
 
 @relight_command("doctor", example="relight doctor --json")
@@ -35,12 +35,12 @@ def command(secrets: bool, deep: bool, as_json: bool) -> None:
 
 def _look_for_secrets(*, as_json: bool) -> None:
     from relight.cli import screen
-    from relight.reports.secrets import find_stored_secrets
+    from relight.reports.secrets import StoredSecrets, find_stored_secrets
 
     with current_store() as store:
         found = find_stored_secrets(store)
     if as_json:
-        print_json(found)
+        print_json(StoredSecrets(found))
     elif found:
         columns = [screen.Column("session", is_number=False)]
         columns += [screen.Column("rule", is_number=False), screen.Column("found")]
@@ -53,6 +53,14 @@ def _look_for_secrets(*, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
+def _describe_folder(source: "SourceHealth") -> str:
+    from relight.sources import is_source
+
+    if source.folder:
+        return source.folder + ("" if source.found else " (not found)")
+    return "named with --from" if is_source(source.source) else "(its package is not installed)"
+
+
 def _print(found: "HealthReport") -> None:
     from relight.cli import screen
 
@@ -62,15 +70,15 @@ def _print(found: "HealthReport") -> None:
         f" {database.schema}, integrity {database.integrity} · days in {found.timezone}"
     )
     columns = [screen.Column("source", is_number=False), screen.Column("files")]
-    columns += [screen.Column("sessions"), screen.Column("folder", is_number=False)]
+    columns += [screen.Column("sessions"), screen.Column("sub-agents", is_spare=True)]
+    columns += [screen.Column("folder", is_number=False)]
     rows = [
         [
             source.source,
             screen.count(source.files),
             screen.count(source.sessions),
-            source.folder + ("" if source.found else " (not found)")
-            if source.folder
-            else "named with --from",
+            screen.count(source.subagents),
+            _describe_folder(source),
         ]
         for source in found.sources
     ]

@@ -4,49 +4,85 @@ from typing import TYPE_CHECKING
 import click
 
 from relight.cli.filters import TypedFilter, filter_options, print_no_match
-from relight.cli.options import current_store, json_option, print_json, reading_command
+from relight.cli.options import (
+    current_store,
+    format_options,
+    make_markdown,
+    print_csv,
+    print_json,
+    reading_command,
+    split_words,
+)
 from relight.errors import as_typed
 
 if TYPE_CHECKING:
-    from relight.reports.failed_work import FailedReport, FailedWork
+    from relight.reports.failed_work import FailedWork
     from relight.reports.failures import FailureReport, SessionSpiral
 
 TEXT_ROWS = 20
 NEWEST_ROWS = 10
+# the columns of failed calls, after the keys of --by
+FIGURES = ("count", "tool_calls", "tool_failures", "failed_turns", "sessions", "last_at")
+EXAMPLES = ("reason", "example", "sessions_sample")
 
 
-@reading_command("failures", example="relight failures --since 7d")
+@reading_command("failures", example="relight failures --by position --project .")
+@click.option(
+    "--by",
+    metavar="KEYS",
+    help="Only failed calls, by these keys, comma-separated: kind, tool, position (of the call in"
+    " the session), length (of the session), category (kind of work).",
+)
 @filter_options()
 @click.option(
     "--job",
     metavar="NAME",
     help="Only runs of this job, and their sessions.",
 )
-@json_option
-def command(typed: TypedFilter, job: str | None, as_json: bool) -> None:
+@format_options
+def command(
+    by: str | None,
+    typed: TypedFilter,
+    job: str | None,
+    as_json: bool,
+    as_csv: bool,
+    as_markdown: bool,
+) -> None:
     """Show failed runs and sessions by cause, failed calls by kind and tool, and spirals.
 
     A failed call is a tool call that could not do what it was asked, or a model call without a
     response. A spiral is the same failing call three times or more, or one tool failing five times
     in a row. Its tokens and cost are those of the turns that made the calls. A failed run and its
-    sessions count once.
+    sessions count once. CSV and Markdown have the failed calls, JSON has everything.
     """
     from msgspec.structs import asdict
 
-    from relight.reports.failures import FailuresSince, explain_no_failure, read_failures
+    from relight.reports.failures import KINDS, FailuresSince, explain_no_failure, read_failures
     from relight.reports.sessions import shorten_names
     from relight.work.jobs.registry import find_allowed_slots
 
+    keys = KINDS if by is None else split_words(by)
+    if not keys:
+        raise click.UsageError("--by needs a key: kind, tool, position, length or category")
     with current_store() as store:
         chosen = typed.read(store, job=job)
-        found = read_failures(store, chosen, slots=find_allowed_slots(store))
+        found = read_failures(store, chosen, keys, slots=find_allowed_slots(store))
         why = explain_no_failure(store, chosen, job=job) if found.is_empty else None
-        listed = [one.session_id for one in found.failed.newest if one.session_id]
+        listed = [one.session_id for one in found.runs if one.session_id]
         short = shorten_names(store, [*listed, *(one.session_id for one in found.spirals)])
     if as_json:
         print_json(FailuresSince(since=chosen.since, until=chosen.until, **asdict(found)))
-    elif found.is_empty:
-        print_no_match(why, "no failure")
+    elif as_csv:
+        names = [*found.by, *FIGURES, *EXAMPLES]
+        print_csv(names, [asdict(one) for one in found.failures])
+    elif as_markdown:
+        names = [*found.by, *FIGURES, *EXAMPLES[:2]]
+        rows = [[getattr(one, name) for name in names] for one in found.failures]
+        click.echo(make_markdown(names, rows, is_number=FIGURES[:-1].__contains__))
+    elif found.is_empty or (by is not None and not found.failures):
+        print_no_match(why, "no failure" if by is None else "no call failed")
+    elif by is not None:
+        _print_calls(found)
     else:
         _print(found, short)
 
@@ -54,8 +90,8 @@ def command(typed: TypedFilter, job: str | None, as_json: bool) -> None:
 def _print(found: "FailureReport", short: Mapping[str, str]) -> None:
     from relight.cli import screen
 
-    if found.failed.causes:
-        _print_failed(found.failed, short)
+    if found.causes:
+        _print_failed(found, short)
     if found.failures:
         screen.print_text("\nfailed calls", style="bold")
         _print_calls(found)
@@ -64,14 +100,14 @@ def _print(found: "FailureReport", short: Mapping[str, str]) -> None:
         screen.print_text(f"spiral: {name} {describe_spiral(spiral)}")
 
 
-def _print_failed(found: "FailedReport", short: Mapping[str, str]) -> None:
+def _print_failed(found: "FailureReport", short: Mapping[str, str]) -> None:
     """Print failed runs and sessions: a sentence, their causes, and the newest of them."""
     from relight.cli import screen
     from relight.reports.failed_work import describe_failed
     from relight.text import plural
 
-    screen.print_text(describe_failed(found.total) or "", style="bold red")
-    if left := found.total.unrecorded_runs:
+    screen.print_text(describe_failed(found.failed) or "", style="bold red")
+    if left := found.failed.unrecorded_runs:
         runs = plural(left, "run left no session: its cost", "runs left no session: their cost")
         screen.print_text(f"{runs} is not recorded", style="dim")
     columns = [
@@ -97,9 +133,9 @@ def _print_failed(found: "FailedReport", short: Mapping[str, str]) -> None:
     if len(found.causes) > TEXT_ROWS:
         more = plural(len(found.causes) - TEXT_ROWS, "more cause")
         screen.print_text(f"… and {more}", style="dim")
-    for one in [one for one in found.newest if one.retry][:TEXT_ROWS]:
-        screen.print_text(f"{one.job_name}: {one.retry}")
-    newest = found.newest[:NEWEST_ROWS]
+    for one in [one for one in found.runs if one.retry][:TEXT_ROWS]:
+        screen.print_text(f"{one.name}: {one.retry}")
+    newest = found.runs[:NEWEST_ROWS]
     screen.print_text(as_typed("\nnewest, for `relight show SESSION`"), style="bold")
     columns = [
         screen.Column("at", is_number=False, is_name=True),
@@ -109,10 +145,10 @@ def _print_failed(found: "FailedReport", short: Mapping[str, str]) -> None:
         screen.Column("session", is_number=False, is_name=True),
     ]
     screen.print_table(columns, [_newest_cells(one, short) for one in newest])
-    total = found.total.runs + found.total.sessions
+    total = found.failed.runs + found.failed.sessions
     if total > len(newest):
         screen.print_text(
-            f"… and {total - len(newest):,} more: --json shows {len(found.newest)}", style="dim"
+            f"… and {total - len(newest):,} more: --json shows {len(found.runs)}", style="dim"
         )
 
 
@@ -121,7 +157,7 @@ def _newest_cells(one: "FailedWork", short: Mapping[str, str]) -> list[str]:
 
     return [
         (one.at or "unknown")[5:16].replace("T", " "),
-        f"{one.job_name}" if one.what == "run" else one.title or "(no title)",
+        one.name or "" if one.what == "run" else one.title or "(no title)",
         one.cause,
         screen.dollars(one.cost_usd, unpriced=one.unpriced_turns),
         short.get(one.session_id or "", "no session"),
@@ -129,29 +165,27 @@ def _newest_cells(one: "FailedWork", short: Mapping[str, str]) -> list[str]:
 
 
 def _print_calls(found: "FailureReport") -> None:
+    """Print failed calls by the keys of the report."""
     from relight.cli import screen
+    from relight.reports.metrics import format_share, read_failure_rate
     from relight.text import plural
 
-    columns = [
-        screen.Column("kind", is_number=False),
-        screen.Column("tool", is_number=False),
-        screen.Column("count"),
-        screen.Column("sess."),
-        screen.Column("example", is_number=False, lines=2),
-    ]
-    rows = [
-        [
-            one.kind,
-            one.tool or "(model call)",
-            screen.count(one.count),
-            screen.count(one.sessions),
-            one.example or one.reason or "",
-        ]
-        for one in found.failures[:TEXT_ROWS]
-    ]
+    has_shares = "kind" not in found.by
+    columns = [screen.Column(key, is_number=False) for key in found.by]
+    columns += [screen.Column("count")]
+    columns += [screen.Column("of calls"), screen.Column("failed")] if has_shares else []
+    columns += [screen.Column("sess.")]
+    columns += [] if has_shares else [screen.Column("example", is_number=False, lines=2)]
+    rows = []
+    for one in found.failures[:TEXT_ROWS]:
+        names = [getattr(one, key) or "(model call)" for key in found.by]
+        shares = [screen.count(one.tool_calls), format_share(read_failure_rate(one))]
+        example = [one.example or one.reason or ""]
+        cells = [*names, screen.count(one.count), *(shares if has_shares else [])]
+        rows.append([*cells, screen.count(one.sessions), *([] if has_shares else example)])
     screen.print_table(columns, rows)
     if len(found.failures) > TEXT_ROWS:
-        more = plural(len(found.failures) - TEXT_ROWS, "more kind")
+        more = plural(len(found.failures) - TEXT_ROWS, "more row")
         screen.print_text(f"… and {more}", style="dim")
 
 

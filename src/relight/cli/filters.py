@@ -73,7 +73,8 @@ def filter_options(*, since: str = DEFAULT_SINCE) -> Callable[[Function], Functi
         click.option(
             "--project",
             metavar="P",
-            help="Only projects with this in their folder; . is the present folder.",
+            help="Only projects with this in their folder. A path, such as . or ~/shop, is that"
+            " folder and those below it.",
         ),
         click.option(
             "--model",

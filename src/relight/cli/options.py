@@ -1,8 +1,8 @@
-"""Options, store and JSON output that all commands share."""
+"""Options, store and formats of output that all commands share."""
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -165,6 +165,20 @@ def json_option(function: Function) -> Function:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
+def format_options(function: Function) -> Function:
+    """Add `--json`, `--csv` and `--markdown`, of which one may be given."""
+
+    @wraps(function)
+    def check(*args: Any, **given: Any) -> Any:
+        if sum(given[name] for name in ("as_json", "as_csv", "as_markdown")) > 1:
+            raise click.UsageError("choose one of --json, --csv and --markdown")
+        return function(*args, **given)
+
+    markdown = click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown.")
+    as_csv = click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+    return json_option(as_csv(markdown(check)))
+
+
 def yes_option(function: Function) -> Function:
     return click.option("--yes", is_flag=True, help="Do not ask for confirmation.")(function)
 
@@ -244,6 +258,48 @@ def print_json(value: object) -> None:
     import msgspec
 
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def print_csv(names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
+    """Print rows as CSV.
+
+    Texts of sessions are untrusted: no escape sequences, and no formulas of spreadsheets.
+    """
+    import csv
+    import sys
+
+    writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _make_safe(row[name]) for name in names} for row in rows)
+    sys.stdout.flush()
+
+
+def _make_safe(value: object) -> object:
+    if isinstance(value, list):
+        value = " ".join(map(str, value))
+    if not isinstance(value, str):
+        return value
+    from relight.text import clean
+
+    text = clean(value)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+
+
+def make_markdown(
+    names: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    is_number: Callable[[str], bool],
+) -> str:
+    """Return a Markdown table with numbers to the right; None is a dash."""
+    from relight.text import clean
+
+    def line(cells: Iterable[object]) -> str:
+        texts = ("–" if cell is None else clean(str(cell)) for cell in cells)
+        return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
+
+    rules = ["---:" if is_number(name) else "---" for name in names]
+    return "\n".join([line(names), line(rules), *map(line, rows)])
 
 
 def split_words(text: str) -> list[str]:

@@ -73,9 +73,9 @@ def _show(store: Store, *, is_fresh: bool) -> None:
         screen.print_text(as_typed(f"{failed}: relight failures"), style="bold red")
     counts = sessions.count_by_source(store)
     by_source = ", ".join(f"{number:,} of {name}" for name, number in counts.items())
-    total, parts = sum(counts.values()), sessions.count_subagents(store)
+    total, parts = sum(counts.values()), sum(sessions.count_subagents(store).values())
     recorded = f"{plural(total, 'session')} ({by_source})"
-    within = f", {parts:,} of sub-agents within them" if parts else ""
+    within = f", with {plural(parts, 'sub-agent')}" if parts else ""
     days = " to ".join((moment or "")[:10] for moment in sessions.find_span(store))
     screen.print_text(f"Recorded: {recorded}{within}, {days}", style="bold")
     by_day = totals.report(store, ("day",), chosen)

@@ -5,7 +5,7 @@ import click
 from msgspec import UNSET, to_builtins
 
 from relight.cli.filters import TypedFilter, filter_options, print_no_match
-from relight.cli.options import current_store, json_option, print_json, reading_command
+from relight.cli.options import current_store, format_options, print_json, reading_command
 from relight.errors import as_typed
 from relight.reports import totals
 from relight.reports.totals import ReportRow, ReportTotals, UsageReport
@@ -25,6 +25,7 @@ MARKDOWN_COLUMNS = (
     "cache_read_tokens",
     "cache_write_tokens",
     "output_tokens",
+    "total_tokens",
     "cost_usd",
     "included_usd",
     "unpriced_turns",
@@ -36,6 +37,16 @@ MARKDOWN_COLUMNS = (
     "cost_per_success_usd",
     "mean_tokens",
     "mean_cost_usd",
+    "wall_seconds",
+)
+# all other columns of Markdown are plain numbers
+FORMATTED = (
+    "cost_usd",
+    "included_usd",
+    "cost_per_success_usd",
+    "mean_tokens",
+    "mean_cost_usd",
+    "wall_seconds",
 )
 
 
@@ -54,9 +65,7 @@ MARKDOWN_COLUMNS = (
     help="A key of --by, or a figure such as cost, sessions or tool_failures, largest first.",
 )
 @click.option("--top", type=int, metavar="N", help="Only the first N rows; the rest as one.")
-@json_option
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="Print a Markdown table.")
+@format_options
 def command(
     by: str,
     typed: TypedFilter,
@@ -72,8 +81,6 @@ def command(
     at list price unless the agent recorded it; turns without a price are counted. Times are in
     their order, all else is sorted by cost.
     """
-    if as_json + as_csv + as_markdown > 1:
-        raise click.UsageError("choose one of --json, --csv and --markdown")
     keys = [key.strip() for key in by.split(",") if key.strip()]
     if not keys:
         raise click.UsageError(f"--by needs a key: {', '.join(totals.KEYS)}")
@@ -113,81 +120,53 @@ def _explain(store: Store, chosen: Filter) -> "NoMatch | None":
 
 
 def print_csv(found: UsageReport) -> None:
-    import csv
-    import sys
+    from relight.cli import options
 
     more = {"session": "title", "job": "job_name"} if found.rows else {}
     titles = [title for key, title in more.items() if key in found.by]
     names = [*dict.fromkeys(found.by), *titles, *FIGURES]
     if found.total.failed_turns is not UNSET:
         names.append("failed_turns")
-    # titles are untrusted: no escape sequences, and no spreadsheet formulas
-    rows = [{name: _make_safe(getattr(row, name)) for name in names} for row in found.rows]
-    writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    sys.stdout.flush()
-
-
-def _make_safe(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    from relight.cli.screen import clean
-
-    text = clean(value)
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+    options.print_csv(names, [{name: getattr(row, name) for name in names} for row in found.rows])
 
 
 def markdown(found: UsageReport) -> str:
     """Return the report as a Markdown table, with the total in its last row."""
-    from relight.reports.metrics import COST, COST_PER_SUCCESS, INCLUDED
-    from relight.text import count, dollars
+    from relight.cli.options import make_markdown
+    from relight.reports.metrics import USAGE_METRICS
 
-    names = [*found.by, *MARKDOWN_COLUMNS]
+    formatted = {one.name: one for one in USAGE_METRICS if one.name in FORMATTED}
 
-    def line(cells: list[str]) -> str:
-        return "| " + " | ".join(cells) + " |"
+    def list_figures(row: ReportTotals) -> list[object]:
+        return [
+            formatted[name].show(row) if name in formatted else getattr(row, name)
+            for name in MARKDOWN_COLUMNS
+        ]
 
-    def cell(row: ReportTotals, name: str) -> str:
-        value = getattr(row, name)
-        if name == "job":
-            value = getattr(row, "job_name", value)
-        if name == "mean_cost_usd" and value is not None:
-            return dollars(value, unpriced=row.unpriced_turns or 0)
-        if name == "mean_tokens":
-            return count(value)
-        for metric in (COST, COST_PER_SUCCESS, INCLUDED):
-            if name == metric.name:
-                return metric.show(row)
-        text = "–" if value is None else str(value)
-        return text.replace("|", "\\|").replace("\n", " ")
-
-    rules = ["---"] * len(found.by) + ["---:"] * len(MARKDOWN_COLUMNS)
-    rows = [line([cell(row, name) for name in names]) for row in found.rows]
-    sums = {"other": found.other, "total": found.total}
-    for title, figures in sums.items():
+    rows = [[*(_find_name(row, key) for key in found.by), *list_figures(row)] for row in found.rows]
+    blank = [""] * (len(found.by) - 1)
+    for title, figures in {"other": found.other, "total": found.total}.items():
         if figures is not None:
-            blank = [""] * (len(found.by) - 1)
-            cells = [cell(figures, name) for name in MARKDOWN_COLUMNS]
-            rows.append(line([title, *blank, *cells]))
-    return "\n".join([line(names), line(rules), *rows])
+            rows.append([title, *blank, *list_figures(figures)])
+    names = [*found.by, *MARKDOWN_COLUMNS]
+    return make_markdown(names, rows, is_number=MARKDOWN_COLUMNS.__contains__)
 
 
 def print_report(found: UsageReport, short: Mapping[str, str] = NO_NAMES) -> None:
     """Print the report as a table for eighty columns, with notes on how to read it."""
     from relight.cli import screen
-    from relight.reports.metrics import CALL_METRICS, INCLUDED, USAGE_METRICS
+    from relight.reports.metrics import list_metrics
 
     is_of_calls = found.total.turns is None
     keys = [screen.Column(key, is_number=False, is_name=key in WHOLE) for key in found.by]
     if "session" in found.by:
         keys.append(screen.Column("title", is_number=False, is_title=True))
-    metrics = CALL_METRICS if is_of_calls else USAGE_METRICS
-    first = 1 if "session" in found.by else 0  # each row is one session
-    last = -1 if is_of_calls and "failure" not in found.by else None  # tools make no model calls
-    shown = [one for one in metrics[first:last] if one is not INCLUDED or found.total.included_usd]
-    if "failure" in found.by:  # a kind of failure has failed calls only
-        shown = [one for one in shown if one.name != "failure_rate"]
+    hidden = set() if found.total.included_usd else {"included_usd"}
+    if "session" in found.by:  # each row is one session
+        hidden |= {"sessions", "mean_tokens", "mean_cost_usd"}
+    # a kind of failure has failed calls only, and tools make no model calls
+    hidden |= {"failure_rate"} if "failure" in found.by else {"failed_turns"}
+    shown = [one for one in list_metrics(is_of_calls=is_of_calls) if one.name not in hidden]
     columns = [
         *keys,
         *[
@@ -226,6 +205,10 @@ def print_report(found: UsageReport, short: Mapping[str, str] = NO_NAMES) -> Non
 WHOLE = ("day", "week", "month", "session")
 # the columns that a narrow table leaves out, the highest number first
 SPARE = {
+    "mean_tokens": 9,
+    "wall_seconds": 8,
+    "mean_cost_usd": 7,
+    "total_tokens": 6,
     "cache_read_tokens": 5,
     "input_tokens": 4,
     "failed_turns": 3,

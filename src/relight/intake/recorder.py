@@ -279,7 +279,7 @@ class SessionTracker:
         known: dict[str, Any] = {}
         try:
             sums = sum_family(self.store, found, unwritten=self._tape.sum_waiting())
-            known = {**asdict(sums), "total_tokens": sums.tokens}
+            known = asdict(sums)
             if facts := read_facts(self.store, found):
                 known |= {"started_at": facts.started_at, "ended_at": facts.ended_at}
         except Exception:

@@ -144,7 +144,9 @@ class Intake:
         self.pool = pool
         self.progress = progress or _ignore
         self.total = self.done = 0
-        self.seen: set[int] = set()
+        # the sessions that were read, by source, and those of them that are new
+        self.found: dict[str, set[int]] = {}
+        self.new: set[int] = set()
         self.touched: set[int] = set()
 
     def take(self, work: list[Work]) -> list[Imported]:
@@ -161,7 +163,22 @@ class Intake:
         # the largest first: the pieces of a file follow one another, and should not come last
         files.sort(key=lambda one: one.new_bytes, reverse=True)
         self._import_files(files)
+        self._count_sessions()
         return list(self.counts.values())
+
+    def _count_sessions(self) -> None:
+        """Count the sessions that were read as reports do: a sub-agent is part of its parent's."""
+        from relight.store.write.rows import find_roots
+
+        for source, found in self.found.items():
+            with self.store.reading() as database:
+                roots = find_roots(database, found)
+            # if the parent's own file is gone, its sub-agents say whether it is new
+            known = {root for one, root in roots.items() if one not in self.new}
+            every = {*roots.values()}
+            new = (every & self.new) | (every - found - known)
+            self.counts[source].sessions_new = len(new)
+            self.counts[source].sessions_grown = len(every - new)
 
     def _encode(self, work: Sequence[Work] = (), pieces: Sequence[Piece] = ()) -> bytes:
         key, timezone = self.store.redaction_key, self.store.timezone
@@ -262,10 +279,9 @@ class Intake:
             count = self.counts[piece.source]
             self.touched |= {found for found, _ in piece.sessions}
             # a session that only a log mentions was not read
-            found = {found for found, one in piece.sessions if one.started_at} - self.seen
-            self.seen |= found
-            count.sessions_new += len(found & new)
-            count.sessions_grown += len(found - new)
+            found = {found for found, one in piece.sessions if one.started_at}
+            self.new |= found & new
+            self.found.setdefault(piece.source, set()).update(found)
             count.bytes += piece.raw_bytes
             count.unreadable += len(piece.unreadable)
             count.set_aside += piece.set_aside is not None

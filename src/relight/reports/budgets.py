@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 
 from relight.errors import MissingError, RelightError, as_typed
-from relight.reports.filters import find_jobs, is_named, read_filter
+from relight.reports.filters import find_jobs, is_in_project, read_filter
 from relight.stats.projection import DrawGroup, ProjectedSum, project_sum
 from relight.store import Store
 from relight.store.budgets import (
@@ -197,7 +197,7 @@ def find_stop(
         mine = {
             "all": True,
             "source": name == source,
-            "project": _is_in_project(project, name),
+            "project": is_in_project(project, name),
             "job": name == job,
         }
         if not (row.stops and mine[kind]):
@@ -207,20 +207,6 @@ def find_stop(
         if spent.cost_nanos >= row.limit_nanos:
             return _describe_stop(store, row, spent.cost_nanos, span)
     return None
-
-
-def _is_in_project(project: str | None, wanted: str) -> bool:
-    """True if a budget's project holds a folder, by the same rule as `_choose`.
-
-    A neighbour whose name begins alike is another project.
-
-    >>> folders = ("/dev/shop", "/dev/shop/src", "/dev/shop-old")
-    >>> [_is_in_project(one, "/dev/shop") for one in folders]
-    [True, True, False]
-    """
-    if not wanted.startswith("/"):
-        return is_named(project, wanted)
-    return f"{project or ''}/".lower().startswith(f"{wanted.rstrip('/')}/".lower())
 
 
 def _describe_stop(store: Store, row: BudgetRow, nanos: int, span: _Span) -> str:
@@ -327,12 +313,10 @@ def _find_span(period: str, *, now: float, timezone: str) -> _Span:
 def _choose(scope: str, span: _Span | None = None) -> Filter:
     """Return the filter of a scope and of the days of a span."""
     kind, _, name = scope.partition(":")
-    is_folder = kind == "project" and name.startswith("/")
     return Filter(
         since=span.first.isoformat() if span else None,
         until=(span.after - timedelta(days=1)).isoformat() if span else None,
         source=name if kind == "source" else None,
-        project=name if kind == "project" and not is_folder else None,
-        folder=name if is_folder else None,
+        project=name if kind == "project" else None,
         jobs=(name,) if kind == "job" else (),
     )

@@ -19,7 +19,7 @@ from relight.store.notices import NoticeCounts, count_notices
 from relight.store.queries import health
 from relight.store.queries.filters import Filter
 from relight.store.queries.health import DatabaseHealth, SetAsidePiece, UnreadableLine
-from relight.store.queries.sessions import count_of_source
+from relight.store.queries.sessions import count_by_source, count_subagents
 from relight.store.queries.totals import UnpricedModel, read_unpriced_models
 
 RECENT = 10
@@ -29,13 +29,17 @@ SAMPLES: dict[Depth, int | None] = {"quick": 20, "usual": 200, "deep": None}
 
 
 class SourceHealth(Struct, frozen=True):
-    """A source: its folder, the files in it and the sessions recorded of it."""
+    """A source: its folder, the files in it, and the sessions recorded of it with their sub-agents.
+
+    A sub-agent is part of a session, as in every report.
+    """
 
     source: str
     folder: str | None
     found: bool
     files: int
     sessions: int
+    subagents: int
 
 
 class UnreadableLines(Struct, frozen=True):
@@ -92,7 +96,13 @@ def examine(
     one takes some milliseconds: it leaves the database's integrity unknown.
     """
     environment = os.environ if environment is None else environment
-    sources = [_examine_source(store, name, environment) for name in list_sources()]
+    counts = count_by_source(store), count_subagents(store)
+    sources = [_examine_source(name, environment, *counts) for name in list_sources()]
+    sources += [  # of packages that were removed
+        SourceHealth(name, None, found=False, files=0, sessions=number, subagents=0)
+        for name, number in counts[0].items()
+        if name not in list_sources()
+    ]
     lines = health.read_unreadable(store, limit=RECENT)
     unreadable = UnreadableLines(health.count_unreadable(store), lines)
     aside = health.read_set_aside_pieces(store)
@@ -130,7 +140,12 @@ def examine(
     )
 
 
-def _examine_source(store: Store, name: str, environment: Mapping[str, str]) -> SourceHealth:
+def _examine_source(
+    name: str,
+    environment: Mapping[str, str],
+    sessions: Mapping[str, int],
+    subagents: Mapping[str, int],
+) -> SourceHealth:
     source = find_source(name)
     folders = source.find_folders(environment)
     found = [folder for folder in folders if folder.exists()]
@@ -140,7 +155,8 @@ def _examine_source(store: Store, name: str, environment: Mapping[str, str]) -> 
         folder=None if folder is None else str(folder),
         found=bool(found),
         files=sum(1 for _ in source.find(environment, None)),
-        sessions=count_of_source(store, name),
+        sessions=sessions.get(name, 0),
+        subagents=subagents.get(name, 0),
     )
 
 

@@ -64,23 +64,28 @@ class FailureCause(FailedSums, frozen=True, kw_only=True):
 
 
 class FailedWork(Struct, frozen=True, kw_only=True):
-    """A failed run of a job, or a failed session that belongs to no failed run."""
+    """A failed run of a job, or a failed session that belongs to no failed run.
+
+    `name` is that of the job. `burnt_usd` is the part of the cost that went into spirals, null if
+    it is not known.
+    """
 
     what: Literal["run", "session"]
+    run_id: str | None
+    job: str | None
+    name: str | None
+    session_id: str | None
+    at: str | None
     kind: str
     cause: str
     evidence: list[str]
-    at: str | None
-    job: str | None
-    job_name: str | None
-    run_id: str | None
-    session_id: str | None
     title: str | None
     source: str
     model: str | None
     project: str | None
     cost_usd: float | None
     unpriced_turns: int
+    burnt_usd: float | None = None
     # whether another run can help, and when; for a job's last run also in words
     can_retry: bool | None
     retry_at: str | None
@@ -91,9 +96,9 @@ class FailedWork(Struct, frozen=True, kw_only=True):
 class FailedReport(Struct, frozen=True, kw_only=True):
     """Failed runs and sessions: their sums, their causes, and the newest of them."""
 
-    total: FailedTotals
+    failed: FailedTotals
     causes: list[FailureCause]
-    newest: list[FailedWork]
+    runs: list[FailedWork]
 
 
 def read_failed_work(
@@ -115,8 +120,8 @@ def read_failed_work(
         replace(row, next_run_at=late[row.job]) if row.job and row.job in late else row
         for row in rows
     ]
-    newest = [_show_work(row, store.timezone) for row in placed]
-    return FailedReport(total=_add_up(groups), causes=causes, newest=newest)
+    runs = [_show_work(row, store.timezone) for row in placed]
+    return FailedReport(failed=_add_up(groups), causes=causes, runs=runs)
 
 
 def read_failed_totals(store: Store, chosen: Filter) -> FailedTotals:
@@ -180,14 +185,14 @@ def _show_work(row: FailedRow, timezone: str) -> FailedWork:
         )
     return FailedWork(
         what=row.what,
+        run_id=row.run_id,
+        job=row.job,
+        name=row.job_name,
+        session_id=row.session,
+        at=row.at,
         kind=found.kind,
         cause=found.cause,
         evidence=_list_evidence(row),
-        at=row.at,
-        job=row.job,
-        job_name=row.job_name,
-        run_id=row.run_id,
-        session_id=row.session,
         title=row.title,
         source=row.source,
         model=row.model,

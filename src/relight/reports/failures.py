@@ -1,23 +1,30 @@
-"""Failed runs and sessions, failed calls by kind and tool, and spirals with their costs."""
+"""Failed runs and sessions, failed calls by kind, tool and place, and spirals with their costs."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
+from relight.errors import RelightError
 from relight.judging.spirals import SPIRAL_MINIMUM, JudgedCall, Spiral, find_spirals
+from relight.model import row_id
 from relight.reports.failed_work import FailedReport, read_failed_totals, read_failed_work
 from relight.store import Store
 from relight.store.derive.scores import HARMLESS
 from relight.store.queries import failures as queries
-from relight.store.queries.failures import FailureGroup, SpiralCall, UsagePool
+from relight.store.queries import spirals as spiral_queries
+from relight.store.queries.failures import FAILURE_KEYS, FailureGroup
 from relight.store.queries.filters import Filter
+from relight.store.queries.spirals import SpiralCall, UsagePool
 from relight.times import write_time
 
 if TYPE_CHECKING:
     from relight.reports.narrowing import NoMatch
+
+
+KINDS = ("kind", "tool")
 
 
 class SessionSpiral(Struct, frozen=True, kw_only=True):
@@ -41,17 +48,17 @@ class NamedSpiral(SessionSpiral, frozen=True):
     title: str | None
 
 
-class FailureReport(Struct, frozen=True, kw_only=True):
-    """Failed runs and sessions; failed calls, the most frequent first; spirals, the costliest."""
+class FailureReport(FailedReport, frozen=True, kw_only=True):
+    """Failed runs and sessions; failed calls by the keys `by`; spirals, the costliest first."""
 
-    failed: FailedReport
+    by: list[str]
     failures: list[FailureGroup]
     spirals: list[NamedSpiral]
 
     @property
     def is_empty(self) -> bool:
         """True if nothing failed."""
-        return not self.failures and not self.failed.causes
+        return not self.failures and not self.causes
 
 
 class FailuresSince(FailureReport, frozen=True):
@@ -62,14 +69,51 @@ class FailuresSince(FailureReport, frozen=True):
 
 
 def read_failures(
-    store: Store, chosen: Filter, *, slots: Mapping[str, int | None] | None = None
+    store: Store,
+    chosen: Filter,
+    by: Sequence[str] = KINDS,
+    *,
+    slots: Mapping[str, int | None] | None = None,
 ) -> FailureReport:
     """Return the failures and spirals of a part of the record; `slots` as in `read_failed_work`."""
+    keys = check_failure_keys(by)
+    found = read_failed_work(store, chosen, slots=slots)
+    burnt = _sum_spirals(store, [one.session_id for one in found.runs if one.session_id])
+    runs = [replace(one, burnt_usd=burnt.get(one.session_id or "")) for one in found.runs]
     return FailureReport(
-        failed=read_failed_work(store, chosen, slots=slots),
-        failures=queries.read_failure_groups(store, chosen),
+        failed=found.failed,
+        causes=found.causes,
+        runs=runs,
+        by=keys,
+        failures=queries.read_failure_groups(store, chosen, keys),
         spirals=read_spirals(store, chosen),
     )
+
+
+def check_failure_keys(by: Sequence[str]) -> list[str]:
+    """Return the keys that failed calls are grouped by, each once; raise if one is unknown."""
+    for key in by:
+        if key not in FAILURE_KEYS:
+            hint = f"the keys are {', '.join(FAILURE_KEYS)}"
+            raise RelightError(f"cannot group failures by {key!r}", hint)
+    return list(dict.fromkeys(by)) or list(KINDS)
+
+
+def _sum_spirals(store: Store, sessions: Sequence[str]) -> dict[str, float | None]:
+    """Return what the spirals of these sessions and their sub-agents cost; None if unknown."""
+    roots = {row_id("session", *name.split(":", 1)): name for name in sessions}
+    among = spiral_queries.find_failing_below(store, list(roots), least=SPIRAL_MINIMUM)
+    found = _find_all(store, [one.id for one in among])
+    costs: dict[str, list[float | None]] = {name: [] for name in sessions}
+    for one in among:
+        costs[roots[one.root_id]] += [spiral.cost_usd for spiral in found.get(one.id, ())]
+    return {name: _add_known(own) for name, own in costs.items()}
+
+
+def _add_known(costs: Sequence[float | None]) -> float | None:
+    """Return the sum of the known costs; None if there are costs and none is known."""
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if known or not costs else None
 
 
 def explain_no_failure(store: Store, chosen: Filter, *, job: str | None = None) -> "NoMatch":
@@ -104,7 +148,7 @@ def session_spirals(store: Store, session_id: int) -> list[SessionSpiral]:
 
 def number_spirals(store: Store, session_id: int) -> dict[int, int]:
     """Return the number of the spiral, from 1, that each call is part of, by the call's row."""
-    calls = queries.read_judged_calls(store, [session_id])
+    calls = spiral_queries.read_judged_calls(store, [session_id])
     found = find_spirals(_judge_calls(calls, None))
     return {
         calls[position].place: number
@@ -116,9 +160,9 @@ def number_spirals(store: Store, session_id: int) -> dict[int, int]:
 def _find_all(store: Store, sessions: Sequence[int]) -> dict[int, list[SessionSpiral]]:
     """Return the spirals of each of these sessions, in the order they began."""
     calls: dict[int, list[SpiralCall]] = {}
-    for call in queries.read_judged_calls(store, sessions):
+    for call in spiral_queries.read_judged_calls(store, sessions):
         calls.setdefault(call.session_id, []).append(call)
-    pools = {pool.session_id: pool for pool in queries.read_pools(store, sessions)}
+    pools = {pool.session_id: pool for pool in spiral_queries.read_pools(store, sessions)}
     return {
         session_id: _find_spirals(own, pools.get(session_id)) for session_id, own in calls.items()
     }

@@ -29,9 +29,16 @@ def read_filter(
     if source is not None:
         _check_source(source)
     today = (now or datetime.now(UTC)).astimezone(ZoneInfo(store.timezone)).date()
+    first = read_day(since, today=today)
+    last = read_day(until, today=today, is_last=True) if until else None
+    if first and last and last < first:
+        raise RelightError(
+            f"the last day, {last}, is before the first, {first}",
+            "swap them" if since != DEFAULT_SINCE else f"also give the first day, such as {last}",
+        )
     return Filter(
-        since=read_day(since, today=today),
-        until=read_day(until, today=today, is_last=True) if until else None,
+        since=first,
+        until=last,
         source=source,
         model=model,
         project=project,
@@ -94,3 +101,15 @@ def is_named(name: str | None, wanted: str) -> bool:
     if is_whole(wanted):
         return (name or "") == wanted[1:-1]
     return wanted.lower() in (name or "").lower()
+
+
+def is_in_project(project: str | None, wanted: str) -> bool:
+    """True if a filter matches a project, by the same rule as `where`.
+
+    >>> folders = ("/dev/shop", "/dev/shop/src", "/dev/shop-old")
+    >>> [is_in_project(one, "/dev/shop") for one in folders]
+    [True, True, False]
+    """
+    if not wanted.startswith("/"):
+        return is_named(project, wanted)
+    return f"{project or ''}/".lower().startswith(f"{wanted.rstrip('/')}/".lower())

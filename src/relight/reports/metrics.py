@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from relight.text import count, dollars
+from relight.text import count, dollars, seconds
 
 
 class UsageMetric(Struct, frozen=True, kw_only=True):
@@ -67,10 +67,20 @@ class OutcomeMetric(UsageMetric, frozen=True, kw_only=True):
         return f"{value:,}/{row.successes + row.failures:,}"
 
 
+class MeanMetric(UsageMetric, frozen=True, kw_only=True):
+    """A mean of a session; there is none where a row has no session."""
+
+    def show(self, row: Any) -> str:
+        return super().show(row) if row.sessions else "–"
+
+
 SUCCESSES = OutcomeMetric(name="successes", title="ok", read=read_successes)
 SESSIONS = UsageMetric(name="sessions", title="sess.", read=attrgetter("sessions"))
 TURNS = UsageMetric(name="turns", title="turns", read=attrgetter("turns"))
-TOKENS = UsageMetric(name="tokens", title="tokens", read=attrgetter("tokens"))
+TOKENS = UsageMetric(name="total_tokens", title="tokens", read=attrgetter("total_tokens"))
+WALL_TIME = UsageMetric(
+    name="wall_seconds", title="time", read=attrgetter("wall_seconds"), format=seconds
+)
 COST = UsageMetric(
     name="cost_usd",
     title="cost",
@@ -96,18 +106,29 @@ COST_PER_SUCCESS = UsageMetric(
     is_lower_bound=True,
     has_dash=True,
 )
-# a narrow table leaves out what a cache served first, then fresh input
+MEAN_TOKENS = MeanMetric(name="mean_tokens", title="mean tokens", read=attrgetter("mean_tokens"))
+MEAN_COST = MeanMetric(
+    name="mean_cost_usd",
+    title="mean cost",
+    read=attrgetter("mean_cost_usd"),
+    format=dollars,
+    is_lower_bound=True,
+)
 USAGE_METRICS = (
     SESSIONS,
     TURNS,
     UsageMetric(name="output_tokens", title="output", read=attrgetter("output_tokens")),
     UsageMetric(name="input_tokens", title="input", read=read_fresh_input),
     UsageMetric(name="cache_read_tokens", title="cached", read=attrgetter("cache_read_tokens")),
+    TOKENS,
+    MEAN_TOKENS,
     COST,
+    MEAN_COST,
     INCLUDED,
     FAILURE_RATE,
     SUCCESSES,
     COST_PER_SUCCESS,
+    WALL_TIME,
 )
 CALL_METRICS = (
     SESSIONS,
@@ -122,3 +143,8 @@ CALL_METRICS = (
     SUCCESSES,
     UsageMetric(name="failed_turns", title="model calls failed", read=attrgetter("failed_turns")),
 )
+
+
+def list_metrics(*, is_of_calls: bool) -> tuple[UsageMetric, ...]:
+    """Return the metrics of a table of usage, or of one of tool calls and failures."""
+    return CALL_METRICS if is_of_calls else USAGE_METRICS

@@ -106,9 +106,6 @@ def explain_no_match(
     sentence = f"no {noun} {_describe(given)}".rstrip()
     if not given:
         return NoMatch(sentence, [])
-    since, until = (given.get(name) for name in DAYS)
-    if since and until and since > until:
-        sentence += ": the last day is before the first"
     ways = [
         WayOut(f"did you mean '{near}'?", {name: near})
         for name in given

@@ -38,6 +38,7 @@ class JobReport(Struct, frozen=True, kw_only=True):
     runs: int
     successes: int
     failures: int
+    unknown: int
     last_run_at: str | None
     last_outcome: str | None
     trouble: str | None
@@ -106,6 +107,7 @@ def _show_job(store: Store, job: JobFacts, runs: Sequence[RunEnding], *, now: in
         runs=len(runs),
         successes=outcomes.count("success"),
         failures=outcomes.count("failure"),
+        unknown=sum(one not in ("success", "failure") for one in outcomes),
         last_run_at=write_time(last_at),
         last_outcome=outcomes[0] if outcomes else None,
         trouble=find_trouble(judged, is_own=own is not None),

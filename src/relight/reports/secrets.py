@@ -22,6 +22,12 @@ class StoredSecret(Struct, frozen=True):
     found: int
 
 
+class StoredSecrets(Struct, frozen=True):
+    """All secrets that were found, by session and rule."""
+
+    secrets: list[StoredSecret]
+
+
 def find_stored_secrets(store: Store) -> list[StoredSecret]:
     """Return what today's rules find in tapes and cells, by session and rule."""
     counted = Counter(_find_all(store))

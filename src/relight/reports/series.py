@@ -5,7 +5,6 @@ from typing import Literal, cast
 
 from msgspec import Struct
 
-from relight.model import WHOLE_TOKENS
 from relight.reports.totals import make_figures
 from relight.store import Store
 from relight.store.queries.filters import Filter, find_day_start
@@ -66,13 +65,12 @@ def read_series(
 
 def _make_point(step: str, by: SeriesKey, one: GroupSums, *, has_outcomes: bool) -> SeriesPoint:
     figures = make_figures(one.sums)
-    known = [value for name in WHOLE_TOKENS if (value := getattr(figures, name)) is not None]
     successes, failures = one.outcomes.successes, one.outcomes.failures
     return SeriesPoint(
         step=step,
         name=cast("str | None", one.keys[by]),
         turns=figures.turns or 0,
-        tokens=sum(known) if known else None,
+        tokens=figures.total_tokens,
         cost_usd=figures.cost_usd,
         included_usd=figures.included_usd or 0.0,
         unpriced_turns=figures.unpriced_turns or 0,

@@ -1,8 +1,9 @@
 """Totals of the record by day, model, project, tool and the other keys of a report."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from math import inf
+from operator import attrgetter
 from typing import Any, cast
 
 from msgspec import UNSET, Struct, UnsetType
@@ -38,6 +39,7 @@ class ReportFigures(Struct, frozen=True, kw_only=True):
     cache_write_1h_tokens: int | None
     output_tokens: int | None
     reasoning_tokens: int | None
+    total_tokens: int | None
     cost_usd: float | None
     included_usd: float | None
     unpriced_turns: int | None
@@ -46,11 +48,6 @@ class ReportFigures(Struct, frozen=True, kw_only=True):
     tool_failures: int
     wall_seconds: float | None
     failed_turns: int | UnsetType = UNSET
-
-    @property
-    def tokens(self) -> int:
-        """All tokens, each counted once."""
-        return sum(getattr(self, name) or 0 for name in WHOLE_TOKENS)
 
 
 class SessionStats(Struct, frozen=True, kw_only=True):
@@ -64,7 +61,6 @@ class SessionStats(Struct, frozen=True, kw_only=True):
     provider: str | None
     started_at: str | None = None
     ended_at: str | None = None
-    total_tokens: int | None = None
     unwritten: int = 0
     sessions: int | None = None
     turns: int | None = None
@@ -74,6 +70,7 @@ class SessionStats(Struct, frozen=True, kw_only=True):
     cache_write_1h_tokens: int | None = None
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
+    total_tokens: int | None = None
     cost_usd: float | None = None
     included_usd: float | None = None
     unpriced_turns: int | None = None
@@ -99,11 +96,11 @@ class ReportTotals(ReportFigures, frozen=True, kw_only=True):
     mean_cost_usd: float | None
 
 
-# what rows may be sorted by: the figures, and short names of some
+# what rows may be sorted by: the figures, short names of some, and the headings of tables
 SORTS = {
     **{name: name for name in ReportTotals.__struct_fields__},
     "cost": "cost_usd",
-    "tokens": "tokens",
+    "tokens": "total_tokens",
 }
 
 
@@ -211,12 +208,14 @@ def sort_groups(
             return value not in began, began.get(cast(int, value), 0)
         return value is not None, value or ""
 
+    is_of_calls = any(key in CALL_KEYS for key in by)
+    read = _find_reader(sort or "cost_usd", is_of_calls=is_of_calls)
+
     def read_figure(one: GroupSums) -> float:
-        is_of_calls = any(key in CALL_KEYS for key in by)
         figures = _make_totals([one], _count(one), is_of_calls=is_of_calls)
         if sort is None and is_of_calls:
             return -(figures.tool_calls + (one.sums.failed_turns or 0))
-        value = getattr(figures, SORTS[sort or "cost_usd"])
+        value = read(figures)
         return -value if isinstance(value, int | float) else inf
 
     if sort in by:
@@ -228,6 +227,16 @@ def sort_groups(
     return sorted(
         groups, key=lambda one: (*(read_key(one, key) for key in times), read_figure(one))
     )
+
+
+def _find_reader(name: str, *, is_of_calls: bool) -> Callable[[ReportTotals], Any]:
+    """Return the function that reads a figure by its name or by its heading in tables."""
+    if name in SORTS:
+        return attrgetter(SORTS[name])
+    from relight.reports.metrics import list_metrics
+
+    found = (one.read for one in list_metrics(is_of_calls=is_of_calls) if one.title == name)
+    return next(found, attrgetter("cost_usd"))
 
 
 def _name_keys(
@@ -258,8 +267,13 @@ def _check_keys(by: Sequence[str], sort: str | None, top: int | None) -> None:
             "report by skill, and by tool or failure apart",
         )
     if sort is not None and sort not in SORTS and sort not in by:
-        names = ", ".join(dict.fromkeys([*by, *SORTS]))
-        raise RelightError(f"cannot sort by {sort!r}", f"sort by {names}")
+        from relight.reports.metrics import list_metrics
+
+        headings = [one.title for one in list_metrics(is_of_calls=not {*by}.isdisjoint(CALL_KEYS))]
+        if sort not in headings:
+            names = ", ".join([*by, *headings])
+            more = "or a figure of --json, such as mean_cost_usd"
+            raise RelightError(f"cannot sort by {sort!r}", f"sort by {names}, {more}")
     if top is not None and top < 1:
         raise ParameterError(f"top must be at least 1, got {top}", names=["top"])
 
@@ -281,8 +295,9 @@ def _make_totals(
     is_known = counts.successes and not is_of_calls and is_priced(turns, unpriced, nanos)
     mean_tokens = mean_cost = None
     if counts.sessions and not is_of_calls:
-        mean_tokens = figures.tokens / counts.sessions
-        mean_cost = None if figures.cost_usd is None else figures.cost_usd / counts.sessions
+        tokens, cost = figures.total_tokens, figures.cost_usd
+        mean_tokens = None if tokens is None else tokens / counts.sessions
+        mean_cost = None if cost is None else cost / counts.sessions
     return ReportTotals(
         **asdict(figures),
         successes=counts.successes,
@@ -309,9 +324,11 @@ def make_figures(sums: UsageSums, *, is_of_calls: bool = False) -> ReportFigures
     The cost is unknown if no turn has a price. For calls of tools, all figures of turns are None.
     """
     turns, unpriced = sums.turns, sums.unpriced_turns
-    cost_usd = included_usd = wall_seconds = None
+    cost_usd = included_usd = wall_seconds = total_tokens = None
     if not is_of_calls:
         turns, unpriced = turns or 0, unpriced or 0
+        known = [value for name in WHOLE_TOKENS if (value := getattr(sums, name)) is not None]
+        total_tokens = sum(known) if known or not turns else None
         nanos = sums.cost_nanos or 0
         cost_usd = nanos / 1e9 if is_priced(turns, unpriced, nanos) else None
         included_usd = (sums.included_nanos or 0) / 1e9
@@ -320,6 +337,7 @@ def make_figures(sums: UsageSums, *, is_of_calls: bool = False) -> ReportFigures
         sessions=sums.sessions,
         turns=turns,
         **{name: getattr(sums, name) for name in TOKENS},
+        total_tokens=total_tokens,
         cost_usd=cost_usd,
         included_usd=included_usd,
         unpriced_turns=unpriced,

@@ -59,8 +59,14 @@ class Store:
 
     @property
     def timezone(self) -> str:
-        """The time zone of this store's calendar days, fixed when it was made."""
+        """The time zone of this store's calendar days."""
         return self._meta["timezone"]
+
+    def reread(self) -> bool:
+        """Read again what the store knows about itself; True if its time zone has changed."""
+        before = self.timezone
+        self._meta = dict(self.query("select key, value from meta"))
+        return self.timezone != before
 
     @property
     def redaction_key(self) -> bytes:

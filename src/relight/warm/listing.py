@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from relight.checks import check_choice, check_count, check_text, refuse
 from relight.errors import MissingError
-from relight.reports.filters import is_named
+from relight.reports.filters import is_in_project
 from relight.store import Store
 from relight.store.provisions import count_provisions, read_provisions
 from relight.times import write_time
@@ -86,7 +86,7 @@ def list_templates(
         and task_type in (None, one.task_type)
         and set(tags) <= set(one.tags)
         and (max_examples is None or count_examples(one) <= max_examples)
-        and is_named(one.project, project or "")
+        and is_in_project(one.project, project or "")
     ]
     if sort == "best":
         return sort_by_worth(store, found)[::-1]

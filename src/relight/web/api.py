@@ -97,7 +97,7 @@ def read_overview(store: Store, asked: given.OverviewParameters, _: Path) -> Ove
         models=sum_costs(store, "model", chosen),
         projects=sum_costs(store, "project", chosen),
         sources=sum_costs(store, "source", chosen),
-        failed=found.failed.total,
+        failed=found.failed,
         failures=found.failures,
         spirals=found.spirals,
         jobs=jobs,
@@ -166,11 +166,16 @@ def list_steps(store: Store, asked: given.StepListParameters, path: Path) -> tra
 
 
 def read_failures(store: Store, asked: given.FailureParameters, _: Path) -> failures.FailuresSince:
-    """Failed runs and sessions by cause, failed calls by kind and tool, and spirals."""
+    """Failed runs and sessions by cause, failed calls by kind, tool or place, and spirals.
+
+    `runs` are the newest failed runs and sessions; `failures` are failed calls by the keys of `by`.
+    """
     chosen = _choose(store, asked)
     if asked.job:
         chosen = replace(chosen, jobs=find_jobs(store, asked.job))
-    found = failures.read_failures(store, chosen, slots=registry.find_allowed_slots(store))
+    keys = [key.strip() for key in asked.by.split(",") if key.strip()]
+    slots = registry.find_allowed_slots(store)
+    found = failures.read_failures(store, chosen, keys, slots=slots)
     return failures.FailuresSince(since=chosen.since, until=chosen.until, **asdict(found))
 
 

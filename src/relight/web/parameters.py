@@ -13,6 +13,7 @@ from relight.reports.filters import DEFAULT_SINCE
 from relight.reports.series import SeriesKey
 from relight.reports.totals import KEYS, SORTS
 from relight.sources import SOURCES
+from relight.store.queries.failures import FAILURE_KEYS
 from relight.times import DAY_FORMS, DAY_WORDS
 
 Text = Annotated[str, Meta(max_length=200)]
@@ -72,7 +73,8 @@ class FilterParameters(Struct, frozen=True, kw_only=True):
     project: Annotated[
         Text,
         described(
-            'Only projects with this in their folder; in quotes the whole folder, `""` for none.'
+            "Only projects with this in their folder; from a slash on, this folder and those below"
+            ' it; in quotes this folder alone, `""` for none.'
         ),
     ] = ""
 
@@ -82,6 +84,16 @@ class OverviewParameters(FilterParameters, frozen=True, kw_only=True):
 
 
 class FailureParameters(FilterParameters, frozen=True, kw_only=True):
+    by: Annotated[
+        Text,
+        described(
+            "Comma-separated keys of failed calls: position is that of the call in its session,"
+            " length the number of the session's tool calls, category its kind of work.",
+            style="form",
+            items={"enum": list(FAILURE_KEYS)},
+            maxItems=len(FAILURE_KEYS),
+        ),
+    ] = "kind,tool"
     job: Annotated[Text, described("Only runs of this job, and their sessions.")] = ""
 
 

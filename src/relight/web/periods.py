@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from relight.reports.series import HOUR_MS, SeriesKey, SeriesPoint, TimeStep, read_series
 from relight.store import Store
 from relight.store.queries.filters import Filter, find_day_start
+from relight.store.queries.sessions import find_first_days
 from relight.store.queries.totals import CostSums, find_first_day, sum_cost
 from relight.times import write_time
 from relight.web.page import View
@@ -190,7 +191,10 @@ def count_days(chosen: Filter) -> int:
 
 
 def find_before(store: Store, chosen: Filter, today: date) -> Filter | None:
-    """Return the equally long period before the chosen one; None if it is not wholly recorded."""
+    """Return the equally long period before the chosen one; None if it is not wholly recorded.
+
+    Agents delete old files: the record of each agent in both periods must reach back so far.
+    """
     if chosen.since is None:
         return None
     first = date.fromisoformat(chosen.since)
@@ -200,8 +204,8 @@ def find_before(store: Store, chosen: Filter, today: date) -> Filter | None:
         since = first - timedelta(days=days)
     except OverflowError:
         return None
-    began = find_first_day(store, Filter(source=chosen.source))
-    if began is None or began > since.isoformat():
+    began = find_first_days(store, replace(chosen, since=since.isoformat())).values()
+    if not began or max(began) > since.isoformat():
         return None
     until = first - timedelta(days=1)
     return replace(chosen, since=since.isoformat(), until=until.isoformat())

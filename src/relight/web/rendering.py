@@ -73,15 +73,16 @@ def make_printable(value: Any) -> Any:
     return value
 
 
-def money(value: float | None, unpriced: int | None = 0, included: float | None = None) -> str:
+def money(value: float | None, unpriced: int | None = None, included: float | None = None) -> str:
     """Return an amount; if some turns have no price, it is a lower bound.
 
-    `included` is what a plan paid for, at list price. A dash is the cost of nothing.
+    `included` is what a plan paid for, at list price. A dash is the cost of nothing: no turn has a
+    cost, and none is without a price.
 
-    >>> [money(None), money(None, 3), money(12.5), money(12.5, 3)]
-    ['–', 'no price', '$12.50', '≥$12.50']
+    >>> [money(None), money(None, 0), money(None, 3), money(12.5), money(12.5, 3)]
+    ['no price', '–', 'no price', '$12.50', '≥$12.50']
     """
-    if value is None and not included and not unpriced:
+    if value is None and not included and unpriced == 0:
         return UNKNOWN
     return dollars(value, unpriced=unpriced or 0, included=included)
 

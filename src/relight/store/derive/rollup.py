@@ -126,7 +126,7 @@ CALLS = f"""
         {NAMED.format("coalesce(turn.model, session.model)")} as model,
         turn.provider, tool_call.tool, tool_call.kind, session.machine_id, 1 as tool_calls,
         case when tool_call.label = 'error' then 1 else 0 end as tool_failures, 0 as failed_turns,
-        tool_call.at
+        tool_call.at, tool_call.place
     from tool_call join session on session.id = tool_call.session_id
     left join turn on turn.id = tool_call.turn_id
     where tool_call.{{test}}
@@ -134,7 +134,7 @@ CALLS = f"""
     select turn.session_id, session.root_id, coalesce(turn.day, 'unknown'), session.source,
         session.project, {NAMED.format("turn.model")}, turn.provider, cast(null as text),
         turn.failure,
-        session.machine_id, 0, 0, 1, turn.at
+        session.machine_id, 0, 0, 1, turn.at, cast(null as integer)
     from turn join session on session.id = turn.session_id
     where turn.failure is not null and turn.{{test}}
 """

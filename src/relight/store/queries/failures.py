@@ -1,12 +1,14 @@
 """Failures by kind, tool and day, and the calls among which spirals are found."""
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from relight.store import Store
+from relight.store.derive.rollup import CALLS as CALLS_OF_DAYS
 from relight.store.queries.filters import Filter, where
+from relight.store.queries.spirals import split_ids
 from relight.store.queries.totals import TOOLS, SessionName
 from relight.times import write_time
 
@@ -16,68 +18,122 @@ SPREAD = """coalesce(sum(calls), 0) as calls, coalesce(sum(failed), 0) as failed
     coalesce(sum(calls * calls), 0) as calls_squared,
     coalesce(sum(failed * failed), 0) as failed_squared,
     coalesce(sum(calls * failed), 0) as calls_times_failed"""
-# the example of a kind and tool is from the session in which it failed last
-KINDS = """
-    select kind, tool, sum(failures) as failures, count(distinct root_id) as sessions,
-        max(case when place = 1 then session_id end) as last_session,
-        nullif(max(coalesce(last_at, 0)), 0) as last_at
-    from (
-        select kind, tool, tool_failures + failed_turns as failures, root_id, session_id, last_at,
-            row_number() over (
-                partition by kind, tool order by coalesce(last_at, 0) desc, session_id
-            ) as place
-        from call_day {test}
-    ) as failed
-    group by kind, tool order by failures desc, kind nulls first, tool nulls first
+# what failed calls are grouped by, and the values of groups that are ranges of numbers
+FAILURE_KEYS = ("kind", "tool", "position", "length", "category")
+RANGES = (1, 11, 31, 101, 301)
+RANGE_KEYS = ("position", "length")
+LAST_ROOTS = ", ".join(
+    f"max(case when place = {place} and {FAILED} then root_id end) as {name}"
+    for place, name in enumerate(("last_root", "second_root", "third_root"), start=1)
+)
+# each group with its sessions that failed last
+GROUPS = f"""
+    with counted as (
+        select {{keys}}, root_id, sum(tool_calls) as tool_calls,
+            sum(tool_failures) as tool_failures, sum(failed_turns) as failed_turns,
+            max(case when {FAILED} then coalesce(last_at, 0) end) as last_at
+        from {{table}} {{test}} group by {{keys}}, root_id
+    ),
+    placed as (
+        select counted.*, row_number() over (
+            partition by {{keys}}
+            order by case when {FAILED} then 0 else 1 end, last_at desc, root_id
+        ) as place
+        from counted
+    )
+    select {{shown}}, sum(tool_calls) as tool_calls, sum(tool_failures) as tool_failures,
+        sum(failed_turns) as failed_turns,
+        sum(case when {FAILED} then 1 else 0 end) as sessions,
+        nullif(max(last_at), 0) as last_at, {LAST_ROOTS}
+    from placed group by {{keys}} having sum(tool_failures) + sum(failed_turns) > 0
 """
-TOKENS = """
-    turn.input_tokens + coalesce(turn.cache_read_tokens, 0) + coalesce(turn.cache_write_tokens, 0)
-        + turn.output_tokens
+# calls with what is known of their sessions: how many calls those made, and their kind of work
+DESCRIBED = """(
+    select used.*, {length} as length, coalesce(listing.category, 'unknown') as category
+    from (select * from {table}) as used left join listing on listing.root_id = used.root_id
+) as described"""
+# A failed model call is at the place of the tool call that it did not make.
+POSITIONED = f"""(
+    select numbered.*, {{position}} as position from (
+        select calls.*, calls.at as last_at, sum(tool_calls) over (
+            partition by session_id order by at nulls last, place nulls last
+            rows unbounded preceding
+        ) + failed_turns as number
+        from ({CALLS_OF_DAYS}) as calls
+    ) as numbered
+) as positioned"""
+# the last failures of a kind and tool in a session with its sub-agents
+LAST_TURN = """
+    select at, failure as reason, failure_text as evidence from turn
+    where session_id in (select id from session where root_id = :root) and failure = :kind
+    order by at desc nulls last limit 1
 """
-CALLS = f"""
-    select tool_call.session_id, tool_call.tool, tool_call.fingerprint, tool_call.label,
-        tool_call.turn_id, tool_call.at, tool_call.work, turn.calls, {TOKENS} as tokens,
-        turn.cost_nanos, tool_call.place
-    from tool_call left join turn on turn.id = tool_call.turn_id
-    where tool_call.session_id in ({{among}})
-    order by tool_call.at nulls last, tool_call.place
+LAST_CALL = """
+    select at, reason, evidence from tool_call
+    where session_id in (select id from session where root_id = :root)
+        and (:is_any = 1 or tool = :tool) and coalesce(kind, '') = coalesce(:kind, '')
+        and label = 'error'
+    order by at desc nulls last limit 1
 """
-# Some clients report only sums: the usage of turns to which no call is known to belong.
-POOLS = f"""
-    select turn.session_id, sum(turn.calls) as calls, sum({TOKENS}) as tokens,
-        case when count(turn.cost_nanos) = count(*) then sum(turn.cost_nanos) end as cost_nanos
-    from turn where turn.session_id in ({{among}}) and turn.calls > 0
-        and coalesce(turn.role, 'aggregator') = 'aggregator'
-        and not exists (
-            select 1 from tool_call
-            where tool_call.session_id = turn.session_id and tool_call.turn_id = turn.id
-        )
-    group by turn.session_id
-"""
-AT_ONCE = 500
 
 
 class FailureSums(Struct, frozen=True):
-    """Failures of one kind and tool, and the session of the last one; model calls have no tool."""
+    """The failed calls of one group, and the sessions that failed last; a range by its first."""
 
     kind: str | None
     tool: str | None
-    failures: int
+    position: int | None
+    length: int | None
+    category: str | None
+    tool_calls: int
+    tool_failures: int
+    failed_turns: int
     sessions: int
-    last_session: int
     last_at: int | None
+    last_root: int
+    second_root: int | None
+    third_root: int | None
+
+    @property
+    def count(self) -> int:
+        return self.tool_failures + self.failed_turns
+
+    @property
+    def roots(self) -> list[int]:
+        every = (self.last_root, self.second_root, self.third_root)
+        return [root for root in every if root is not None]
 
 
-class FailureGroup(Struct, frozen=True):
-    """Failures of one kind and tool, with the last one as example; model calls have no tool."""
+class FailureGroup(Struct, frozen=True, kw_only=True):
+    """Failed calls by the keys that are set, the last one as example; model calls have no tool.
 
-    kind: str
-    tool: str | None
+    `position` is the place of a call in its conversation, `length` the number of tool calls of the
+    whole session, `category` the kind of work. By kind, only failed calls are known: there is no
+    `tool_calls` to compare them with. `sessions_sample` are the sessions that failed last.
+    """
+
+    kind: str | UnsetType = UNSET
+    tool: str | UnsetType | None = UNSET
+    position: str | UnsetType = UNSET
+    length: str | UnsetType = UNSET
+    category: str | UnsetType = UNSET
     count: int
+    tool_calls: int | None
+    tool_failures: int
+    failed_turns: int
     sessions: int
     last_at: str | None
     reason: str | None
     example: str | None
+    sessions_sample: list[str]
+
+
+class FailureExample(Struct, frozen=True):
+    """When a call failed, why, and the words that say so."""
+
+    at: int | None
+    reason: str | None
+    evidence: str | None
 
 
 class FailureDay(Struct, frozen=True):
@@ -105,67 +161,98 @@ class ToolCount(CallSpread, frozen=True):
     tool: str
 
 
-class SpiralCall(Struct, frozen=True):
-    """A tool call with the usage of its turn, if that is known."""
-
-    session_id: int
-    tool: str
-    fingerprint: int
-    label: Literal["ok", "negative", "error", "unknown"] | None
-    turn_id: int | None
-    at: int | None
-    work: str | None
-    calls: int | None
-    tokens: int | None
-    cost_nanos: int | None
-    place: int
+def read_failure_groups(
+    store: Store, chosen: Filter, by: Sequence[str] = ("kind", "tool")
+) -> list[FailureGroup]:
+    """Return failed calls by these keys: ranges in order, all else the most frequent first."""
+    table, inner = _choose_table(chosen, by)
+    test, values = _where_failed(chosen) if "kind" in by else where(chosen)
+    shown = ", ".join(key if key in by else f"null as {key}" for key in FAILURE_KEYS)
+    statement = GROUPS.format(keys=", ".join(by), shown=shown, table=table, test=test)
+    found = store.read(FailureSums, statement, [*inner, *values])
+    found.sort(key=lambda one: _place_group(one, by))
+    names = _name_sessions(store, [root for one in found for root in one.roots])
+    return [_make_group(store, by, one, names) for one in found]
 
 
-class UsagePool(Struct, frozen=True):
-    """The usage of a session's turns to which no call is known to belong."""
+def name_range(first: int) -> str:
+    """Return a range of numbers by its first one.
 
-    session_id: int
-    calls: int
-    tokens: int | None
-    cost_nanos: int | None
-
-
-def read_failure_groups(store: Store, chosen: Filter) -> list[FailureGroup]:
-    """Return failures by kind and tool, the most frequent first."""
-    test, values = _where_failed(chosen)
-    groups = []
-    for one in store.read(FailureSums, KINDS.format(test=test), values):
-        reason, example = _find_example(store, one)
-        groups.append(
-            FailureGroup(
-                kind=one.kind or "unknown",
-                tool=one.tool,
-                count=one.failures,
-                sessions=one.sessions,
-                last_at=write_time(one.last_at),
-                reason=reason,
-                example=example,
-            )
-        )
-    return groups
+    >>> [name_range(first) for first in RANGES]
+    ['1-10', '11-30', '31-100', '101-300', '301+']
+    """
+    after = next((one for one in RANGES if one > first), None)
+    return f"{first}+" if after is None else f"{first}-{after - 1}"
 
 
-def _find_example(store: Store, found: FailureSums) -> tuple[str | None, str | None]:
-    """Return reason and evidence of the last failure of a kind and tool in its last session."""
-    if found.tool is None:
-        statement = (
-            "select failure, failure_text from turn"
-            " where session_id = ? and failure = ? order by at desc nulls last limit 1"
-        )
-        values = [found.last_session, found.kind]
-    else:
-        statement = (
-            "select reason, evidence from tool_call where session_id = ? and tool = ?"
-            " and coalesce(kind, '') = ? and label = 'error' order by at desc nulls last limit 1"
-        )
-        values = [found.last_session, found.tool, found.kind or ""]
-    ((reason, evidence),) = store.query(statement, values)
-    return reason, evidence
+def _choose_table(chosen: Filter, by: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the table that has these keys, and the values of the filter in it."""
+    table, values = "call_day", []
+    if "position" in by:
+        test, given = where(chosen)
+        among = f"session_id in (select session_id from call_day {test})"
+        table = POSITIONED.format(test=among, position=_find_range("number"))
+        values = [*given, *given]
+    if "length" in by or "category" in by:
+        table = DESCRIBED.format(table=table, length=_find_range("listing.tool_calls"))
+    return table, values
+
+
+def _find_range(number: str) -> str:
+    """Return the SQL of the first number of the range that a number is in."""
+    tests = " ".join(f"when {number} >= {first} then {first}" for first in reversed(RANGES))
+    return f"case {tests} else {RANGES[0]} end"
+
+
+def _place_group(one: FailureSums, by: Sequence[str]) -> tuple[Any, ...]:
+    """Return what groups are sorted by."""
+    is_of_ranges = any(key in RANGE_KEYS for key in by)
+    keys = [getattr(one, key) or "" for key in by]
+    return (*keys,) if is_of_ranges else (-one.count, *keys)
+
+
+def _make_group(
+    store: Store, by: Sequence[str], one: FailureSums, names: Mapping[int, str]
+) -> FailureGroup:
+    keys: dict[str, Any] = {key: getattr(one, key) for key in by}
+    keys |= {key: name_range(keys[key]) for key in RANGE_KEYS if key in by}
+    keys |= {"kind": one.kind or "unknown"} if "kind" in by else {}
+    reason, example = _find_example(store, by, one) if "kind" in by else (None, None)
+    return FailureGroup(
+        **keys,
+        count=one.count,
+        tool_calls=None if "kind" in by else one.tool_calls,
+        tool_failures=one.tool_failures,
+        failed_turns=one.failed_turns,
+        sessions=one.sessions,
+        last_at=write_time(one.last_at),
+        reason=reason,
+        example=example,
+        sessions_sample=[names[root] for root in one.roots],
+    )
+
+
+def _name_sessions(store: Store, ids: Sequence[int]) -> dict[int, str]:
+    statement = "select id, source || ':' || key as session, title from session where id in ({})"
+    return {
+        one.id: one.session
+        for among in split_ids([*dict.fromkeys(ids)])
+        for one in store.read(SessionName, statement.format(among))
+    }
+
+
+def _find_example(
+    store: Store, by: Sequence[str], one: FailureSums
+) -> tuple[str | None, str | None]:
+    """Return reason and evidence of the last failure of a group's kind in its last session."""
+    is_any = "tool" not in by
+    values = {"root": one.last_root, "kind": one.kind}
+    found = store.read(FailureExample, LAST_TURN, values) if is_any or one.tool is None else []
+    if is_any or one.tool is not None:
+        more = {"tool": one.tool, "is_any": int(is_any)}
+        found += store.read(FailureExample, LAST_CALL, values | more)
+    last = max(found, key=lambda one: one.at or 0, default=FailureExample(None, None, None))
+    return last.reason, last.evidence
 
 
 def count_days(store: Store, chosen: Filter) -> list[FailureDay]:
@@ -221,29 +308,6 @@ def find_failing_sessions(store: Store, chosen: Filter, *, least: int) -> list[S
         f" group by session_id, tool having sum(tool_failures) >= {least})",
         values,
     )
-
-
-def read_judged_calls(store: Store, sessions: Sequence[int]) -> list[SpiralCall]:
-    """Return the tool calls of these sessions, each session's in the order of their times."""
-    return [
-        call
-        for among in _split(sessions)
-        for call in store.read(SpiralCall, CALLS.format(among=among))
-    ]
-
-
-def read_pools(store: Store, sessions: Sequence[int]) -> list[UsagePool]:
-    """Return the usage of turns without calls, for these sessions that have any."""
-    return [
-        pool
-        for among in _split(sessions)
-        for pool in store.read(UsagePool, POOLS.format(among=among))
-    ]
-
-
-def _split(sessions: Sequence[int]) -> list[str]:
-    starts = range(0, len(sessions), AT_ONCE)
-    return [", ".join(map(str, sessions[start : start + AT_ONCE])) for start in starts]
 
 
 def _where_failed(chosen: Filter) -> tuple[str, list[str]]:

@@ -7,8 +7,10 @@ from msgspec import Struct
 
 from relight.aliases import find_model_name
 from relight.checks import LATEST_MS
+from relight.errors import RelightError
 from relight.store.jobs import IS_NAMED_AFTER
 
+LONGEST_NAME = 4000  # longer than the path of any folder
 # the sessions of jobs: of their runs, of earlier attempts, and those whose run a ledger has lost
 JOB_SESSIONS = f"""
     select run.session_id from run join job on job.id = run.job_id
@@ -26,7 +28,8 @@ class Filter(Struct, frozen=True, kw_only=True):
     """The part of the record that a report covers; days are in the store's time zone.
 
     A model or project is a part of its name; in double quotes it is the whole name, and `""`
-    stands for records without one. Jobs are full names; none stands for all sessions.
+    stands for records without one. A project that begins with a slash is this folder and all below
+    it. Jobs are full names; none stands for all sessions.
     """
 
     since: str | None = None
@@ -34,8 +37,6 @@ class Filter(Struct, frozen=True, kw_only=True):
     source: str | None = None
     model: str | None = None
     project: str | None = None
-    # the project's folder, and those below it
-    folder: str | None = None
     jobs: tuple[str, ...] = ()
 
 
@@ -46,8 +47,7 @@ def where(chosen: Filter) -> tuple[str, list[str]]:
         ("day >= ?", chosen.since),
         ("day <= ?", chosen.until),
         ("source = ?", chosen.source),
-        _test_name("project", chosen.project),
-        _test_folder(chosen.folder),
+        _test_project(chosen.project),
     ):
         if value is not None:
             tests.append(test)
@@ -70,8 +70,11 @@ def _test_name(column: str, wanted: str | None) -> tuple[str, str | None]:
     return f"{column} = ?" if name else f"coalesce({column}, '') = ?", name
 
 
-def _test_folder(folder: str | None) -> tuple[str, str | None]:
-    pattern = None if folder is None else escape_like(f"{folder.rstrip('/')}/").removeprefix("%")
+def _test_project(wanted: str | None) -> tuple[str, str | None]:
+    if wanted is None or not wanted.startswith("/"):
+        return _test_name("project", wanted)
+    # a neighbour whose name begins alike is another folder
+    pattern = escape_like(f"{wanted.rstrip('/')}/").removeprefix("%")
     return "project || '/' like ? escape '\\'", pattern
 
 
@@ -93,7 +96,15 @@ def is_whole(wanted: str) -> bool:
 
 
 def escape_like(text: str) -> str:
-    """Return the pattern of `like … escape '\\'` that matches any text with this in it."""
+    """Return the pattern of `like … escape '\\'` that matches any text with this in it.
+
+    Raise if the text is longer than a database takes.
+    """
+    if len(text) > LONGEST_NAME:
+        raise RelightError(
+            f"cannot look for a text of {len(text):,} characters",
+            f"{LONGEST_NAME:,} are the most: look for a part of it",
+        )
     escaped = re.sub(r"([%_\\])", r"\\\1", text)
     return f"%{escaped}%"
 

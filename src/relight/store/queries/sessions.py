@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from relight.model import row_id
 from relight.store import Store
+from relight.store.queries.filters import Filter, where
 from relight.store.queries.totals import SessionName, UsageSums
 from relight.store.sql import flag, read_list, read_usd
 from relight.times import write_time
@@ -277,27 +278,41 @@ def sum_usage(store: Store, session_id: int) -> UsageSums:
 
 
 def count_by_source(store: Store) -> dict[str, int]:
-    """Return the number of root sessions of each source, the largest first."""
+    """Return the number of sessions of each source as reports count them, the largest first.
+
+    A sub-agent is part of its parent's session. A session that others only name, such as the parent
+    of a fork whose file is gone, is none.
+    """
     rows = store.query(
-        "select source, count(*) as sessions from session where id = root_id"
+        "select source, count(*) as sessions from listing"
         " group by source order by sessions desc, source"
     )
     return dict(rows)
 
 
-def count_of_source(store: Store, source: str) -> int:
-    """Return the number of sessions of a source, sub-agents included."""
-    return int(store.query("select count(*) from session where source = ?", (source,))[0][0])
-
-
-def count_subagents(store: Store) -> int:
-    """Return the number of sessions that are part of another."""
-    return int(store.query("select count(*) from session where id <> root_id")[0][0])
+def count_subagents(store: Store) -> dict[str, int]:
+    """Return the number of sub-agents of each source."""
+    rows = store.query(
+        "select source, count(*) from session where id <> root_id"
+        " and exists (select 1 from session_day where session_id = session.id) group by source"
+    )
+    return dict(rows)
 
 
 def count_successes(store: Store) -> int:
     """Return the number of sessions that succeeded."""
-    return int(store.query("select count(*) from session where outcome = 'success'")[0][0])
+    return int(store.query("select count(*) from listing where outcome = 'success'")[0][0])
+
+
+def find_first_days(store: Store, chosen: Filter) -> dict[str, str]:
+    """Return the first recorded day of each source that has records in a part of the record."""
+    test, values = where(chosen)
+    among = f"select source from session_day {test}"
+    rows = store.query(
+        f"select source, min(day) from session_day where source in ({among}) group by source",
+        values,
+    )
+    return {source: day for source, day in rows if day[:1].isdigit()}
 
 
 def find_span(store: Store) -> tuple[str | None, str | None]:

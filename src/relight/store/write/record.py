@@ -17,7 +17,7 @@ from relight.store.derive.pricing import NAMED, Pricing, learn
 from relight.store.sql import read, same
 from relight.store.write import rows
 from relight.store.write.rows import TurnRow
-from relight.store.write.seal import CallRow, Sealed
+from relight.store.write.seal import CallRow, Sealed, redate
 from relight.store.write.tape import find_current, write_place
 
 # sources that record sessions as they happen: no turn is in two sessions, and none has totals
@@ -68,6 +68,8 @@ class Recorder:
         left out.
         """
         with self.store.transaction() as database:
+            if self.store.reread():  # sealed in the time zone before
+                pieces = [redate(piece, self.store.timezone) for piece in pieces]
             current = find_current(database, pieces)
             forgotten = [_is_forgotten(database, piece) for piece in current]
             wanted = [one for one, is_gone in zip(current, forgotten, strict=True) if not is_gone]

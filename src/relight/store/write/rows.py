@@ -328,6 +328,11 @@ def find_known(database: sqlite3.Connection, ids: set[int]) -> set[int]:
     return {found for (found,) in _select_in(database, statement, ids)}
 
 
+def find_roots(database: sqlite3.Connection, ids: set[int]) -> dict[int, int]:
+    """Return the root of each of these sessions: sub-agents are part of it."""
+    return dict(_select_in(database, "select id, root_id from session where id in", ids))
+
+
 def find_shared(database: sqlite3.Connection, turns: Sequence[TurnRow]) -> dict[int, set[int]]:
     """Return the turns that more than one session holds, here or in the store, with the holders."""
     holder: dict[int, int] = {}

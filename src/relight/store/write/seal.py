@@ -224,6 +224,17 @@ def _redact_cells(session: Session, key: bytes) -> Session:
     return msgspec.structs.replace(session, **changed) if changed else session
 
 
+def redate(piece: Sealed, timezone: str) -> Sealed:
+    """Return a sealed piece with its days in another time zone."""
+    read_day = day_reader(timezone)
+    replace = msgspec.structs.replace
+    return replace(
+        piece,
+        turns=[(found, read_day(turn.at), turn) for found, _, turn in piece.turns],
+        calls=[replace(call, day=read_day(call.at)) for call in piece.calls],
+    )
+
+
 def _call_row(source: str, call: ToolCall, day: str | None) -> CallRow:
     arguments = read_object(call.arguments)
     verdict = judge_call(

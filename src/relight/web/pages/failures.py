@@ -7,9 +7,15 @@ from markupsafe import Markup
 from msgspec.structs import asdict, replace
 
 from relight.errors import MissingError
-from relight.reports.failures import explain_no_failure, read_failures
+from relight.reports.failures import KINDS, explain_no_failure, read_failures
 from relight.reports.filters import find_jobs
-from relight.store.queries.failures import FailureGroup, count_days, count_tools
+from relight.reports.metrics import read_failure_rate
+from relight.store.queries.failures import (
+    FailureGroup,
+    count_days,
+    count_tools,
+    read_failure_groups,
+)
 from relight.store.queries.filters import Filter
 from relight.text import count
 from relight.web.charts.bars import StackedBar, draw_bars
@@ -22,10 +28,30 @@ TOP, MOST = 40, 1000
 NEWEST = 20
 
 
-class ShownFailure(FailureGroup, frozen=True):
-    """Failures of one kind and tool, with a bar for their number."""
+HEADINGS = {
+    "position": "calls of the session",
+    "length": "tool calls in all",
+    "category": "kind of work",
+}
+# what the table of failed calls is by: the parameter of the address, the keys, the words
+GROUPINGS = {
+    "": (KINDS, "kind and tool"),
+    "position": (("position",), "place in the session"),
+    "length": (("length",), "length of the session"),
+    "category": (("category",), "kind of work"),
+    "category,position": (("category", "position"), "kind of work and place"),
+}
+
+
+class ShownFailure(FailureGroup, frozen=True, kw_only=True):
+    """A row of failed calls, with a bar for their number."""
 
     bar: Markup
+
+    @property
+    def failure_rate(self) -> float | None:
+        """The share of tool calls that failed; None if it is not known."""
+        return read_failure_rate(self)
 
 
 def show(view: View) -> Context:
@@ -37,15 +63,18 @@ def show(view: View) -> Context:
             chosen = replace(chosen, jobs=find_jobs(view.store, job))
         except MissingError as error:  # a filter, not the page, names what does not exist
             why, chosen = f"{error.message}: {error.hint}", replace(chosen, jobs=("",))
+    by = view.query.get("by", "")
+    keys, _ = GROUPINGS.get(by, GROUPINGS[""])
     found = read_failures(view.store, chosen, slots=find_allowed_slots(view.store))
     tools = count_tools(view.store, chosen, kind=kind)
     if kind:
         tools = [one for one in tools if one.failed]
     failures = [one for one in found.failures if kind in ("", one.kind)]
+    rows = failures if keys == KINDS else read_failure_groups(view.store, chosen, keys)
     kinds: Counter[str] = Counter()
     for one in failures:
-        kinds[one.kind] += one.count
-    largest = max((one.count for one in failures), default=0)
+        kinds[str(one.kind)] += one.count
+    largest = max((one.count for one in rows), default=0)
     spirals = found.spirals
     costs = [one.cost_usd for one in spirals if one.cost_usd is not None]
     whole = view.query.get("all")
@@ -58,15 +87,21 @@ def show(view: View) -> Context:
         else None,
         "job": job,
         "kind": kind,
-        "total": found.failed.total,
-        "causes": found.failed.causes[: top["causes"]],
-        "more_causes": max(len(found.failed.causes) - top["causes"], 0),
-        "newest": found.failed.newest[:NEWEST],
+        "by": keys,
+        "headings": [HEADINGS.get(key, key) for key in keys],
+        "groupings": [
+            (words, view.here(by=name or None, kind=None), one == keys)
+            for name, (one, words) in GROUPINGS.items()
+        ],
+        "total": found.failed,
+        "causes": found.causes[: top["causes"]],
+        "more_causes": max(len(found.causes) - top["causes"], 0),
+        "newest": found.runs[:NEWEST],
         "failures": [
             ShownFailure(**asdict(one), bar=draw_share(one.count, largest, kind="failure"))
-            for one in failures[: top["kinds"]]
+            for one in rows[: top["kinds"]]
         ],
-        "more": max(len(failures) - top["kinds"], 0),
+        "more": max(len(rows) - top["kinds"], 0),
         "spirals": spirals[: top["spirals"]],
         "all_spirals": len(spirals),
         "burnt": sum(costs) if costs else None,

@@ -261,6 +261,17 @@ def resume_job(store: Store, name: str, *, now: int) -> int:
     return due
 
 
+def plan_again(store: Store, *, now: int) -> list[str]:
+    """Give each job that goes by the store's time zone its next slot there; return their names."""
+    names = []
+    for row in read_own_definitions(store):
+        if row.state == "scheduled" and decode_job(row.definition).timezone is None:
+            with suppress(RelightError):  # one that is never due again stays as it is
+                resume_job(store, row.key, now=now)
+                names.append(row.key)
+    return names
+
+
 def remove_job(store: Store, name: str) -> None:
     """Remove a job; its runs stay in the history."""
     _set_state(store, name, "removed", None)
