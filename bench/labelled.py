@@ -9,6 +9,7 @@ from each, under any of these names, at the top or in an object named `info`, `m
     outcome      outcome, success, resolved, is_success, passed        true, "success", "failed" …
     reward       reward, score              a number; from 0.5 on it is a success
     task         task_id, instance_id, problem_id, task                runs of one task share it
+    group        task_group, group          tasks that give each other away; else the task
     text         task_text, instruction, problem_statement, prompt     else the first user message
     project      project, repo, repository, domain
     reference    reference_actions, gold_actions, actions              {"name", "arguments"}
@@ -28,6 +29,7 @@ FIELDS = {
     "outcome": ["outcome", "success", "resolved", "is_success", "passed"],
     "reward": ["reward", "score"],
     "task": ["task_id", "instance_id", "problem_id", "task"],
+    "group": ["task_group", "group"],
     "text": ["task_text", "instruction", "problem_statement", "prompt"],
     "project": ["project", "repo", "repository", "domain"],
     "reference": ["reference_actions", "gold_actions", "actions"],
@@ -47,6 +49,15 @@ class Labelled(NamedTuple):
     text: str
     project: str | None
     reference: list[dict[str, Any]]
+    group: str
+    # the first message of the user
+    first: str
+
+    @property
+    def is_wrapped(self) -> bool:
+        """True if the first message is the task's text with words around it."""
+        text, first = (" ".join(one.split()) for one in (self.text, self.first))
+        return text != first and text[:200] in first
 
 
 def read_sessions(file: Path) -> Iterator[Labelled]:
@@ -61,14 +72,17 @@ def read_sessions(file: Path) -> Iterator[Labelled]:
         text = text if isinstance(text, str) and text else first
         project = _find(told, "project")
         reference = _find(told, "reference")
+        task = str(_find(told, "task") or text)
         yield Labelled(
             messages=messages,
             calls=_find(told, "calls") or [],
             is_success=_read_outcome(told),
-            task=str(_find(told, "task") or text),
+            task=task,
             text=text,
             project=str(project) if project else None,
             reference=[one for one in reference or () if isinstance(one, dict)],
+            group=str(_find(told, "group") or task),
+            first=first,
         )
 
 

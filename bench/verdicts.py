@@ -1,7 +1,8 @@
 """Judging tool calls: how fast, and how often right on labelled sessions.
 
 `--data DIR` names a folder of `*.jsonl` (or `.jsonl.gz`) files in the `chat` format: one session
-a line, with `messages`, and `calls`: the `exit_code`, `timed_out`, `is_error` or `error` of each.
+a line, with `messages`, and `calls`: what the environment knows of each. A call is bad if its
+`error` (or `is_error`) says so; without these, if its `exit_code` is not 0 or it `timed_out`.
 """
 
 import argparse
@@ -119,16 +120,16 @@ def count_agreement(
 ) -> dict[str, tuple[int, int, int, int]]:
     """True and false positives, misses and calls: from the text alone, and with the exit code.
 
-    A call is bad where its exit code is not 0, it timed out, or the environment called it an
-    error; it is called bad where the verdict is error or negative.
+    A call is called bad where the verdict is error or negative: an exit code that is not 0 says
+    both of a search without a match and of a command that could not run.
     """
     counts = {"text only": [0, 0, 0, 0], "exit code": [0, 0, 0, 0]}
     for tool, arguments, result, label in calls:
         code, timed_out = label.get("exit_code"), label.get("timed_out")
-        is_error = label.get("is_error", label.get("error"))
+        is_error = label.get("error", label.get("is_error"))
         if code is None and timed_out is None and is_error is None:
             continue
-        is_bad = bool(code or timed_out or (code is None and is_error))
+        is_bad = bool(code or timed_out) if is_error is None else bool(is_error)
         given: dict[str, dict[str, Any]] = {"text only": {}}
         if code is not None or timed_out:
             given["exit code"] = {"exit_code": code, "timed_out": timed_out}

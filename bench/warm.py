@@ -8,27 +8,21 @@ printed first: figures that need a field which is not there are left out, never 
 import argparse
 import json
 import random
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.labelled import FIELDS, Labelled, merge_calls, read_sessions
 from bench.measure import judge, print_rows
-from bench.warm_speed import Row, measure_report, measure_speed, place_template
+from bench.warm_choice import measure_choice
+from bench.warm_speed import Row, measure_report, measure_speed
 from relight.chat.messages import read_entries
-from relight.chat.similarity import Vector, cosine, weigh_words
 from relight.chat.tokens import estimate_messages
 from relight.chat.validity import validate_messages
 from relight.judging.features import judge_calls
 from relight.judging.kinds import classify_session
 from relight.judging.scoring import score_session
 from relight.stats.rates import auc
-from relight.store import Store, open_store
-from relight.store.templates import insert_version
-from relight.warm import index
-from relight.warm.capture import Material, make_template
-from relight.warm.choice import rank_templates
 from relight.warm.plans import WarmPlan
 from relight.warm.seeds import extract_seed
 from relight.work.experiments.holdout import compare_arms
@@ -37,7 +31,6 @@ from relight.work.experiments.metrics import ArmSession as Dealt
 
 BUDGET = 2000
 AUC = {"tau": 0.56, "swe_mini": 0.62}
-RELEVANCE = {"tau": 1.7, "swe_mini": 3.0}
 RECALL = 0.80
 FALSE_ALARMS = 0.05
 TRIALS = 200
@@ -149,78 +142,6 @@ def _name_call(action: dict[str, Any]) -> tuple[str, str]:
     arguments = action.get("arguments", action.get("kwargs")) or {}
     arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
     return str(action.get("name")), json.dumps(arguments, sort_keys=True)
-
-
-def measure_choice(name: str, sessions: Sequence[Labelled]) -> Iterator[Row]:
-    """Relevance of the first choice against that of any, no template being of the same task."""
-    good = [one for one in sessions if one.is_success]
-    if len({one.task for one in good}) < 5:
-        return
-    with tempfile.TemporaryDirectory() as folder, open_store(folder) as store:
-        taken = _add_templates(store, good)
-        chosen = anyone = 0.0
-        counted = 0
-        asked = {one.task: one for one in good}
-        actions = {key: _read_actions(one) for key, one in taken.items()}
-        for one in asked.values():
-            others = [key for key, other in taken.items() if other.task != one.task]
-            scores = {key: _relevance(one, taken[key], actions[key]) for key in others}
-            ranked = rank_templates(store, one.text, project=one.project)
-            best = next((each.template.name for each in ranked if each.template.name in scores), "")
-            if best and scores:
-                counted += 1
-                chosen += scores[best]
-                anyone += sum(scores.values()) / len(scores)
-    if anyone:
-        ratio = chosen / anyone
-        limit = next((limit for part, limit in RELEVANCE.items() if part in name), None)
-        told = f"{chosen / counted:.3f}, {ratio:.2f} × random"
-        verdict = judge(limit, ratio) if limit else ""
-        yield (f"{name}: relevance of the first choice", told, f"{limit or ''} ×", verdict)
-
-
-def _add_templates(store: Store, good: Sequence[Labelled]) -> dict[str, Labelled]:
-    taken = {}
-    with store.transaction() as database:
-        for number, one in enumerate(good):
-            material = Material(
-                messages=one.messages, calls=one.calls, outcome="success", evidence=[]
-            )
-            score = score_session(one.messages, calls=one.calls)
-            name = f"t{number}"
-            try:
-                made = make_template(store, material, score, name=name, project=one.project)
-            except Exception as error:  # noqa: BLE001 - a session without a call teaches nothing
-                print(f"{name}: {error}")
-                continue
-            insert_version(database, place_template(database, made))
-            taken[name] = one
-        index.rebuild_index(database)
-    return taken
-
-
-def _read_actions(one: Labelled) -> tuple[list[str], Vector]:
-    calls = [call for entry in read_entries(one.messages) for call in entry.calls]
-    names = [call.tool for call in calls]
-    return names, weigh_words(" ".join(str(call.arguments) for call in calls))
-
-
-def _relevance(wanted: Labelled, other: Labelled, actions: tuple[list[str], Vector]) -> float:
-    names, words = actions
-    if wanted.reference:
-        gold = [str(action.get("name")) for action in wanted.reference]
-        return _common_share(gold, names)
-    return cosine(_read_actions(wanted)[1], words)
-
-
-def _common_share(a: Sequence[str], b: Sequence[str]) -> float:
-    """F1 of the longest common subsequence."""
-    row = [0] * (len(b) + 1)
-    for one in a:
-        before = 0
-        for at, other in enumerate(b, 1):
-            before, row[at] = row[at], before + 1 if one == other else max(row[at], row[at - 1])
-    return 2 * row[-1] / (len(a) + len(b)) if a or b else 0.0
 
 
 def measure_alarms(name: str, sessions: Sequence[Labelled]) -> Iterator[Row]:

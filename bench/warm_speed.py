@@ -16,6 +16,7 @@ from relight.store import open_store
 from relight.store.templates import Template, insert_version
 from relight.warm import index
 from relight.warm.choice import choose_template
+from relight.warm.words import read_words
 
 TEMPLATES = 10_000
 CHOOSE_MS, WARM_SECONDS = 50, 0.4
@@ -144,4 +145,5 @@ def _invent_template(number: int, task: str) -> Template:
         provenance=None,
         created_at=1,
         content_hash=str(number),
+        words=read_words(seed, task=task),
     )

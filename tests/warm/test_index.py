@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 import build_warm
 import relight
+from relight.chat.similarity import weigh_words
 from relight.names import tool_name
 from relight.store import Store
 from relight.warm import index
@@ -22,6 +23,7 @@ from relight.warm.library import (
     restore_template,
     retire_template,
 )
+from relight.warm.words import read_words
 
 TASK = "Fix the rounding error in the invoice totals"
 MINE = "Fix the rounding error in the invoice totals of the tax report"
@@ -37,7 +39,8 @@ def store(tmp_path: Path) -> Any:
 def add(store: Store, like: Template, number: int, **facts: Any) -> Template:
     """Another template, without the session that it would be made of."""
     told = {"name": f"t{number}", "content_hash": str(number), "source_session": "told:x", **facts}
-    return add_version(store, replace(like, **told))
+    words = replace(read_words(like.seed), user=weigh_words(facts.get("task", like.task)))
+    return add_version(store, replace(like, words=words, **told))
 
 
 @pytest.fixture
@@ -118,7 +121,7 @@ def test_what_cannot_be_meant_is_told(store: Store, wrong: dict[str, Any], words
 def invent(dice: Random) -> str:
     words = [f"{a}{b}ing" for a in "bcdfghklm" for b in ("ar", "el", "or", "un")]
     rare = f"{dice.choice('pqrst')}{dice.randrange(40)}"
-    return " ".join([*dice.sample(words, 20), rare, f"part_{dice.choice(words)}"])
+    return " ".join([*dice.sample(words, 12), rare, f"part_{dice.choice(words)}"])
 
 
 def test_adding_one_template_writes_its_own_words_and_no_others(store: Store) -> None:
@@ -201,12 +204,12 @@ def test_agreement_on_what_to_do_never_beats_a_task_that_is_clearly_more_alike(
     assert second.similarity < first.similarity
 
 
-def test_of_near_equals_without_a_record_the_one_others_agree_with_comes_first(
+def test_of_equal_tasks_in_a_project_the_one_others_agree_with_comes_first(
     store: Store,
 ) -> None:
-    odd = build_warm.capture(store, TASK, ("cargo", "make"), name="z-odd")
-    usual = build_warm.capture(store, TASK, name="usual", force=True)
+    odd = build_warm.capture(store, TASK, ("cargo", "make"), name="z-odd", project="/a")
+    usual = build_warm.capture(store, TASK, name="usual", project="/a", force=True)
     for number in range(3):
         add(store, usual, number, task=f"{TASK} in the shop{number}")
     assert find_template(store, "z-odd").task == usual.task == odd.task
-    assert names(rank_templates(store, TASK))[0] == "usual"
+    assert names(rank_templates(store, TASK, project="/a"))[0] == "usual"

@@ -7,7 +7,7 @@ pieces, so that `parse_invoice` matches "invoices".
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 Vector = dict[str, float]
@@ -28,23 +28,39 @@ _STOP = frozenset(
 _ENDINGS = ("ing", "ed", "es", "s", "e")
 
 
-def weigh_words(text: str) -> Vector:
+def weigh_words(text: str, *, limit: int = LIMIT) -> Vector:
     """Return the words of a text with their weights; each repetition adds less.
 
     >>> sorted(weigh_words("Fixing the parse_invoice bug"))
     ['bug', 'fix', 'invoic', 'pars', 'parse_invoice']
     """
-    counts: Counter[str] = Counter()
-    for word in _WORD.findall(text[:LIMIT]):
+    counts = Counter(word for word, _ in _split(text[:limit]))
+    return {word: 1 + math.log(count) for word, count in counts.items()}
+
+
+def name_words(text: str) -> dict[str, str]:
+    """Return the words that `weigh_words` finds in a text, as they are first written there.
+
+    >>> name_words("Fixing invoices, fix all")
+    {'fix': 'fixing', 'invoic': 'invoices'}
+    """
+    names: dict[str, str] = {}
+    for word, written in _split(text[:LIMIT]):
+        names.setdefault(word, written)
+    return names
+
+
+def _split(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the words of a text without stop words: stemmed, and as they are written."""
+    for word in _WORD.findall(text):
         lowered = word.lower()
         if _UNSPACED.search(word):
-            counts.update(map("".join, pairwise(lowered)))
+            yield from ((pair, pair) for pair in map("".join, pairwise(lowered)))
             continue
         pieces = [piece.lower() for piece in _PIECE.findall(word)]
         if len(pieces) > 1:
-            counts[lowered] += 1
-        counts.update(stem(piece) for piece in pieces if piece not in _STOP and len(piece) > 1)
-    return {word: 1 + math.log(count) for word, count in counts.items()}
+            yield lowered, lowered
+        yield from ((stem(one), one) for one in pieces if one not in _STOP and len(one) > 1)
 
 
 def stem(word: str) -> str:

@@ -1,13 +1,13 @@
 """Templates in the database: their rows and their versions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.sql import Connection, insert, read, same
+from relight.store.sql import Connection, divide, insert, read, same
 
 State = Literal["live", "retired", "candidate"]
 
@@ -45,6 +45,16 @@ class TemplateFacts(Struct, frozen=True, rename={"source_session": "session_id"}
     provenance: dict[str, Any] | None
 
 
+class TemplateWords(Struct, frozen=True):
+    """The weighed words of a template's session by where they stood, and those of its actions."""
+
+    user: dict[str, float] = {}
+    assistant: dict[str, float] = {}
+    commands: dict[str, float] = {}
+    results: dict[str, float] = {}
+    actions: dict[str, float] = {}
+
+
 class Template(TemplateFacts, frozen=True):
     """One version of a template."""
 
@@ -56,6 +66,8 @@ class Template(TemplateFacts, frozen=True):
     retired_why: str | None = None
     proposed_at: int | None = None
     content_hash: str = ""
+    # only a new one has them: they are read by `read_words` alone
+    words: TemplateWords | None = None
 
     @property
     def state(self) -> State:
@@ -75,6 +87,15 @@ class TemplateText(Struct, frozen=True):
     tools: list[str]
     source_session: str | None
     provenance: dict[str, Any] | None
+
+
+class WordlessVersion(Struct, frozen=True):
+    """A version of a template whose words must be read from its seed."""
+
+    id: int
+    version: int
+    task: str
+    seed: list[dict[str, Any]]
 
 
 class VersionName(Struct, frozen=True):
@@ -97,6 +118,8 @@ class _TemplateRow(Struct, frozen=True):
 
 
 def _name_column(name: str) -> str:
+    if name == "words":  # as large as all the rest, and of use for comparisons alone
+        return "null as words"
     table = {"id": "template.", "created_at": "template_version."}.get(name, "")
     return f"{table}{name}"
 
@@ -107,6 +130,7 @@ def _decode(text: str | None) -> Any:
 
 _FORMATS = dict.fromkeys(("provenance", *_STRUCTURED), _decode)
 COLUMNS = ", ".join(map(_name_column, Template.__struct_fields__))
+_read_words = msgspec.json.Decoder(TemplateWords).decode
 
 
 def read_templates(store: Store, *, with_retired: bool = True) -> list[Template]:
@@ -167,6 +191,39 @@ def read_texts(database: Connection, template_id: int | None = None) -> list[Tem
         f"select {columns} from {_JOINED} where {_IS_NEWEST} and {LIVE}{is_one}",
         () if template_id is None else (template_id,),
         _FORMATS,
+    )
+
+
+def read_words(database: Connection, ids: Iterable[int]) -> dict[int, TemplateWords]:
+    """Return the words of the newest versions of these templates."""
+    return {
+        found: _read_words(words)
+        for some, marks in divide(ids)
+        for found, words in database.execute(
+            f"select template.id, words from {_JOINED} where template.id in ({marks})"
+            f" and {_IS_NEWEST} and words is not null",
+            some,
+        )
+    }
+
+
+def read_wordless(database: Connection) -> list[WordlessVersion]:
+    """Return the live templates whose words are not known, made by an earlier Relight."""
+    return read(
+        database,
+        WordlessVersion,
+        f"select template.id, version, task, seed from {_JOINED}"
+        f" where {_IS_NEWEST} and {LIVE} and words is null",
+        (),
+        _FORMATS,
+    )
+
+
+def write_words(database: Connection, template_id: int, version: int, words: TemplateWords) -> None:
+    """Record the words of a template's version."""
+    database.execute(
+        "update template_version set words = ? where template_id = ? and version = ?",
+        (msgspec.json.encode(words).decode(), template_id, version),
     )
 
 
@@ -264,8 +321,8 @@ def insert_version(database: Connection, template: Template) -> None:
         if name not in ("id", *_SHARED)
     }
     row |= {name: msgspec.json.encode(row[name]).decode() for name in _STRUCTURED}
-    provenance = template.provenance
-    row["provenance"] = msgspec.json.encode(provenance).decode() if provenance else None
+    for name in ("words", "provenance"):
+        row[name] = msgspec.json.encode(row[name]).decode() if row[name] else None
     row["template_id"] = template.id
     marks = ", ".join("?" * len(row))
     database.execute(

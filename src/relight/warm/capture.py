@@ -36,6 +36,7 @@ from relight.warm.gate import find_failed_rules, find_refusal, make_figures, ref
 from relight.warm.injection import SEED_TOKENS
 from relight.warm.library import Template, add_version, check_kind, check_name, check_words
 from relight.warm.seeds import count_text, extract_seed
+from relight.warm.words import read_words
 
 _PLACEHOLDER = re.compile(r"\[redacted:([\w-]+):")
 
@@ -277,6 +278,7 @@ def make_template(
         provenance=None,
         created_at=int(time.time() * 1000) if now is None else now,
         content_hash=hash_seed(seed),
+        words=read_words(material.messages, calls=material.calls),
     )
 
 

@@ -1,30 +1,33 @@
 """The choice of a template for a new task, with its reasons; often no template is right."""
 
 import random
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from relight.chat.shorten import clean_text
-from relight.chat.similarity import cosine, weigh_words
+from relight.chat.similarity import name_words, weigh_words
 from relight.checks import describe, refuse
 from relight.errors import RelightError
 from relight.judging.kinds import CATEGORIES
 from relight.store import Store
 from relight.store.sql import Connection
 from relight.store.template_words import read_calibration
-from relight.store.templates import read_live_ids
+from relight.store.templates import read_live_ids, read_words
 from relight.warm import index, results
-from relight.warm.index import Near, find_floor, find_holders
+from relight.warm.index import find_floor, find_holders
 from relight.warm.injection import read_tools
 from relight.warm.library import Template, check_words, read_by_id
+from relight.warm.likeness import FIELDS, Comparison
 
-COMPARED = 12
 LISTED = 50
-NEAR = 0.95  # of the nearest: within this share, results decide
-# what full agreement adds to a similarity: no more than the share that counts as near
-CONSENSUS_WORTH = 1 - NEAR
+# templates that are compared, those of the same project first
+COMPARED = 200
+# so many templates of a project show what its tasks take; one of them is always given
+ENOUGH = 3
+NEAR = 0.95  # of the best: within this share, results decide
+NAMED = 3  # words in a reason
+USUAL = "its steps are the most usual for such tasks here"
 NOTHING = "no template is like this task"
 # the share of a template's tools that the session must have
 TOOLS_SHARE = 0.9
@@ -127,9 +130,9 @@ def rank_templates(
     """Return the live templates that fit, best first.
 
     Templates of the same project come first, then those of the same `agent`, a source's name.
-    Within these groups the similarity of the task decides. Near-equals are ranked by their
-    results (Thompson sampling; without `rng`, seeded by the task), and without results by how
-    much they agree with the others on what to do.
+    Within a project those come first whose actions are nearest to what such tasks took there;
+    elsewhere the similarity decides. Near-equals are ranked by their results (Thompson sampling;
+    without `rng`, seeded by the task).
     """
     wanted = make_wanted(category=category, tags=tags, tools=tools, project=project, agent=agent)
     return rank(store, check_task(task), wanted, rng=rng)
@@ -150,33 +153,51 @@ def rank(
 ) -> list[Choice]:
     """Return the live templates that fit, best first, as `rank_templates` does."""
     index.heal(store)
-    wishes = {"project": wanted.project, "agent": wanted.agent}
     with store.reading() as database:
-        kin = [
-            find_holders(database, kind, value) if value is not None else {}
-            for kind, value in wishes.items()
-        ]
-        near = index.find_alike(
-            database,
-            weigh_words(task),
-            limit=LISTED // (1 + sum(value is not None for value in wishes.values())),
-            among=wanted.find_allowed(database),
-            group=lambda one: (one in kin[0], one in kin[1]),
+        allowed = wanted.find_allowed(database)
+        allowed = read_live_ids(database) if allowed is None else allowed
+        own, kin = (
+            allowed & find_holders(database, kind, value).keys() if value is not None else set()
+            for kind, value in (("project", wanted.project), ("agent", wanted.agent))
         )
+        words = weigh_words(task)
+        rare = index.drop_common(database, words)
+        ids = index.find_candidates(database, words, limit=COMPARED, among=own)
+        ids += index.find_candidates(
+            database,
+            words,
+            limit=max(LISTED, COMPARED - len(ids)),
+            among=allowed - own,
+            group=lambda one: one in kin,
+        )
+        comparison = Comparison(read_words(database, ids))
         calibration = read_calibration(database)
+    likeness = comparison.compare(rare)
+    alike = likeness.similarity
+    usual = comparison.expect_actions({one: alike[one] for one in alike if one in own})
+    if len(usual) < ENOUGH:
+        usual = {}
     places = [
-        _Place(one, find_floor(calibration, one), *(one.template_id in some for some in kin))
-        for one in near
+        _Place(
+            id=one,
+            similarity=value,
+            floor=0.0 if one in usual else find_floor(calibration, likeness, one),
+            is_same_project=one in own,
+            is_same_agent=one in kin,
+            value=usual.get(one, value),
+        )
+        for one, value in alike.items()
+        if value or one in usual
     ]
-    places.sort(key=lambda one: one.standing, reverse=True)
-    found = read_by_id(store, [one.near.template_id for one in places])
-    ranked = [
-        _Ranked(found[one.near.template_id], one) for one in places if one.near.template_id in found
-    ]
-    _add_consensus(ranked[:COMPARED])
+    places.sort(key=lambda one: (one.standing, -one.id), reverse=True)
+    found = read_by_id(store, [one.id for one in places[:LISTED]])
+    ranked = [_Ranked(found[one.id], one) for one in places if one.id in found]
     _settle_ties(store, ranked, rng or random.Random(task))
     ranked.sort(key=lambda one: one.standing, reverse=True)
-    return [one.explain(wanted) for one in ranked]
+    for one in ranked[:1]:  # its actions put it before a nearer text
+        one.is_usual = any(alike[other] > one.place.similarity for other in usual)
+    names = name_words(task)
+    return [one.explain(wanted, likeness.find_shared(one.place.id), names) for one in ranked]
 
 
 def check_task(task: object) -> str:
@@ -190,55 +211,58 @@ def explain_absence(store: Store, task: str, wanted: Wanted) -> str:
     """Return why no template is given for a task: none is like it, or the nearest is excluded."""
     if wanted.category is None and not wanted.tags and wanted.tools is None:
         return NOTHING
-    with store.reading() as database:
-        near = index.find_alike(database, weigh_words(task), limit=LISTED)
-        calibration = read_calibration(database)
-    nearest = next((one for one in near if one.alike >= find_floor(calibration, one)), None)
-    if nearest is None:
+    nearest = next(iter(rank(store, task, Wanted())), None)
+    if nearest is None or not nearest.is_above_floor:
         return NOTHING
-    template = read_by_id(store, [nearest.template_id])[nearest.template_id]
-    why = wanted.explain(template)
-    return f"{template.name} is like this task, but {why}" if why else NOTHING
+    why = wanted.explain(nearest.template)
+    return f"{nearest.template.name} is like this task, but {why}" if why else NOTHING
 
 
-class _Place(Struct, frozen=True):
-    """A template's place by the similarity of its task and by where it comes from."""
+class _Place(Struct, frozen=True, kw_only=True):
+    """A template's place by its likeness to a task, its actions and where it comes from."""
 
-    near: Near
+    id: int
+    similarity: float
     floor: float
     is_same_project: bool
     is_same_agent: bool
+    # the nearness of its actions in the same project, else the similarity
+    value: float
 
     @property
     def is_above_floor(self) -> bool:
-        return self.near.alike >= self.floor
+        return self.similarity >= self.floor
 
     @property
     def rank(self) -> tuple[bool, bool, bool]:
-        """Return what precedes the similarity, once that is above the floor."""
+        """Return what precedes the value, once the similarity is above the floor."""
         is_above = self.is_above_floor
         return is_above, is_above and self.is_same_project, is_above and self.is_same_agent
 
     @property
-    def standing(self) -> tuple[tuple[bool, bool, bool], float]:
-        return self.rank, self.near.alike
+    def standing(self) -> tuple[tuple[bool, bool, bool], float, float]:
+        return self.rank, self.value, self.similarity
 
 
 class _Ranked(Struct):
     template: Template
     place: _Place
-    consensus: float = 0.0
     draw: float = 0.0
     achieved: str | None = None
+    is_usual: bool = False
 
     @property
-    def standing(self) -> tuple[tuple[bool, bool, bool], float, float, str]:
-        worth = self.place.near.alike * (1 + CONSENSUS_WORTH * self.consensus)
-        return self.place.rank, self.draw, worth, self.template.name
+    def standing(self) -> tuple[tuple[bool, bool, bool], float, float, float, str]:
+        place = self.place
+        return place.rank, self.draw, place.value, place.similarity, self.template.name
 
-    def explain(self, wanted: Wanted) -> Choice:
-        similarity, place = self.place.near.alike, self.place
-        reasons = [f"its task is {similarity:.0%} like this one"]
+    def explain(
+        self, wanted: Wanted, shared: Sequence[tuple[str, str]], names: Mapping[str, str]
+    ) -> Choice:
+        place = self.place
+        parts = [f"{names.get(word, word)} ({FIELDS[field]})" for word, field in shared[:NAMED]]
+        by = f" by {', '.join(parts)}" if parts else ""
+        reasons = [f"it is {place.similarity:.0%} like this one{by}"]
         if not place.is_above_floor:
             reasons.append(f"that is below the floor of {place.floor:.0%}: none is given")
         if wanted.project is not None:
@@ -246,30 +270,15 @@ class _Ranked(Struct):
             reasons.append(f"it is of {same} project")
         if wanted.agent is not None and place.is_same_agent:
             reasons.append("it is of the same agent")
-        if self.consensus:
-            reasons.append(f"{self.consensus:.0%} agreement with others like it on what to do")
+        if self.is_usual:
+            reasons.append(USUAL)
         if self.achieved:
             reasons.append(self.achieved)
-        return Choice(self.template, similarity, reasons, place.is_above_floor)
-
-
-def _add_consensus(ranked: Sequence[_Ranked]) -> None:
-    """Set the mean similarity of each template's actions to those of the others.
-
-    Every word counts once: doing a thing repeatedly is no more agreement than doing it once.
-    """
-    done = [dict.fromkeys(one.template.actions, 1.0) for one in ranked]
-    sums = [0.0] * len(ranked)
-    for a, b in combinations(range(len(ranked)), 2):
-        alike = cosine(done[a], done[b])
-        sums[a] += alike
-        sums[b] += alike
-    for one, total in zip(ranked, sums, strict=True):
-        one.consensus = total / (len(ranked) - 1) if len(ranked) > 1 else 0.0
+        return Choice(self.template, place.similarity, reasons, place.is_above_floor)
 
 
 def _settle_ties(store: Store, ranked: Sequence[_Ranked], rng: random.Random) -> None:
-    """Draw a success rate for each template nearly as similar as the first.
+    """Draw a success rate for each template nearly as good as the first.
 
     Without any known results the draws would only shuffle them.
     """
@@ -279,7 +288,7 @@ def _settle_ties(store: Store, ranked: Sequence[_Ranked], rng: random.Random) ->
         for one in ranked
         if one.place.is_above_floor
         and one.place.rank == places[0].rank
-        and one.place.near.alike >= NEAR * places[0].near.alike
+        and one.place.value >= NEAR * places[0].value
     ]
     if len(close) < 2:
         return

@@ -88,9 +88,14 @@ def compare_templates(store: Store, template: Template, other: Template) -> floa
     actions = cosine(template.actions, other.actions)
     if actions < DUPLICATE:  # the tasks' words, which are slow to read, could only lower it
         return actions
-    tasks = weigh_words(template.task), weigh_words(other.task)
+    return min(actions, compare_tasks(store, template.task, other))
+
+
+def compare_tasks(store: Store, task: str, other: Template) -> float:
+    """Return the similarity of a task's text with that of a template's task."""
+    tasks = weigh_words(task), weigh_words(other.task)
     is_counted = other.id != 0 and other.state == "live"
-    return min(actions, cosine(*tasks), _compare_rare(store, *tasks, is_counted=is_counted))
+    return min(cosine(*tasks), _compare_rare(store, *tasks, is_counted=is_counted))
 
 
 def _compare_rare(store: Store, task: Vector, other: Vector, *, is_counted: bool) -> float:
@@ -120,9 +125,10 @@ def _find_near(store: Store, template: Template) -> Sequence[Template]:
     index.heal(store)
     with store.reading() as database:
         own = set(index.find_holders(database, "project", template.project or ""))
-        near = index.find_alike(database, weigh_words(template.task), limit=COMPARED, among=own)
-    ids = [*(one.template_id for one in near), *find_same_seed(store, template)]
-    return list(read_by_id(store, ids).values())
+        near = index.find_candidates(
+            database, weigh_words(template.task), limit=COMPARED, among=own
+        )
+    return list(read_by_id(store, [*near, *find_same_seed(store, template)]).values())
 
 
 def drop_candidates(store: Store, added: Template) -> None:

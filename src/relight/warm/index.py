@@ -1,17 +1,14 @@
-"""The word index of live templates: finds the templates nearest to a task among thousands.
+"""The word index of live templates: finds those that may be like a task among thousands.
 
-A search has two steps. Templates that share the task's rarest words are ranked roughly, by the
-weights stored when they were indexed. The first of them are then compared by all their words, with
-today's rarities, so the result does not depend on when the index was built. A template that comes
-or goes changes its own words only. The stored weights and the floor are recalculated when the
-number of templates has changed by a quarter.
+Templates that share the rarest words of their tasks with a new one are found by the weights stored
+when they were indexed. They are then compared by all words of their sessions (`likeness`), so the
+result does not depend on when the index was built. A template that comes or goes changes its own
+words only. The stored weights and the floor are recalculated when the number of templates has
+changed by a quarter.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from functools import cache
-from math import sqrt
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -28,31 +25,27 @@ from relight.store.template_words import (
     read_calibration,
     read_rarities,
 )
-from relight.store.templates import TemplateText, has_templates, read_live_ids, read_texts
+from relight.store.templates import (
+    TemplateText,
+    has_templates,
+    read_live_ids,
+    read_texts,
+    read_wordless,
+    read_words,
+    write_words,
+)
+from relight.warm import likeness
 
 # an index of another form, from an earlier version of Relight, is rebuilt
-FORM = 2
+FORM = 3
 DRIFT = 0.25
 # words are looked up from the rarest on, until this many rows would be read
 POSTINGS = 20_000
-# at most this many candidates are compared without the rough step
-FEW = 100
 # one word in common ("fix", "list") proves nothing, unless the tasks hold little else
-FLOOR_ONE_WORD = 0.4
-FLOOR_SAMPLE = 100
+FLOOR_ONE_WORD = 0.2
 FLOOR_SHARE = 0.2
-# with fewer templates, their similarity to each other says nothing about the next task
-FLOOR_LEAST = 20
-FLOOR_LOW, FLOOR_HIGH = 0.08, 0.25
-_DIGITS = 9  # of a similarity; the rest depends on the order of summation
-
-
-class Near(NamedTuple):
-    """A template, the cosine of its task with another, and the number of words they share."""
-
-    template_id: int
-    alike: float
-    shared: int
+# the floor is measured on so many templates, among so many others
+FLOOR_SAMPLE, FLOOR_OTHERS = 50, 300
 
 
 def name_facet(kind: str, value: str = "") -> str:
@@ -64,11 +57,18 @@ def name_facet(kind: str, value: str = "") -> str:
     return clean_text(f"{kind} {value}")
 
 
-def find_floor(calibration: Calibration, near: Near) -> float:
+def find_floor(calibration: Calibration, alike: likeness.Likeness, template_id: int) -> float:
     """Return the similarity that a template needs to be given."""
-    if near.shared > 1:
+    if alike.similarity[template_id] >= FLOOR_ONE_WORD or len(alike.find_shared(template_id)) > 1:
         return calibration.floor
     return max(calibration.floor, FLOOR_ONE_WORD)
+
+
+def drop_common(database: Connection, words: Vector) -> Vector:
+    """Return the words of a task without those that most tasks hold."""
+    holding = {word: one.holding for word, one in read_rarities(database, words).items()}
+    common = likeness.find_common(words, holding, live=read_calibration(database).live)
+    return {word: weight for word, weight in words.items() if word not in common}
 
 
 def find_holders(database: Connection, kind: str, value: str) -> dict[int, float]:
@@ -82,32 +82,28 @@ def find_lacking(database: Connection, tools: Collection[str]) -> dict[int, floa
     return words_table.sum_weights(database, known - {name_facet("tool", one) for one in tools})
 
 
-def find_alike(
+def find_candidates(
     database: Connection,
     words: Vector,
     *,
     limit: int,
     among: Collection[int] | None = None,
     group: Callable[[int], Hashable] = lambda _: None,
-) -> list[Near]:
-    """Return the templates most like a task, nearest first, at most `limit` of each group."""
-    calibration = read_calibration(database)
+) -> list[int]:
+    """Return the templates to compare with a task, at most `limit` of each group.
+
+    They are those whose tasks share the rarest words with it, and the newest of the others if
+    there is room.
+    """
+    allowed = read_live_ids(database) if among is None else set(among)
+    if len(allowed) <= limit:
+        return sorted(allowed)
     known = read_rarities(database, words)
-    if among is not None and len(among) <= FEW:
-        ids = list(among)
-    else:
-        then = {word: one.value for word, one in known.items()}
-        task = weigh(words, then, unseen=rarity(calibration.documents, 0))
-        holding = {word: one.holding for word, one in known.items()}
-        rough = _rank_roughly(database, task, holding)
-        ids = _take_first(
-            (found for found, _ in rough if among is None or found in among), limit, group
-        )
-    now = {word: rarity(calibration.live, one.holding) for word, one in known.items()}
-    task = weigh(words, now, unseen=rarity(calibration.live, 0))
-    near = _compare(database, task, ids, live=calibration.live)
-    kept = set(_take_first((one.template_id for one in near), limit, group))
-    return [one for one in near if one.template_id in kept]
+    then = {word: one.value for word, one in known.items()}
+    task = weigh(words, then, unseen=rarity(read_calibration(database).documents, 0))
+    rough = _rank_roughly(database, task, {word: one.holding for word, one in known.items()})
+    near = [found for found in rough if found in allowed]
+    return _take_first([*near, *sorted(allowed.difference(near), reverse=True)], limit, group)
 
 
 def _take_first(ids: Iterable[int], limit: int, group: Callable[[int], Hashable]) -> list[int]:
@@ -117,13 +113,7 @@ def _take_first(ids: Iterable[int], limit: int, group: Callable[[int], Hashable]
     return [one for some in groups.values() for one in some[:limit]]
 
 
-def _rank_roughly(
-    database: Connection,
-    task: Vector,
-    holding: Mapping[str, int],
-    *,
-    limit: int | None = None,
-) -> list[tuple[int, float]]:
+def _rank_roughly(database: Connection, task: Vector, holding: Mapping[str, int]) -> list[int]:
     """Return the templates that share the rarest words of a weighed task, nearest first."""
     taken: Vector = {}
     rows = 0
@@ -131,26 +121,7 @@ def _rank_roughly(
         if not taken or rows + holding[word] <= POSTINGS:
             taken[word] = task[word]
             rows += holding[word]
-    return words_table.rank_by_words(database, taken, limit=limit)
-
-
-def _compare(database: Connection, task: Vector, ids: Iterable[int], *, live: int) -> list[Near]:
-    """Return the cosine of each template with a weighed task, by all words and today's rarities."""
-    worth = cache(lambda holding: rarity(live, holding))
-    products: dict[int, float] = defaultdict(float)
-    squares: dict[int, float] = defaultdict(float)
-    shared: Counter[int] = Counter()
-    for found, word, weight, holding in words_table.read_words_of(database, ids):
-        weight *= worth(holding)
-        squares[found] += weight * weight
-        if word in task:
-            products[found] += weight * task[word]
-            shared[found] += 1
-    compared = (
-        Near(found, round(product / sqrt(squares[found]), _DIGITS), shared[found])
-        for found, product in products.items()
-    )
-    return sorted(compared, key=lambda one: (-one.alike, one.template_id))
+    return words_table.rank_by_words(database, taken)
 
 
 def refresh_index(database: Connection, template_id: int) -> None:
@@ -173,6 +144,7 @@ def refresh_index(database: Connection, template_id: int) -> None:
 def rebuild_index(database: Connection) -> None:
     """Index all live templates again, with today's rarities."""
     words_table.clear(database)
+    _add_missing_words(database)
     texts = read_texts(database)
     vectors = {text.id: weigh_words(text.task) for text in texts}
     holding = Counter(word for words in vectors.values() for word in words)
@@ -184,8 +156,19 @@ def rebuild_index(database: Connection) -> None:
     words_table.insert_rarities(
         database, [RarityRow(word, rarities[word], holding[word]) for word in sorted(holding)]
     )
-    floor = _calibrate_floor(database, weighed, holding)
+    floor = _calibrate_floor(database, vectors, holding)
     words_table.write_calibration(database, Calibration(len(texts), floor, len(texts), FORM))
+
+
+def _add_missing_words(database: Connection) -> None:
+    """Read the words of templates that an earlier Relight made from their seeds."""
+    if not (found := read_wordless(database)):
+        return
+    from relight.warm import words
+
+    for one in found:
+        read = words.read_words(one.seed, task=one.task)
+        write_words(database, one.id, one.version, read)
 
 
 def heal(store: Store) -> None:
@@ -215,15 +198,22 @@ def _find_facets(text: TemplateText) -> Vector:
 
 
 def _calibrate_floor(
-    database: Connection, vectors: Mapping[int, Vector], holding: Mapping[str, int]
+    database: Connection, tasks: Mapping[int, Vector], holding: Mapping[str, int]
 ) -> float:
     """Return the similarity that four templates of five find among the others."""
-    if len(vectors) < FLOOR_LEAST:
+    if len(tasks) < likeness.FEW:
         return FLOOR_DEFAULT
-    step = max(1, len(vectors) // FLOOR_SAMPLE)
+    some = _spread(sorted(tasks), FLOOR_OTHERS)
+    comparison = likeness.Comparison(read_words(database, some))
     best = []
-    for found in sorted(vectors)[::step]:
-        near = _rank_roughly(database, vectors[found], holding, limit=2)
-        best.append(max((alike for other, alike in near if other != found), default=0.0))
-    best.sort()
-    return min(max(best[int(FLOOR_SHARE * len(best))], FLOOR_LOW), FLOOR_HIGH)
+    for found in _spread(some, FLOOR_SAMPLE):
+        common = likeness.find_common(tasks[found], holding, live=len(tasks))
+        task = {word: one for word, one in tasks[found].items() if word not in common}
+        alike = comparison.compare(task).similarity
+        best.append(max((one for other, one in alike.items() if other != found), default=0.0))
+    return sorted(best)[int(FLOOR_SHARE * len(best))]
+
+
+def _spread(ids: Sequence[int], number: int) -> Sequence[int]:
+    """Return at most so many of some ids, evenly spread."""
+    return ids[:: -(-len(ids) // number)]

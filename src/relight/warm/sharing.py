@@ -25,6 +25,7 @@ from relight.warm.curation import find_objections, offer_force, retire_weakest
 from relight.warm.injection import SEED_TOKENS
 from relight.warm.library import NAME_LIMIT, Template, add_version, check_name
 from relight.warm.seeds import count_text, extract_seed
+from relight.warm.words import read_words
 
 FORMAT = "relight-template/1"
 FILE_LIMIT_BYTES = 1_000_000
@@ -166,6 +167,7 @@ def read_template_file(store: Store, path: str | Path, *, name: str | None = Non
         provenance={**clean["provenance"], "file": path.name, "name": content.name[:NAME_LIMIT]},
         created_at=int(time.time() * 1000),
         content_hash=hash_seed(seed),
+        words=read_words(seed, task=clean["task"]),
     )
 
 

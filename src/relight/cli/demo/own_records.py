@@ -38,7 +38,7 @@ SEEN = {
     "the last call failed": "failure",
 }
 # a session as like a template as this shows the same work again
-ALIKE = 0.4
+ALIKE = 0.2
 CHARACTERS_PER_TOKEN = 4
 # the developer's own sessions stay out of the demo
 SETTINGS = f"""\

@@ -19,6 +19,7 @@ from relight.errors import RelightError
 from relight.store import Store, experiments
 from relight.store.experiments import RunKey, RunRecord, TrialRun
 from relight.warm.choice import explain_absence, make_wanted, rank_templates
+from relight.warm.curation import compare_tasks
 from relight.warm.injection import BUDGET, count_tokens, fit_seed, render_template
 from relight.warm.library import Template, find_template
 from relight.work.experiments import register
@@ -183,7 +184,10 @@ def _find_start(
         store, task.prompt, tools=plan.tools, project=task.workdir, agent=plan.find_agent()
     )
     alike = [one for one in ranked if one.is_above_floor]
-    choice = next((one for one in alike if one.similarity < SAME_TASK), None)
+    choice = next(
+        (one for one in alike if compare_tasks(store, task.prompt, one.template) < SAME_TASK),
+        None,
+    )
     if choice is None:
         if alike:
             return ONLY_ITSELF
