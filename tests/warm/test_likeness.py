@@ -11,7 +11,7 @@ import relight
 from relight.store import Store
 from relight.store.templates import TemplateWords, read_words
 from relight.warm.choice import USUAL, rank_templates
-from relight.warm.likeness import Comparison
+from relight.warm.likeness import WordComparison
 from relight.warm.sharing import export_template, import_template, read_foreign
 from relight.warm.words import read_words as find_words
 
@@ -115,9 +115,9 @@ def test_the_message_of_a_harness_changes_no_choice(store: Store) -> None:
 
 def test_words_that_every_template_holds_make_none_alike() -> None:
     held = {n: TemplateWords(user={"fix": 1.0, f"part{n}": 1.0}) for n in range(30)}
-    alike = Comparison(held).compare({"fix": 1.0}).similarity
+    alike = WordComparison(held).compare({"fix": 1.0}).similarity
     assert max(alike.values()) < 0.001
-    assert Comparison(held).compare({"fix": 1.0, "part7": 1.0}).similarity[7] > 0.2
+    assert WordComparison(held).compare({"fix": 1.0, "part7": 1.0}).similarity[7] > 0.2
 
 
 def test_failed_calls_and_here_documents_are_no_commands() -> None:

@@ -18,7 +18,7 @@ from relight.warm import index, results
 from relight.warm.index import find_floor, find_holders
 from relight.warm.injection import read_tools
 from relight.warm.library import Template, check_words, read_by_id
-from relight.warm.likeness import FIELDS, Comparison
+from relight.warm.likeness import FIELDS, WordComparison
 
 LISTED = 50
 # templates that are compared, those of the same project first
@@ -170,7 +170,7 @@ def rank(
             among=allowed - own,
             group=lambda one: one in kin,
         )
-        comparison = Comparison(read_words(database, ids))
+        comparison = WordComparison(read_words(database, ids))
         calibration = read_calibration(database)
     likeness = comparison.compare(rare)
     alike = likeness.similarity

@@ -204,7 +204,7 @@ def _calibrate_floor(
     if len(tasks) < likeness.FEW:
         return FLOOR_DEFAULT
     some = _spread(sorted(tasks), FLOOR_OTHERS)
-    comparison = likeness.Comparison(read_words(database, some))
+    comparison = likeness.WordComparison(read_words(database, some))
     best = []
     for found in _spread(some, FLOOR_SAMPLE):
         common = likeness.find_common(tasks[found], holding, live=len(tasks))

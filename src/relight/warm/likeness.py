@@ -85,7 +85,7 @@ class Likeness(Struct, frozen=True):
         return list(heaviest.items())
 
 
-class Comparison:
+class WordComparison:
     """Templates whose words are compared with tasks."""
 
     def __init__(self, templates: Mapping[int, TemplateWords]) -> None:
