@@ -12,7 +12,7 @@ from relight.store import Store
 from relight.store.templates import TemplateWords, read_words
 from relight.warm.choice import USUAL, rank_templates
 from relight.warm.likeness import WordComparison
-from relight.warm.sharing import export_template, import_template, read_foreign
+from relight.warm.sharing import export_template, import_template, read_template_file
 from relight.warm.words import read_words as find_words
 
 HARNESS = (
@@ -165,5 +165,5 @@ def test_a_template_of_an_earlier_relight_or_from_a_file_gets_its_words_from_its
         database.execute("delete from meta where key = 'template_catalogue'")
     assert names(rank_templates(store, "why is ledger_totals slow")) == ["old"]
     with build_warm.open_warm(tmp_path / "second", hold_out=0.0) as other:
-        import_template(other, read_foreign(other, foreign))
+        import_template(other, read_template_file(other, foreign))
         assert names(rank_templates(other, "why is ledger_totals slow")) == ["old"]
