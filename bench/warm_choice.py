@@ -10,8 +10,8 @@ cosine of its commands and those of the task's own run, here-documents left out.
 that run holds are left out: no template can have them. `own` is the relevance of the first choice
 minus its mean over all tasks of the project: what is owed to the choice, and not to a template that
 fits everything. A hit is a template within 10 % of the best among the first three. Figures are
-means over tasks; a third of them, by a hash of their names, is kept aside (`check`): nothing was
-tuned on it.
+means over tasks; a third of them, by a hash of their names, is shown apart (`check`): nothing was
+fitted to it alone, but its figures were seen while the method was built.
 """
 
 import math
