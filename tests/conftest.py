@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the programs of the newer agents, two gigabytes from npm, unless they are wanted."""
+    """Leave out the programs of the newer agents, 2 GB from npm, unless they are wanted."""
     if not config.getoption("--real"):
         left_out = [item for item in items if item.get_closest_marker("programs")]
         items[:] = [item for item in items if item not in left_out]
