@@ -251,7 +251,7 @@ def test_a_mixture_shows_the_prompt_before_the_advice(client: TestClient) -> Non
         assert prompt < text.index(">advises<")
         shown = text[text.index('id="asked-title"') : text.index('id="turn-title"')]
         assert "Adviser" not in shown
-    steps = client.get(f"/api/sessions/relight:{trace['session_id']}/steps").json()["steps"]
+    steps = client.get(f"/api/sessions/{trace['session_id']}/steps").json()["steps"]
     assert [one["kind"] for one in steps][:2] == ["prompt", "answer"]
 
 

@@ -22,8 +22,12 @@ def read_filter(
     project: str | None = None,
     job: str | None = None,
     now: datetime | None = None,
+    may_be_empty: bool = False,
 ) -> Filter:
-    """Return the filter that a person typed: days (see `times.read_day`), parts of names, a job."""
+    """Return the filter that a person typed: days (see `times.read_day`), parts of names, a job.
+
+    A last day before the first is refused, unless the filter may be empty.
+    """
     from zoneinfo import ZoneInfo
 
     if source is not None:
@@ -31,7 +35,7 @@ def read_filter(
     today = (now or datetime.now(UTC)).astimezone(ZoneInfo(store.timezone)).date()
     first = read_day(since, today=today)
     last = read_day(until, today=today, is_last=True) if until else None
-    if first and last and last < first:
+    if first and last and last < first and not may_be_empty:
         raise RelightError(
             f"the last day, {last}, is before the first, {first}",
             "swap them" if since != DEFAULT_SINCE else f"also give the first day, such as {last}",

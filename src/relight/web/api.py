@@ -335,8 +335,8 @@ def examine(store: Store, asked: given.HealthParameters, _: Path) -> doctor.Heal
 
 def read_limits(store: Store, asked: given.LimitParameters, _: Path) -> LimitsReport:
     """How full the windows of plans are, and how full the earlier ones got."""
-    start = (read_start(store, asked.since) or 0) if asked.history else None
-    return read_limits_report(store, history_since=start)
+    start = read_start(store, asked.since) or 0
+    return read_limits_report(store, history_since=start if asked.history else None)
 
 
 def list_budgets(store: Store, asked: given.NoParameters, _: Path) -> BudgetList:

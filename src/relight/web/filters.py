@@ -70,8 +70,11 @@ def read_filters(query: Mapping[str, str]) -> Filters:
 
 
 def choose(store: Store, filters: Filters, *, now: datetime | None = None) -> Filter:
-    """Return the filters as reports take them, with days for words such as `7d`."""
+    """Return the filters as reports take them, with days for words such as `7d`.
+
+    A page explains a filter that nothing passes, so the last day may be before the first.
+    """
     given: dict[str, Any] = {
         name: getattr(filters, name) or None for name in ("until", "source", "model", "project")
     }
-    return read_filter(store, since=filters.since, now=now, **given)
+    return read_filter(store, since=filters.since, now=now, may_be_empty=True, **given)
