@@ -135,7 +135,7 @@ def test_a_mixture_shows_what_each_adviser_saw_and_said(browser: Browser, addres
         page.locator("tbody a[data-row]").first.click()
         page.get_by_role("link", name="Turn 1").click()
         page.wait_for_url("**turn=1**")
-        advice = page.get_by_text("Use `create index concurrently`").locator("visible=true")
+        advice = page.get_by_text("Use create index concurrently").locator("visible=true")
         assert advice.count() == 2
         page.get_by_text("what it saw").first.click()
         expect(page.get_by_text("You are one of several advisers").first).to_be_visible()

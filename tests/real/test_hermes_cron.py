@@ -158,7 +158,7 @@ def test_a_run_that_hermes_ends_after_a_silence_is_a_failure_of_its_skill(tmp_pa
     is_over = threading.Event()
 
     def hang(_: object) -> Reply:
-        is_over.wait(120)
+        is_over.wait(30)  # Hermes waits for its request before it ends
         return Reply("Too late.", usage=USAGE)
 
     with Server(hang, models=[MODEL]) as server:

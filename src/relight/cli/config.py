@@ -35,7 +35,7 @@ SETTINGS = """Settings in config.toml:
 timezone = "Europe/Berlin"     # of a new store; `config timezone` changes it
 auto_import = true             # commands that read take in what is new
 max_tool_chars = 8000          # longer tool results are shortened
-local_models_are_free = true   # at this machine or its network; default: false
+local_models_are_free = true   # those in your own network; default: false
 [prices."my-model"]            # dollars per million tokens; overrides lists
 input_usd_per_mtok = 0.5       # and output_…, cache_read_…, cache_write_…
 [plans.SOURCE]                 # a plan pays for the calls of this source
