@@ -292,7 +292,8 @@ def spread_calls(store: Store, chosen: Filter) -> CallSpread:
     found = store.read(
         CallSpread,
         f"select {SPREAD} from (select sum(tool_calls) as calls, sum(tool_failures) as failed"
-        f" from session_day {test} group by root_id) as one",
+        # without the sign SQLite would go through all sessions in their own order
+        f" from session_day {test} group by +root_id) as one",
         values,
     )
     return found[0]

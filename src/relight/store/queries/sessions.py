@@ -307,9 +307,10 @@ def count_successes(store: Store) -> int:
 def find_first_days(store: Store, chosen: Filter) -> dict[str, str]:
     """Return the first recorded day of each source that has records in a part of the record."""
     test, values = where(chosen)
-    among = f"select source from session_day {test}"
+    # by the index of days, which ends at the first row of the source
+    first = "select day from session_day where source = found.source order by day limit 1"
     rows = store.query(
-        f"select source, min(day) from session_day where source in ({among}) group by source",
+        f"select source, ({first}) from (select distinct source from session_day {test}) as found",
         values,
     )
     return {source: day for source, day in rows if day[:1].isdigit()}
