@@ -25,6 +25,7 @@ OUTCOMES: tuple[OutcomeName, ...] = ("success", "failure", "unknown")
 CostStatus = Literal["reported", "estimated", "included", "unknown"]
 SkillWay = Literal["cron", "tool", "slash", "preload", "auto"]
 WindowKind = Literal["5h", "week"]
+END_OF_RULES = "[/SCHEDULED JOB]"  # the prompt of a scheduled job begins with rules
 
 
 class Usage(Struct, frozen=True):

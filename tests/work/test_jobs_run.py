@@ -101,6 +101,20 @@ def test_a_good_run_is_a_success_with_its_answer_cost_and_session(tmp_path: Path
         assert told.endswith("\n\nLook after the house.")
 
 
+def test_a_session_of_a_job_is_titled_by_its_task_not_by_the_rules_before_it(
+    tmp_path: Path,
+) -> None:
+    write_script(tmp_path, "look.sh", "echo dust: 3")
+    with (
+        build.open_home(tmp_path) as store,
+        Server(lambda _: Reply(status=401, body=OUTAGE), models=[MODEL]) as server,
+    ):
+        job = make_job(model="m", base_url=server.base_url, script="look.sh")
+        result = run_job(store, job, home=tmp_path)
+        assert result.outcome == "failure"
+        assert store.query("select title from session") == [("Look after the house.",)]
+
+
 def test_an_answer_is_kept_for_its_owners_eyes_and_without_secrets(tmp_path: Path) -> None:
     secret = "sk-ant-api03-" + "Zm9vYmFyYmF6cXV4" * 6
     with (

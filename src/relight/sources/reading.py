@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from relight.chat.messages import strip_block
 from relight.model import (
+    END_OF_RULES,
     Job,
     Latency,
     LimitReport,
@@ -350,8 +351,13 @@ def write_value(value: Any) -> str | None:
 
 
 def first_line(text: str | None) -> str | None:
-    """A title from a prompt: its beginning on one line."""
-    words = (text or "")[: TITLE_CHARACTERS * 2].split()
+    """A title from a prompt: its beginning on one line, after the rules of a scheduled job.
+
+    >>> first_line("[SCHEDULED JOB]\\nNobody is there.\\n[/SCHEDULED JOB]\\n\\nTidy up.")
+    'Tidy up.'
+    """
+    asked = (text or "").rpartition(END_OF_RULES)[2]
+    words = asked[: TITLE_CHARACTERS * 2].split()
     return " ".join(words)[:TITLE_CHARACTERS] or None
 
 

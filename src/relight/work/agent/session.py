@@ -9,6 +9,7 @@ from relight.chat.shorten import find_max_tool_chars
 from relight.errors import RelightError
 from relight.intake.recorder import make_session_name, record
 from relight.models.endpoints import Endpoint, read_key
+from relight.sources.reading import first_line
 from relight.store import Store
 from relight.warm.injection import render_template
 from relight.warm.library import find_template
@@ -44,15 +45,24 @@ def run_prompt(
     choose_environment(secret_variables=model.key_variables, pass_variables=spec.pass_variables)
     choose_tools(spec.tools)
     project = str(find_workdir(spec.folder))
+    # a job's prompt begins with its skills and rules: what was asked for is the task
+    task = prompt if spec.task is None else spec.task
     start = find_start(
         store,
-        prompt if spec.task is None else spec.task,
+        task,
         spec.template,
         session_id=session_id,
         tools=spec.tools,
         project=project,
     )
-    rec = record(store, session_id, model=model.name, provider=model.provider, project=project)
+    rec = record(
+        store,
+        session_id,
+        model=model.name,
+        provider=model.provider,
+        project=project,
+        title=first_line(task),
+    )
     result = run_agent(
         prompt,
         model=model,

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from relight.judging.outcomes import MARKER_REPORT, MARKER_RULE, SILENT
+from relight.model import END_OF_RULES
 from relight.work.jobs.scripts import ScriptResult
 from relight.work.jobs.skills import SkillDocument
 
@@ -21,7 +22,7 @@ SCRIPT_FAILED: If a script or command that the task depends on has failed, {MARK
 Never report a failure as a success.
 RUNTIME: model={{model}} provider={{provider}}
 Adapt to this runtime: plan steps that this model and the tools you have here can finish.
-[/SCHEDULED JOB]"""
+{END_OF_RULES}"""
 
 
 def build_prompt(
