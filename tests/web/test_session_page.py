@@ -129,6 +129,15 @@ def test_time_is_told_apart_and_waits_are_drawn_shorter() -> None:
     assert draw_timeline(find_spans([]), [], link=str) is None
 
 
+def test_the_time_of_a_model_that_no_record_has_is_unknown_not_zero() -> None:
+    steps = [replace(step, model_ms=None) for step in make_times()]
+    chart = draw_timeline(find_spans(steps), make_outline(steps, {}), link=str)
+    assert chart is not None
+    assert "Time: model: time unknown, tools 30.0s, waiting" in chart.svg
+    assert "model 0.0s" not in chart.svg
+    assert [row[1].text for row in chart.rows] == ["–", "–"]
+
+
 def test_context_is_drawn_against_the_window_and_compactions_are_marked() -> None:
     steps = [
         Step(

@@ -105,11 +105,14 @@ def draw_timeline(
         drawn += _draw_spans(own, scale, y=y, kind=kind)
     drawn += _draw_spans(spans.failed, scale, y=LANE + (LANE - BAR) / 2, kind="broken")
     drawn += _draw_prompts(prompts, scale, height, link)
-    whole = sum(sums)
+    # some agents do not record when a model began: its share is then unknown, not none
+    whole = sum(sums) if spans.model else 0
     figures = [
         f"{name} {seconds(own / 1000)}" + (f" ({share(own / whole)})" if whole else "")
         for (name, _, _), own in zip(lanes, sums, strict=True)
     ]
+    if not spans.model:
+        figures[0] = "model: time unknown"
     legend = [
         Legend(words, kind) for words, kind in zip(figures, ("turn", "call", "wait"), strict=True)
     ]
@@ -122,10 +125,8 @@ def draw_timeline(
         rows=[
             [
                 Cell(f"step {one.step}", link(one.step)),
-                *(
-                    Cell(seconds(spent / 1000))
-                    for spent in (one.model_ms, one.tool_ms, one.waited_ms)
-                ),
+                Cell(seconds(one.model_ms / 1000) if spans.model else "–"),
+                *(Cell(seconds(spent / 1000)) for spent in (one.tool_ms, one.waited_ms)),
             ]
             for one in prompts[:MOST_ROWS]
         ],
@@ -189,7 +190,8 @@ def _draw_prompts(
         tip = "\n".join(
             [
                 f"step {one.step}: {' '.join(one.text[:160].split())[:80]}",
-                f"model {seconds(one.model_ms / 1000)}, tools {seconds(one.tool_ms / 1000)}",
+                *([f"model {seconds(one.model_ms / 1000)}"] if one.model_ms else []),
+                f"tools {seconds(one.tool_ms / 1000)}",
                 *([f"waited {seconds(one.waited_ms / 1000)} before"] if one.waited_ms else []),
             ]
         )
