@@ -168,12 +168,21 @@ def test_templates_are_made_and_listed_by_kind_and_shown_by_category(cli: Cli) -
     ):
         assert len(cli.json("template", "list", *wanted)["templates"]) == number, wanted
     assert "no template matches" in cli.run("template", "list", "--type", "code")
+    assert "no candidates wait" in cli.run("template", "list", "--candidates")
     shown = cli.json("template", "show", "--category", "ops")
     assert (shown["name"], shown["versions"]) == ("rounding", [1])
     told = cli.run("template", "show", "--category", "coding", code=1)
     assert "no template of category coding is in use" in told
     for words in ((), ("rounding", "--category", "ops")):
         cli.run("template", "show", *words, code=2)
+
+
+def test_sessions_with_like_beginnings_do_not_look_alike_in_the_list_of_starts(cli: Cli) -> None:
+    names = [f"claude-code:0a1b2c3d-4e5f-6789-{end}" for end in ("0001", "0002")]
+    for name in names:
+        cli.run("warm", LIKE, "--session", name)
+    listed = cli.run("template", "provisions")
+    assert [listed.count(name[-6:]) for name in names] == [1, 1], listed
 
 
 def test_the_latest_starts_and_the_totals_are_listed(cli: Cli) -> None:

@@ -145,6 +145,8 @@ def test_every_decision_is_listed_with_the_session_that_followed(store: Store) -
     assert (found.total, found.provisions[0].at) == (5, "1970-01-01T00:00:05.000Z")
     of_first = list_provisions(store, template="first", arm="warm", limit=1)
     assert ([one.session_id for one in of_first.provisions], of_first.total) == (["four"], 2)
+    build_warm.add_provision(store, "six", "continued", None, at=6000)
+    assert [one.session_id for one in list_provisions(store, arm="continued").provisions] == ["six"]
     for wrong in ({"template": "none"}, {"arm": "lukewarm"}, {"limit": 0}):
         with pytest.raises(RelightError):
             list_provisions(store, **wrong)

@@ -100,6 +100,8 @@ def list_templates(
         screen.print_table(columns, rows)
     elif is_narrowed:
         click.echo(as_typed("no template matches; `relight template list --all` shows all"))
+    elif candidates:
+        click.echo(as_typed("no candidates wait; `relight template auto --dry-run` looks for some"))
     elif not waiting:
         click.echo(as_typed("no templates yet; `relight template auto --dry-run` looks for some"))
     if waiting and not with_all and not candidates:
@@ -173,7 +175,9 @@ def _print_types(found: "TemplateStats") -> None:
 
 @reading_command("provisions", example="relight template provisions --template fix-rounding")
 @click.option("--template", metavar="NAME", help="Only those for which it was chosen.")
-@click.option("--arm", type=click.Choice(("warm", "cold")), help="Given a template, or not.")
+@click.option(
+    "--arm", type=click.Choice(("warm", "cold", "continued")), help="Only those that began so."
+)
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many."
 )
@@ -182,14 +186,16 @@ def provisions(template: str | None, arm: str | None, limit: int, as_json: bool)
     """List the latest decisions how sessions began, newest first, with their reasons.
 
     A session is warm if it got a template. It is cold if it was held out from one, or if none was
-    like its task.
+    like its task. A fork or resumed session is continued: the arm of its earlier session counts.
     """
     from relight.cli import screen
     from relight.cli.job_tables import format_time
+    from relight.reports.sessions import shorten_names
     from relight.warm.listing import list_provisions
 
     with current_store() as store:
         found = list_provisions(store, template=template, arm=arm, limit=limit)
+        short = shorten_names(store, [one.session_id for one in found.provisions])
         timezone = store.timezone
     if as_json:
         print_json(found)
@@ -200,13 +206,22 @@ def provisions(template: str | None, arm: str | None, limit: int, as_json: bool)
     columns = [screen.Column("when", is_number=False, is_name=True)]
     columns += [screen.Column(name, is_number=False, is_name=True) for name in ("session", "arm")]
     columns += [screen.Column("template", is_number=False)]
-    columns += [screen.Column("tokens", is_spare=True)]
-    columns += [screen.Column("outcome", is_number=False, colour=screen.colour_state)]
-    columns += [screen.Column("reason", is_number=False, lines=3)]
+    columns += [screen.Column("tokens", is_spare=True, drop=2)]
+    columns += [
+        screen.Column(
+            "outcome",
+            is_number=False,
+            is_name=True,
+            is_spare=True,
+            drop=1,
+            colour=screen.colour_state,
+        ),
+        screen.Column("reason", is_number=False, lines=4, least=22),
+    ]
     rows = [
         [
-            format_time(one.at, timezone),
-            one.session_id[:24],
+            format_time(one.at, timezone)[5:],
+            short[one.session_id],
             one.arm,
             one.template or ("deleted" if one.template_version else ""),
             screen.count(one.tokens),

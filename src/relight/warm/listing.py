@@ -23,7 +23,7 @@ from relight.warm.library import (
 
 STATES = ("live", "candidate", "retired", "all")
 SORTS = ("newest", "best")
-ARMS = ("warm", "cold")
+ARMS = ("warm", "cold", "continued")
 
 
 class ListedProvision(Struct, frozen=True, kw_only=True):

@@ -289,9 +289,13 @@ class ProvisionListParameters(Struct, frozen=True, kw_only=True):
     template: (
         Annotated[Name, described("Only those for which this template was chosen.")] | UnsetType
     ) = UNSET
-    arm: Annotated[Literal["warm", "cold"], described("Given a template, or not.")] | UnsetType = (
-        UNSET
-    )
+    arm: (
+        Annotated[
+            Literal["warm", "cold", "continued"],
+            described("Given a template, not given one, or going on from an earlier session."),
+        ]
+        | UnsetType
+    ) = UNSET
     limit: PageSize = 50
 
 
