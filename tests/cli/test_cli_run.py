@@ -191,6 +191,7 @@ def test_a_preset_answers_runs_and_shows_who_said_what(tmp_path: Path) -> None:
     assert sorted(one["turns"] for one in traces) == [1, 2]
     assert {told["session_id"], ran["session_id"]} == {one["session_id"] for one in traces}
     shown = relight(tmp_path, "moa", "show", told["session_id"])
+    assert relight(tmp_path, "moa", "show", "last~1").stdout == shown.stdout
     assert "differs from the others" in shown.stdout
     assert "adviser-2" in shown.stdout
     full = json.loads(relight(tmp_path, "moa", "show", told["session_id"], "--json").stdout)

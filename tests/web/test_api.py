@@ -252,7 +252,7 @@ def test_a_job_is_paused_resumed_and_run_now(client: TestClient, home: Path) -> 
     history: list[dict[str, Any]] = []
     while time.monotonic() < end and not any(run["finished_at"] for run in history):
         time.sleep(0.2)
-        history = client.get("/api/jobs/echo").json()["history"]
+        history = client.get("/api/jobs/echo").json()["runs"]
     assert history[0]["outcome"] == "success", history
     for action in ("pause", "resume", "run"):
         assert client.post(f"/api/jobs/none/{action}", headers=secret).status_code == 404

@@ -147,7 +147,7 @@ def traces(as_json: bool) -> None:
             row.session_id,
             str(row.preset or ""),
             screen.count(row.turns),
-            screen.dollars(row.cost_usd, unpriced=row.unpriced_calls),
+            screen.dollars(row.cost_usd, unpriced=row.unpriced_turns),
         ]
         for row in rows
     ]
@@ -165,8 +165,8 @@ def traces(as_json: bool) -> None:
 def show(session: str, number: int | None, as_json: bool) -> None:
     """Show what each model saw, said, cost and took, and where they disagreed.
 
-    SESSION is a session's id, a unique prefix of it, or a trace file. The session may be one that
-    an agent traced itself, such as Hermes.
+    SESSION is a session's id, a unique prefix of it, `last`, or a trace file. The session may be
+    one that an agent traced itself, such as Hermes.
     """
     from relight.text import plural
     from relight.work.moa.trace_report import find_trace, read_trace, report_trace
@@ -248,7 +248,7 @@ def _print_models(rows: "Sequence[TracedModel]") -> None:
             screen.count(row.failures),
             screen.count(row.disagreed),
             _format_time(row),
-            screen.dollars(row.cost_usd, unpriced=row.unpriced_calls),
+            screen.dollars(row.cost_usd, unpriced=row.unpriced_turns),
         ]
         for row in rows
     ]

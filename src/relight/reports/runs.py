@@ -16,8 +16,8 @@ from relight.times import write_time
 RECENT_RUNS = 30  # how many runs a job is judged by
 
 
-class JobReport(Struct, frozen=True, kw_only=True):
-    """A job with the number of its runs, its last one, and why it needs attention, if it does."""
+class JobResults(Struct, frozen=True, kw_only=True):
+    """A job with the results of its runs, its last one, and why it needs attention, if it does."""
 
     job: str
     name: str
@@ -35,7 +35,6 @@ class JobReport(Struct, frozen=True, kw_only=True):
     next_run_at: str | None
     # its scheduler has not begun the next run, whose time has passed
     is_overdue: bool
-    runs: int
     successes: int
     failures: int
     unknown: int
@@ -44,10 +43,16 @@ class JobReport(Struct, frozen=True, kw_only=True):
     trouble: str | None
 
 
-class JobHistory(JobReport, frozen=True, kw_only=True):
+class JobReport(JobResults, frozen=True, kw_only=True):
+    """A job with the number of its runs."""
+
+    runs: int
+
+
+class JobHistory(JobResults, frozen=True, kw_only=True):
     """A job with its runs, newest first."""
 
-    history: list[RunReport]
+    runs: list[RunReport]
 
 
 class JobList(Struct, frozen=True):

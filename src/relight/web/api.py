@@ -243,7 +243,7 @@ def read_job(store: Store, _: given.NoParameters, path: Path) -> runs.JobHistory
     names = find_job_names(store, name)
     for job in registry.list_jobs(store):
         if job.job in names:
-            return runs.JobHistory(**asdict(job), history=read_runs(store, job.job))
+            return runs.JobHistory(**(asdict(job) | {"runs": read_runs(store, job.job)}))
     raise MissingError(f"there is no job {name!r}", "`relight job list` shows them")
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from msgspec import Struct
 from relight.chat.messages import read_text
 from relight.errors import DamagedTapeError, MissingError
 from relight.judging.failures import classify_error
+from relight.reports.sessions import LAST
 from relight.store import Store
 from relight.store.queries.sessions import find_advised
 from relight.store.write.tape import read_tape
@@ -55,7 +56,7 @@ class TraceSummary(Struct, frozen=True, kw_only=True):
     turns: int
     last_at: str | None
     cost_usd: float | None
-    unpriced_calls: int
+    unpriced_turns: int
     skipped_lines: int
 
 
@@ -73,7 +74,7 @@ class TracedModel(Struct, kw_only=True):
     calls: int = 0
     failures: int = 0
     cost_usd: float | None = None
-    unpriced_calls: int = 0
+    unpriced_turns: int = 0
     # of the calls whose time is known
     duration_ms: int | None = None
     untimed_calls: int = 0
@@ -87,7 +88,7 @@ class TraceReport(Struct, frozen=True, kw_only=True):
     turns: list[dict[str, Any]]
     models: list[TracedModel]
     cost_usd: float | None
-    unpriced_calls: int
+    unpriced_turns: int
     skipped_lines: int
 
 
@@ -175,10 +176,14 @@ def find_traces(store: Store) -> Iterator[TracedSession]:
 
 
 def find_trace(store: Store, name: str) -> TracedSession:
-    """Return the trace of a session, by its id or a unique prefix of it."""
+    """Return the trace of a session, by its id, a unique prefix of it, or `last` and `last~2`."""
     own = trace_path(store.config.trace_folder, name.removeprefix(OWN))
     if own.exists():
         return read_trace(own, source=OWN)
+    if (place := LAST.fullmatch(name)) and (
+        newest := next(islice(find_traces(store), int(place[1] or 0), None), None)
+    ):
+        return newest
     places = [one for one in _list_places(store) if _is_named(one.session_id, name)]
     found = [one for one in (place.read() for place in places) if _is_named(one.session_id, name)]
     found = [one for one in found if one.turns or one.path]
@@ -214,7 +219,7 @@ def list_traces(store: Store) -> list[TraceSummary]:
                 turns=len(trace.turns),
                 last_at=last.get("ts"),
                 cost_usd=cost,
-                unpriced_calls=unpriced,
+                unpriced_turns=unpriced,
                 skipped_lines=trace.skipped,
             )
         )
@@ -236,7 +241,7 @@ def report_trace(trace: TracedSession, number: int | None = None) -> TraceReport
         ],
         models=sum_models(turns, agreements),
         cost_usd=cost,
-        unpriced_calls=unpriced,
+        unpriced_turns=unpriced,
         skipped_lines=trace.skipped,
     )
 
@@ -340,7 +345,7 @@ def sum_models(
             row.failures += bool(call.get("failure"))
             cost = read_cost(call) if was_charged(call) else None
             row.cost_usd = (row.cost_usd or 0) + cost if cost is not None else row.cost_usd
-            row.unpriced_calls += cost is None and was_charged(call)
+            row.unpriced_turns += cost is None and was_charged(call)
             spent = read_milliseconds(call)
             row.duration_ms = row.duration_ms if spent is None else (row.duration_ms or 0) + spent
             row.untimed_calls += spent is None
