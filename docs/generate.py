@@ -228,8 +228,10 @@ def write_picture() -> None:
         home = Path(folder) / "relight"
         with open_store(home) as store:
             import_all(store, environment=write_demo(Path(folder) / "agents", now=PICTURED))
-        environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": "80", "TZ": "UTC"}
-        command = [sys.executable, "-m", "relight", "report", "--home", str(home)]
+        # hints name a home that was given, and the command as it was typed
+        names = {"RELIGHT_HOME": str(home), "RELIGHT_COMMAND": "relight"}
+        environment = {**os.environ, **names, "FORCE_COLOR": "1", "COLUMNS": "80", "TZ": "UTC"}
+        command = [sys.executable, "-m", "relight", "report"]
         days = ["--since", "2026-11-02", "--until", "2026-11-15"]
         shown = subprocess.run(
             [*command, *days], env=environment, capture_output=True, text=True, check=True
