@@ -1,6 +1,7 @@
 """Whatever stands in whatever place of a record, it costs that record at most."""
 
 import copy
+import gc
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -144,3 +145,23 @@ def test_a_strange_value_in_any_place_costs_its_record_at_most(
         find_source(source).read_messages(lines, session.key)
     with build.open_home(tmp_path) as store:
         Recorder(store).record([sealed])
+
+
+def test_sealing_leaves_nothing_that_only_the_garbage_collector_would_free(
+    source: str, records: list[Any]
+) -> None:
+    # workers run without it: what refers to itself in a circle would stay until they end
+    seal_records(source, records, name="first")  # what stays loaded
+    gc.collect()
+    gc.disable()
+    try:
+        seal_records(source, records, name="second")
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        left = {type(one).__qualname__ for one in gc.garbage}
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert not left & {"Collector", "CheckedCollector", "Turn", "ToolCall", "Parsed"}
+    assert not {name for name in left if name.endswith("Reader")}

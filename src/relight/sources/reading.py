@@ -172,41 +172,23 @@ class Collector:
         self.bad_lines: dict[int, str] = {}
         self.open_calls = open_calls
         self._early_results: dict[str, Returned] = {}
-        self._takers: dict[type, Callable[[Any], None]] = {
-            Session: self._take_session,
-            Said: self._take_said,
-            Compacted: self.compactions.append,
-            Turn: self._take_turn,
-            Called: self._take_called,
-            Returned: self._take_returned,
-            Measured: self._take_measured,
-            Attributed: self._take_attributed,
-            ToolCall: self._take_call,
-            Total: lambda total: self.totals.update({total.key: total}),
-            SkillEntry: self._take_skill,
-            Job: self.jobs.append,
-            Run: self.runs.append,
-            Latency: self.latencies.append,
-            Timing: self.timings.append,
-            LimitReport: self._take_limit,
-        }
 
     def read_lines(
         self, lines: Sequence[bytes], read_line: Callable[[bytes], Iterable[Event]]
     ) -> None:
         """Take the events of each record; a bad record is reported and costs no other."""
-        takers = self._takers
+        takers = self.takers
         for number, line in enumerate(lines):
             if not line or line.isspace():
                 continue
             try:
                 for event in read_line(line):
-                    takers[type(event)](event)
+                    takers[type(event)](self, event)
             except BAD_LINE as error:
                 self.bad_lines[number] = str(error) or type(error).__name__
 
     def take(self, event: Event) -> None:
-        self._takers[type(event)](event)
+        self.takers[type(event)](self, event)
 
     def _take_session(self, session: Session) -> None:
         """Add facts about a session: first facts stay, times widen."""
@@ -292,6 +274,27 @@ class Collector:
         """Add a report on a window; the last one of a window holds."""
         self.limits[report.session, report.kind, report.ends_at] = report
 
+    # Functions, not methods: a method refers to its collector, so that the two would refer to each
+    # other in a circle. Workers free no circles.
+    takers: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        Session: _take_session,
+        Said: _take_said,
+        Compacted: lambda self, compacted: self.compactions.append(compacted),
+        Turn: _take_turn,
+        Called: _take_called,
+        Returned: _take_returned,
+        Measured: _take_measured,
+        Attributed: _take_attributed,
+        ToolCall: _take_call,
+        Total: lambda self, total: self.totals.update({total.key: total}),
+        SkillEntry: _take_skill,
+        Job: lambda self, job: self.jobs.append(job),
+        Run: lambda self, run: self.runs.append(run),
+        Latency: lambda self, latency: self.latencies.append(latency),
+        Timing: lambda self, timing: self.timings.append(timing),
+        LimitReport: _take_limit,
+    }
+
     def finish(self, owner: str | None, state: bytes) -> Parsed:
         return Parsed(
             owner=owner,
@@ -313,17 +316,22 @@ class Collector:
         )
 
 
+CHECKED = (Session, Turn, SkillEntry, Job, Run, Latency, Timing)
+
+
+def _check_first(noun: type) -> Callable[[Any, Any], None]:
+    take = Collector.takers[noun]
+    return lambda self, value: take(self, check(value))
+
+
 class CheckedCollector(Collector):
     """A collector for records without types: a noun that does not fit the model is refused."""
 
-    def __init__(self, open_calls: dict[str, ToolCall]) -> None:
-        super().__init__(open_calls)
-        for noun in (Session, Turn, SkillEntry, Job, Run, Latency, Timing):
-            self._takers[noun] = self._check_first(self._takers[noun])
-        self._takers[Called] = lambda called: self._take_called(Called(check(called.call)))
-
-    def _check_first(self, take: Callable[[Any], None]) -> Callable[[Any], None]:
-        return lambda noun: take(check(noun))
+    takers: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        **Collector.takers,
+        **{noun: _check_first(noun) for noun in CHECKED},
+        Called: lambda self, called: self._take_called(Called(check(called.call))),
+    }
 
 
 def check(value: S) -> S:
