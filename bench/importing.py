@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bench import peers
 from bench.measure import Measured, best, generate_logs, judge, print_rows, relight, run, tree
+from relight.aliases import find_model_name
 
 MEMORY_LIMIT = 200e6
 SIZE_LIMIT = 0.35
@@ -68,7 +69,7 @@ def measure_tree(folder: Path, megabytes: int, limit: float, runs: int) -> list[
             f"{SIZE_LIMIT:.0%}",
             judge(database_bytes / log_bytes, SIZE_LIMIT),
         ),
-        (f"{name}: report equals the truth", check_truth(source, environment), "exact", ""),
+        (f"{name}: report equals the truth", *check_truth(source, environment)),
     ]
     theirs = min((other.seconds for _, other in pairs if other), default=None)
     if theirs is None:
@@ -127,9 +128,7 @@ def compare_ccusage(source: Path, environment: dict[str, str], name: str, runs: 
         verdict = judge(ratio, limit) if is_large else ""
         text = f"{limit} ×" if is_large else ""
         rows.append((f"{name}: import + report, {label} / ccusage", figure, text, verdict))
-    rows.append(
-        (f"{name}: report still equals the truth", check_truth(source, environment), "exact", "")
-    )
+    rows.append((f"{name}: report still equals the truth", *check_truth(source, environment)))
     return rows
 
 
@@ -164,8 +163,8 @@ def measure_look(folder: Path, megabytes: int, runs: int) -> list[Row]:
     return [(f"{megabytes} MB: look for news / empty Python", figure, f"{LOOK_LIMIT} ×", verdict)]
 
 
-def check_truth(source: Path, environment: dict[str, str]) -> str:
-    """How many days and models the report has right to the token."""
+def check_truth(source: Path, environment: dict[str, str]) -> tuple[str, str, str]:
+    """How many days and models the report has right to the token, the limit, and the verdict."""
     import os
 
     words = relight("report", "--by", "day,model", "--since", "all", "--json")
@@ -176,7 +175,7 @@ def check_truth(source: Path, environment: dict[str, str]) -> str:
     for kind in ("claude", "codex"):
         for day, models in truth[kind]["days"].items():
             for model, used in models.items():
-                row = found.pop((day, model), {})
+                row = found.pop((day, find_model_name(model)), {})
                 wanted += 1
                 cached = used["cache_read"] if kind == "claude" else used["cached_input"]
                 fresh = used["input"] if kind == "claude" else used["input_total"] - cached
@@ -186,4 +185,5 @@ def check_truth(source: Path, environment: dict[str, str]) -> str:
                     and row.get("cache_read_tokens") == cached
                     and row.get("input_tokens") == fresh
                 )
-    return f"{right} of {wanted} rows" + (f", {len(found)} too many" if found else "")
+    figure = f"{right} of {wanted} rows" + (f", {len(found)} too many" if found else "")
+    return figure, "exact", "MISSED" if found or right < wanted else "ok"
