@@ -213,6 +213,8 @@ def open_reader(config: Config) -> Store:
             check_place(config)
         with closed_on_error(connect_reader(config.database)) as connection:
             connection.execute("pragma cache_size = -4000")
+            # readers of the whole database would copy each page of it otherwise
+            connection.execute("pragma mmap_size = 2147418112")
             connection.execute("pragma temp_store = memory")
             if isinstance(connection, StillConnection):
                 from relight.store.still import StillStore

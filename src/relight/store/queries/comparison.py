@@ -34,19 +34,26 @@ _COUNTS = """
     count(nanos) as priced, coalesce(sum(nanos), 0) as nanos, count(recent_at) as recent,
     min(recent_at) as recent_at
 """
-# a session that used a skill in two ways is one run, with one outcome
+# A session that used a skill in two ways is one run, with one outcome. An index has the recorded
+# sessions in the order they are grouped in.
 _USES = f"""
-    select used.skill_name as skill, used.job_id as job, used.model,
-        case when used.job_id is null then session.project end as project,
-        min(used.success) as success,
-        case when count(*) = count({KNOWN_NANOS}) then sum({KNOWN_NANOS}) end as nanos,
-        max(case when used.invoked_at >= :since then used.invoked_at end) as recent_at
-    from skill_invocations as used left join session on session.id = used.root_id
-    {{where}}
-    group by used.skill_name, used.job_id, used.model,
-        case when used.job_id is null then session.project end,
-        coalesce('session ' || used.root_id, used.session_id, 'use ' || used.id)
+    select used.skill, used.job, used.model, used.success, used.nanos, used.recent_at,
+        case when used.job is null then listing.project end as project
+    from (
+        select skill_name as skill, job_id as job, model, {{root}} as root_id,
+            min(success) as success,
+            case when count(*) = count({KNOWN_NANOS}) then sum({KNOWN_NANOS}) end as nanos,
+            max(case when invoked_at >= :since then invoked_at end) as recent_at
+        from skill_invocations where root_id is {{recorded}} {{test}}
+        group by skill_name, job_id, model, {{key}}
+    ) as used left join listing on listing.root_id = used.root_id
 """
+_RECORDED = {"root": "root_id", "recorded": "not null", "key": "root_id"}
+_TOLD = {
+    "root": "cast(null as integer)",
+    "recorded": "null",
+    "key": "coalesce(session_id, 'use ' || id)",
+}
 # The model is the one that ran, not the one the job has now. A run that never began says nothing.
 _RUNS = f"""
     select job.full_name as job, {NAMED.format("coalesce(run.model, session.model)")} as model,
@@ -90,8 +97,8 @@ _CELLS = f"""
 
 def read_skill_cells(store: Store, skill: str | None, *, since: int) -> list[RunCell]:
     """Return the runs of a skill, or of every skill, by job or project and by model."""
-    where = "" if skill is None else "where used.skill_name = :skill"
-    ones = _USES.format(where=where)
+    test = "" if skill is None else "and skill_name = :skill"
+    ones = " union all ".join(_USES.format(**part, test=test) for part in (_RECORDED, _TOLD))
     return store.read(RunCell, _CELLS.format(ones=ones), {"skill": skill, "since": since})
 
 
