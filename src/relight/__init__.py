@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from relight.chat.shorten import shorten_tool_results as shorten_tool_results
+    from relight.chat.messages import shorten_tool_results as shorten_tool_results
     from relight.chat.validity import validate_messages as validate_messages
     from relight.errors import ModelContextError as ModelContextError
     from relight.errors import RelightError as RelightError
@@ -132,7 +132,7 @@ NAMES = {
     "run_prompt": "work.agent.session",
     "score_session": "judging.scoring",
     "search": "reports.search",
-    "shorten_tool_results": "chat.shorten",
+    "shorten_tool_results": "chat.messages",
     "validate_messages": "chat.validity",
 }
 

@@ -9,14 +9,22 @@ anything is counted, or ten borrowed successes would look like an effect.
 """
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from relight.config import LEAST_TOOL_CHARS, find_home, read_config
 from relight.errors import RelightError
+
+if TYPE_CHECKING:
+    from relight.config import Settings
+
+MAX_TOOL_CHARS_VARIABLE = "RELIGHT_MAX_TOOL_CHARS"
+_HEAD_PERCENT = 65
 
 
 class Call(Struct, frozen=True):
@@ -323,3 +331,70 @@ def _read_texts(content: object) -> Iterator[str]:
         for part in content:
             if isinstance(part, Mapping) and isinstance(part.get("text"), str):
                 yield part["text"]
+
+
+def trim_text(text: str, limit: int) -> str:
+    """Return a tool result as it is sent to a model: `limit` characters and a note of its length.
+
+    >>> trim_text("0123456789" * 10, 20)
+    '0123456789012\\n… [truncated, 100 chars total]\\n3456789'
+    """
+    if len(text) <= limit:
+        return text
+    head, tail = split_ends(text, limit)
+    return f"{head}\n… [truncated, {len(text)} chars total]\n{tail}"
+
+
+def shorten_tool_results(
+    messages: Iterable[Mapping[str, Any]], *, max_chars: int | None = None
+) -> list[dict[str, Any]]:
+    """Return a copy of chat messages whose tool results are at most `max_chars` long, and a note.
+
+    Without `max_chars` the limit is `RELIGHT_MAX_TOOL_CHARS`, else `max_tool_chars` in
+    `config.toml`, else 8,000. Only texts are shortened; pictures and the like stay.
+
+    >>> message = {"role": "tool", "tool_call_id": "1", "content": "0123456789" * 10}
+    >>> shorten_tool_results([message], max_chars=20)[0]["content"]
+    '0123456789012\\n… [truncated, 100 chars total]\\n3456789'
+    """
+    limit = find_max_tool_chars() if max_chars is None else max_chars
+    return [_shorten_result(message, limit) for message in messages]
+
+
+def _shorten_result(message: Mapping[str, Any], limit: int) -> dict[str, Any]:
+    if message.get("role") != "tool":
+        return dict(message)
+    content = message.get("content")
+    if isinstance(content, str):
+        content = trim_text(content, limit)
+    elif isinstance(content, list):
+        content = [
+            {**part, "text": trim_text(part["text"], limit)}
+            if isinstance(part, dict) and isinstance(part.get("text"), str)
+            else part
+            for part in content
+        ]
+    return {**message, "content": content}
+
+
+def find_max_tool_chars(config: "Settings | None" = None) -> int:
+    """Return the longest tool result that a model is sent, as the user has set it."""
+    given = os.environ.get(MAX_TOOL_CHARS_VARIABLE)
+    if not given:
+        return (config or read_config(find_home())).max_tool_chars
+    if not given.isdecimal() or int(given) < LEAST_TOOL_CHARS:
+        raise RelightError(
+            f"{MAX_TOOL_CHARS_VARIABLE} must be a whole number from {LEAST_TOOL_CHARS} up,"
+            f" not {given!r}",
+            "unset it to use max_tool_chars in config.toml",
+        )
+    return int(given)
+
+
+def split_ends(text: str, room: int) -> tuple[str, str]:
+    """Return the head and the tail of a text, together `room` characters.
+
+    The head says what a text is and the tail how it ended, so 65 % of the result is head.
+    """
+    head = room * _HEAD_PERCENT // 100
+    return text[:head], text[len(text) - room + head :]

@@ -10,8 +10,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from relight.chat.answers import drop_thoughts
-from relight.chat.messages import Call, read_calls
-from relight.chat.shorten import trim_text
+from relight.chat.messages import Call, read_calls, trim_text
 from relight.config import MAX_TOOL_CHARS
 from relight.errors import MissingError, StoreError
 from relight.intake.recorder import SessionTracker

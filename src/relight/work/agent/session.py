@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from relight.chat.shorten import find_max_tool_chars
+from relight.chat.messages import find_max_tool_chars
 from relight.errors import RelightError
 from relight.intake.recorder import make_session_name, record
 from relight.models.endpoints import Endpoint, read_key

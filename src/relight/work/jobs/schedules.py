@@ -30,7 +30,7 @@ MACROS = {
 ORDINALS = {"1": "st", "2": "nd", "3": "rd"}
 # minutes that divide an hour, as cronsim writes them
 PERIODS = {"second": 2, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6}
-PERIODS |= {f"{number}th": number for number in (10, 12, 15, 20, 30)}
+PERIODS |= {"10th": 10, "12th": 12, "15th": 15, "20th": 20, "30th": 30}
 SHORTEST_GRACE_MS, LONGEST_GRACE_MS = 120_000, 7_200_000
 LONGEST_PERIOD_SECONDS = 366 * 86400
 YEARS = range(1970, 9999)

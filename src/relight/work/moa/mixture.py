@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from relight.chat.messages import read_calls, read_text
-from relight.chat.shorten import trim_text
+from relight.chat.messages import read_calls, read_text, trim_text
 from relight.config import Config
 from relight.errors import RelightError
 from relight.intake.recorder import SessionTracker

@@ -7,8 +7,7 @@ from contextlib import aclosing
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
-from relight.chat.messages import read_calls, read_text
-from relight.chat.shorten import find_max_tool_chars, shorten_tool_results
+from relight.chat.messages import find_max_tool_chars, read_calls, read_text, shorten_tool_results
 from relight.checks import check_number
 from relight.config import find_home, read_config
 from relight.errors import RelightError
