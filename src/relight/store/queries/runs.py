@@ -141,44 +141,42 @@ COLUMNS = (
 )
 RUNS = f"({RECORDED} union all {LOST}) as every_run"
 NEWEST = "order by coalesce(started_at, scheduled_for) desc nulls last, run_id"
-# only the runs that are shown need the usage of their sessions, one for each attempt
-SUM = """(
-    select sum({0}) from session_day where root_id = shown.session_id
-        or root_id in (select session_id from run_attempt where run_id = shown.run_row)
-) as {1}"""
-SUMS = ", ".join(
-    SUM.format(name, alias)
-    for name, alias in (
-        ("cost_nanos", "session_nanos"),
-        ("unpriced_turns", "unpriced_turns"),
-        *((name, f"session_{name}") for name in TOKENS),
-    )
-)
-# of all attempts
-INCLUDED = """
-    (select sum(included_nanos) from session_day where root_id = shown.session_id
-        or root_id in (select session_id from run_attempt where run_id = shown.id)) as included
-"""
+# Only the runs that are shown need the usage of their sessions, one for each attempt. A run that
+# the ledger lost has no row, and one session.
+CALLED_BY = "coalesce('run ' || shown.run_row, 'session ' || shown.session_id)"
+SUMMED = ("cost_nanos", "unpriced_turns", "included_nanos", *TOKENS)
 USED = f"""
-    select case when used.source = 'relight' then '' else used.source || ':' end || run_id
+    with shown as ({{runs}}),
+    attempt as (
+        select {CALLED_BY} as called, shown.session_id from shown where shown.session_id is not null
+        union
+        select 'run ' || run_id, session_id from run_attempt
+        where run_id in (select run_row from shown)
+    ),
+    spent as (
+        select called, {", ".join(f"sum({name}) as {name}" for name in SUMMED)}
+        from attempt join session_day on session_day.root_id = attempt.session_id group by called
+    )
+    select case when shown.source = 'relight' then '' else shown.source || ':' end || run_id
             as run_id,
         job, coalesce(nullif(name, ''), job, '(a deleted job)') as name, scheduled_for,
-        used.started_at, finished_at, status, coalesce(used.outcome, 'unknown') as outcome,
+        shown.started_at, finished_at, status, coalesce(shown.outcome, 'unknown') as outcome,
         evidence, note, warnings,
         coalesce(attempts, case when status in ('claimed', 'skipped') then 0 else 1 end)
             as attempts,
-        session.source || ':' || session.key as session_id, used.model, provider,
-        {", ".join(f"coalesce({name}, session_{name}) as {name}" for name in TOKENS)},
-        case when used.source = 'relight' and status = 'skipped' then 0
-            when cost_nanos is not null then cost_nanos
-            when unpriced_turns = 0 or session_nanos <> 0 then session_nanos end as cost_usd,
-        included as included_usd, unpriced_turns,
-        finished_at - used.started_at as duration_seconds, answer_file, delivery,
-        failure_kind, retry_at, case when used.source = 'relight' then label end as label, why
-    from (select shown.*, {SUMS}, {INCLUDED} from ({{runs}}) as shown) as used
-    left join session on session.id = used.session_id
+        session.source || ':' || session.key as session_id, shown.model, provider,
+        {", ".join(f"coalesce(shown.{name}, spent.{name}) as {name}" for name in TOKENS)},
+        case when shown.source = 'relight' and status = 'skipped' then 0
+            when shown.cost_nanos is not null then shown.cost_nanos
+            when spent.unpriced_turns = 0 or spent.cost_nanos <> 0 then spent.cost_nanos
+            end as cost_usd,
+        spent.included_nanos as included_usd, spent.unpriced_turns,
+        finished_at - shown.started_at as duration_seconds, answer_file, delivery,
+        failure_kind, retry_at, case when shown.source = 'relight' then label end as label, why
+    from shown left join spent on spent.called = {CALLED_BY}
+    left join session on session.id = shown.session_id
 """
-NEWEST_USED = "order by coalesce(used.started_at, scheduled_for) desc nulls last, used.run_id"
+NEWEST_USED = "order by coalesce(shown.started_at, scheduled_for) desc nulls last, shown.run_id"
 # the newest of each job, ranked by a few columns first: a run's other columns are long
 RECENT = f"""
     with lost as ({LOST})
