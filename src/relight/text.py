@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from typing import TypeVar
 
@@ -197,33 +197,32 @@ def _write_amount(value: float, digits: int | None, unpriced: int = 0) -> str:
 def align_money(cells: Sequence[str]) -> list[str]:
     """Return the cells of one column, all amounts with as many digits after the point.
 
-    Two are enough beside a dollar; amounts that are all smaller have four, if one needs them.
-
     >>> align_money([dollars(12.5), dollars(0.0042), "–"])
     ['$12.50', '<$0.01', '–']
     >>> align_money([dollars(0.06), dollars(0.0099), dollars(None)])
     ['$0.0600', '$0.0099', 'no price']
     """
-    _, rate = _currency.get()
-    values = [
-        value * rate
-        for cell in cells
-        if isinstance(cell, Amount)
-        for value in (cell.value, cell.included)
-        if value
-    ]
-    is_small = any(value < 0.01 for value in values) and max(values) < 1
+    amounts = [cell for cell in cells if isinstance(cell, Amount)]
+    digits = find_digits(value for one in amounts for value in (one.value, one.included))
     return [
-        dollars(
-            cell.value,
-            unpriced=cell.unpriced,
-            included=cell.included,
-            digits=4 if is_small else 2,
-        )
+        dollars(cell.value, unpriced=cell.unpriced, included=cell.included, digits=digits)
         if isinstance(cell, Amount)
         else cell
         for cell in cells
     ]
+
+
+def find_digits(amounts: Iterable[float | None]) -> int:
+    """Return the digits after the point for the amounts of one column, in dollars.
+
+    Two are enough beside an amount of 1; amounts that are all smaller have four, if one needs them.
+
+    >>> find_digits([12.5, 0.0042]), find_digits([0.06, 0.0099, None]), find_digits([0.06])
+    (2, 4, 2)
+    """
+    _, rate = _currency.get()
+    values = [value * rate for value in amounts if value]
+    return 4 if values and min(values) < 0.01 and max(values) < 1 else 2
 
 
 def seconds(value: float | None) -> str:

@@ -1,6 +1,7 @@
 """Numbers that lead somewhere: the list behind each has as many rows as the number says."""
 
 import re
+from collections import defaultdict
 from html import unescape
 from urllib.parse import parse_qsl, urlsplit
 
@@ -32,6 +33,25 @@ PAGES = [
 ]
 
 
+# an amount, but not a lower bound below a cent, which needs its digits
+AMOUNT = re.compile(r"(?<!≥)[$][\d,]+[.](\d+)|≥[$](?!0[.]00)[\d,]+[.](\d+)")
+WITH_MONEY = [
+    "/",
+    "/sessions?since=all",
+    "/failures?since=all",
+    "/jobs",
+    "/jobs/price-watch",
+    "/skills",
+    "/moa",
+    "/skills/ticket-triage",
+    "/cache",
+    "/limits",
+    "/experiments",
+    "/experiments/warm-or-cold",
+    "/jobs/ticket-triage",
+]
+
+
 def count_rows(client: TestClient, link: str) -> int:
     asked = dict(parse_qsl(urlsplit(link).query))
     count: int = client.get("/api/sessions", params=asked).json()["count"]
@@ -41,6 +61,40 @@ def count_rows(client: TestClient, link: str) -> int:
 def find_figures(text: str) -> list[tuple[str, int]]:
     found = FIGURES.findall(text) + TILES.findall(text)
     return [(unescape(link), int(figure.replace(",", ""))) for link, figure in found]
+
+
+def find_columns(text: str) -> list[set[int]]:
+    """The numbers of digits after the point in each column of money of each table and scale."""
+    columns: defaultdict[object, set[int]] = defaultdict(set)
+    for number, table in enumerate(re.findall(r"<tbody>.*?</tbody>", text, re.DOTALL)):
+        for row in re.findall(r"<tr.*?</tr>", table, re.DOTALL):
+            cells = re.findall(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", row, re.DOTALL)
+            for place, cell in enumerate(reversed(cells)):  # the first may span several rows
+                shown = re.sub(r"<[^>]*>", "", cell)
+                columns[number, place] |= {len(a or b) for a, b in AMOUNT.findall(shown)}
+    for number, drawn in enumerate(re.findall(r"<svg.*?</svg>", text, re.DOTALL)):
+        for tick in re.findall(r'class="tick"[^>]*>([^<]*)<', drawn):
+            columns["svg", number] |= {len(a or b) for a, b in AMOUNT.findall(tick)}
+    for cost in re.findall(r'<span class="cost[^>]*>([^<]*)</span>', text):
+        columns["steps"] |= {len(a or b) for a, b in AMOUNT.findall(cost)}
+    return [found for found in columns.values() if found]
+
+
+@pytest.mark.parametrize("path", WITH_MONEY)
+def test_the_amounts_of_a_column_have_as_many_digits(client: TestClient, path: str) -> None:
+    columns = find_columns(client.get(path).text)
+    assert columns, path
+    assert [found for found in columns if len(found) > 1] == []
+
+
+@pytest.mark.parametrize(("path", "field"), [("sessions", "sessions"), ("moa/traces", "traces")])
+def test_the_amounts_of_one_session_have_as_many_digits(
+    client: TestClient, path: str, field: str
+) -> None:
+    for one in client.get(f"/api/{path}").json()[field][:12]:
+        page = f"/{path.partition('/')[0]}/{one['session_id']}"
+        columns = find_columns(client.get(page).text)
+        assert [found for found in columns if len(found) > 1] == [], page
 
 
 @pytest.mark.parametrize("path", PAGES)

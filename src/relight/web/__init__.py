@@ -12,10 +12,11 @@ read and shows everything as of one moment, so pages and imports never wait for 
 `MissingError` becomes a 404 page and any other `RelightError` a 400, each with its hint.
 
 Every template sees `view`, `page` (its row), `pages`, `link(path, **changes)`, which keeps the
-filters of this address, `static(name)`, `secret` and `version`. Filters: `money`, `number`,
-`duration`, `share`, `moment`, `day`, `size`, `line`, and `whole`, which turns a name into the
-filter that matches only it. Template output is escaped, control characters and marks that change
-the direction of text are shown, and None is a dash.
+filters of this address, `static(name)`, `secret` and `version`. Filters: `money`, `digits` (those
+of a column of money), `number`, `duration`, `share`, `percent` (a share in a column), `moment`,
+`day`, `size`, `line`, and `whole`, which turns a name into the filter that matches only it.
+Template output is escaped, control characters and marks that change the direction of text are
+shown, and None is a dash.
 
 A page contains no script or style: no `<script>` with text, no `style=` or `on…=` attribute;
 browsers ignore them. Pages change things by plain forms, which work without script:

@@ -1,19 +1,30 @@
 """Templates: output is escaped, made visible, and a dash if unknown."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_environment
+from jinja2.filters import make_attrgetter
 from markupsafe import Markup
 
 from relight.errors import as_typed
 from relight.reports.coverage import count_known, show_failure_interval, show_rate
 from relight.reports.filters import quote_name
 from relight.reports.metrics import format_share
-from relight.text import count, dollars, make_line, make_visible, plural, seconds, share, size
+from relight.text import (
+    count,
+    dollars,
+    find_digits,
+    make_line,
+    make_visible,
+    plural,
+    seconds,
+    share,
+    size,
+)
 from relight.times import read_time
 from relight.warm.injection import count_tokens
 from relight.warm.library import count_examples
@@ -38,6 +49,7 @@ def make_environment(timezone: str) -> Environment:
     )
     environment.filters |= {
         "money": money,
+        "digits": digits_of,
         "number": count,
         "plural": plural,
         "duration": seconds,
@@ -73,18 +85,30 @@ def make_printable(value: Any) -> Any:
     return value
 
 
-def money(value: float | None, unpriced: int | None = None, included: float | None = None) -> str:
+def money(
+    value: float | None,
+    unpriced: int | None = None,
+    included: float | None = None,
+    digits: int | None = None,
+) -> str:
     """Return an amount; if some turns have no price, it is a lower bound.
 
     `included` is what a plan paid for, at list price. A dash is the cost of nothing: no turn has a
-    cost, and none is without a price.
+    cost, and none is without a price. `digits` after the point are those of its column.
 
     >>> [money(None), money(None, 0), money(None, 3), money(12.5), money(12.5, 3)]
     ['no price', '–', 'no price', '$12.50', '≥$12.50']
     """
     if value is None and not included and unpriced == 0:
         return UNKNOWN
-    return dollars(value, unpriced=unpriced or 0, included=included)
+    return dollars(value, unpriced=unpriced or 0, included=included, digits=digits)
+
+
+@pass_environment
+def digits_of(environment: Environment, rows: Iterable[Any], *names: str) -> int:
+    """Return the digits after the point for a column of money: the rows' fields of these names."""
+    readers = [make_attrgetter(environment, name) for name in names]
+    return find_digits(read(row) for row in rows for read in readers)
 
 
 def offset(value: float | None) -> str:

@@ -15,6 +15,7 @@ from relight.web.charts.chart import (
     Chart,
     Formatter,
     SeriesLink,
+    align,
     colour_of,
     draw_grid,
     draw_labels,
@@ -58,11 +59,14 @@ def draw_bars(
         box = (place / len(bars), 1 / len(bars))
         drawn.append(_draw_bar(bar, tip, box, scale=height / ticks[-1], height=height))
     drawn += draw_labels([bar.label for bar in bars], height)
-    rows = []
-    for bar, total in zip(bars, sums, strict=True):
-        parts = [Cell(UNKNOWN if part is None else formatter(part)) for part in bar.parts]
-        whole = [Cell(formatter(total))] if len(names) > 1 else []
-        rows.append([Cell(bar.label, bar.link), *parts, *whole])
+    columns: list[Sequence[float | None]]
+    columns = [[bar.parts[at] for bar in bars] for at in range(len(names))]
+    columns += [sums] if len(names) > 1 else []
+    rows = [[Cell(bar.label, bar.link)] for bar in bars]
+    for column in columns:
+        write = align(formatter, column)
+        for row, value in zip(rows, column, strict=True):
+            row.append(Cell(UNKNOWN if value is None else write(value)))
     peak = max(range(len(sums)), key=sums.__getitem__, default=None)
     summary = f"{title}: together {formatter(math.fsum(sums))}"
     if peak is not None:

@@ -1,13 +1,15 @@
 """The parts that all charts share: grid, labels, legend and frame."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 
 from markupsafe import Markup
 from msgspec import Struct
 
 from relight.stats.rates import Estimate
+from relight.text import dollars, find_digits
 from relight.web.charts.svg import element, percent, text_element
 
 SERIES = 6  # colours of series; what comes after them is grey
@@ -81,6 +83,20 @@ def find_ends(point: Estimate) -> tuple[float, float]:
     )
 
 
+def align(formatter: Formatter, values: Iterable[float | None]) -> Formatter:
+    """Return the formatter of a column or scale: all amounts have as many digits after the point.
+
+    >>> list(map(align(dollars, [0.005, 0.01]), [0.005, 0.01]))
+    ['$0.0050', '$0.0100']
+    """
+    return partial(dollars, digits=find_digits(values)) if formatter is dollars else formatter
+
+
+def align_estimates(formatter: Formatter, found: Iterable[Estimate | None]) -> Formatter:
+    """Return the formatter of a column of estimates with their intervals."""
+    return align(formatter, [one for point in found if point for one in find_ends(point)])
+
+
 def format_estimate(point: Estimate, formatter: Formatter) -> str:
     """Return a formatted figure, with its interval if known."""
     if point.value is None:
@@ -93,7 +109,7 @@ def format_estimate(point: Estimate, formatter: Formatter) -> str:
 
 def draw_grid(ticks: Sequence[float], formatter: Formatter, height: float) -> list[Markup]:
     """Return horizontal lines at round figures, from 0 at the bottom to the last at the top."""
-    drawn = []
+    drawn, formatter = [], align(formatter, ticks)
     for tick in ticks:
         y = height - tick / ticks[-1] * height
         drawn.append(element("line", class_="grid" if tick else "grid base", x2="100%", y1=y, y2=y))

@@ -13,6 +13,7 @@ from relight.web.charts.chart import (
     Chart,
     Formatter,
     SeriesLink,
+    align_estimates,
     colour_of,
     draw_grid,
     draw_labels,
@@ -59,10 +60,14 @@ def draw_lines(
         x = percent(at * step)
         drawn.append(element("line", class_="cut", x1=x, x2=x, y1=0.0, y2=height))
     drawn += _draw_strokes(lines, step=step, scale=height / ticks[-1], height=height)
+    writers = [align_estimates(formatter, line.points) for line in lines]
     rows = []
     for at, label in enumerate(labels):
         here = [line.points[at] if at < len(line.points) else None for line in lines]
-        cells = [UNKNOWN if one is None else format_estimate(one, formatter) for one in here]
+        cells = [
+            UNKNOWN if one is None else format_estimate(one, write)
+            for one, write in zip(here, writers, strict=True)
+        ]
         facts = [f"{line.name}: {cell}" for line, cell in zip(lines, cells, strict=True)]
         note = [notes[at]] if at < len(notes) and notes[at] else []
         hit = element(

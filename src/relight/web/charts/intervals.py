@@ -11,6 +11,8 @@ from relight.web.charts.chart import (
     Cell,
     Chart,
     Formatter,
+    align,
+    align_estimates,
     find_ends,
     format_estimate,
     frame,
@@ -40,9 +42,9 @@ def draw_intervals(
         return percent(min(max((value - low) / (high - low), 0.0), 1.0))
 
     drawn = [element("line", class_="grid", x1=place(centre), x2=place(centre), y2=height)]
+    write = align_estimates(formatter, [row.estimate for row in rows])
     figures = [
-        UNKNOWN if row.estimate is None else format_estimate(row.estimate, formatter)
-        for row in rows
+        UNKNOWN if row.estimate is None else format_estimate(row.estimate, write) for row in rows
     ]
     for number, (row, words) in enumerate(zip(rows, figures, strict=True)):
         y = ROW * number + 25
@@ -59,8 +61,9 @@ def draw_intervals(
         drawn.append(text_element(row.name, class_="name", x=0.0, y=y - 11))
         drawn.append(text_element(words, class_="figure", x="100%", y=y - 11))
     drawn.append(element("line", class_="grid base", x2="100%", y1=height, y2=height))
+    write = align(formatter, (low, centre, high))
     for at, kind in ((low, "label start"), (centre, "label"), (high, "label end")):
-        drawn.append(text_element(formatter(at), class_=kind, x=place(at), y=height + FOOT - 5))
+        drawn.append(text_element(write(at), class_=kind, x=place(at), y=height + FOOT - 5))
     summary = "; ".join(f"{row.name} {words}" for row, words in zip(rows, figures, strict=True))
     return Chart(
         title=title,

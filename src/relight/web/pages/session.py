@@ -13,7 +13,7 @@ from relight.store.queries.gate import find_own_template
 from relight.store.queries.listing import Listing
 from relight.store.queries.steps import TurnCost, read_family_costs, read_test_runs
 from relight.store.write.tape import count_bytes
-from relight.text import dollars
+from relight.text import dollars, find_digits
 from relight.times import read_time
 from relight.warm.gate import find_refusal, refuse_repetition
 from relight.web.charts.chart import Chart
@@ -92,6 +92,7 @@ def _show_part(view: View, head: SessionHead, trace: Trace, part: StepPart) -> C
         "one": head,
         "rows": shown,
         "part": part,
+        "cost_digits": find_digits(one.running_cost_usd for one in trace.steps),
         "at": lambda step: make_step_link(view, step),
         "more": lambda step: view.filters.link(view.address, only=step),
     }
