@@ -16,7 +16,7 @@ import pytest
 from build import wait_for
 from relight.config import Config
 from relight.work.jobs.boot import find_units
-from relight.work.jobs.job import JobDefinition
+from relight.work.jobs.job import JobDefinition, JobFields
 from relight.work.jobs.toml_tables import write_tables
 from scripted import Reply, Server, call
 from terminal import Run, run_relight
@@ -201,6 +201,23 @@ def test_a_job_whose_time_has_passed_is_overdue(cli: Cli) -> None:
     lines = cli.run("job", "list").splitlines()
     assert "overdue" in next(line for line in lines if line.startswith("triage"))
     assert any("has not begun that of" in line and "01-05 09:00" in line for line in lines)
+
+
+def test_job_show_has_one_shape_for_own_jobs_and_those_of_another_scheduler(cli: Cli) -> None:
+    folder = Path(cli.environment["HOME"]) / ".hermes" / "cron"
+    folder.mkdir(parents=True)
+    job = {"id": "4d9a", "name": "triage", "schedule_display": "every 15m", "prompt": "Sort it."}
+    (folder / "jobs.json").write_text(json.dumps({"jobs": [job]}))
+    cli.run("import")
+    added = cli.add("look")
+    own, other = (cli.json("job", "show", name) for name in ("look", "triage"))
+    assert list(own) == list(other) == list(added)
+    assert set(JobFields.__struct_fields__) < set(own)
+    assert (own["command"][0], own["runs"], other["command"]) == ("echo", [], None)
+    assert (other["job"], other["prompt"], other["next_times"]) == ("hermes:4d9a", "Sort it.", [])
+    assert cli.json("job", "show", "4d9a") == cli.json("job", "show", "hermes:4d9a") == other
+    assert "Sort it." in cli.run("job", "show", "triage")
+    assert "there is no job" in cli.fail("job", "show", "nothing")
 
 
 def test_a_run_by_hand_prints_its_answer_and_is_in_the_history(cli: Cli) -> None:

@@ -9,13 +9,13 @@ import pytest
 import build
 import build_jobs
 from relight.intake.rebuild import rebuild
-from relight.reports.runs import find_foreign, read_jobs
+from relight.reports.runs import read_jobs
 from relight.reports.sessions import find_session, read_session
 from relight.reports.totals import report
 from relight.store import Store
 from relight.store.queries.runs import read_runs
 from relight.work.jobs.claimed_run import run_now
-from relight.work.jobs.registry import add_job
+from relight.work.jobs.registry import add_job, describe_job
 
 JOB = "aaaaaaaaaaaa"
 LEDGER = """
@@ -102,14 +102,12 @@ def test_a_name_means_our_own_job_before_one_of_another_scheduler(cron: Cron) ->
         for name in ("nightly", "morning-nightly"):
             add_job(store, build_jobs.make_job(name), now=build.START)
             run_now(store, name, holder="host/1", execute=lambda *_, **__: build_jobs.DONE)
-        assert find_foreign(store, "nightly") is None
+        assert describe_job(store, "nightly", now=build.START).job == "nightly"
         # neither what the other scheduler calls so, nor what only ends in it
         assert [run.job for run in read_runs(store, "nightly")] == ["nightly"]
         for name in (JOB, f"hermes:{JOB}"):
             assert read_runs(store, name) == [foreign]
-            found = find_foreign(store, name)
-            assert found
-            assert found.job == f"hermes:{JOB}"
+            assert describe_job(store, name, now=build.START).job == f"hermes:{JOB}"
 
 
 def test_a_run_is_joined_to_its_session_whoever_is_read_first(cron: Cron) -> None:

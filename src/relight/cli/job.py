@@ -21,8 +21,6 @@ from relight.errors import as_typed
 if TYPE_CHECKING:
     from relight.store.queries.runs import RunReport
 
-SHOWN_WITH_JOB = 5
-
 
 @relight_group("job", example='relight job add inbox --schedule "daily 07:00" --prompt "…"')
 def command() -> None:
@@ -69,31 +67,18 @@ def list_jobs(as_json: bool) -> None:
 @json_option
 def show(name: str, as_json: bool) -> None:
     """Show one job: its settings, its next times and its last runs."""
-    import msgspec
-
-    from relight.reports.retries import judge_run_retry
-    from relight.reports.runs import find_foreign
-    from relight.store.queries.runs import read_runs
     from relight.work.jobs.lost_runs import settle_lost
-    from relight.work.jobs.registry import describe_job, word_schedule
+    from relight.work.jobs.registry import describe_job
 
     with current_store() as store:
         settle_lost(store)
-        foreign = find_foreign(store, name)
-        found = word_schedule(store, foreign) if foreign else describe_job(store, name, now=_now())
-        job = msgspec.structs.asdict(found)
-        runs = read_runs(store, job["job"], limit=SHOWN_WITH_JOB)
-        last = next((run for run in runs if run.status != "skipped"), None)
-        due = job["next_run_at"]
-        retry = last and judge_run_retry(last, next_run_at=due, timezone=store.timezone)
+        job, zone = describe_job(store, name, now=_now()), store.timezone
     if as_json:
-        print_json(job | {"runs": runs, "retry": retry})
+        print_json(job)
     else:
         from relight.cli.job_tables import print_job
 
-        print_job(job, runs, store.timezone)
-        if retry:
-            click.echo(f"the last run failed: {retry.words}")
+        print_job(job, zone)
 
 
 @relight_command("run", example="relight job run inbox")

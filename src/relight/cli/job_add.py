@@ -71,6 +71,7 @@ def edit(name: str, as_json: bool, **given: Any) -> None:
 
 
 def _show(store: Store, definition: "JobDefinition", done: str, *, as_json: bool) -> None:
+    from relight.cli.job_tables import print_times
     from relight.work.jobs.leases import find_alive
     from relight.work.jobs.preparation import choose_route, find_unpriced
     from relight.work.jobs.registry import describe_job
@@ -88,7 +89,7 @@ def _show(store: Store, definition: "JobDefinition", done: str, *, as_json: bool
     if job.state == "paused":
         click.echo(as_typed(f"it is paused: relight job resume {name}"))
         return
-    click.echo(f"next: {', '.join(job.next_times_told)}")
+    print_times(job, store.timezone)
     program = job.command[0] if job.command and not job.use_shell else None
     if program and shutil.which(program) is None:
         click.echo(f"the program {program} is not installed here", err=True)

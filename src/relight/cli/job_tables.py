@@ -2,20 +2,25 @@
 
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import click
+from msgspec.structs import asdict
 
 from relight.cli import screen
-from relight.reports.runs import JobReport
+from relight.reports.runs import JobReport, JobResults
 from relight.store.queries.runs import RunReport
+from relight.times import format_moment, read_time
+
+if TYPE_CHECKING:
+    from relight.work.jobs.registry import JobDescription
 
 # fields of a job that are printed before the others, or shown by its runs
 HEADING = {"name", "job", "state", "timezone", "prompt", "schedule_words"}
-HEADING |= {"runs", "successes", "failures"}
+HEADING |= {"runs", "successes", "failures", "unknown", "trouble", "retry", "is_overdue"}
 # a status that says more than the outcome unknown
 UNDONE = ("claimed", "running", "skipped", "refused")
 
@@ -45,33 +50,46 @@ def print_jobs(jobs: Sequence[JobReport], zone: str) -> None:
     ]
     screen.print_table(columns, rows)
     for job in jobs:
-        if job.is_overdue:
-            at = _format_shortly(job.next_run_at, zone)
-            screen.print_text(
-                f"{job.name} is overdue: its scheduler has not begun that of {at}", style="yellow"
-            )
+        _print_overdue(job, zone)
         if job.trouble:
             screen.print_text(f"{job.name} needs attention: {job.trouble}", style="yellow")
 
 
-def print_job(job: Mapping[str, Any], runs: Sequence[RunReport], zone: str) -> None:
+def _print_overdue(job: JobResults, zone: str) -> None:
+    if job.is_overdue:
+        at = _format_shortly(job.next_run_at, zone)
+        screen.print_text(
+            f"{job.name} is overdue: its scheduler has not begun that of {at}", style="yellow"
+        )
+
+
+def print_job(job: "JobDescription", zone: str) -> None:
     """Print the settings of a job, its prompt and its last runs."""
-    when = job.get("schedule_words") or job["schedule"]
-    where = f" ({job['timezone']})" if job["timezone"] else ""
-    click.echo(screen.clean(f"{job['name']}: {when}{where}, {job['state']}"))
-    if job.get("next_times_told"):
-        click.echo(f"next: {', '.join(job['next_times_told'])}")
-    for field, value in job.items():
+    where = f" ({job.timezone})" if job.timezone else ""
+    heading = f"{job.name}: {job.schedule_words or job.schedule}{where}, {job.state}"
+    click.echo(screen.clean(heading))
+    if job.next_times:
+        print_times(job, zone)
+    _print_overdue(job, zone)
+    for field, value in asdict(job).items():
         is_shown = field in HEADING or field.startswith(("next", "last"))
         if not is_shown and value not in (None, [], False, "none"):
             name, shown = _format_field(field, value, zone)
             click.echo(f"{name}: {screen.clean(shown)}")
-    if job.get("prompt"):
-        click.echo(f"\n{screen.clean_lines(job['prompt'])}\n")
-    if runs:
-        print_runs(runs, zone)
+    if job.prompt:
+        click.echo(f"\n{screen.clean_lines(job.prompt)}\n")
+    if job.runs:
+        print_runs(job.runs, zone)
     else:
         click.echo("it has no runs yet")
+    if job.trouble:
+        click.echo(": ".join([job.trouble, *([job.retry.words] if job.retry else [])]))
+
+
+def print_times(job: "JobDescription", zone: str) -> None:
+    """Print the next times of a job, in `zone` if it has no time zone itself."""
+    moments = [moment for one in job.next_times if (moment := read_time(one))]
+    click.echo(f"next: {', '.join(format_moment(one, job.timezone or zone) for one in moments)}")
 
 
 def _format_field(field: str, value: Any, zone: str) -> tuple[str, str]:

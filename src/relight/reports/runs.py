@@ -139,9 +139,3 @@ def find_trouble(runs: Sequence[tuple[str, str]], *, is_own: bool) -> str | None
     failed = sum(outcome == "failure" for _, outcome in known)
     is_frequent = failed and failed * 4 >= len(known)
     return f"{failed} of the last {len(known)} runs failed" if is_frequent else None
-
-
-def find_foreign(store: Store, name: str) -> JobReport | None:
-    """Return a job of another agent's scheduler by its name or id."""
-    found = queries.find_job_names(store, name)
-    return next((one for one in read_jobs(store) if one.job in found and one.runner is None), None)

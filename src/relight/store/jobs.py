@@ -101,6 +101,12 @@ def find_foreign_name(store: Store, name: str) -> str | None:
     return rows[0][0] if rows else None
 
 
+def find_prompt(store: Store, full_name: str) -> str | None:
+    """The prompt of a job, without the secrets in it."""
+    rows = store.query("select prompt from job where full_name = ?", (full_name,))
+    return rows[0][0] if rows else None
+
+
 def set_job_state(
     database: sqlite3.Connection, job_id: int, state: str, next_run_at: int | None
 ) -> None:

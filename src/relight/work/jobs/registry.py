@@ -1,48 +1,67 @@
-"""The store's own jobs: add, find, describe, pause, resume, remove."""
+"""The store's own jobs: add, find, pause, resume, remove. All jobs: list and describe."""
 
 import shlex
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from relight.errors import MissingError, RelightError
 from relight.model import row_id
 from relight.redact import redact_text
-from relight.reports.runs import JobReport, read_jobs
+from relight.reports.retries import RetryAdvice, judge_run_retry
+from relight.reports.runs import JobHistory, JobReport, read_jobs
 from relight.store import Store
 from relight.store.jobs import (
     JobRow,
     OwnJob,
     find_foreign_name,
     find_own_job,
+    find_prompt,
     find_waiting_jobs,
     read_own_definitions,
     replace_job,
     set_job_state,
 )
-from relight.times import format_moment, write_time
+from relight.store.queries.runs import read_runs
+from relight.times import read_time, write_time
 from relight.work.jobs.job import JobDefinition, JobFields, check_job
 from relight.work.jobs.schedules import Schedule, find_next, read_schedule
 
 SOURCE = "relight"
 TIMES = 3
+LAST_RUNS = 5
 UNREADABLE = (msgspec.MsgspecError, RelightError, LookupError, OSError)
 JobState = Literal["scheduled", "paused", "done", "removed"]
 
 
-class JobDescription(JobFields, frozen=True, kw_only=True):
-    """All settings of a job, its schedule in words, its state, and the next times it is due."""
+class JobDescription(JobHistory, frozen=True, kw_only=True):
+    """A job with all its settings, its next times, its last runs, and whether a retry can help.
 
-    job: str
-    schedule_words: str
-    state: str
-    created_at: str | None
-    next_run_at: str | None
-    next_times: list[str | None]
-    next_times_told: list[str]
+    The settings are those of `JobFields`. Of another scheduler's job most are unknown: None.
+    """
+
+    next_times: list[str]
+    retry: RetryAdvice | None
+    prompt: str | None
+    command: list[str] | None = None
+    use_shell: bool | None = None
+    default_model: str | None = None
+    base_url: str | None = None
+    key_variable: str | None = None
+    context_tokens: int | None = None
+    template: str | None = None
+    workdir: str | None = None
+    tools: list[str] | None = None
+    allow_terminal: bool | None = None
+    pass_variables: list[str] | None = None
+    timeout_seconds: float | None = None
+    max_attempts: int | None = None
+    deliver: str | None = None
+    budget_usd: float | None = None
+    budget_usd_per_day: float | None = None
 
 
 def job_id(name: str) -> int:
@@ -187,28 +206,49 @@ def is_past(store: Store, job: JobDefinition, *, now: int) -> bool:
 
 
 def describe_job(store: Store, name: str, *, now: int) -> JobDescription:
-    """All that is set of a job, without the secrets in it, with its next three slots."""
-    row = _find_row(store, name)
-    job = decode_job(row.definition)
-    due = find_allowed_slots(store).get(job.name, row.next_run_at)
-    zone = job.timezone or store.timezone
-    schedule = schedule_of(job, zone)
-    slots: list[int] = []
-    if due is not None:
-        first = [due] if due > now else []
-        slots = [*first, *islice(schedule.slots(max(due, now)), TIMES - len(first))]
-    settings = msgspec.structs.asdict(hide_job_secrets(job, key=store.redaction_key))
-    del settings["created_at"]
-    return JobDescription(
-        **{**settings, "timezone": zone},
-        job=job.name,
-        schedule_words=schedule.words,
-        state=row.state,
-        created_at=write_time(job.created_at),
-        next_run_at=write_time(due),
-        next_times=[write_time(slot) for slot in slots],
-        next_times_told=[format_moment(slot, zone) for slot in slots],
-    )
+    """Return one of our jobs by its name, or another scheduler's by its name or id.
+
+    Secrets in its settings are hidden.
+    """
+    jobs = list_jobs(store)
+    named = [job for job in jobs if job.job == name] or [
+        job for job in jobs if job.runner is None and name in (job.name, job.job.partition(":")[2])
+    ]
+    if not named:
+        raise MissingError(f"there is no job {name!r}", "`relight job list` shows them")
+    job = named[0]
+    runs = read_runs(store, job.job, limit=LAST_RUNS)
+    retry = None
+    if last := next((run for run in runs if run.status != "skipped"), None):
+        due, zone = job.next_run_at, store.timezone
+        retry = judge_run_retry(last, next_run_at=due, timezone=zone, now=now)
+    facts = msgspec.structs.asdict(job) | {"runs": runs, "prompt": find_prompt(store, job.job)}
+    if job.runner is not None:
+        facts |= _read_settings(store, job.job)
+    return JobDescription(**facts, next_times=_find_times(store, job, now=now), retry=retry)
+
+
+def _read_settings(store: Store, name: str) -> dict[str, Any]:
+    """The settings of one of our jobs that the report of any job lacks."""
+    shown = hide_job_secrets(find_job(store, name), key=store.redaction_key)
+    reported = {*JobReport.__struct_fields__, "prompt"}
+    return {
+        field: getattr(shown, field)
+        for field in JobFields.__struct_fields__
+        if field not in reported
+    }
+
+
+def _find_times(store: Store, job: JobReport, *, now: int) -> list[str]:
+    """The next times of a job; of another scheduler's only the one that it named itself."""
+    due = read_time(job.next_run_at)
+    if due is None:
+        return []
+    times = [due] if due > now else []
+    if job.runner is not None:
+        schedule = schedule_of(find_job(store, job.job), store.timezone)
+        times += islice(schedule.slots(max(due, now)), TIMES - len(times))
+    return [shown for slot in times if (shown := write_time(slot))]
 
 
 def list_jobs(store: Store) -> list[JobReport]:
