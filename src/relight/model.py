@@ -25,7 +25,6 @@ OUTCOMES: tuple[OutcomeName, ...] = ("success", "failure", "unknown")
 CostStatus = Literal["reported", "estimated", "included", "unknown"]
 SkillWay = Literal["cron", "tool", "slash", "preload", "auto"]
 WindowKind = Literal["5h", "week"]
-END_OF_RULES = "[/SCHEDULED JOB]"  # the prompt of a scheduled job begins with rules
 
 
 class Usage(Struct, frozen=True):
@@ -299,7 +298,7 @@ class Timing(Struct, frozen=True):
 
 
 class LimitReport(Struct, frozen=True, kw_only=True):
-    """How full a window of a plan was `at` a moment, as the agent itself recorded it."""
+    """The use of a plan's window `at` a moment, as the agent itself recorded it."""
 
     session: str
     kind: WindowKind

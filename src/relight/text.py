@@ -10,6 +10,8 @@ T = TypeVar("T")
 
 SHOWN_CHARACTERS = 4000
 NO_PRICE = "no price"
+# a scheduled job's prompt begins with rules; after a script's output its task has a heading
+END_OF_RULES, TASK = "[/SCHEDULED JOB]", "## Task"
 # the currency that amounts are shown in, and what a dollar costs in it
 _currency: ContextVar[tuple[str, float]] = ContextVar("currency", default=("USD", 1.0))
 SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥", "INR": "₹", "KRW": "₩"}
@@ -280,6 +282,19 @@ def decode_mended(decode: Callable[[bytes], T], line: bytes) -> T:
         if mended == line:
             raise
         return decode(mended)
+
+
+def find_task(prompt: str) -> str:
+    """Return the task of a scheduled job's prompt, without skills, rules and a script's output.
+
+    Any other prompt is returned as it is. The last heading counts: those before it are a script's.
+
+    >>> find_task("[SCHEDULED JOB]\\nNobody is there.\\n[/SCHEDULED JOB]\\n\\nTidy up.")
+    'Tidy up.'
+    """
+    if END_OF_RULES not in prompt:
+        return prompt
+    return prompt.rpartition(END_OF_RULES)[2].rpartition(f"\n{TASK}\n")[2].strip()
 
 
 def hide_secrets(to: str) -> str:

@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from relight.chat.messages import strip_block
 from relight.model import (
-    END_OF_RULES,
     Job,
     Latency,
     LimitReport,
@@ -43,6 +42,7 @@ from relight.sources.events import (
 )
 from relight.sources.files import find_files, read_pieces
 from relight.sources.passages import quote_call, quote_result
+from relight.text import find_task
 
 # what a malformed record may raise: it costs that record and no other
 BAD_LINE = (
@@ -359,13 +359,8 @@ def write_value(value: Any) -> str | None:
 
 
 def first_line(text: str | None) -> str | None:
-    """A title from a prompt: its beginning on one line, after the rules of a scheduled job.
-
-    >>> first_line("[SCHEDULED JOB]\\nNobody is there.\\n[/SCHEDULED JOB]\\n\\nTidy up.")
-    'Tidy up.'
-    """
-    asked = (text or "").rpartition(END_OF_RULES)[2]
-    words = asked[: TITLE_CHARACTERS * 2].split()
+    """A title from a prompt: the beginning of its task on one line."""
+    words = find_task(text or "")[: TITLE_CHARACTERS * 2].split()
     return " ".join(words)[:TITLE_CHARACTERS] or None
 
 

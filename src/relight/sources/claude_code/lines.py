@@ -7,7 +7,7 @@ from msgspec import Raw, Struct
 
 from relight.model import Count, Ending, Usage
 from relight.sources.reading import INTERRUPTED, find_texts, first_line, last_words
-from relight.text import decode_mended
+from relight.text import decode_mended, find_task
 
 # how the client records commands that it runs without the model
 COMMANDS = ("<command-", "<local-command")
@@ -130,8 +130,8 @@ def find_title(line: TranscriptLine) -> str | None:
     message = line.message
     if line.type != "user" or line.isMeta or line.isCompactSummary or message is None:
         return None
-    text = message.text
-    return None if text is None or text.startswith("<") else first_line(text)
+    # the prompt of a job may begin with a skill in tags: the client's own tags hold no task
+    return None if find_task(message.text or "").startswith("<") else first_line(message.text)
 
 
 def find_ending(line: TranscriptLine) -> Ending | None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from relight.judging.outcomes import MARKER_REPORT, MARKER_RULE, SILENT
-from relight.model import END_OF_RULES
+from relight.text import END_OF_RULES, TASK
 from relight.work.jobs.scripts import ScriptResult
 from relight.work.jobs.skills import SkillDocument
 
@@ -42,7 +42,8 @@ def build_prompt(
     parts.append(HINT.format(model=_one_line(model), provider=_one_line(provider)))
     if script is not None:
         parts.append(_format_script(script))
-    parts.append(_clean(prompt))
+    task = _clean(prompt)
+    parts.append(f"{TASK}\n{task}" if script is not None and task else task)
     return "\n\n".join(part for part in parts if part)
 
 
