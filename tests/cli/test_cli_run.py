@@ -199,6 +199,8 @@ def test_a_preset_answers_runs_and_shows_who_said_what(tmp_path: Path) -> None:
     assert full["cost_usd"] is None
     one = relight(tmp_path, "moa", "show", told["session_id"], "--turn", "1")
     assert "What now?" in one.stdout
+    second = relight(tmp_path, "moa", "show", ran["session_id"], "--turn", "2")
+    assert second.stdout.startswith("turn 2 · ")
     session = json.loads(relight(tmp_path, "show", told["session_id"], "--json").stdout)
     assert sorted(turn["role"] for turn in session["turns"]) == [
         "aggregator",

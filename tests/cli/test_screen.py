@@ -13,6 +13,8 @@ from rich.table import Table
 import serving
 from relight.cli import relight, screen
 from relight.cli.screen import Column, cut_words, print_table
+from relight.store import open_store
+from relight.warm.library import read_templates, restore_template, retire_template
 from terminal import Screen
 
 # what a person looks at day by day, on a store with sessions, jobs, skills and templates
@@ -134,6 +136,17 @@ def test_a_group_alone_shows_its_list(group: str) -> None:
     text = run(group)
     assert "Usage:" not in text
     assert text.strip()
+
+
+def test_the_reason_of_a_retired_template_is_whole_at_80_columns(home: Path) -> None:
+    why = "worse than starting cold with a probability of 0.97: 3 of 30 succeeded with version 2"
+    with open_store(home) as store:
+        name = read_templates(store)[0].name
+        retire_template(store, name, why=why)
+    text = run("template stats")
+    with open_store(home) as store:
+        restore_template(store, name)
+    assert f"{name} is retired: {why}\n" in text
 
 
 def test_evidence_of_runs_is_readable_at_80_columns() -> None:

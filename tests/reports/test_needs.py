@@ -13,7 +13,7 @@ from relight.model import OutcomeName
 from relight.reports.budgets import set_limit
 from relight.reports.failures import read_spirals
 from relight.reports.labels import label_session
-from relight.reports.needs import Need, find_failing_jobs, find_needs
+from relight.reports.needs import Need, describe_needs, find_failing_jobs, find_needs
 from relight.reports.runs import JobReport, read_jobs
 from relight.reports.sessions import find_session
 from relight.store import Store
@@ -67,6 +67,27 @@ def test_a_model_without_a_price_is_named_and_one_with_a_price_is_not(store: Sto
     assert (need.kind, need.title, need.name) == ("price", "my-own-model", "my-own-model")
     assert need.reason == "no price is known: 1 turn missing from the cost"
     assert look(store, Filter(until="2000-01-01")) == []
+
+
+def test_one_line_names_the_turns_of_all_models_without_a_price(store: Store) -> None:
+    finish(store, "one", "success", model="my-own-model")
+    assert describe_needs(look(store)) == [
+        "my-own-model: no price is known: 1 turn missing from the cost: relight rebuild --prices"
+    ]
+    for number, model in enumerate(("my-own-model", "another-model", "a-third-model")):
+        finish(store, f"more-{number}", "success", model=model)
+    (line,) = describe_needs(look(store))
+    assert line == (
+        "my-own-model (and 2 more): no price is known: 4 turns missing from the cost:"
+        " relight rebuild --prices"
+    )
+
+
+def test_a_line_of_several_needs_gives_the_reason_of_the_one_it_names() -> None:
+    needs = find_failing_jobs([JOB, replace(JOB, job="b", name="b")])
+    assert describe_needs(needs) == [
+        "nightly: the last 2 runs failed (and 1 more): relight job history nightly"
+    ]
 
 
 def test_a_candidate_waits_until_it_is_accepted_or_declined(store: Store) -> None:

@@ -180,14 +180,14 @@ def show(session: str, number: int | None, as_json: bool) -> None:
     if as_json:
         print_json(report)
         return
-    _print(report.turns, is_whole=number is not None)
+    _print(report.turns, first=number or 1, is_whole=number is not None)
     _print_models(report.models)
     if trace.skipped:
         lines = plural(trace.skipped, "unreadable line was", "unreadable lines were")
         click.echo(f"{lines} skipped", err=True)
 
 
-def _print(turns: Sequence[Mapping[str, Any]], *, is_whole: bool) -> None:
+def _print(turns: Sequence[Mapping[str, Any]], *, first: int, is_whole: bool) -> None:
     from relight.cli import screen
     from relight.text import plural
     from relight.work.moa.trace_report import (
@@ -197,7 +197,7 @@ def _print(turns: Sequence[Mapping[str, Any]], *, is_whole: bool) -> None:
         read_milliseconds,
     )
 
-    for number, turn in enumerate(turns, start=1):
+    for number, turn in enumerate(turns, start=first):
         at = turn.get("ts") or "at an unknown time"
         title = f"turn {number} · {at} · preset {turn.get('preset')}"
         screen.print_text(title, style="bold")

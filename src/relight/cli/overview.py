@@ -14,8 +14,8 @@ from relight.reports.failed_work import describe_failed, read_failed_totals
 from relight.store import Store, open_store
 from relight.store.keep.migrate import find_old_rules
 from relight.store.queries import sessions
+from relight.store.queries.costs import CostRow, sum_costs
 from relight.store.queries.filters import Filter
-from relight.store.queries.totals import CostRow, sum_costs
 from relight.text import dollars, plural
 
 FAILING_SHOWN = 5
@@ -133,18 +133,11 @@ def _print_plans(store: Store) -> None:
 
 def _print_needs(store: Store, chosen: Filter) -> None:
     """Print what needs a person, one line of each kind with its command; jobs are above."""
-    from itertools import groupby
-
-    from relight.reports.needs import find_needs
+    from relight.reports.needs import describe_needs, find_needs
 
     # spirals are left out: finding them takes long, and `relight failures` has them
-    needs = find_needs(store, chosen, (), spirals=())
-    for _, found in groupby(needs, key=lambda one: one.kind):
-        first, *others = found
-        more = f" (and {len(others):,} more)" if others else ""
-        # a title that counts says all
-        reason = "" if first.kind in ("outcome", "candidate") else f": {first.reason}"
-        screen.print_text(f"→ {first.title}{more}{reason}: {first.command}")
+    for line in describe_needs(find_needs(store, chosen, (), spirals=())):
+        screen.print_text(f"→ {line}")
 
 
 def _print_next(store: Store, *, is_fresh: bool) -> None:

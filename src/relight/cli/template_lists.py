@@ -130,19 +130,22 @@ def stats(as_json: bool) -> None:
         return
     columns = [screen.Column("template", is_name=True), screen.Column("v.")]
     columns += _list_counts()
-    columns += [screen.Column("state", is_number=False, lines=2, colour=screen.colour_state)]
+    columns += [screen.Column("state", is_number=False, is_name=True, colour=screen.colour_state)]
     shown = [
         [
             row.template,
             str(row.version),
             *map(screen.count, (row.warm, row.cold, row.success, row.failure, row.unknown)),
             screen.count(row.unfollowed),
-            f"retired: {row.retired_why}" if row.retired_at else "live",
+            "retired" if row.retired_at else "live",
         ]
         for row in found.templates
     ]
     if shown:
         screen.print_table(columns, shown)
+        for name, why in {row.template: row.retired_why for row in found.templates}.items():
+            if why:
+                screen.print_text(f"{name} is retired: {why}", style="dim")
         click.echo()
     _print_types(found)
 

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -10,11 +11,11 @@ from relight.errors import as_typed
 from relight.reports.runs import JobReport
 from relight.store import Store
 from relight.store.candidates import count_candidates
+from relight.store.queries.costs import UnpricedModel, read_unpriced_models
 from relight.store.queries.filters import Filter
 from relight.store.queries.health import read_set_aside_pieces
 from relight.store.queries.listing import count_unlabelled
-from relight.store.queries.totals import UnpricedModel, read_unpriced_models
-from relight.text import count, dollars
+from relight.text import count, dollars, plural
 
 if TYPE_CHECKING:
     from relight.reports.failures import NamedSpiral
@@ -25,7 +26,8 @@ NeedKind = Literal["budget", "job", "spiral", "outcome", "price", "file", "candi
 class Need(Struct, frozen=True, kw_only=True):
     """One thing that needs a person: its title, the reason, and the command that shows more.
 
-    `name` is the job, session or model that it is about; None if it is about several.
+    `name` is the job, session or model that it is about; None if it is about several. `turns` are
+    those without a price, if that is the need.
     """
 
     kind: NeedKind
@@ -33,6 +35,7 @@ class Need(Struct, frozen=True, kw_only=True):
     reason: str
     command: str
     name: str | None = None
+    turns: int | None = None
 
 
 def find_needs(
@@ -51,6 +54,25 @@ def find_needs(
         *_find_set_aside(store),
         *_find_candidates(store),
     ]
+
+
+def describe_needs(needs: Sequence[Need]) -> list[str]:
+    """Return one line for each kind of need, with the command that shows more.
+
+    The number of turns without a price is that of all models; other reasons are the first one's.
+    """
+    lines = []
+    for kind, found in groupby(needs, key=lambda one: one.kind):
+        first, *others = found
+        words = f"{first.title}: {first.reason}"
+        more = f" (and {len(others):,} more)" if others else ""
+        if kind in ("outcome", "candidate"):  # a title that counts says all
+            words = first.title
+        elif kind == "price" and others:
+            turns = sum(one.turns or 0 for one in (first, *others))
+            words, more = f"{first.title}{more}: {_explain_price(turns)}", ""
+        lines.append(f"{words}{more}: {first.command}")
+    return lines
 
 
 def _find_budgets(store: Store) -> list[Need]:
@@ -125,14 +147,18 @@ def _find_unpriced(store: Store, chosen: Filter) -> list[Need]:
         Need(
             kind="price",
             title=one.model,
-            reason=f"no price is known: {count(one.turns)} turn{'s' if one.turns != 1 else ''}"
-            f" missing from the cost{_explain_local(store, one)}",
+            reason=f"{_explain_price(one.turns)}{_explain_local(store, one)}",
             command=as_typed("relight rebuild --prices"),
             name=one.model,
+            turns=one.turns,
         )
         for one in read_unpriced_models(store, chosen)
         if one.model is not None
     ]
+
+
+def _explain_price(turns: int) -> str:
+    return f"no price is known: {plural(turns, 'turn')} missing from the cost"
 
 
 def _explain_local(store: Store, one: UnpricedModel) -> str:
