@@ -114,6 +114,14 @@ def test_with_too_few_days_nothing_is_projected(store: Store) -> None:
     assert (found.projected_usd, found.projected_low_usd, found.state) == (None, None, "over")
 
 
+def test_sessions_of_unknown_days_are_no_past_to_project(store: Store) -> None:
+    spend(store, NOW, 1.0)
+    with store.transaction() as database:
+        database.execute("update session_day set day = 'unknown'")
+    set_limit(store, "all", "5/week", stops=False)
+    assert read_one(store).projected_usd is None
+
+
 def test_each_scope_counts_its_own(store: Store) -> None:
     spend(store, NOW, 1.0, source="codex", project="/home/dev/shop")
     spend(store, NOW, 2.0, source="claude-code", project="/home/dev/billing")

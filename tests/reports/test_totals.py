@@ -8,9 +8,9 @@ from relight.errors import RelightError
 from relight.reports.filters import read_filter
 from relight.reports.totals import KEYS, report
 from relight.store import Store
+from relight.store.queries.costs import CostSums, sum_cost, sum_costs
 from relight.store.queries.failures import count_tools
-from relight.store.queries.filters import Filter
-from relight.store.queries.totals import CostSums, find_first_day, sum_cost, sum_costs
+from relight.store.queries.filters import Filter, find_first_day
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 

@@ -20,7 +20,7 @@ def command(reprice: bool, again_redact: bool) -> None:
     from relight.cli.screen import progress_bar
     from relight.intake.rebuild import find_absent_sources, rebuild
     from relight.sources import find_unknown_plans, is_source
-    from relight.store.queries.totals import sum_included
+    from relight.store.queries.costs import sum_included
     from relight.text import dollars
 
     with current_store() as store:

@@ -22,7 +22,6 @@ from relight.stats.projection import DrawGroup, ProjectedSum, project_sum
 from relight.store import Store
 from relight.store.budgets import (
     BudgetRow,
-    find_first_day,
     read_day_costs,
     read_later_costs,
     read_rows,
@@ -30,7 +29,7 @@ from relight.store.budgets import (
     remove_budget,
     set_budget,
 )
-from relight.store.queries.filters import Filter, find_day_start
+from relight.store.queries.filters import Filter, find_day_start, find_first_day
 from relight.text import dollars
 from relight.times import format_moment, write_time
 

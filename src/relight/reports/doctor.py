@@ -17,10 +17,10 @@ from relight.store.labels import SignPrecision, measure_signs
 from relight.store.misses import count_missed
 from relight.store.notices import NoticeCounts, count_notices
 from relight.store.queries import health
+from relight.store.queries.costs import UnpricedModel, read_unpriced_models
 from relight.store.queries.filters import Filter
 from relight.store.queries.health import DatabaseHealth, SetAsidePiece, UnreadableLine
 from relight.store.queries.sessions import count_by_source, count_subagents
-from relight.store.queries.totals import UnpricedModel, read_unpriced_models
 
 RECENT = 10
 Depth = Literal["quick", "usual", "deep"]

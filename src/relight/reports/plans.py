@@ -1,4 +1,4 @@
-"""What plans were worth this month, against their price."""
+"""The worth of plans this month, against their price."""
 
 import time
 from calendar import monthrange
@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from relight.store import Store
+from relight.store.queries.costs import sum_costs
 from relight.store.queries.filters import Filter
-from relight.store.queries.totals import sum_costs
 from relight.text import dollars
 
 

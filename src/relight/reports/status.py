@@ -1,4 +1,4 @@
-"""What a status line shows beside what its agent sends: today, windows, and recent sessions."""
+"""The figures that a status line adds to its agent's: today, windows, recent sessions."""
 
 import time
 from datetime import UTC, datetime
@@ -9,8 +9,8 @@ from msgspec import Struct
 from relight.model import WindowKind
 from relight.reports.limits import Basis, read_limits_report
 from relight.store import Store
+from relight.store.queries.costs import sum_costs
 from relight.store.queries.filters import Filter, find_day_start
-from relight.store.queries.totals import sum_costs
 from relight.store.queries.windows import read_recent_sessions
 from relight.times import read_time
 

@@ -19,7 +19,7 @@ class BudgetRow(Struct, frozen=True):
 
 
 class DayCost(Struct, frozen=True):
-    """What was paid on one day; `unpriced_turns` have no known cost."""
+    """The cost of one day; `unpriced_turns` have no known cost."""
 
     day: str
     cost_nanos: int
@@ -70,13 +70,6 @@ def read_spent(store: Store, chosen: Filter) -> DayCost:
         f" coalesce(sum(unpriced_turns), 0) as unpriced_turns from session_day {test}",
         values,
     )[0]
-
-
-def find_first_day(store: Store, chosen: Filter) -> str | None:
-    """Return the first day of a filter's records."""
-    test, values = where(chosen)
-    ((day,),) = store.query(f"select min(day) from session_day {test}", values)
-    return None if day is None else str(day)
 
 
 def read_later_costs(store: Store, chosen: Filter, moments: Mapping[str, int]) -> dict[str, int]:

@@ -3,7 +3,7 @@
 A function's docstring and types are its entry in the API's document.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -29,23 +29,19 @@ from relight.reports.skills.averages import SkillAverages, query_skill_ema, read
 from relight.reports.skills.uses import SkillUseDays
 from relight.reports.totals import KEYS, ReportRow, ReportTotals, UsageReport, report
 from relight.store import Store
+from relight.store.queries.costs import CostRow, CostSums, sum_costs
 from relight.store.queries.failures import FailureGroup
 from relight.store.queries.filters import Filter
 from relight.store.queries.listing import Listing
 from relight.store.queries.runs import find_job_names, read_runs
 from relight.store.queries.skills import read_daily
-from relight.store.queries.totals import CostRow, CostSums, sum_costs
-from relight.warm import library, listing, plans, results
-from relight.warm.sharing import TemplateFile, make_file
 from relight.web import parameters as given
+from relight.web import template_api
 from relight.web.filters import Filters, choose
+from relight.web.parameters import Path
 from relight.web.periods import TimeSeries, read_calendar, read_time_series
-from relight.work.experiments import budget, holdout, pairs
-from relight.work.experiments.register import find_experiment
 from relight.work.jobs import registry
 from relight.work.moa import trace_report
-
-Path = Mapping[str, str]
 
 
 class Query(Struct, frozen=True):
@@ -203,7 +199,7 @@ def read_skill_averages(
 
 
 def compare_skill(store: Store, asked: given.SkillComparisonParameters, _: Path) -> Comparison:
-    """Whether a cheaper model is good enough for a skill, job by job."""
+    """A skill's models compared job by job: is a cheaper one good enough?"""
     _check_skill(asked.skill)
     return compare_models(
         store,
@@ -215,7 +211,7 @@ def compare_skill(store: Store, asked: given.SkillComparisonParameters, _: Path)
 
 
 def compare_job_models(store: Store, asked: given.ComparisonParameters, path: Path) -> Comparison:
-    """Whether a cheaper model is good enough for a job."""
+    """A job's models compared: is a cheaper one good enough?"""
     return compare_job(store, path["job"], models=_list_models(asked), margin=asked.margin)
 
 
@@ -247,73 +243,6 @@ def read_job(store: Store, _: given.NoParameters, path: Path) -> runs.JobHistory
     raise MissingError(f"there is no job {name!r}", "`relight job list` shows them")
 
 
-def list_templates(
-    store: Store, asked: given.TemplateListParameters, _: Path
-) -> library.TemplateList:
-    """Templates, each in its newest version: those in use, and the number of candidates."""
-    shown = listing.list_templates(
-        store,
-        state=asked.state,
-        category=asked.category or None,
-        task_type=asked.task_type or None,
-        tags=[tag.strip() for tag in asked.tags.split(",") if tag.strip()],
-        max_examples=None if asked.max_examples is UNSET else asked.max_examples,
-        project=asked.project or None,
-        sort=asked.sort,
-    )
-    views = [library.show_template(one, with_seed=False) for one in shown]
-    return library.TemplateList(views, candidates=len(library.read_candidates(store)))
-
-
-def list_provisions(
-    store: Store, asked: given.ProvisionListParameters, _: Path
-) -> listing.ProvisionList:
-    """Latest decisions how sessions begin, newest first, and the outcomes of these sessions."""
-    template, arm = asked.template or None, asked.arm or None
-    return listing.list_provisions(store, template=template, arm=arm, limit=asked.limit)
-
-
-def export_template(store: Store, _: given.NoParameters, path: Path) -> TemplateFile:
-    """One template as its file has it, unless redaction finds a secret in it."""
-    return make_file(library.find_template(store, path["template"]))
-
-
-def read_template_stats(store: Store, _: given.NoParameters, __: Path) -> results.TemplateStats:
-    """Results of every version of every template, and totals by task type."""
-    return results.read_template_stats(store)
-
-
-def read_template(
-    store: Store, asked: given.TemplateParameters, path: Path
-) -> library.TemplateView:
-    """One template with its seed."""
-    found = library.find_template(store, path["template"], version=asked.version or None)
-    versions = [one.version for one in library.read_versions(store, found.name)]
-    return replace(library.show_template(found), versions=versions)
-
-
-def read_experiment(store: Store, asked: given.HoldoutParameters, _: Path) -> holdout.HoldoutReport:
-    """Warm starts compared with those held out cold, with a verdict."""
-    template, plan = asked.template or None, asked.plan or None
-    return holdout.read_holdout(store, template=template, plan=plan, may_retire=False)
-
-
-def list_plans(store: Store, _: given.NoParameters, __: Path) -> plans.WarmPlanList:
-    """How warm starts are compared: the present plan, then the earlier ones."""
-    return plans.WarmPlanList(plans.read_plans(store))
-
-
-def list_experiments(store: Store, _: given.NoParameters, __: Path) -> budget.ExperimentList:
-    """Experiments that were run task by task, newest first."""
-    return budget.ExperimentList(budget.summarise_experiments(store))
-
-
-def read_pairs(store: Store, _: given.NoParameters, path: Path) -> pairs.PairedReport:
-    """One experiment: the same tasks in both arms, with a verdict."""
-    experiment = find_experiment(store, path["experiment"])
-    return pairs.read_paired_report(store, experiment)
-
-
 def list_traces(store: Store, _: given.NoParameters, __: Path) -> trace_report.TraceList:
     """Traced sessions of mixtures, newest first."""
     return trace_report.TraceList(trace_report.list_traces(store))
@@ -334,7 +263,7 @@ def examine(store: Store, asked: given.HealthParameters, _: Path) -> doctor.Heal
 
 
 def read_limits(store: Store, asked: given.LimitParameters, _: Path) -> LimitsReport:
-    """How full the windows of plans are, and how full the earlier ones got."""
+    """The use of the open windows of plans, and of the earlier ones."""
     start = read_start(store, asked.since) or 0
     return read_limits_report(store, history_since=start if asked.history else None)
 
@@ -374,15 +303,22 @@ QUERIES = (
     Query("/api/jobs/history", given.RunListParameters, list_runs, may_miss=True),
     Query("/api/jobs/{job:path}/compare", given.ComparisonParameters, compare_job_models),
     Query("/api/jobs/{job:path}", given.NoParameters, read_job),
-    Query("/api/templates", given.TemplateListParameters, list_templates),
-    Query("/api/templates/stats", given.NoParameters, read_template_stats),
-    Query("/api/templates/{template:path}/export", given.NoParameters, export_template),
-    Query("/api/templates/{template:path}", given.TemplateParameters, read_template),
-    Query("/api/provisions", given.ProvisionListParameters, list_provisions, may_miss=True),
-    Query("/api/experiments", given.HoldoutParameters, read_experiment, may_miss=True),
-    Query("/api/experiments/list", given.NoParameters, list_experiments),
-    Query("/api/experiments/plans", given.NoParameters, list_plans),
-    Query("/api/experiments/{experiment:path}", given.NoParameters, read_pairs),
+    Query("/api/templates", given.TemplateListParameters, template_api.list_templates),
+    Query("/api/templates/stats", given.NoParameters, template_api.read_template_stats),
+    Query(
+        "/api/templates/{template:path}/export", given.NoParameters, template_api.export_template
+    ),
+    Query("/api/templates/{template:path}", given.TemplateParameters, template_api.read_template),
+    Query(
+        "/api/provisions",
+        given.ProvisionListParameters,
+        template_api.list_provisions,
+        may_miss=True,
+    ),
+    Query("/api/experiments", given.HoldoutParameters, template_api.read_experiment, may_miss=True),
+    Query("/api/experiments/list", given.NoParameters, template_api.list_experiments),
+    Query("/api/experiments/plans", given.NoParameters, template_api.list_plans),
+    Query("/api/experiments/{experiment:path}", given.NoParameters, template_api.read_pairs),
     Query("/api/moa/traces", given.NoParameters, list_traces),
     Query("/api/moa/traces/{session:path}", given.TraceParameters, read_trace),
     Query("/api/doctor", given.HealthParameters, examine),

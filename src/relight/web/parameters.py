@@ -3,6 +3,7 @@
 `UNSET` is an absent parameter, which differs from an empty one.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -16,6 +17,7 @@ from relight.sources import SOURCES
 from relight.store.queries.failures import FAILURE_KEYS
 from relight.times import DAY_FORMS, DAY_WORDS
 
+Path = Mapping[str, str]  # the names in an address
 Text = Annotated[str, Meta(max_length=200)]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Version = Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -48,7 +50,7 @@ Until = Annotated[Name, described("The last day, written as the first.", anyOf=D
 
 
 class LimitParameters(Struct, frozen=True, kw_only=True):
-    """Which windows of plans."""
+    """The windows of plans to show."""
 
     history: Annotated[bool, described("Also the windows that are over.")] = False
     since: Since = DEFAULT_SINCE
@@ -59,7 +61,7 @@ class NoParameters(Struct, frozen=True):
 
 
 class FilterParameters(Struct, frozen=True, kw_only=True):
-    """Which part of the record; the names are those of `relight.web.filters`."""
+    """The part of the record; the names are those of `relight.web.filters`."""
 
     since: Since = DEFAULT_SINCE
     until: Until | UnsetType = UNSET
@@ -346,6 +348,6 @@ class CaptureSessionBody(CaptureBody, frozen=True, kw_only=True):
 
 
 class RetireBody(Struct, frozen=True, kw_only=True):
-    """Why a template is retired."""
+    """The reason for which a template is retired."""
 
     why: Annotated[str, Meta(max_length=300)] = "a person said so"

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from relight.reports.series import HOUR_MS, SeriesKey, SeriesPoint, TimeStep, read_series
 from relight.store import Store
-from relight.store.queries.filters import Filter, find_day_start
+from relight.store.queries.costs import CostSums, sum_cost
+from relight.store.queries.filters import Filter, find_day_start, find_first_day
 from relight.store.queries.sessions import find_first_days
-from relight.store.queries.totals import CostSums, find_first_day, sum_cost
 from relight.times import write_time
 from relight.web.page import View
 from relight.web.rendering import day as format_day
@@ -85,7 +85,7 @@ def _walk_days(first: date, last: date, step: str) -> list[PeriodStep]:
 
 
 def walk_hours(day: date, timezone: str) -> Iterator[PeriodStep]:
-    """Yield the hours of a day, of which there are 23 or 25 when clocks change.
+    """Yield the hours of a day; it has 23 or 25 when clocks change.
 
     >>> [one.label for one in walk_hours(date(2026, 10, 25), "Europe/Berlin")][1:4]
     ['01:00', '02:00', '02:00']

@@ -1,6 +1,6 @@
 """Failed runs of jobs and failed sessions, with their evidence and what they cost.
 
-A session of a failed run is counted with the run. A failed session is one of its own if no failed
+A session of a failed run is counted with the run. A failed session counts by itself if no failed
 run has it: also the failed first attempt of a run that succeeded in the end.
 """
 
@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from relight.store import Store
 from relight.store.derive.pricing import NAMED
 from relight.store.jobs import IS_NAMED_AFTER
+from relight.store.queries.costs import KNOWN_COST
 from relight.store.queries.filters import Filter, find_day_start, where
-from relight.store.queries.totals import KNOWN_COST
 from relight.store.sql import flag, read_list, read_usd
 from relight.times import write_time
 

@@ -129,7 +129,7 @@ class FailureGroup(Struct, frozen=True, kw_only=True):
 
 
 class FailureExample(Struct, frozen=True):
-    """When a call failed, why, and the words that say so."""
+    """A failed call: its time, its kind, and the words that show it."""
 
     at: int | None
     reason: str | None

@@ -8,6 +8,7 @@ from msgspec import Struct
 from relight.aliases import find_model_name
 from relight.checks import LATEST_MS
 from relight.errors import RelightError
+from relight.store import Store
 from relight.store.jobs import IS_NAMED_AFTER
 
 LONGEST_NAME = 4000  # longer than the path of any folder
@@ -61,6 +62,13 @@ def where(chosen: Filter) -> tuple[str, list[str]]:
         tests.append(f"root_id in ({JOB_SESSIONS.format(names=names)})")
         values += chosen.jobs * JOB_SESSIONS.count("{names}")
     return f"where {' and '.join(tests)}" if tests else "", values
+
+
+def find_first_day(store: Store, chosen: Filter) -> str | None:
+    """Return the first day with a record; the word for an unknown day sorts after every day."""
+    test, values = where(chosen)
+    ((first,),) = store.query(f"select min(day) from session_day {test}", values)
+    return first if first and first[:1].isdigit() else None
 
 
 def _test_name(column: str, wanted: str | None) -> tuple[str, str | None]:

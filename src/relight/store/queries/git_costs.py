@@ -1,12 +1,12 @@
-"""What branches, commits and files cost, and the commits and edits of a session."""
+"""Costs of branches, commits and files, and the commits and edits of a session."""
 
 from msgspec import Struct
 
 from relight.store import Store
 from relight.store.derive.rollup import UNPRICED_TURNS
+from relight.store.queries.costs import KNOWN_COST
 from relight.store.queries.filters import escape_like
 from relight.store.queries.sessions import FAMILY
-from relight.store.queries.totals import KNOWN_COST
 from relight.store.sql import read_usd
 from relight.times import write_time
 
@@ -21,7 +21,7 @@ UNTIL = "turn.at > :after and turn.at <= :at"
 
 
 class GitCost(Struct, frozen=True):
-    """What turns cost together, and the lines that their edits added and removed."""
+    """The cost of several turns, and the lines that their edits added and removed."""
 
     sessions: int
     turns: int

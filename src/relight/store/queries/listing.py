@@ -14,8 +14,8 @@ from relight.model import WHOLE_TOKENS
 from relight.store import Store
 from relight.store.derive.pricing import NAMED
 from relight.store.provisions import JOINED
+from relight.store.queries.costs import KNOWN_COST
 from relight.store.queries.filters import Filter, escape_like, find_day_start, is_whole, where
-from relight.store.queries.totals import KNOWN_COST
 from relight.store.sql import add_up, read_list, read_seconds, read_usd
 from relight.times import write_time
 

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.queries.totals import KNOWN_COST
+from relight.store.queries.costs import KNOWN_COST
 
 
 class RunningRow(Struct, frozen=True):

@@ -14,7 +14,7 @@ TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tok
 
 
 class RunDelivery(Struct, frozen=True):
-    """Where the answer of a run was sent, and whether it arrived."""
+    """The target of a run's answer, and whether it arrived."""
 
     to: str
     status: str

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from relight.model import WHOLE_TOKENS
 from relight.store import Store
-from relight.store.queries.totals import KNOWN_COST
+from relight.store.queries.costs import KNOWN_COST
 from relight.store.sql import add_up, read_usd
 
 ENDED = "session.source = ? and session.ended_at >= ? and turn.at >= ?"
@@ -20,7 +20,7 @@ class WindowTurn(Struct, frozen=True):
 
 
 class LimitMessage(Struct, frozen=True):
-    """What an agent said when it refused a request because a window was full."""
+    """An agent's words when it refused a request because a window was full."""
 
     at: int
     session_id: int

@@ -14,9 +14,9 @@ from relight.reports.narrowing import explain_no_session
 from relight.reports.needs import Need, NeedKind, find_needs
 from relight.reports.series import SeriesKey, SeriesPoint, rank_names
 from relight.reports.totals import ReportRow, report
+from relight.store.queries.costs import CostRow, sum_cost, sum_costs
 from relight.store.queries.failures import spread_calls
 from relight.store.queries.listing import Listing
-from relight.store.queries.totals import CostRow, sum_cost, sum_costs
 from relight.text import count, dollars
 from relight.web.charts.bars import StackedBar, draw_bars
 from relight.web.charts.chart import SERIES, Chart
@@ -45,7 +45,7 @@ NAMELESS = {"model": "unknown model", "project": "no project", "source": "unknow
 
 
 class NeedAction(Struct, frozen=True):
-    """Where a need of one kind leads: the words and the address of one, and of all others.
+    """The link of a kind of need: the words and the address of one, and of all others.
 
     In an address, `{}` is the name of what the need is about.
     """
@@ -114,7 +114,7 @@ class RankedTable(Struct, frozen=True):
 
 
 class MoreNeeds(Struct, frozen=True):
-    """How many needs of a kind are not shown, and the page that has them."""
+    """The number of needs of a kind that are not shown, and the page that has them."""
 
     number: int
     words: str

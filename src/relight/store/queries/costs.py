@@ -1,0 +1,91 @@
+"""Costs of parts of the record, and the models without a price."""
+
+from msgspec import Struct
+
+from relight.store import Store
+from relight.store.queries.filters import Filter, where
+from relight.store.queries.totals import USAGE, USAGE_KEYS
+from relight.store.sql import read_usd
+
+# a cost from turns, unpriced turns and nano-dollars; null if no call has a price
+KNOWN_COST = "case when {1} < {0} or {1} = 0 or {2} <> 0 then {2} end"
+COSTS = f"""
+    count(distinct root_id) as sessions,
+    {KNOWN_COST.format("sum(turns)", "sum(unpriced_turns)", "sum(cost_nanos)")} as cost_usd,
+    coalesce(sum(included_nanos), 0) as included_usd,
+    coalesce(sum(unpriced_turns), 0) as unpriced_turns
+"""
+
+
+class CostSums(Struct, frozen=True):
+    """Sessions and cost of a part of the record."""
+
+    sessions: int
+    cost_usd: float | None
+    included_usd: float
+    unpriced_turns: int
+
+    @property
+    def worth_usd(self) -> float:
+        """The cost at list price, with what a plan paid for."""
+        return (self.cost_usd or 0.0) + self.included_usd
+
+
+class CostRow(CostSums, frozen=True):
+    """Sessions and cost of one model, project or source."""
+
+    name: str | None
+
+
+class UnpricedModel(Struct, frozen=True):
+    """A model without a price, its provider and its turns; None for what is not recorded.
+
+    Of several providers it is the last by name.
+    """
+
+    model: str | None
+    provider: str | None
+    turns: int
+
+
+def sum_costs(store: Store, by: str, chosen: Filter) -> list[CostRow]:
+    """Return sessions and cost by one key of usage, ordered by the key."""
+    key = USAGE_KEYS[by]
+    test, values = where(chosen)
+    return store.read(
+        CostRow,
+        f"select {COSTS}, {key} as name from {USAGE} {test}"
+        f" group by {key} order by {key} nulls first",
+        values,
+        {"cost_usd": read_usd, "included_usd": read_usd},
+    )
+
+
+def sum_cost(store: Store, chosen: Filter) -> CostSums:
+    """Return sessions and cost of a part of the record."""
+    test, values = where(chosen)
+    formats = {"cost_usd": read_usd, "included_usd": read_usd}
+    return store.read(CostSums, f"select {COSTS} from {USAGE} {test}", values, formats)[0]
+
+
+def read_unpriced_models(store: Store, chosen: Filter) -> list[UnpricedModel]:
+    """Return the models without a price in a part of the record, most turns first.
+
+    A call can have no known cost for another reason: it was cut off, or its usage is unknown.
+    """
+    test, values = where(chosen)
+    return store.read(
+        UnpricedModel,
+        "select model, max(provider) as provider, sum(turns) as turns"
+        f" from session_day {test} group by model"
+        " having sum(turns) > 0 and sum(unpriced_turns) >= sum(turns)"
+        " and sum(cost_nanos) = 0 and sum(included_nanos) = 0"
+        " order by sum(unpriced_turns) desc, model",
+        values,
+    )
+
+
+def sum_included(store: Store) -> float:
+    """Return the dollars that plans paid for, at list price."""
+    ((nanos,),) = store.query("select coalesce(sum(included_nanos), 0) from session_day")
+    return read_usd(nanos) or 0.0
