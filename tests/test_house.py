@@ -97,6 +97,13 @@ def test_sql_stands_only_in_the_store(name: str) -> None:
         assert [text for text in texts(tree) if SQL.search(f"{text} ")] == []
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_a_broad_except_has_its_reason_beside_it(name: str) -> None:
+    broad = re.compile(r"except (Base)?Exception\b.*|except:.*")
+    lines = [found[0] for found in broad.finditer(MODULES[name])]
+    assert [line for line in lines if "  # " not in line] == []
+
+
 MENTION = re.compile(r"(?<![\w./-])relight (?:[a-z]|--)")
 # their value is the hint of an error, or passes through `as_typed` where it is used
 HINTS = {"hint", "advice", "RESTORE", "CHANGED", "PRIVATE_HINT", "example", "epilog"}

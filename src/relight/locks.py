@@ -34,7 +34,7 @@ def write_private(path: Path, data: bytes) -> None:
         with open(open_private(beside, os.O_WRONLY | os.O_EXCL), "wb") as file:
             file.write(data)
         beside.replace(path)
-    except BaseException:
+    except BaseException:  # also on Ctrl-C: no partial file is left behind
         beside.unlink(missing_ok=True)
         raise
 

@@ -86,7 +86,7 @@ def find_secrets(
 ) -> list[Secret]:
     """Return the secrets in `data` in order, none overlapping another.
 
-    With `own_only`, those with a shape of their own, which need no text near them.
+    With `own_only`, those with their own shape, which need no text near them.
     """
     shapes = shapes or read_shapes()
     found = []
@@ -181,7 +181,7 @@ def read_own_secrets() -> frozenset[bytes]:
 def find_secret_values(data: bytes) -> set[bytes]:
     """Return the secrets in `data` that are removed wherever else they stand."""
     found = (data[secret.start : secret.end] for secret in find_secrets(data))
-    return {value for value in found if _is_telling(value)}
+    return {value for value in found if _is_secret_only(value)}
 
 
 def read_known_secrets(environment: Mapping[str, str]) -> frozenset[bytes]:
@@ -189,19 +189,19 @@ def read_known_secrets(environment: Mapping[str, str]) -> frozenset[bytes]:
     return frozenset(
         value.encode("utf-8", "surrogateescape")
         for name, value in environment.items()
-        if _SECRET_NAME.search(name) and _is_telling(value.encode("utf-8", "surrogateescape"))
+        if _SECRET_NAME.search(name) and _is_secret_only(value.encode("utf-8", "surrogateescape"))
     )
 
 
-def _is_telling(value: bytes) -> bool:
+def _is_secret_only(value: bytes) -> bool:
     """True for a value that stands for nothing but the secret, wherever it is found."""
     return len(value) >= 8 and not _PLAIN_VALUE.fullmatch(value) and not _MARKS.search(value)
 
 
 def _redact_values(data: bytes, values: Iterable[bytes], *, key: bytes) -> bytes:
     """The bytes without these values, the longest first; at most some hundred are looked for."""
-    telling = sorted(filter(_is_telling, values), key=lambda value: (-len(value), value))
-    present = [value for value in telling[:_MOST_VALUES] if value in data]
+    chosen = sorted(filter(_is_secret_only, values), key=lambda value: (-len(value), value))
+    present = [value for value in chosen[:_MOST_VALUES] if value in data]
     if not present:
         return data
     # behind a backslash the first letter belongs to an escape
@@ -318,7 +318,7 @@ def _list_texts(record: bytes) -> list[tuple[int, int]]:
 def redact_cell(text: str, *, key: bytes) -> str:
     """Return a text that was taken from redacted records without what only its parsing shows.
 
-    Lines are joined in a cell, so only secrets with a shape of their own count.
+    Lines are joined in a cell, so only secrets with their own shape count.
     """
     data = text.encode("utf-8", "surrogatepass")
     return redact_text(text, key=key) if find_secrets(data, own_only=True) else text

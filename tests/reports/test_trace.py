@@ -20,7 +20,6 @@ from relight.reports.sessions import find_session, read_head
 from relight.reports.trace import (
     Step,
     Trace,
-    find_step,
     read_part,
     read_session_trace,
     read_trace,
@@ -127,9 +126,8 @@ def test_every_call_is_in_one_step_with_its_verdict(demo: Store) -> None:
             "select id, tool, label from tool_call where session_id = ?", (session_id,)
         )
         for row, tool, label in rows:
-            number = find_step(trace, call=row)
-            assert number is not None
-            assert (trace.steps[number - 1].tool, trace.steps[number - 1].label) == (tool, label)
+            step = trace.steps[trace.calls[row] - 1]
+            assert (step.tool, step.label) == (tool, label)
 
 
 def test_parts_have_every_step_once(store: Store) -> None:

@@ -6,12 +6,10 @@ chat templates of local models add: no conversation begins with the assistant.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from relight.chat.messages import list_messages, read_arguments
 from relight.errors import RelightError
-
-Rules = Literal["openai", "anthropic"]
 
 _ROLES = frozenset(("system", "developer", "user", "assistant", "tool"))
 _PARTS = frozenset(("text", "image_url", "input_audio", "file", "refusal"))

@@ -96,8 +96,7 @@ class LazyGroup(click.Group):
             raise
         except (RelightError, OSError, click.ClickException, click.exceptions.Exit, click.Abort):
             raise
-        except Exception as error:
-            # a damaged database may hold anything, and so raise anything
+        except Exception as error:  # a damaged database may hold anything, and so raise anything
             _check_database(ctx.meta.get("relight.home"), error)
             raise
 
@@ -157,8 +156,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         prepare_bash()
     try:
         status = _run(words, is_program=arguments is None)
-    except Exception as error:
-        # an error of Relight must not stop the agent that runs the hook
+    except Exception as error:  # an error of Relight must not stop the agent that runs the hook
         if not _is_hook(words) or "--debug" in words:
             raise
         status = _print_error(f"{type(error).__name__}: {error}", None)

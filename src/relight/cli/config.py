@@ -221,7 +221,7 @@ def timezone(zone: str | None, as_json: bool) -> None:
     """Show or change the time zone of the store's days.
 
     ZONE is a name such as Europe/Berlin. The days of everything recorded are derived again, and
-    jobs without a time zone of their own go by the new one.
+    jobs without their own time zone use the new one.
     """
     import time
 

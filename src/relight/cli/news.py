@@ -1,4 +1,4 @@
-"""What is new in the agents' files, taken in before a command reads the record."""
+"""New records of the agents, imported before a command reads."""
 
 import sys
 import time

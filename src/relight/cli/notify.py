@@ -32,7 +32,7 @@ def command(is_test: bool, as_json: bool) -> None:
             text = "This is a trial of Relight's notifications."
             try:
                 send(store, to, make_body(store, "test", str(now), text, {}, at=now))
-            except Exception as error:
+            except Exception as error:  # any error of the user's program or webhook
                 reason = find_reason(error, to)
                 hint = "mend [notify] in config.toml and try again"
                 raise RelightError(f"{found.to} could not be notified: {reason}", hint) from error

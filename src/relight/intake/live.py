@@ -152,8 +152,7 @@ class LiveTape:
                 lines = self.waiting[: min(batch, number - self._written)]
             try:
                 count = self._record(lines)
-            except Exception as error:
-                # whatever an event makes fail, the others are written; it is logged and counted
+            except Exception as error:  # of one event: it is counted, and the others are written
                 if isinstance(error, StoreError) and type(error.__cause__) in TROUBLE:
                     raise  # the database is not available now: all events wait
                 if len(lines) > 1:

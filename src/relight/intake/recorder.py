@@ -282,7 +282,7 @@ class SessionTracker:
             known = asdict(sums)
             if facts := read_facts(self.store, found):
                 known |= {"started_at": facts.started_at, "ended_at": facts.ended_at}
-        except Exception:
+        except Exception:  # figures that cannot be read are unknown
             logger.debug("the figures of %s cannot be read", self.name, exc_info=True)
         return SessionStats(
             session_id=self.name,

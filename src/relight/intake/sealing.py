@@ -258,7 +258,7 @@ class Intake:
     def _seal_pieces(
         self, pieces: Sequence[Piece]
     ) -> Iterator[tuple[Sequence[Piece], SealedFiles | Lost]]:
-        """Yield pieces with what became of them: all at once, or one by one if they were lost."""
+        """Yield pieces with their sealed files: all at once, or one by one if they were lost."""
         if not pieces:
             return
         message = self._encode(pieces=pieces)

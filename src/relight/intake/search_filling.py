@@ -1,4 +1,4 @@
-"""The texts of tapes, read again: to fill the search index, and to delete from it."""
+"""The texts of tapes, read again: for the search index, which is filled and cleared by them."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Why a run or session failed: the kind and the cause that its evidence names.
+"""The kind and the cause of a failed run or session, as its evidence names them.
 
 Evidence is a list of sentences, the deciding one first. Equal causes get equal words, so that
 failures of the same cause can be counted together.

@@ -1,4 +1,4 @@
-"""What a tool call changes: files, as diffs with bounded work, and commits.
+"""The changes of a tool call: files, as diffs with bounded work, and commits.
 
 `data/edits.toml` names the tools that edit and their arguments. A patch of `apply_patch` is found
 in any argument of any tool, also within a shell command.

@@ -249,7 +249,7 @@ def _describe_last_call(seen: OutcomeEvidence) -> str:
 
 
 def _find_admissions(seen: OutcomeEvidence) -> Iterator[Sign]:
-    """The failures that the final answer admits; a job has promises of its own about answers."""
+    """The failures that the final answer admits; a job has its own rules for answers."""
     answer = seen.answer or ""
     if seen.is_run and (found := _REASON.search(_drop_prompt(answer, seen.task))):
         reason = found[1].strip()[:300]

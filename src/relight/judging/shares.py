@@ -13,7 +13,7 @@ from fractions import Fraction
 from msgspec import Struct
 
 Amounts = tuple[int | None, ...]
-"""What was spent, figure by figure in an order of the caller's; None is unknown."""
+"""The figures that were spent, in an order of the caller's; None is unknown."""
 
 Use = tuple[str, str | None]
 """A skill's name, and how it entered."""

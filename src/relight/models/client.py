@@ -71,7 +71,7 @@ async def _retry(
     async def attempt() -> T:
         try:
             return await once(request)
-        except Exception as error:
+        except Exception as error:  # raised again: only the last one is kept
             latest[:] = [error]
             raise
 
@@ -94,7 +94,7 @@ async def _retry(
         place = f"{request.url} {request.endpoint.model}"
         plan = RetryPlan(request.endpoint.attempts, report, budget=budget, place=place)
         return await retry_by_plan(attempt, plan, sleep=pause)
-    except Exception as error:
+    except Exception as error:  # every error becomes one that says whether a retry can help
         cause = latest[0] if latest else error
         failure = classify_error(cause)
         if isinstance(error, RelightError):  # the endpoint asked for minutes: it says until when
@@ -149,7 +149,7 @@ async def _send(request: EncodedRequest, stack: AsyncExitStack) -> "Response":
     sent = find_client().stream("POST", url, headers=headers, content=request.body)
     try:
         http = await stack.enter_async_context(sent)
-    except Exception as error:
+    except Exception as error:  # raised again: each HTTP library has its own for a bad name
         if (lookup := find_lookup_error(error)) is not None:
             raise make_lookup_error(request, lookup) from error
         raise
@@ -258,7 +258,7 @@ class ResponseStream:
                 yield self._first
                 async for chunk in self._chunks:
                     yield chunk
-        except Exception as error:
+        except Exception as error:  # every error is raised with what arrived before it
             await self._note_response()
             raise UpstreamError(classify_error(error), partial=self.response) from error
         finally:

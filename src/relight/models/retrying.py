@@ -287,5 +287,5 @@ def _logged() -> Iterator[None]:
     """Log errors of `on_attempt`; the result of the attempt must not be lost."""
     try:
         yield
-    except Exception:
+    except Exception:  # the caller's function may raise anything
         logger.warning("on_attempt failed", exc_info=True)

@@ -59,7 +59,7 @@ class OneHourCache(Struct, frozen=True):
     """The saving if everything had been cached for one hour instead of five minutes.
 
     `saved_usd` is what the pauses of at most an hour cost more than a read, less what all other
-    writes would have cost more: below zero, a 1-hour cache is dearer. Null if a price is missing.
+    writes would have cost more: below zero, a 1-hour cache costs more. Null if a price is missing.
     """
 
     turns: int
@@ -227,7 +227,7 @@ def _sum_days(spend: Sequence[DaySpend], sums: Sequence[RebuildSums]) -> list[Re
 def _compare_one_hour(
     store: Store, spend: Sequence[DaySpend], short: Sequence[RebuildSums]
 ) -> OneHourCache:
-    """Compare with a cache of one hour: what it saves, less its dearer writes."""
+    """Compare with a cache of one hour: what it saves, less its more expensive writes."""
     if not short:
         return OneHourCache(0, None, None, None)
     saved = sum(one.avoidable_nanos or 0 for one in short)
@@ -245,8 +245,8 @@ def _compare_one_hour(
             is_known = False
             break
         rates = find_rates(prices, at=find_day_start(used.day, store.timezone), prompt=0)
-        dearer = rates.cache_write_1h - rates.cache_write
-        saved -= round((used.short_tokens - again[used.day, used.model]) * dearer / MTOK)
+        extra = rates.cache_write_1h - rates.cache_write
+        saved -= round((used.short_tokens - again[used.day, used.model]) * extra / MTOK)
     return OneHourCache(
         turns=sum(one.turns for one in short),
         shortest_seconds=min(one.shortest_ms for one in short) / 1000,

@@ -1,4 +1,4 @@
-"""What a tool call is about: its command, its path, and the sub-agent that it started."""
+"""The subject of a tool call: its command, its path, and the sub-agent that it started."""
 
 import re
 from collections.abc import Container, Sequence

@@ -33,8 +33,6 @@ class Item(Struct, eq=False):
     result: str | None = None
     ended_at: int | None = None
     is_slot: bool = False
-    # the number of this text among all that were said, for search
-    said: int | None = None
 
 
 class Conversation:
@@ -54,7 +52,6 @@ class Conversation:
         self._seen: set[tuple[str, int | None, int]] = set()
         # the model call that wrote the summary of the next compaction
         self._summary: int | None = None
-        self._said = 0
         self._takers: dict[type, Callable[[Any], None]] = {
             Said: self._take_said,
             Called: self._take_called,
@@ -95,7 +92,6 @@ class Conversation:
         text = said.text
         if said.session != self.session or not text or not text.strip():
             return
-        number, self._said = self._said, self._said + 1
         # a file that was rewritten is on the tape twice
         mark = (said.role, said.at, hash(text))
         if said.at is not None and mark in self._seen:
@@ -103,15 +99,15 @@ class Conversation:
         self._seen.add(mark)
         if said.role == "user":
             typed, injected = split_injected(text) if said.is_typed else ("", text)
-            item = Item("prompt", said.at, typed or None, injected or None, said=number)
+            item = Item("prompt", said.at, typed or None, injected or None)
             self.items.append(item)
             return
         turn = self._find_turn(said.answer)
         last = self.items[-1] if self.items else None
         if last is not None and last.is_slot and last.turn == turn and turn is not None:
-            last.text, last.is_slot, last.said = text, False, number
+            last.text, last.is_slot = text, False
             return
-        item = Item("answer", said.at, text, answer=said.answer, said=number)
+        item = Item("answer", said.at, text, answer=said.answer)
         self.items.append(item)
         if turn is not None:
             self._own(item, turn)

@@ -1,4 +1,4 @@
-"""How success rates are shown: counts are the number, and a share only if enough is known."""
+"""Success rates as text: counts always, and a share only if enough is known."""
 
 from relight.stats.rates import ClusterSums, Interval, cluster_interval, wilson
 from relight.store.queries.failures import CallSpread

@@ -22,7 +22,7 @@ MOST_NAMED = 5
 
 
 class RefCost(GitCost, frozen=True, kw_only=True):
-    """What a branch, a commit or a path cost.
+    """The cost of a branch, a commit or a path.
 
     `commit` is the full hash of a commit, and `is_verified` is True if the project's repository
     has it. They are null for branches and paths. If no recorded turn belongs to it, its cost is

@@ -26,7 +26,7 @@ EVERY = 5
 
 
 class Labelling(Struct, frozen=True):
-    """What labels are worth so far: how many there are, and how many more teach something."""
+    """The state of labels: how many there are, and how many more improve the weights."""
 
     labels: int
     until_scores: int

@@ -1,4 +1,4 @@
-"""How full the windows of plans are: the current ones, and the earlier ones."""
+"""The use of the windows of plans: the current ones, and the earlier ones."""
 
 import os
 import re
@@ -70,7 +70,7 @@ class LimitsReport(Struct, frozen=True):
 
 
 class AccountRecord(Struct, frozen=True):
-    """What is known of one account: turns, reports and refusals, in their order."""
+    """The facts about one account: turns, reports and refusals, in their order."""
 
     account: str | None
     turns: list[WindowTurn]

@@ -1,4 +1,4 @@
-"""Why nothing matches: which filter is in the way, what is there without it, what was meant."""
+"""Explanations of an empty result: the filter in the way, the result without it, the name meant."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -40,7 +40,7 @@ class WayOut(Struct, frozen=True):
 
 
 class NoMatch(Struct, frozen=True):
-    """Why nothing matches, and the ways out."""
+    """The reason that nothing matches, and the ways out."""
 
     sentence: str
     ways: list[WayOut]

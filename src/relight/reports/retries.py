@@ -1,4 +1,4 @@
-"""Whether another run can help after a failed one, and when it happens."""
+"""Advice after a failed run: can another help, and when does it begin?"""
 
 import time
 from typing import Literal
@@ -14,7 +14,7 @@ LATE_MS = 300_000
 
 
 class RetryAdvice(Struct, frozen=True, kw_only=True):
-    """Whether a retry can help, when it happens, and both in words; None is unknown."""
+    """Advice about a retry: can it help, when is it, and both in words; None is unknown."""
 
     kind: str | None
     category: Literal["temporary", "permanent", "unknown"]

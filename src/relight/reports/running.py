@@ -104,7 +104,7 @@ def _describe(store: Store, one: RunningRow, now: int) -> RunningSession:
 
 
 def _name_step(one: RunningRow, call: LastCall | None) -> str:
-    """What happened last, in a few words."""
+    """The last step, in a few words."""
     tool = call.tool if call else "a tool"
     if call is not None and call.finished_at is None and one.ending in ("call", "result"):
         return f"{tool} runs"

@@ -31,7 +31,7 @@ _TERM = re.compile(
 )
 _WORD = re.compile(r"[^\W_]+")
 _CJK = UNSPACED.pattern[1:-1]
-# the edge of a word: characters of scripts without spaces are words of their own
+# the edge of a word: each character of a script without spaces is a word
 _BEFORE, _AFTER = rf"(?<![^\W_{_CJK}])", rf"(?![^\W_{_CJK}])"
 _HELP = 'write words, "a phrase", prefix*, -without, path:… or tool:…'
 

@@ -119,15 +119,13 @@ class Step(Struct, frozen=True, kw_only=True):
 class Trace(Struct, frozen=True):
     """All steps of a session; `silence` says why its texts are missing, if they are.
 
-    `calls`, `turns` and `said` give the steps of rows by id, and of texts by their order.
+    `calls` gives the step of each call's row.
     """
 
     session_id: str
     steps: list[Step]
     silence: str | None
     calls: dict[int, int]
-    turns: dict[int, int]
-    said: dict[int, int]
 
 
 class TracePart(Struct, frozen=True):
@@ -157,7 +155,7 @@ def read_session_trace(store: Store, session_id: int) -> SessionTrace:
 
 
 class Numbered(Struct, frozen=True):
-    """What happened in a session, in order: the first item is step 1.
+    """The items of a session in order; the first is step 1.
 
     `calls` are the rows of its calls by id, `turns` those of its model calls, and `owners` the
     items that stand for them.
@@ -208,8 +206,6 @@ def read_trace(store: Store, session_id: int, *, has_texts: bool = True) -> Trac
         steps=_link_children(made, steps.read_subagents(store, session_id)),
         silence=numbered.silence,
         calls={one.call: n for n, one in enumerate(items, start=1) if one.call is not None},
-        turns=builder.turns,
-        said={one.said: n for n, one in enumerate(items, start=1) if one.said is not None},
     )
 
 
@@ -235,13 +231,6 @@ def cut_part(trace: Trace, *, step: int = 1, limit: int = 200) -> TracePart:
         next=end + 1 if end < total else None,
         silence=trace.silence,
     )
-
-
-def find_step(trace: Trace, *, call: int | None = None, said: int | None = None) -> int | None:
-    """Return the number of the step of a call's row, or of a text by its order among all said."""
-    if call is not None:
-        return trace.calls.get(call)
-    return None if said is None else trace.said.get(said)
 
 
 def find_part(step: int, *, limit: int = 200) -> int:

@@ -26,7 +26,7 @@ LEAST_PERCENT = 5.0
 
 
 class Fullness(Struct, frozen=True):
-    """How full a window was at a moment, as the agent reported it.
+    """The use of a window at a moment, as the agent reported it.
 
     `is_message` is set if the agent said so when it refused a request.
     """
@@ -62,7 +62,7 @@ class PlanWindow(Struct, frozen=True, kw_only=True):
 
 
 class WindowSize(Struct, frozen=True):
-    """How much a window allows, in dollars at list price or in tokens."""
+    """The limit of a window, in dollars at list price or in tokens."""
 
     usd: float | None = None
     tokens: float | None = None
@@ -223,7 +223,7 @@ def find_current(windows: Sequence[PlanWindow], now: int) -> PlanWindow | None:
 
 
 class SizeEstimate(Struct, frozen=True):
-    """What a full window would be worth, by a window of which that is known."""
+    """The worth of a full window, derived from a window of which it is known."""
 
     usd: float
     window: PlanWindow

@@ -211,7 +211,7 @@ def failed_turn(
 
 
 def as_copied(session: Session, forked_at: int | None) -> Session:
-    """A fork as a record shows it that it copied: with nothing of its own time and end."""
+    """A fork as a copied record shows it: without its own time and end."""
     return replace(
         session,
         parent_kind="fork",

@@ -181,7 +181,7 @@ class GeminiReader(Reader):
         )
 
     def _read_change(self, change: ChatChange) -> Iterator[Event]:
-        """The folder, from the context at the start; other messages stand in lines of their own."""
+        """The folder, from the context at the start; other messages have separate lines."""
         first = change.messages[0] if change.messages else ContextMessage()
         if found := WORKSPACE.search(join_texts(first.content)):
             yield Session(key=self.state.session or "", project=found[1].strip())

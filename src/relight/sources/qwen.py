@@ -219,9 +219,9 @@ class QwenReader(Reader):
             yield Called(call, name, turn)
 
     def _read_results(self, line: RecordLine, session: str, at: int | None) -> Iterator[Event]:
-        told = line.toolCallResult or CallOutcome()
+        outcome = line.toolCallResult or CallOutcome()
         for response in find_responses(line.message.parts):
-            call_id = response.id or told.callId
+            call_id = response.id or outcome.callId
             if not call_id:
                 yield Returned(session)
                 continue
@@ -231,7 +231,7 @@ class QwenReader(Reader):
             spent = self.state.tool_ms if is_timed else None
             yield Measured(session, name, response.exit_code, spent)
             failed = isinstance(response.response, dict) and "error" in response.response
-            is_error = failed if told.status is None else told.status != "success"
+            is_error = failed if outcome.status is None else outcome.status != "success"
             yield Returned(session, name, at, response.text, is_error, id=call_id)
         self.state.tool = self.state.tool_ms = None
 

@@ -43,7 +43,7 @@ class Evidence(Struct, frozen=True):
 
 
 class Outlook(Struct, frozen=True):
-    """What later sessions are expected to add to one figure, if the planned effect is true.
+    """The expected addition of later sessions to one figure, if the planned effect is true.
 
     `known` is the share of later sessions in which the figure is known.
     """

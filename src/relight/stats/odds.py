@@ -204,7 +204,7 @@ def _restricted_rate(a: Tally, b: Tally, d: float) -> float:
 
 
 def _log_likelihood(a: Tally, b: Tally, d: float) -> float:
-    """How likely the counts are if B's rate is A's plus `d`, over all rates of A."""
+    """The likelihood of the counts if B's rate is A's plus `d`, over all rates of A."""
 
     def weigh(p: float) -> float:
         q = p + d

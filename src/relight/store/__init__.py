@@ -117,7 +117,7 @@ class Store:
                 self._connection.execute("begin immediate")
                 yield self._connection
                 self._connection.execute("commit")
-            except BaseException:
+            except BaseException:  # also on Ctrl-C: all or nothing is written
                 if is_outer and self._connection.in_transaction:
                     self._connection.execute("rollback")
                 raise
@@ -313,7 +313,7 @@ def closed_on_error(connection: sqlite3.Connection) -> Iterator[sqlite3.Connecti
     """The connection, closed if its file turns out to be unusable."""
     try:
         yield connection
-    except BaseException:
+    except BaseException:  # also on Ctrl-C: no connection stays open
         connection.close()
         raise
 

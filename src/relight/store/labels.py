@@ -25,7 +25,7 @@ SET_META = """
 
 
 class SignPrecision(Struct, frozen=True):
-    """How often a kind of sign was right about the sessions that the user has labelled."""
+    """The hits of a kind of sign among the sessions that the user has labelled."""
 
     kind: str
     points_to: str

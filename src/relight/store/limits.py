@@ -1,4 +1,4 @@
-"""How full the windows of plans were, as agents reported it."""
+"""The use of the windows of plans, as agents reported it."""
 
 import sqlite3
 from collections.abc import Sequence

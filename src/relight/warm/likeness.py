@@ -64,7 +64,7 @@ class _Field:
 
 
 class Likeness(Struct, frozen=True):
-    """How like a task each of some templates is: the mean of the cosines of four fields."""
+    """The similarity of templates to a task: the mean of the cosines of four fields."""
 
     similarity: dict[int, float]
     # by field, the words of the task, weighed

@@ -37,7 +37,7 @@ class JSON(Response):
 
 
 class ErrorResponse(Struct, frozen=True):
-    """What went wrong, and what to do about it."""
+    """An error, and what to do about it."""
 
     error: str
     hint: str | None
@@ -64,7 +64,7 @@ def api_routes(site: Site) -> list[Route]:
 
 
 def read_version(site: Site) -> LiveStore:
-    """Whether the store has changed, and whether new turns appear by themselves.
+    """The version of the store, and the state of the watch.
 
     Cheap however many clients poll it: visible pages do so every 0.75 seconds. `state` is `live` if
     the agents' folders are watched, `reading` during a long import, `waiting` if another process

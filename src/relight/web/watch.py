@@ -1,6 +1,6 @@
 """The process that watches the agents' folders for a dashboard, and what it last reported.
 
-It is a separate process: an import takes no time from requests, and whatever becomes of it, pages
+It is a separate process: an import takes no time from requests, and however it ends, pages
 are served. It ends with the server, however that ends, because its standard input does.
 """
 
@@ -31,7 +31,7 @@ CLOSE_SECONDS = 5.0
 
 
 class Liveness(Struct, frozen=True):
-    """Whether new turns appear by themselves, in words, and the seconds since the last look."""
+    """The state of the watch in words, and the seconds since its last look."""
 
     state: Literal["live", "reading", "waiting", "failing", "off"]
     words: str

@@ -224,7 +224,7 @@ def _judge_reader(output: Output) -> Verdict:
         is_mute = last.program in ("test", "[", "[[") or _is_silent(last)
         is_mute = is_mute or bool(row and row.is_quiet and not row.pattern)
         if row and is_mute and not output.has_output:
-            return Verdict("unknown", None, "only the exit code would tell")
+            return Verdict("unknown", None, "only the exit code would show it")
     return OK_TEXT
 
 

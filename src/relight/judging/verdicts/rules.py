@@ -19,10 +19,10 @@ Level = Literal["any", "sure", "zero"]
 _LINES_LIMIT = 1000  # sets of programs whose lines are cached
 _EVIDENCE_LIMIT = 200  # characters
 _TRACEBACK = ("Traceback (most recent call last)", 'File "')  # the last line names the exception
-OK = Verdict("ok", None, "the result tells of no failure")
+OK = Verdict("ok", None, "the result shows no failure")
 OK_ZERO = Verdict("ok", None, "exit code 0")
 OK_PARTLY = Verdict("ok", None, "something was found, though not everywhere")
-OK_TEXT = Verdict("ok", None, "nothing in the output tells of a failure")
+OK_TEXT = Verdict("ok", None, "nothing in the output shows a failure")
 
 
 class AnswerRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -234,11 +234,6 @@ class Rules:
     def is_plain_reader(self, stage: Stage) -> bool:
         """True if a stage is a reader that ends in 0 unless it complains: cat, but not grep."""
         return self.is_reader(stage) and self.find_row(self.answers, stage) is None
-
-
-def _compile_line(row: LineRow) -> re.Pattern[str]:
-    """The pattern of a row for the first line of an output, or for any of its lines."""
-    return re.compile(join_patterns(row.patterns)) if row.is_first else at_lines(row.patterns)
 
 
 def join_patterns(patterns: Iterable[str]) -> str:

@@ -38,8 +38,8 @@ from relight.times import take_time
 class Comparison(Struct, frozen=True, kw_only=True):
     """The models of a skill or job, the costliest first, and whether a cheaper one will do.
 
-    Each pair is a model and a dearer one. `verdict` has the sentences of the pair that matters
-    most: the cheapest model that is good enough, else one that may be.
+    Each pair is a model and a more expensive one. `verdict` has the sentences of the pair that
+    matters most: the cheapest model that is good enough, else one that may be.
     """
 
     skill_name: str | None

@@ -32,8 +32,8 @@ Work = Mapping[Place, RunCell]  # the runs of one model by job and project
 class JobPair(Struct, frozen=True, kw_only=True):
     """The runs of two models in one job or, outside of jobs, in one project.
 
-    The dearer model's have the prefix `against_`. `verdict` is None unless both have known
-    outcomes. `is_exception` is set if the cheaper model seems worse in this job.
+    Those of the more expensive model have the prefix `against_`. `verdict` is None unless both have
+    known outcomes. `is_exception` is set if the cheaper model seems worse in this job.
     """
 
     job: str | None
@@ -52,7 +52,7 @@ class JobPair(Struct, frozen=True, kw_only=True):
 
 
 class Pairing(Struct, frozen=True, kw_only=True):
-    """A model against a dearer one. Counts and figures are of the jobs that both ran.
+    """A model against a more expensive one. Counts and figures are of the jobs that both ran.
 
     `is_cheaper` is None if a cost is unknown. `reason` says why there is no verdict. `difference`
     is the model's success rate less the other's, the mean over jobs; `low` and `high` bound it

@@ -62,7 +62,7 @@ class RolloutState(Struct):
     provider: str | None = None
     project: str | None = None
     has_records: bool = False
-    # True if the login was one of a plan at the last call; its record tells it after the usage
+    # True if the login was one of a plan at the last call; its record reports it after the usage
     is_planned: bool = False
     last_response: Turn | None = None
     last_total: TokenUsage | None = None

@@ -20,7 +20,7 @@ COLUMNS = """
     turn.id, turn.session_id, at, day, model, provider, role, input_tokens, cache_read_tokens,
     cache_write_tokens, cache_write_1h_tokens
 """
-# calls that were answered, with a time and tokens of their own
+# calls that were answered, with their own time and tokens
 IS_COMPARED = """
     calls = 1 and total_id is null and usage_status in ('final', 'partial')
     and at is not null and cache_read_tokens is not null and cache_write_tokens is not null

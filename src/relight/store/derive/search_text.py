@@ -6,7 +6,7 @@ very text that it was made of.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -130,8 +130,3 @@ def clean(text: str) -> str:
     except UnicodeEncodeError:  # half of a pair, which no encoding can write
         return text.encode("utf-8", "replace").decode()
     return text
-
-
-def find_kinds(kinds: Sequence[str]) -> list[int]:
-    """Return the numbers of these kinds of texts."""
-    return [KINDS.index(one) for one in kinds]

@@ -78,7 +78,7 @@ def migrate(connection: sqlite3.Connection, *, timezone: str | None) -> None:
                 if is_new:
                     _write_meta(connection, timezone or local_timezone())
                 connection.execute(f"pragma user_version = {version}")
-        except BaseException:
+        except BaseException:  # also on Ctrl-C: a step is done whole or not at all
             connection.execute("rollback")
             raise
         connection.execute("commit")

@@ -190,7 +190,7 @@ def _is_forgotten(database: sqlite3.Connection, piece: Sealed) -> bool:
 
     Checked for each piece: a session may be forgotten while it goes on.
     """
-    # a fork of a forgotten session is a session of its own
+    # a fork of a forgotten session is a separate session
     parents = {
         one.parent
         for _, one in piece.sessions

@@ -72,7 +72,7 @@ class Plugin:
         self._lock = threading.Lock()
         self._events: dict[str, list[dict[str, Any]]] = {}
         self._known_skills: set[tuple[str, str]] = set()
-        # older versions of Hermes give a request no id; the time tells processes apart
+        # older versions of Hermes give a request no id; the time distinguishes processes
         self._begun, self._numbers = f"{time.time_ns():x}", itertools.count(1)
 
     def pre_llm_call(self, facts: dict[str, Any]) -> dict[str, str] | None:

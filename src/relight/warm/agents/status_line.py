@@ -181,7 +181,7 @@ def _show_context(context: dict[str, Any], session: dict[str, Any]) -> Iterator[
 
 
 def _show_cache(cache: dict[str, Any], session: dict[str, Any], now: float) -> Iterator[str]:
-    """How long the prompt stays cached: by Claude Code itself, else by the recorded turns."""
+    """The end of the prompt's cache: by Claude Code itself, else by the recorded turns."""
     until = _number(cache.get("expires_at"))
     if until is None and "warm" not in cache:
         kept = _number(session.get("cache_until"))

@@ -62,7 +62,7 @@ def find_chosen(view: View, runs: list[RunReport], asked: str) -> RunReport | No
 def find_retry(
     view: View, job: JobReport, chosen: RunReport | None, runs: list[RunReport]
 ) -> str | None:
-    """Whether another run can help, if the chosen run is the last and failed."""
+    """The advice about a retry, if the chosen run is the last and failed."""
     last = next((run for run in runs if run.status != "skipped"), None)
     if last is None or chosen is None or chosen.run_id != last.run_id:
         return None

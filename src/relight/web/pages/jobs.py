@@ -117,7 +117,7 @@ class SpentToday(Struct, frozen=True):
 
 
 def read_spent_today(view: View) -> SpentToday:
-    """What all runs since midnight in the store's time zone have cost."""
+    """The cost of all runs since midnight in the store's time zone."""
     since = find_day_start(today_of(view).isoformat(), view.store.timezone)
     runs = read_runs_since(view.store, since)
     costs = [(":" not in run.run_id, run.cost_usd or 0.0) for run in runs]

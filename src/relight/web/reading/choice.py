@@ -1,4 +1,4 @@
-"""Which steps of a session a page shows: by kind, tool and words, one part after another."""
+"""The steps of a session that a page shows: by kind, tool and words, one part after another."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -20,7 +20,7 @@ MOST_CHARACTERS = 20_000
 
 
 class Language(Struct, frozen=True, forbid_unknown_fields=True):
-    """How a language writes comments, texts and keywords."""
+    """The comments, texts and keywords of a language."""
 
     names: tuple[str, ...]
     comment: tuple[str, ...] = ()

@@ -72,7 +72,7 @@ def heading_close(*_: Rest) -> str:
 
 
 def cell_open(_: object, tokens: Sequence["Token"], at: int, *rest: Rest) -> str:
-    """A cell without the style that the parser gives it: pages have no styles of their own."""
+    """A cell without the style that the parser gives it: pages contain no styles."""
     is_right = "right" in str(tokens[at].attrs.get("style", ""))
     return f'<{tokens[at].tag} class="n">' if is_right else f"<{tokens[at].tag}>"
 

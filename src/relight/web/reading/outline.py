@@ -34,7 +34,7 @@ class PromptEntry(Struct, frozen=True, kw_only=True):
 
 
 class StepSpans(Struct, frozen=True):
-    """When the model and tools were busy, and when the agent waited for a person."""
+    """The times when the model and tools were busy, and when the agent waited for a person."""
 
     model: list[Span]
     tool: list[Span]

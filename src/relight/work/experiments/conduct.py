@@ -78,7 +78,7 @@ def conduct(
             _release(store, experiment, "stopped", note, clock)
             if not is_asked:
                 raise
-        except BaseException as error:
+        except BaseException as error:  # raised again: its runs are released first
             _release(store, experiment, "stopped", f"{type(error).__name__}: {error}", clock)
             raise
         else:

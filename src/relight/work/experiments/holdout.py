@@ -80,7 +80,7 @@ def read_holdout(
 ) -> HoldoutReport:
     """Return the comparison of a plan so far; templates that do harm are retired, if `may_retire`.
 
-    Each template alone is a comparison of its own, with an error of its own.
+    Each template alone is a separate comparison, with its own error.
     """
     if template is not None and not has_name(store, template):
         raise MissingError(

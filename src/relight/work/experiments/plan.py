@@ -70,7 +70,7 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
 
     @property
     def judged_by(self) -> TrialMeasure:
-        """What the verdict is about, known before any run: success if a check decides on it."""
+        """The measure of the verdict, known before any run: success if a check decides on it."""
         has_check = any(task.check is not None for task in self.tasks)
         return self.measure or ("success" if has_check else "early_failures")
 

@@ -62,7 +62,7 @@ class Measure(Struct, frozen=True, kw_only=True):
 
 
 class NeededSessions(Struct, frozen=True, kw_only=True):
-    """How many more sessions must be dealt to show the planned effect, and until which day.
+    """The number of further sessions that show the planned effect, and the day they end on.
 
     `half_` is the same with one half held out from now on. None is unknown or never.
     """
@@ -76,7 +76,7 @@ class NeededSessions(Struct, frozen=True, kw_only=True):
 
 
 class Pace(Struct, frozen=True):
-    """How fast sessions are dealt, and to which share of them a figure is known at all."""
+    """The rate at which sessions are dealt, and the share of them with a known figure."""
 
     hold_out: float
     sessions_per_day: float

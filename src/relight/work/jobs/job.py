@@ -82,7 +82,7 @@ class JobRun(Struct, frozen=True, kw_only=True):
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
-    """Where an answer went. A failed delivery does not make the run a failure."""
+    """The delivery of an answer. A failed one does not make the run a failure."""
 
     to: str
     status: Literal["delivered", "failed", "suppressed"]

@@ -119,7 +119,7 @@ def can_choose_model(command: Sequence[str], *, use_shell: bool = False) -> bool
 
 
 def _takes_budget(words: Sequence[str], recipe: Recipe, place: int) -> bool:
-    """True if the budget is added to the words: the program takes one, and has none of its own."""
+    """True if the budget is added to the words: the program takes one, the command sets none."""
     given = {word.partition("=")[0] for word in words[place + 1 :]}
     return bool(recipe.budget) and not given & set(recipe.budget)
 

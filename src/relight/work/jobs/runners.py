@@ -62,7 +62,7 @@ class AttemptResult(Struct, frozen=True, kw_only=True):
 
 
 def find_retry_at(failure: Failure | None) -> int | None:
-    """When the other side allows another attempt, if it said so just now."""
+    """The time from which the other side allows another attempt, if it said so just now."""
     if failure is None or not failure.asked_seconds:
         return None
     return round((time.time() + failure.asked_seconds) * 1000)

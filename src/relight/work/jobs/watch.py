@@ -90,7 +90,7 @@ class BudgetWatch:
             # the output may be long: it is read until it has the id
             self._key = self._key or find_key()
             self._root = self._find_root(self._key)
-        except Exception:
+        except Exception:  # a file may hold anything, and the program must go on
             logger.warning("a look at a running program failed", exc_info=True)
             return False
         if self._root is None:
@@ -107,7 +107,7 @@ class BudgetWatch:
         return f"it was ended at {limit}"
 
     def find_gap(self) -> str | None:
-        """Why the budget could not be watched, or not wholly; None if it was."""
+        """The reason that the budget could not be watched, or not wholly; None if it was."""
         what = f"its budget of {dollars(self.budget_usd)} could not be watched"
         if self._root is None:
             # a short run may end before it is looked at twice
