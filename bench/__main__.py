@@ -9,6 +9,7 @@ BENCHES = {
     "campaign": "kills, growing files, hostile input, secrets, strangers: lost, hung, leaked",
     "agent": "running agents: what recording, tracing and the loop add to the models' time",
     "admissions": "failures that answers admit: cross-validation, speed, fit of the weights",
+    "auto": "recording a program's model calls: what it adds to a call beyond one write",
     "jobs": "jobs: a thousand due at once among killed schedulers, and ten thousand that wait",
     "decisions": "verdicts looked at again and again: how often wrong, and how soon",
     "import": "reading logs, against agentsview and ccusage on the same trees",

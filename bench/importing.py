@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench import peers
 from bench.measure import Measured, best, generate_logs, judge, print_rows, relight, run, tree
-from relight.aliases import find_model_name
+from relight.names import find_model_name
 
 MEMORY_LIMIT = 200e6
 SIZE_LIMIT = 0.35

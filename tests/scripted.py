@@ -192,9 +192,25 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {"Content-Type": "application/json", **reply.headers}
         for name, value in headers.items():
             self.send_header(name, value)
+        if reply.piece_bytes:
+            self._send_pieces(reply, body)
+            return
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+        self.wfile.flush()
+
+    def _send_pieces(self, reply: Reply, body: bytes) -> None:
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        assert reply.piece_bytes is not None
+        for start in range(0, reply.breaks_after or len(body), reply.piece_bytes):
+            self._piece(body[start : start + reply.piece_bytes])
+        if reply.breaks_after is not None:
+            self.close_connection = True
+            self.connection.close()
+            return
+        self.wfile.write(b"0\r\n\r\n")
         self.wfile.flush()
 
     def _stream(self, reply: Reply, body: dict[str, Any]) -> None:

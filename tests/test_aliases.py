@@ -2,8 +2,8 @@
 
 import pytest
 
-from relight.aliases import find_model_name, read_model_rules
 from relight.config import Amount, PriceKey, Settings
+from relight.names import find_model_name, read_model_rules
 from relight.prices import find_own_price, find_price
 
 

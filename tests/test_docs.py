@@ -84,6 +84,8 @@ def find_unknown(line: str) -> list[str]:
         last = path[-1]
         known = {name for one in path for param in one.params for name in param.opts}
         known |= {"-h", "--help"}
+        if word == "--":
+            break  # what follows are the words of another program
         if word.startswith("--"):
             name = word.partition("=")[0].rstrip(".:)…")
             unknown += [] if name in known else [name]

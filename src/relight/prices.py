@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from relight.aliases import find_model_name
 from relight.data import read_data
 from relight.model import Cost, Usage
+from relight.names import find_model_name
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo

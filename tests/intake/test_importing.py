@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import build
-from relight.aliases import find_model_name
 from relight.errors import RelightError
 from relight.intake.importing import import_all
 from relight.model import Piece
+from relight.names import find_model_name
 from relight.reports.totals import report
 from relight.sources import files, find_source
 

@@ -37,6 +37,7 @@ COMMANDS = {
     "warm": ("warm", "Print what a new session should begin with."),
     "experiment": ("experiment", "Show whether warm starts helped."),
     "run": ("run", "Let an agent do a task, recorded as it goes."),
+    "exec": ("program", "Run a Python program and record its model calls."),
     "moa": ("moa", "Ask several models at once; see who said what."),
     "serve": ("serve", "Open the dashboard in a browser."),
     "doctor": (

@@ -122,6 +122,11 @@ def _find_client(proxy: str | None, *, keepalive: int) -> "AsyncClient":
     return _clients[key]
 
 
+def is_own_client(client: object) -> bool:
+    """True for a client of this module, whose calls Relight records itself."""
+    return any(client is one for one in _clients.values())
+
+
 @lru_cache(maxsize=64)
 def parse_url(text: str) -> "URL":
     """Return the parsed URL; cached, because the same few are used again and again."""

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from relight.aliases import find_model_name
 from relight.errors import MissingError, RelightError
+from relight.names import find_model_name
 from relight.store import Store
 from relight.store.queries.filters import Filter, find_day_start, is_whole
 from relight.times import read_day

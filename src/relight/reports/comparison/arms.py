@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from relight.aliases import find_model_name
 from relight.errors import MissingError, RelightError, as_typed
+from relight.names import find_model_name
 from relight.reports.comparison.sentences import name_model
 from relight.stats.rates import wilson
 from relight.store.queries.comparison import RunCell

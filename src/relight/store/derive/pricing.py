@@ -17,9 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight import __version__
-from relight.aliases import find_model_name
 from relight.data import read_data
 from relight.model import Cost, Turn, Usage
+from relight.names import find_model_name
 from relight.prices import PriceList, find_own_price, find_price, price_usage
 from relight.store import Store
 from relight.store.sql import insert, replacing

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from relight.aliases import find_model_name
 from relight.checks import LATEST_MS
 from relight.errors import RelightError
+from relight.names import find_model_name
 from relight.store import Store
 from relight.store.jobs import IS_NAMED_AFTER
 

@@ -1,0 +1,131 @@
+"""What `relight.auto` adds to a call, beyond the one write that records it.
+
+The server is a function in the same process, and time is that of the processor, so that neither a
+network nor a busy machine is measured. Each call is made with and without recording in turn. One
+write is what the recorder takes for the same events.
+"""
+
+import argparse
+import gc
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from bench.measure import judge, print_rows
+
+LIMIT_MS = 0.5
+USAGE = {"prompt_tokens": 1200, "completion_tokens": 100, "total_tokens": 1300}
+WORDS = "The invoice has seven lines, and the third one is rounded twice. "
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="bench auto")
+    parser.add_argument("--calls", type=int, default=200)
+    options = parser.parse_args(words)
+    cases = {
+        "short conversation": (0, 0),
+        "conversation of 40 messages, 100 kB": (40, 0),
+        "the same, streamed in 100 chunks": (40, 100),
+    }
+    more = {"conversation of 400 messages, 1 MB": (400, 0)}
+    rows = [("added to a call", "beyond one write", "limit", "")]
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["RELIGHT_HOME"] = f"{folder}/home"
+        for name, (messages, chunks) in (cases | more).items():
+            whole, write = measure(messages, chunks, calls=options.calls)
+            beyond = whole - write
+            figure = f"{beyond:.2f} ms ({whole:.2f} ms in all, one write {write:.2f} ms)"
+            limit = (f"{LIMIT_MS} ms", judge(beyond, LIMIT_MS)) if name in cases else ("", "")
+            rows.append((name, figure, *limit))
+    print_rows(rows)
+    return int(any(row[3] == "MISSED" for row in rows))
+
+
+def measure(messages: int, chunks: int, *, calls: int) -> tuple[float, float]:
+    """The median milliseconds that recording adds to a call, and those of its one write."""
+    import httpx2
+
+    import relight.auto  # noqa: F401
+
+    transport = httpx2.MockTransport(lambda _: make_response(chunks))
+    client = httpx2.Client(transport=transport)
+    recorded: Callable[..., Any] = httpx2.Client.send
+    plain: Callable[..., Any] = recorded.__wrapped__  # type: ignore[attr-defined]
+    added, writes = [], []
+    before = make_conversation(messages)
+    write_once = make_writer()
+    gc.disable()
+    for number in range(calls):
+        # each goes on from the first answer, so that the size of the requests is the same
+        said = [*before, {"role": "user", "content": f"{number} {WORDS}"}]
+        body = {"model": "gpt-5.1", "messages": said, "stream": bool(chunks)}
+        spent = []
+        for send in (plain, recorded):
+            request = client.build_request("POST", "http://server/v1/chat/completions", json=body)
+            started = time.thread_time()
+            for _ in send(client, request, stream=True).iter_bytes():
+                pass
+            spent.append(time.thread_time() - started)
+        added.append(spent[1] - spent[0])
+        if number == 0:
+            before = [*said, {"role": "assistant", "content": ANSWER}]
+        started = time.thread_time()
+        write_once(number)
+        writes.append(time.thread_time() - started)
+        gc.collect()
+    gc.enable()
+    return statistics.median(added[1:]) * 1000, statistics.median(writes[1:]) * 1000
+
+
+ANSWER = WORDS * 8
+
+
+def make_conversation(messages: int) -> list[dict[str, Any]]:
+    roles = ("user", "assistant")
+    return [
+        {"role": roles[number % 2], "content": f"{number} {WORDS * 36}"}
+        for number in range(messages)
+    ]
+
+
+def make_response(chunks: int) -> Any:
+    import httpx2
+
+    if not chunks:
+        message = {"role": "assistant", "content": ANSWER}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        whole = {"id": "a", "model": "gpt-5.1", "choices": [choice], "usage": USAGE}
+        return httpx2.Response(200, json=whole)
+    return httpx2.Response(
+        200, headers={"content-type": "text/event-stream"}, content=make_events(chunks)
+    )
+
+
+def make_events(chunks: int) -> Iterator[bytes]:
+    size = len(ANSWER) // chunks + 1
+    base = {"id": "a", "object": "chat.completion.chunk", "created": 1, "model": "gpt-5.1"}
+    for start in range(0, len(ANSWER), size):
+        choice = {"index": 0, "delta": {"content": ANSWER[start : start + size]}}
+        yield b"data: " + json.dumps({**base, "choices": [choice]}).encode() + b"\n\n"
+    last = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    yield b"data: " + json.dumps({**base, "choices": [last], "usage": USAGE}).encode() + b"\n\n"
+    yield b"data: [DONE]\n\n"
+
+
+def make_writer() -> Callable[[int], None]:
+    """A function that records the events of one call with the recorder itself."""
+    import relight
+
+    tracker = relight.record(relight.open_store())
+
+    def write(number: int) -> None:
+        with tracker.together():
+            tracker.message("user", f"{number} {WORDS}")
+            message = {"role": "assistant", "content": ANSWER}
+            tracker.turn(model="gpt-5.1", provider="openai", usage=USAGE, message=message)
+
+    return write

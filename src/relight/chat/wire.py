@@ -1,0 +1,225 @@
+"""Requests to models as they go over the wire, in the formats of four APIs.
+
+A request holds its whole conversation, which grows with every call. So the items of a conversation
+stay bytes until somebody reads them: whoever has seen the same bytes before need not.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from relight.chat.answers import CALL_TYPES, read_answer
+from relight.chat.messages import read_calls, read_text
+
+# OpenAI's chat completions and Responses, Anthropic's Messages, Gemini's generateContent
+WireFormat: TypeAlias = Literal["chat", "responses", "messages", "gemini"]
+ENDINGS: tuple[tuple[str, WireFormat], ...] = (
+    ("/chat/completions", "chat"),
+    ("/responses", "responses"),
+    ("/messages", "messages"),
+    (":rawPredict", "messages"),  # Anthropic's models at Google
+    (":streamRawPredict", "messages"),
+    (":generateContent", "gemini"),
+    (":streamGenerateContent", "gemini"),
+)
+_MODEL = re.compile(r"/models/([^/:]+):\w+$")
+
+
+class WirePart(Struct, frozen=True):
+    """One part of a conversation: words, a call by a model, or the result of one."""
+
+    kind: Literal["system", "user", "text", "call", "result"]
+    text: str = ""
+    # of a call or a result: the id, which some APIs omit, and the name
+    call: str = ""
+    tool: str = ""
+    is_error: bool | None = None
+
+
+class WireRequest(Struct, frozen=True):
+    """A request for an answer of a model; `items` is the conversation, each item as JSON."""
+
+    format: WireFormat
+    model: str | None
+    items: list[Raw]
+    system: str = ""
+    # the ids of an earlier answer or conversation that the server continues
+    follows: tuple[str, ...] = ()
+
+
+class _Body(Struct):
+    """The fields of all four formats; a request has those of its own."""
+
+    model: str | None = None
+    messages: list[Raw] | None = None
+    contents: list[Raw] | None = None
+    input: Raw = Raw(b"")
+    system: Any = None
+    instructions: Any = None
+    system_instruction: Any = None
+    camel_instruction: Any = field(name="systemInstruction", default=None)
+    previous_response_id: str | None = None
+    conversation: Any = None
+
+
+_decode = msgspec.json.Decoder(_Body).decode
+_decode_input = msgspec.json.Decoder(list[Raw] | str | None).decode
+
+
+def find_format(path: str) -> WireFormat | None:
+    """Return the format of requests to an address, by its path; None for other addresses.
+
+    >>> find_format("/v1/chat/completions"), find_format("/v1/embeddings")
+    ('chat', None)
+    """
+    path = path.partition("?")[0].rstrip("/")
+    return next((name for ending, name in ENDINGS if path.endswith(ending)), None)
+
+
+def read_request(path: str, body: bytes) -> WireRequest | None:
+    """Return the request in a body; None if it is no request for an answer."""
+    name = find_format(path)
+    if name is None:
+        return None
+    try:
+        found = _decode(body)
+        items = _list_items(name, found)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if items is None:
+        return None
+    in_path = _MODEL.search(path.partition("?")[0])
+    given = found.system_instruction or found.camel_instruction
+    system = found.system or found.instructions or (given and _read_contents(given))
+    return WireRequest(
+        format=name,
+        model=found.model or (in_path and in_path[1]) or None,
+        items=items,
+        system=read_text(system),
+        follows=tuple(_list_followed(found)),
+    )
+
+
+def _list_items(name: WireFormat, body: _Body) -> list[Raw] | None:
+    match name:
+        case "chat" | "messages":
+            return body.messages
+        case "gemini":
+            return body.contents
+    # a prompt that the server stores needs no input
+    given: list[Raw] | str | None = _decode_input(body.input or b"[]")
+    if isinstance(given, str):
+        return [Raw(msgspec.json.encode({"role": "user", "content": given}))]
+    return given
+
+
+def _list_followed(body: _Body) -> Iterator[str]:
+    if body.previous_response_id:
+        yield body.previous_response_id
+    known = body.conversation
+    known = known.get("id") if isinstance(known, Mapping) else known
+    if isinstance(known, str):
+        yield known
+
+
+def read_parts(name: WireFormat, item: object) -> list[WirePart]:
+    """Return the parts of one item of a conversation or of an answer; none if it is not known.
+
+    >>> read_parts("chat", {"role": "tool", "tool_call_id": "a", "content": "3 passed"})
+    [WirePart(kind='result', text='3 passed', call='a', tool='', is_error=None)]
+    """
+    if not isinstance(item, Mapping):
+        return []
+    role = item.get("role")
+    if name == "responses":
+        return _read_response_item(item)
+    if role in ("assistant", "model"):
+        return _read_answered(item)
+    if role in ("system", "developer"):
+        return [WirePart("system", read_text(item.get("content")))]
+    match name:
+        case "chat":
+            return [_read_chat_message(item)]
+        case "messages":
+            return list(_read_blocks(item.get("content")))
+    return list(_read_gemini_parts(item.get("parts")))
+
+
+def _read_answered(item: object) -> list[WirePart]:
+    """The words and calls of a model, in any format."""
+    message = read_answer(item) or {}
+    text = read_text(message.get("content"))
+    calls = [WirePart("call", call=call.key, tool=call.tool) for call in read_calls(message)]
+    return [WirePart("text", text), *calls] if text else calls
+
+
+def _read_chat_message(item: Mapping[str, Any]) -> WirePart:
+    text = read_text(item.get("content"))
+    if item.get("role") not in ("tool", "function"):
+        return WirePart("user", text)
+    key, tool = item.get("tool_call_id"), item.get("name")
+    return WirePart("result", text, call=str(key or ""), tool=str(tool or ""))
+
+
+def _read_blocks(content: object) -> Iterator[WirePart]:
+    """The results and the words in a user's message to Anthropic's API."""
+    words: list[object] = []
+    for block in content if isinstance(content, list) else [content]:
+        if isinstance(block, Mapping) and block.get("type") == "tool_result":
+            failed = block.get("is_error")
+            yield WirePart(
+                "result",
+                read_text(block.get("content")),
+                call=str(block.get("tool_use_id") or ""),
+                is_error=failed if isinstance(failed, bool) else None,
+            )
+        else:
+            words.append(block)
+    if words:
+        yield WirePart("user", read_text(words))
+
+
+def _read_response_item(item: Mapping[str, Any]) -> list[WirePart]:
+    kind = str(item.get("type") or "message")
+    if kind.endswith("_output"):
+        text = read_text(item.get("output"))
+        return [WirePart("result", text, call=str(item.get("call_id") or ""))]
+    if kind in CALL_TYPES:
+        return _read_answered([item])
+    if kind != "message":
+        return []  # reasoning, references, the calls of tools that the server runs
+    match item.get("role"):
+        case "assistant":
+            return _read_answered(item)
+        case "system" | "developer":
+            return [WirePart("system", read_text(item.get("content")))]
+    return [WirePart("user", read_text(item.get("content")))]
+
+
+def _read_gemini_parts(parts: object) -> Iterator[WirePart]:
+    words: list[object] = []
+    for part in parts if isinstance(parts, list) else [parts]:
+        found = part if isinstance(part, Mapping) else {}
+        returned = found.get("functionResponse", found.get("function_response"))
+        if isinstance(returned, Mapping):
+            answer = returned.get("response")
+            # the key `error` is the API's own way to say that a function failed
+            has_failed = isinstance(answer, Mapping) and "error" in answer
+            yield WirePart(
+                "result",
+                answer if isinstance(answer, str) else msgspec.json.encode(answer).decode(),
+                call=str(returned.get("id") or ""),
+                tool=str(returned.get("name") or ""),
+                is_error=True if has_failed else None,
+            )
+        elif part is not None:
+            words.append(part)
+    if words:
+        yield WirePart("user", read_text(words))
+
+
+def _read_contents(given: object) -> object:
+    return given.get("parts") if isinstance(given, Mapping) else given

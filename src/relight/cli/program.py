@@ -1,0 +1,155 @@
+import os
+import re
+import sys
+from pathlib import Path
+
+import click
+from msgspec import Struct
+
+from relight.cli.options import current_home, relight_command
+from relight.errors import RelightError
+
+PYTHON = re.compile(r"(?:python|pypy)w?[\d.]*t?(?:\.exe)?", re.IGNORECASE)
+# what runs programs of other languages, and never starts Python
+OTHERS = ("node", "npm", "npx", "deno", "bun", "java", "ruby", "perl", "php", "dotnet")
+# options of Python that make it ignore its path or what is run at its start
+DEAF = re.compile(r"-(?![WX])[a-zA-Z]*[IES][a-zA-Z]*")
+# options of Python with a value, and those that are followed by the program itself
+VALUED, LAST = ("-W", "-X", "--check-hash-based-pycs"), ("-c", "-m")
+PROBE = "import importlib.util, sys; sys.exit(importlib.util.find_spec('relight.auto') is None)"
+
+
+class Interpreter(Struct, frozen=True):
+    """The program that runs a script, and its options."""
+
+    path: str
+    options: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return Path(self.path).name
+
+
+@relight_command("exec", example="relight exec -- python agent.py")
+@click.option("--session", metavar="ID", help="Record all calls in one session with this id.")
+@click.argument("words", metavar="-- PROGRAM…", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(session: str | None, words: tuple[str, ...]) -> None:
+    """Run a Python program and record its model calls, without a change in it.
+
+    The OpenAI, Anthropic, Google GenAI and LiteLLM clients are recorded, in this program and in the
+    Python programs that it starts. Its output, its exit code and its signals stay its own.
+    """
+    from shutil import which
+
+    program = which(words[0])
+    if program is None:
+        is_script = Path(words[0]).suffix == ".py" and Path(words[0]).exists()
+        raise RelightError(
+            f"there is no program {words[0]!r} on the PATH",
+            f"relight exec -- python {words[0]}" if is_script else "name a program and its words",
+        )
+    check_program(program, words)
+    _run(program, words, make_environment(session))
+
+
+# what follows the program's name is the program's
+command.allow_interspersed_args = False
+
+
+def make_environment(session: str | None) -> dict[str, str]:
+    """Return this process's variables with those that switch the recording on."""
+    from relight.intake import auto
+    from relight.intake.auto.scope import VARIABLE
+
+    folder = str(Path(auto.__file__).with_name("startup"))
+    before = os.environ.get("PYTHONPATH")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{folder}{os.pathsep}{before}" if before else folder,
+    }
+    if home := current_home():
+        environment["RELIGHT_HOME"] = str(Path(home).expanduser().absolute())
+    if session:
+        environment[VARIABLE] = session
+    return environment
+
+
+def check_program(program: str, words: tuple[str, ...]) -> None:
+    """Raise if a program cannot be recorded; say so if only its children can be."""
+    from relight.sources import SOURCES
+
+    name = Path(program).name.lower().removesuffix(".exe")
+    for source in SOURCES.values():
+        if source.resume and source.resume[0] == name:
+            raise RelightError(
+                f"{source.title} is not recorded in this way: it would count twice, or not at all",
+                f"run {name} alone; `relight import` reads the sessions that it keeps itself",
+            )
+    runner = find_interpreter(program, words)
+    if PYTHON.fullmatch(runner.name):
+        _check_python(runner)
+    elif runner.name.lower() in OTHERS:
+        raise RelightError(
+            f"{name} is a program for {runner.name}: only Python programs can be recorded",
+            "Relight reads the sessions of the agents that `relight doctor` lists",
+        )
+    else:
+        click.echo(
+            f"relight: {name} is no Python program; the Python programs it starts are recorded",
+            err=True,
+        )
+
+
+def find_interpreter(program: str, words: tuple[str, ...]) -> Interpreter:
+    """Return what runs a program: itself, or the interpreter that its first line names."""
+    try:
+        with Path(program).open("rb") as file:
+            head = file.read(512)
+    except OSError:
+        head = b""
+    if not head.startswith(b"#!"):
+        return Interpreter(program, words[1:])
+    line = head[2:].split(b"\n")[0].decode("utf-8", "replace").split()
+    if line and Path(line[0]).name == "env":
+        from shutil import which
+
+        line = [one for one in line[1:] if one != "-S" and "=" not in one]
+        line = [which(line[0]) or line[0], *line[1:]] if line else []
+    return Interpreter(line[0], tuple(line[1:])) if line else Interpreter(program)
+
+
+def _check_python(runner: Interpreter) -> None:
+    """Raise if this Python runs nothing at its start, or has no Relight."""
+    import subprocess
+
+    rest = iter(runner.options)
+    for option in rest:
+        if option in LAST or not option.startswith("-"):
+            break
+        if option in VALUED:
+            next(rest, None)
+        elif DEAF.fullmatch(option):
+            raise RelightError(
+                f"{runner.name} {option} ignores what would switch the recording on",
+                f"leave out {option}, or put `import relight.auto` into the program",
+            )
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [runner.path, "-c", PROBE], env=environment, capture_output=True, check=False
+    )
+    if done.returncode:
+        raise RelightError(
+            f"{runner.path} has no Relight, so its model calls cannot be recorded",
+            "install Relight with the pip of that Python, beside the packages of the program",
+        )
+
+
+def _run(program: str, words: tuple[str, ...], environment: dict[str, str]) -> None:
+    """Replace this process by the program, so that signals and the exit code are the program's."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    if os.name == "nt":  # pragma: no cover - a replaced process ends at once for its caller there
+        import subprocess
+
+        sys.exit(subprocess.run(words, executable=program, env=environment, check=False).returncode)
+    os.execve(program, words, environment)

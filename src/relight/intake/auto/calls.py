@@ -1,0 +1,143 @@
+"""One request to a model and its answer, as bytes that pass between a program and a server."""
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from relight.chat.wire import WireRequest, find_format, read_request
+from relight.chat.wire_answers import BROKEN, WireAnswer, read_stream, read_whole
+from relight.intake.auto.scope import AutoSession, find_scope
+
+# pieces of an answer, each with the time it arrived
+Pieces: TypeAlias = Iterable[tuple[float, bytes]]
+# a longer answer is no model's: its rest is not copied
+LIMIT_BYTES = 64 << 20
+ERROR_BYTES = 64 << 10
+
+logger = logging.getLogger("relight")
+
+
+class ignoring_errors:
+    """A block whose errors are ours, and not the program's."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, Exception):
+            logger.debug("a model call was not recorded", exc_info=error)
+            return True
+        return False
+
+
+class EndedCall(Struct, frozen=True, kw_only=True):
+    """A call as it is recorded; one with a `failure` is no turn."""
+
+    request: WireRequest
+    address: str
+    answer: WireAnswer | None = None
+    failure: object = None
+    duration_ms: float
+    first_token_ms: float | None = None
+    scope: AutoSession | None = None
+
+
+class ObservedCall:
+    """Copies the pieces of an answer; when it ends, the call is read and recorded, once."""
+
+    def __init__(self, url: str, body: bytes) -> None:
+        self._url = url
+        self._body = body
+        self._scope = find_scope()
+        self._status: int | None = None
+        self._is_stream = False
+        self._is_ended = False
+        self._pieces: list[tuple[float, bytes]] = []
+        self._size = 0
+        self.decode: Callable[[Pieces], Pieces] = iter
+        self._started = time.perf_counter()
+
+    def begin_answer(self, status: int, headers: Mapping[str, str]) -> None:
+        self._status = status
+        self._is_stream = "event-stream" in headers.get("content-type", "")
+
+    def add(self, piece: bytes) -> None:
+        """Copy a piece of the answer."""
+        self._size += len(piece)
+        if self._size <= LIMIT_BYTES:
+            self._pieces.append((time.perf_counter(), piece))
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Record the call, unless it was; `error` is what ended it, if not the server.
+
+        A GeneratorExit means that the program wants no more of the answer.
+        """
+        if self._is_ended:
+            return
+        self._is_ended = True
+        duration_ms = (time.perf_counter() - self._started) * 1000
+        with ignoring_errors():
+            if (done := self._finish(error, duration_ms)) is not None:
+                # it loads the store: only programs that call a model wait for that, once
+                from relight.intake.auto.recording import record_call
+
+                record_call(done)
+
+    def _finish(self, error: BaseException | None, duration_ms: float) -> EndedCall | None:
+        request = read_request(urlsplit(self._url).path, self._body)
+        if request is None or (self._status is not None and 300 <= self._status < 400):
+            return None
+        answer = self._read_answer(request) if self._status and self._status < 300 else None
+        if answer is not None and answer.is_pending and answer.is_complete:
+            return None  # the program asks for the answer later, with another request
+        first_at = answer.first_at if answer else None
+        return EndedCall(
+            request=request,
+            address=self._url,
+            answer=answer,
+            failure=self._find_failure(answer, error),
+            duration_ms=duration_ms,
+            first_token_ms=None if first_at is None else (first_at - self._started) * 1000,
+            scope=self._scope,
+        )
+
+    def _read_answer(self, request: WireRequest) -> WireAnswer:
+        if self._is_stream:
+            return read_stream(request.format, self.decode(self._pieces))
+        return read_whole(request.format, self._join())
+
+    def _join(self) -> bytes:
+        return b"".join(piece for _, piece in self.decode(self._pieces))
+
+    def _find_failure(self, answer: WireAnswer | None, error: BaseException | None) -> object:
+        """Return why the call gave no complete answer; None if it did."""
+        from relight.judging.failures import classify_error, make_failure
+
+        if answer is None and self._status is not None:
+            text = self._join()[:ERROR_BYTES].decode("utf-8", "replace")
+            return classify_error(text, status=self._status)
+        if answer is not None and answer.error is not None:
+            return classify_error(answer.error)
+        if answer is not None and answer.is_complete:
+            return None
+        if isinstance(error, GeneratorExit):
+            return make_failure("interrupted", "the program closed the stream before its end")
+        return error or classify_error(BROKEN)
+
+
+def begin_call(
+    url: str, read_body: Callable[[], bytes], *, client: object = None
+) -> ObservedCall | None:
+    """Return a call to watch if an address is that of a model; None for all others."""
+    if find_format(urlsplit(url).path) is None:
+        return None
+    # Relight's own client records what it does
+    own = sys.modules.get("relight.models.background")
+    if own is not None and own.is_own_client(client):
+        return None
+    return ObservedCall(url, read_body())

@@ -1,0 +1,26 @@
+"""Switch `relight.auto` on in a Python program that `relight exec` started, and in its children.
+
+Python imports the first `sitecustomize` on its path when it starts. This one leaves the path as the
+program would have it, and then runs the one that it hides.
+"""
+
+import os
+import sys
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+
+_OWN = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib loads slowly
+sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") != _OWN]  # noqa: PTH100
+
+try:
+    import relight.auto  # noqa: F401
+except Exception as error:  # noqa: BLE001 - the program runs without it
+    print(  # noqa: T201 - nothing else may be loaded
+        f"relight: the model calls of {sys.executable} are not recorded: {error}", file=sys.stderr
+    )
+
+_spec = PathFinder.find_spec("sitecustomize")
+if _spec is not None and _spec.loader is not None:
+    _module = module_from_spec(_spec)
+    sys.modules["sitecustomize"] = _module
+    _spec.loader.exec_module(_module)

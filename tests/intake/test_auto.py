@@ -1,0 +1,328 @@
+"""`relight.auto` and `relight exec` in real programs: sessions, processes, a store in trouble."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import build
+from relight.store import open_store
+from scripted import Reply, Server
+
+# a program without an SDK, which takes a second to load: any client of httpx is recorded
+CLIENT = """
+import os, sys, threading
+import httpx2
+URL = sys.argv[1]
+client = httpx2.Client(trust_env=False)
+def ask(*words):
+    said = []
+    for word in words:
+        said.append({"role": "user", "content": word})
+        body = {"model": "gpt-5.1", "messages": said}
+        said.append(client.post(URL, json=body).json()["choices"][0]["message"])
+        print(said[-1]["content"], flush=True)
+    return said
+"""
+
+
+def script(body: dict[str, Any]) -> Reply:
+    return Reply(f"Answer {len(body['messages'])} to {body['messages'][-1]['content']}")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(script) as server:
+        yield server
+
+
+class Program:
+    """Runs programs that talk to the server, with a home of their own."""
+
+    def __init__(self, folder: Path, server: Server) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        self.url = f"{server.base_url}/chat/completions"
+
+    def command(self, code: str, *words: str) -> list[str]:
+        file = self.folder / "program.py"
+        file.write_text(CLIENT + code, encoding="utf-8")
+        return [*words, sys.executable, str(file), self.url]
+
+    def environment(self, **more: str) -> dict[str, str]:
+        return {**os.environ, "RELIGHT_HOME": str(self.home), **more}
+
+    def run(self, code: str, *words: str, **more: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            self.command(code, *words),
+            env=self.environment(**more),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def sessions(self) -> Mapping[str, int]:
+        """The number of turns of each session, by its title."""
+        with open_store(self.home) as store:
+            return dict(
+                store.query(
+                    "select s.title, sum(t.calls) from session s join turn t"
+                    " on t.session_id = s.id group by s.id order by s.title"
+                )
+            )
+
+
+EXEC = (sys.executable, "-m", "relight", "exec", "--")
+
+
+@pytest.fixture
+def program(tmp_path: Path, server: Server) -> Program:
+    return Program(tmp_path, server)
+
+
+def test_an_import_is_enough_whenever_it_comes(program: Program) -> None:
+    done = program.run("ask('early')\nimport relight.auto\nask('late', 'more')\n")
+    assert done.stderr == ""
+    assert program.sessions() == {"late": 2}
+
+
+def test_a_block_is_one_session_and_a_block_in_it_a_sub_agents(program: Program) -> None:
+    done = program.run(
+        """
+import relight.auto
+with relight.auto.session("mine", title="All of it") as outer:
+    ask("one")
+    ask("two")
+    with relight.auto.session():
+        ask("inner")
+try:
+    with relight.auto.session("bad"):
+        ask("three")
+        raise ValueError("no apples")
+except ValueError:
+    print(outer.name)
+with relight.auto.session("mine"):
+    ask("four")
+"""
+    )
+    assert done.stdout.splitlines()[-2] == "relight:mine"
+    assert program.sessions() == {"All of it": 3, "inner": 1, "three": 1}
+    with open_store(program.home) as store:
+        rows = store.query(
+            "select s.key, p.key, s.parent_kind from session s join session p on p.id = s.parent_id"
+        )
+        assert [(above, kind) for _, above, kind in rows] == [("mine", "subagent")]
+        outcomes = dict(store.query("select key, told_outcome from session"))
+        assert outcomes["bad"] == "failure"
+
+
+def test_threads_and_forks_record_into_the_sessions_that_they_continue(program: Program) -> None:
+    done = program.run(
+        """
+import relight.auto
+threads = [threading.Thread(target=ask, args=(f"thread {n}", "more")) for n in range(4)]
+[one.start() for one in threads]
+[one.join() for one in threads]
+said = ask("parent")
+child = os.fork()
+client = httpx2.Client(trust_env=False)
+said.append({"role": "user", "content": "child" if child == 0 else "again"})
+client.post(URL, json={"model": "gpt-5.1", "messages": said})
+if child == 0:
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+    )
+    assert done.stderr == ""
+    assert program.sessions() == {**{f"thread {n}": 2 for n in range(4)}, "parent": 3}
+
+
+def test_a_killed_program_loses_no_call_that_had_returned(program: Program) -> None:
+    endless = "import relight.auto\nwhile True: ask('a', 'b', 'c')\n"
+    child = subprocess.Popen(
+        program.command(endless), env=program.environment(), stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    with child:
+        seen = [child.stdout.readline() for _ in range(10)]
+        child.kill()
+        seen += child.stdout.readlines()
+    with open_store(program.home) as store:
+        ((recorded,),) = store.query("select sum(calls) from turn")
+    assert recorded >= len(seen)
+
+
+def test_a_store_that_cannot_be_written_costs_one_warning(program: Program, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    code = "import relight.auto\nask('one')\nask('two')\nask('three', 'more')\n"
+    done = program.run(code, RELIGHT_HOME=str(tmp_path / "file"))
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 4
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("model calls are not recorded: ")
+
+
+def test_calls_wait_beside_a_store_that_another_program_writes(program: Program) -> None:
+    with build.open_home(program.folder) as store:
+        program.home = store.config.home
+        with build.holding(store):
+            done = program.run("import relight.auto\nask('one', 'two')\n")
+        assert len(done.stdout.splitlines()) == 2
+        assert len(done.stderr.splitlines()) == 1
+    assert program.run("import relight.auto\nask('later')\n").stderr == ""
+    assert program.sessions() == {"one": 2, "later": 1}
+
+
+def test_what_relight_records_itself_is_not_recorded_twice(program: Program) -> None:
+    done = program.run(
+        """
+import relight.auto
+place = {"model": "gpt-5.1", "base_url": URL.removesuffix("/chat/completions")}
+preset = {"name": "two", "references": [place], "aggregator": place}
+with relight.open_store() as store, relight.MoA(preset, store=store) as moa:
+    moa.chat.completions.create(messages=[{"role": "user", "content": "mixed"}])
+"""
+    )
+    assert done.stderr == ""
+    assert program.sessions() == {"mixed": 2}
+
+
+def test_exec_records_a_program_and_the_programs_it_starts(program: Program) -> None:
+    done = program.run(
+        """
+ask("first")
+if len(sys.argv) == 2:
+    import subprocess
+    subprocess.run([sys.executable, __file__, URL, "again"], check=True)
+    print(os.environ["PYTHONPATH"].count("startup"), any("startup" in one for one in sys.path))
+    sys.exit(7)
+""",
+        *EXEC,
+    )
+    assert done.returncode == 7, done.stderr
+    assert done.stdout.splitlines()[-1] == "1 False"
+    with open_store(program.home) as store:
+        assert store.query("select count(*) from session") == [(2,)]
+
+
+def test_exec_names_the_session_and_the_home(program: Program, tmp_path: Path) -> None:
+    words = (*EXEC[:-2], "--home", str(tmp_path / "other"), "exec", "--session", "mine", "--")
+    assert program.run("ask('one')\nask('two')\n", *words).returncode == 0
+    program.home = tmp_path / "other"
+    assert program.sessions() == {"one": 2}
+    with open_store(program.home) as store:
+        assert store.query("select key from session") == [("mine",)]
+
+
+def test_a_signal_reaches_the_program_itself(program: Program) -> None:
+    code = """
+import signal, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(43))
+ask("one")
+time.sleep(60)
+"""
+    child = subprocess.Popen(
+        program.command(code, *EXEC), env=program.environment(), stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    with child:
+        child.stdout.readline()
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(30) == 43
+    assert program.sessions() == {"one": 1}
+
+
+def test_the_users_own_start_of_python_is_run_too(program: Program, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('my own start')\n")
+    done = program.run("ask('one')\n", *EXEC, PYTHONPATH=str(tmp_path))
+    # once in Relight's own process, once in the program
+    assert done.stdout.splitlines()[-2:] == ["my own start", "Answer 1 to one"]
+    assert program.sessions() == {"one": 1}
+
+
+def script_file(folder: Path, first: str) -> str:
+    file = folder / "agent"
+    file.write_text(f"{first}\n")
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nothing-of-this-name"], "there is no program 'nothing-of-this-name'"),
+        ([sys.executable, "-I", "agent.py"], "-I ignores what would switch the recording on"),
+        ([sys.executable, "-X", "dev", "-sE", "a"], "-sE ignores what"),
+        (["#!/usr/bin/env node"], "only Python programs can be recorded"),
+        ([f"#!{sys.executable} -Es"], "-Es ignores what"),
+        (["claude"], "Claude Code is not recorded in this way"),
+    ],
+)
+def test_exec_refuses_what_it_cannot_record(words: list[str], message: str, tmp_path: Path) -> None:
+    if words[0].startswith("#!"):
+        words = [script_file(tmp_path, words[0])]
+    elif words == ["claude"]:
+        script_file(tmp_path, "#!/bin/sh")
+        (tmp_path / "agent").rename(tmp_path / "claude")
+    done = subprocess.run(
+        [*EXEC, *words],
+        env={**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "hint: " in done.stderr
+
+
+def test_exec_says_that_only_the_children_of_a_shell_are_recorded(program: Program) -> None:
+    inner = " ".join(program.command("ask('one')\n"))
+    done = subprocess.run(
+        [*EXEC, "sh", "-c", f"{inner}; exit 3"],
+        env=program.environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert done.stderr == (
+        "relight: sh is no Python program; the Python programs it starts are recorded\n"
+    )
+    assert program.sessions() == {"one": 1}
+
+
+def test_secrets_are_removed_from_what_is_recorded(program: Program) -> None:
+    secret = "sk-ant-api03-" + "Ab1" * 31 + "AA"
+    program.run(f"import relight.auto\nask('my key is {secret}')\n")
+    with open_store(program.home) as store:
+        assert store.query("select count(*) from turn") == [(1,)]
+    files = [path.read_bytes() for path in program.home.rglob("*") if path.is_file()]
+    assert not any(secret.encode() in data for data in files)
+
+
+def test_requests_that_are_none_to_a_model_pass_and_are_not_recorded(program: Program) -> None:
+    done = program.run(
+        """
+import relight.auto
+for body in (b"", b"{", b'{"messages": 5}', b"[1]"):
+    try:
+        print(client.post(URL, content=body).status_code)
+    except httpx2.HTTPError as error:
+        print(type(error).__name__)
+print(client.post(URL.replace("chat/completions", "embeddings"), json={"input": "x"}).status_code)
+"""
+    )
+    assert done.stderr == ""
+    assert len(done.stdout.splitlines()) == 5
+    assert not (program.home / "relight.db").exists()
