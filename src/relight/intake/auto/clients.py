@@ -86,7 +86,7 @@ class _SyncTee(_Tee):
             for piece in self._stream:
                 add(piece)
                 yield piece
-        except BaseException as error:
+        except BaseException as error:  # it is noted, and goes on to the program
             self._call.end(error)
             raise
         self._call.end()
@@ -106,7 +106,7 @@ class _AsyncTee(_Tee):
             async for piece in pieces:
                 add(piece)
                 yield piece
-        except BaseException as error:
+        except BaseException as error:  # it is noted, and goes on to the program
             self._call.end(error)
             raise
         finally:
@@ -131,7 +131,7 @@ def _watch_send(send: Callable[..., Any], streams: _Streams) -> Callable[..., An
         token = _is_sending.set(True)
         try:
             response = send(client, request, *args, **options)
-        except BaseException as error:
+        except BaseException as error:  # it is noted, and goes on to the program
             call.end(error)
             raise
         finally:
@@ -151,7 +151,7 @@ def _watch_async_send(send: Callable[..., Any], streams: _Streams) -> Callable[.
         token = _is_sending.set(True)
         try:
             response = await send(client, request, *args, **options)
-        except BaseException as error:
+        except BaseException as error:  # it is noted, and goes on to the program
             call.end(error)
             raise
         finally:
@@ -187,7 +187,7 @@ def watch_aiohttp(library: ModuleType) -> None:
             return await send(owner, method, url, **options)
         try:
             response = await send(owner, method, url, **options)
-        except BaseException as error:
+        except BaseException as error:  # it is noted, and goes on to the program
             call.end(error)
             raise
         with ignoring_errors():

@@ -257,7 +257,7 @@ def end_session(scope: AutoSession, error: BaseException | None) -> None:
     try:
         with _recorder.lock:
             _recorder.end(scope, error)
-    except Exception:
+    except Exception:  # nothing of ours may end the program
         logger.debug("a session was not ended", exc_info=True)
 
 
@@ -265,7 +265,7 @@ def _close() -> None:
     try:
         with _recorder.lock:
             _recorder.close()
-    except Exception:
+    except Exception:  # nothing of ours may end the program
         logger.debug("sessions were not ended", exc_info=True)
 
 
