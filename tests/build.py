@@ -1,10 +1,13 @@
 """Builders: small transcripts in the real clients' shapes, and what a store holds in the end."""
 
 import json
+import secrets
 import sqlite3
+import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -256,6 +259,9 @@ def hermes_session(database: sqlite3.Connection, name: str = "20261115_000000_ab
     return name
 
 
+UTC = 'timezone = "UTC"\n'
+
+
 def open_home(folder: Path, *, proven: Collection[str] = RUN_SIGNS) -> Store:
     """A store whose days are UTC, whatever the machine's zone, and whose labels prove signs.
 
@@ -263,11 +269,27 @@ def open_home(folder: Path, *, proven: Collection[str] = RUN_SIGNS) -> Store:
     """
     home = folder / "relight"
     home.mkdir(parents=True, exist_ok=True)
-    (home / "config.toml").write_text('timezone = "UTC"\n')
+    (home / "config.toml").write_text(UTC)
+    is_new = not (home / "relight.db").exists()
+    if is_new:
+        (home / "relight.db").touch(mode=0o600)
+        (home / "relight.db").write_bytes(make_empty_database())
     store = open_store(home)
     with store.transaction() as database:
+        if is_new:
+            own = "update meta set value = ? where key = 'redaction_key'"
+            database.execute(own, (secrets.token_hex(32),))
         write_proven(database, proven)
     return store
+
+
+@cache
+def make_empty_database() -> bytes:
+    """The file of an empty store; to copy it is much quicker than to migrate each one."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "config.toml").write_text(UTC)
+        open_store(folder).close()
+        return (Path(folder) / "relight.db").read_bytes()
 
 
 def import_home(store: Store, home: Path, **options: Any) -> list[Imported]:
