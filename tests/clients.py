@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,39 @@ HERMES = "hermes-agent==0.19.0"
 CLAUDE = "@anthropic-ai/claude-code@2.1.325"
 CODEX = "@openai/codex@0.166.0"
 INSTALL_SECONDS = 600
+# of Codex at a scripted endpoint; tables may follow
+CODEX_SETTINGS = """
+model = "gpt-5.1-codex"
+model_provider = "{provider}"
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+check_for_update_on_startup = false
+[model_providers.{provider}]
+name = "Scripted"
+base_url = "{url}"
+env_key = "SCRIPTED_KEY"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+"""
+
+
+def run_client(
+    words: Sequence[str], environment: Mapping[str, str], folder: Path, *, seconds: float = 180
+) -> str:
+    """What a program printed that ended well, without anything on its standard input."""
+    done = subprocess.run(
+        words,
+        env=environment,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    return done.stdout
 
 
 def find_hermes() -> Path:
@@ -103,18 +137,7 @@ class Claude:
         }
 
     def run(self, *words: str) -> str:
-        done = subprocess.run(
-            words,
-            env=self.environment,
-            cwd=self.home,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-        return done.stdout
+        return run_client(words, self.environment, self.home)
 
     def ask(self, prompt: str, *words: str) -> Any:
         told = ("-p", prompt, "--output-format", "json", "--allowedTools", "Bash", *words)

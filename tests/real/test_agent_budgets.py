@@ -9,7 +9,7 @@ import pytest
 
 import build
 from build_runs import environment
-from clients import find_codex, find_hermes
+from clients import CODEX_SETTINGS, find_codex, find_hermes
 from relight.work.jobs.job import run_variables
 from relight.work.jobs.runners import AttemptResult, run_command
 from relight.work.jobs.spending import add_figures
@@ -23,19 +23,6 @@ CALL_NANOS = 540_000_000
 BUDGET_USD = 1.5
 # answers are slower than two looks: the third call is seen before the fourth is answered
 ANSWER_SECONDS = 2.0
-CODEX = """
-model = "gpt-5.1-codex"
-model_provider = "openai-scripted"
-approval_policy = "never"
-sandbox_mode = "danger-full-access"
-[model_providers.openai-scripted]
-name = "Scripted"
-base_url = "{url}"
-env_key = "SCRIPTED_KEY"
-wire_api = "responses"
-request_max_retries = 0
-stream_max_retries = 0
-"""
 HERMES = """
 model: {{provider: custom, base_url: "{url}", api_key: sk-scripted, default: scripted-model,
   context_length: 1310720}}
@@ -75,7 +62,9 @@ def test_a_looping_codex_is_ended_one_call_over_its_budget(tmp_path: Path) -> No
         return Reply(None, [asked], usage=USAGE, delay_seconds=ANSWER_SECONDS)
 
     with AgentServer(loop) as server, build.open_home(tmp_path) as store:
-        (tmp_path / ".codex" / "config.toml").write_text(CODEX.format(url=server.base_url))
+        (tmp_path / ".codex" / "config.toml").write_text(
+            CODEX_SETTINGS.format(url=server.base_url, provider="openai-scripted")
+        )
         marks = run_variables(store.config.home, "looping@1")
         ran = run_command(
             store,

@@ -8,7 +8,7 @@ from typing import Any
 
 import build
 from build_runs import environment
-from clients import find_claude, find_codex
+from clients import CODEX_SETTINGS, find_claude, find_codex
 from relight.model import Usage
 from relight.store import Store
 from relight.work.jobs.runners import AttemptResult, run_command
@@ -22,19 +22,6 @@ USAGE = {
     "total_tokens": 1234,
     "prompt_tokens_details": {"cached_tokens": 200},
 }
-CODEX = """
-model = "gpt-5.1-codex"
-model_provider = "scripted"
-approval_policy = "never"
-sandbox_mode = "danger-full-access"
-[model_providers.scripted]
-name = "Scripted"
-base_url = "{url}"
-env_key = "SCRIPTED_KEY"
-wire_api = "responses"
-request_max_retries = 0
-stream_max_retries = 0
-"""
 DENIED = {"type": "error", "error": {"type": "authentication_error", "message": "bad key"}}
 OUTAGE = {"type": "error", "error": {"type": "api_error", "message": "scripted outage"}}
 
@@ -105,7 +92,9 @@ def test_codex_tells_its_session_and_its_failures(tmp_path: Path) -> None:
     program = str(find_codex())
     (tmp_path / ".codex").mkdir()
     with AgentServer(answer) as server, build.open_home(tmp_path) as store:
-        (tmp_path / ".codex" / "config.toml").write_text(CODEX.format(url=server.base_url))
+        (tmp_path / ".codex" / "config.toml").write_text(
+            CODEX_SETTINGS.format(url=server.base_url, provider="scripted")
+        )
         own = environment(tmp_path, SCRIPTED_KEY="sk-scripted")
         options = {"environment": own, "seconds": 60.0}
         words = [program, "exec", "--skip-git-repo-check"]
@@ -145,7 +134,9 @@ def test_what_codex_leaves_running_is_ended_with_it(tmp_path: Path) -> None:
         return Reply(None, [call("exec_command", cmd=line)])
 
     with AgentServer(start_child) as server, build.open_home(tmp_path) as store:
-        (tmp_path / ".codex" / "config.toml").write_text(CODEX.format(url=server.base_url))
+        (tmp_path / ".codex" / "config.toml").write_text(
+            CODEX_SETTINGS.format(url=server.base_url, provider="scripted")
+        )
         own = environment(tmp_path, SCRIPTED_KEY="sk-scripted")
         words = [program, "exec", "--skip-git-repo-check"]
         ran = run(store, tmp_path, "Start it.", *words, environment=own, seconds=4.0)

@@ -6,7 +6,6 @@ They run with `./dev test --real tests/real/test_more_agents.py`, which installs
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 import build
-from clients import find_package
+from clients import find_package, run_client
 from relight.reports.listing import list_sessions
 from relight.reports.sessions import find_session
 from relight.reports.transcript import read_transcript
@@ -241,18 +240,7 @@ def run(words: list[str], home: Path, variables: Mapping[str, str]) -> str:
         "NO_COLOR": "1",
         **variables,
     }
-    done = subprocess.run(
-        words,
-        env=environment,
-        cwd=home / "shop",
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    return done.stdout
+    return run_client(words, environment, home / "shop")
 
 
 class Script:

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 
 import build
-from clients import find_codex, find_hermes
+from clients import CODEX_SETTINGS, find_codex, find_hermes, run_client
 from relight.reports.transcript import read_transcript
 from scripted import Reply, Server
 from scripted_agents import AgentServer
@@ -22,22 +21,7 @@ from terminal import Screen
 
 # single words, which a full-screen program draws whole
 FIRST, SECOND, ANSWER = "xylophone", "glockenspiel", "Understood."
-CODEX = """
-model = "gpt-5.1-codex"
-model_provider = "scripted"
-approval_policy = "never"
-sandbox_mode = "danger-full-access"
-check_for_update_on_startup = false
-[model_providers.scripted]
-name = "Scripted"
-base_url = "{url}"
-env_key = "SCRIPTED_KEY"
-wire_api = "responses"
-request_max_retries = 0
-stream_max_retries = 0
-[projects."{folder}"]
-trust_level = "trusted"
-"""
+PROJECT = '[projects."{folder}"]\ntrust_level = "trusted"\n'
 HERMES = """
 model: {{provider: custom, base_url: "{url}", api_key: sk-scripted, default: scripted-model,
   context_length: 131072}}
@@ -64,18 +48,7 @@ def make_environment(home: Path, program: Path, **more: str) -> dict[str, str]:
 
 
 def run(environment: Mapping[str, str], folder: Path, *words: str) -> str:
-    done = subprocess.run(
-        words,
-        env=environment,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    return done.stdout
+    return run_client(words, environment, folder)
 
 
 def find_line(environment: Mapping[str, str], home: Path) -> str:
@@ -128,7 +101,8 @@ def continue_session(environment: Mapping[str, str], home: Path, server: Server)
 def test_codex_continues_the_session(tmp_path: Path) -> None:
     (tmp_path / ".codex").mkdir()
     with AgentServer(answer) as server:
-        text = CODEX.format(url=server.base_url, folder=tmp_path)
+        text = CODEX_SETTINGS.format(url=server.base_url, provider="scripted")
+        text += PROJECT.format(folder=tmp_path)
         (tmp_path / ".codex" / "config.toml").write_text(text)
         environment = make_environment(tmp_path, find_codex(), SCRIPTED_KEY="k")
         run(environment, tmp_path, "codex", "exec", "--skip-git-repo-check", FIRST)

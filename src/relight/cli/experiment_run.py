@@ -11,6 +11,7 @@ import click
 
 from relight.cli.options import (
     current_store,
+    endpoint_options,
     json_option,
     name_option,
     print_json,
@@ -42,19 +43,9 @@ LIMITS = ("budget_usd", "budget_tokens")
 @click.option("--command", metavar="ARGV", help="An agent's program, such as: claude -p")
 @click.option("--shell", "use_shell", is_flag=True, help="The command is a shell line.")
 @click.option("--model", metavar="M", help="The model (default: RELIGHT_MODEL).")
-@click.option("--base-url", metavar="URL", help="Any OpenAI-compatible endpoint.")
-@click.option(
-    "--key-variable", metavar="NAME", help="Environment variable with the endpoint's key."
-)
+@endpoint_options
 @click.option("--template", metavar="T", help="Start of the warm arm (default: auto).")
 @click.option("--tools", metavar="T,…", help="Tools that the agent may use.")
-@click.option(
-    "--pass-variable",
-    "pass_variables",
-    multiple=True,
-    metavar="NAME",
-    help="Variable that its commands get although it is named like a secret; repeatable.",
-)
 @click.option(
     "--rounds", type=click.IntRange(1), help="Runs of each task in each arm (default: 1)."
 )

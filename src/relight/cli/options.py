@@ -183,6 +183,25 @@ def yes_option(function: Function) -> Function:
     return click.option("--yes", is_flag=True, help="Do not ask for confirmation.")(function)
 
 
+def endpoint_options(function: Function) -> Function:
+    """Add the options of Relight's own agent: its endpoint, the key, and variables to pass on."""
+    for option in (
+        click.option(
+            "--pass-variable",
+            "pass_variables",
+            multiple=True,
+            metavar="NAME",
+            help="Variable that its commands get although it is named like a secret; repeatable.",
+        ),
+        click.option(
+            "--key-variable", metavar="NAME", help="Environment variable with the endpoint's key."
+        ),
+        click.option("--base-url", metavar="URL", help="Any OpenAI-compatible endpoint."),
+    ):
+        function = option(function)
+    return function
+
+
 def install_options(
     agents: "Mapping[str, Agent]", *, installer: str, help: str
 ) -> Callable[[Function], Function]:

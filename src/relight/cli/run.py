@@ -7,6 +7,7 @@ import click
 
 from relight.cli.options import (
     current_store,
+    endpoint_options,
     json_option,
     print_json,
     relight_command,
@@ -23,10 +24,7 @@ SHOWN_CHARACTERS = 100
 @click.option(
     "--model", envvar="RELIGHT_MODEL", help="The model, or moa:PRESET (default: RELIGHT_MODEL)."
 )
-@click.option("--base-url", metavar="URL", help="Any OpenAI-compatible endpoint.")
-@click.option(
-    "--key-variable", metavar="NAME", help="Environment variable with the endpoint's key."
-)
+@endpoint_options
 @click.option("--template", default="none", help="A template's name, auto or none.")
 @click.option("--tools", help="Tools it may use, separated by commas (default: all).")
 @click.option("--workdir", default=".", metavar="DIR", help="Working folder.")
@@ -36,13 +34,6 @@ SHOWN_CHARACTERS = 100
 @click.option("--timeout", "seconds", type=float, metavar="SECONDS", help="Limit of time in all.")
 @click.option(
     "--allow-private-fetch", is_flag=True, help="Let web_fetch reach this machine and its network."
-)
-@click.option(
-    "--pass-variable",
-    "pass_variables",
-    multiple=True,
-    metavar="NAME",
-    help="Variable that its commands get although it is named like a secret; repeatable.",
 )
 @click.option(
     "--max-tool-chars",
