@@ -30,7 +30,8 @@ os.environ.setdefault("UV_CACHE_DIR", str(Path.home() / ".cache" / "uv"))
 os.environ["HOME"] = tempfile.mkdtemp(prefix="relight-nobody-")
 atexit.register(shutil.rmtree, os.environ["HOME"], ignore_errors=True)
 for _source in SOURCES.values():
-    os.environ.pop(_source.variable or "", None)
+    for _name in (_source.variable, _source.sessions_variable):
+        os.environ.pop(_name or "", None)
 
 # tests start `python -m relight`; people type `relight`, so hints say that
 os.environ[TYPED] = "relight"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from relight.reports.comparison.models import compare_job as compare_job
     from relight.reports.comparison.models import compare_models as compare_models
     from relight.reports.doctor import examine as examine
+    from relight.reports.export_files import export_sessions as export_sessions
     from relight.reports.failures import read_failures as read_failures
     from relight.reports.filters import read_filter as read_filter
     from relight.reports.git_costs import read_cost as read_cost
@@ -94,6 +95,7 @@ NAMES = {
     "examine": "reports.doctor",
     "execute_with_retry": "models.retrying",
     "execute_with_retry_async": "models.retrying",
+    "export_sessions": "reports.export_files",
     "export_template": "warm.sharing",
     "extract_seed": "warm.seeds",
     "find_experiment": "work.experiments.register",

@@ -1,12 +1,20 @@
 """Files for their owner alone, files that one process at a time holds, objects renewed in forks."""
 
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, BinaryIO, Protocol
 from weakref import WeakSet
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
+# the last byte that every version of Windows can lock
+LOCKED_BYTE = 2**31 - 2
+WAIT_SECONDS = 0.05
+IS_WINDOWS = os.name == "nt"
 
 
 def make_folder(path: Path) -> None:
@@ -23,20 +31,48 @@ def make_folder(path: Path) -> None:
 
 def open_private(path: Path, flags: int) -> int:
     """Return the descriptor of a file; if it is missing, make it for the owner alone."""
-    return os.open(path, flags | os.O_CREAT, FILE_MODE)
+    # without this flag Windows would write each newline as two bytes
+    binary = getattr(os, "O_BINARY", 0)
+    return os.open(path, flags | os.O_CREAT | binary, FILE_MODE)
 
 
 def write_private(path: Path, data: bytes) -> None:
     """Replace a file in one step, so that no reader sees a part of it or another user any."""
+    with replace_when_whole(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def replace_when_whole(path: Path, *, may_exist: bool = True) -> Iterator[BinaryIO]:
+    """Yield a file for the owner alone, which takes the place of `path` when the block ends.
+
+    If the block raises or the process dies, `path` stays as it was. Without `may_exist`, a file
+    of that name raises FileExistsError, also if it was made in the meantime.
+    """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     beside.unlink(missing_ok=True)
     try:
         with open(open_private(beside, os.O_WRONLY | os.O_EXCL), "wb") as file:
-            file.write(data)
-        beside.replace(path)
+            yield file
+        if may_exist or not _claim(path, beside):
+            beside.replace(path)
     except BaseException:  # also on Ctrl-C: no partial file is left behind
         beside.unlink(missing_ok=True)
         raise
+
+
+def _claim(path: Path, beside: Path) -> bool:
+    """Give a file a name that nothing has; False if the file system has no links for that."""
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        if path.exists():
+            raise FileExistsError(path) from None
+        return False
+    beside.unlink()
+    return True
 
 
 def open_lock(path: Path) -> IO[bytes]:
@@ -49,20 +85,59 @@ def open_lock(path: Path) -> IO[bytes]:
     return file
 
 
-def hold(file: int, *, waits: bool = True) -> bool:
-    """Lock an open file until it is closed; False if another process has it.
+def create_held(path: Path, head: bytes = b"") -> int:
+    """Return the descriptor of a new file, to append to, that has its name only when it is held.
 
-    Windows has no such locks: there it always returns True, and the caller does without.
+    Windows renames no open file: there it has its name a moment before.
     """
+    new = path if IS_WINDOWS else path.with_name(f"{path.name}.new")
+    file = open_private(new, os.O_WRONLY | os.O_TRUNC | os.O_APPEND)
+    try:
+        hold(file)
+        while head:
+            head = head[os.write(file, head) :]
+        if new != path:
+            new.replace(path)
+    except OSError:
+        os.close(file)
+        new.unlink(missing_ok=True)
+        raise
+    return file
+
+
+def hold(file: int, *, waits: bool = True) -> bool:
+    """Lock an open file until it is closed; False if another process has it."""
     try:
         import fcntl
     except ImportError:
-        return True
+        return _hold_byte(file, waits=waits)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
     except BlockingIOError:
         return False
     return True
+
+
+def _hold_byte(file: int, *, waits: bool) -> bool:
+    """Lock as Windows does: a byte, which others cannot read or write, so one behind the content.
+
+    Its own wait ends with an error after ten seconds.
+    """
+    windows: Any = import_module("msvcrt")
+    place = os.lseek(file, 0, os.SEEK_CUR)
+    try:
+        while True:
+            os.lseek(file, LOCKED_BYTE, os.SEEK_SET)
+            try:
+                windows.locking(file, windows.LK_NBLCK, 1)
+            except PermissionError:
+                if not waits:
+                    return False
+                time.sleep(WAIT_SECONDS)
+            else:
+                return True
+    finally:
+        os.lseek(file, place, os.SEEK_SET)
 
 
 class Renewable(Protocol):

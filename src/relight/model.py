@@ -151,6 +151,7 @@ class Session(Struct, frozen=True, kw_only=True):
     answer: str | None = None
     told_outcome: OutcomeName | None = None
     script_error: str | None = None
+    exported_from: str | None = None  # `source:id` in the store that an export is from
 
 
 class Turn(Struct, frozen=True, kw_only=True):
@@ -335,8 +336,7 @@ class Parsed(Struct, frozen=True, kw_only=True):
     messages: dict[str, int] = {}
     timings: list[Timing] = []
     limits: list[LimitReport] = []
-    # sessions whose conversation a summary replaced, and when
-    compactions: list[tuple[str, int]] = []
+    compactions: list[tuple[str, int]] = []  # sessions that a summary replaced, and when
     bad_lines: dict[int, str] = {}
 
 

@@ -23,6 +23,8 @@ HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\ufe00-\ufe0e\ufeff\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e0fff]"
 )
+# a spreadsheet takes a cell that begins so for a formula, some of them also the wide forms
+FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 # an escaped surrogate without its other half
 LONE_SURROGATE = re.compile(
     rb"\\\\|(\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
@@ -51,6 +53,20 @@ def clean(text: str) -> str:
 def clean_lines(text: str) -> str:
     """Return the text with its lines, each of them safe to print in a terminal."""
     return "\n".join(clean(line) for line in text.split("\n"))
+
+
+def make_cell(value: object) -> object:
+    """Return a value as a cell of CSV: a text on one line that no spreadsheet runs as a formula.
+
+    >>> [make_cell(value) for value in ("=1+1", "-2", "a\\tb", "\\n@sum(a1)", ["a", "b"], -2, None)]
+    ["'=1+1", "'-2", 'a b', "' @sum(a1)", 'a b', -2, None]
+    """
+    if isinstance(value, list):
+        value = " ".join(map(str, value))
+    if not isinstance(value, str):
+        return value
+    text = clean(value)
+    return f"'{text}" if text.lstrip().startswith(FORMULA) else text
 
 
 def to_text(value: object, *, fallback: str | None = None) -> str:

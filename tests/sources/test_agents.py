@@ -14,6 +14,7 @@ from build_agents import LABELS, PROJECT, PROMPT, TRUTH
 from relight.chat.validity import validate_messages
 from relight.intake.importing import Imported, import_all
 from relight.intake.rebuild import rebuild
+from relight.reports.doctor import examine
 from relight.reports.listing import list_sessions
 from relight.reports.sessions import find_session
 from relight.reports.totals import report
@@ -499,6 +500,47 @@ def test_the_names_of_agents_homes_are_honoured(tmp_path: Path, agent: str) -> N
     home = tmp_path / "user" / source.homes[0]
     environment = {"HOME": str(tmp_path / "nobody"), source.variable: str(home)}
     assert [one for one in source.find(environment, None) if not one.trouble]
+
+
+@pytest.mark.parametrize(
+    ("agent", "place"),
+    [("qwen", ".qwen"), ("pi", ".pi/agent/sessions"), ("cline", ".cline/data/sessions")],
+)
+def test_the_folder_of_sessions_may_be_named_before_the_home(
+    tmp_path: Path, agent: str, place: str
+) -> None:
+    from relight.sources import find_source
+
+    AGENTS[agent](tmp_path / "user")
+    source = find_source(agent)
+    environment = {"HOME": str(tmp_path), str(source.variable): str(tmp_path / "nobody")}
+    assert list(source.find(environment, None)) == []
+    environment[str(source.sessions_variable)] = str(tmp_path / "user" / place)
+    assert len([one for one in source.find(environment, None) if not one.trouble]) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        (".gemini/tmp/shop/chats/session-1.json", "an early Gemini CLI"),
+        (".local/share/opencode/storage/message/ses_1/msg_1.json", "before its database"),
+        (
+            ".config/Code/User/globalStorage/saoudrizwan.claude-dev/tasks/1/"
+            "api_conversation_history.json",
+            "VS Code",
+        ),
+    ],
+)
+def test_files_of_a_form_that_is_not_read_are_counted_by_the_doctor(
+    tmp_path: Path, path: str, what: str
+) -> None:
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text("{}")
+    with build.open_home(tmp_path) as store:
+        found = examine(store, environment={"HOME": str(tmp_path)}, depth="quick")
+    (line,) = [one for one in found.advice if "not read" in one]
+    assert line.startswith("1 file not read: ")
+    assert what in line
 
 
 @pytest.mark.parametrize("has_file", [False, True])

@@ -13,6 +13,7 @@ from relight.errors import TYPED, RelightError, StoreError, as_typed, find_comma
 
 # the variable that is set if a shell asks for completions
 COMPLETING = "_RELIGHT_COMPLETE"
+IS_WINDOWS = os.name == "nt"
 # every command: its module and its line in the help
 COMMANDS = {
     "import": ("importing", "Read new records from the agents' own files."),
@@ -47,6 +48,7 @@ COMMANDS = {
     "rebuild": ("rebuild", "Derive all figures again from the tape."),
     "prune": ("prune", "Drop old tapes and old sessions."),
     "forget": ("forget", "Delete one session permanently."),
+    "export": ("export", "Write sessions, turns and tool calls into files."),
     "backup": ("backup", "Copy the whole store into one file."),
     "config": ("config", "Show the settings and where they come from."),
     "demo": ("demo.command", "Try Relight on invented sessions."),
@@ -205,15 +207,20 @@ def _open_standard_streams() -> None:
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
+def set_up_streams() -> None:
+    """Print UTF-8 to files and pipes on Windows, and a replacement where a character is missing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            is_foreign = IS_WINDOWS and not stream.isatty()
+            stream.reconfigure(errors="replace", encoding="utf-8" if is_foreign else None)
+
+
 def _run(words: list[str], *, is_program: bool) -> int:
     """Run a command and return its exit status.
 
     The context's `obj` is True if the process is this program alone.
     """
-    for stream in (sys.stdout, sys.stderr):
-        # a terminal that lacks a character shows a replacement
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+    set_up_streams()
     try:
         code: Any = relight.main(
             words,

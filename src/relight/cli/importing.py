@@ -83,10 +83,11 @@ def command(sources: Sequence[str], folder: Path | None, watch: bool, as_json: b
         _watch(sources, folder, as_json=as_json)
 
 
-_AGENTS = [source for source in SOURCES.values() if source.variable]
+_AGENTS = [source for source in SOURCES.values() if source.homes]
+_VARIABLES = [name for one in _AGENTS for name in (one.variable, one.sessions_variable) if name]
 command.help = (command.help or "").format(
     titles=join_words([source.title for source in _AGENTS]),
-    variables=join_words(list(dict.fromkeys(source.variable or "" for source in _AGENTS))),
+    variables=join_words(list(dict.fromkeys(_VARIABLES))),
 )
 
 

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 WAIT_SECONDS = 1.0
 # an import that takes longer shows its progress
 QUIET_SECONDS = 2.0
+READING = "reading what is new (Ctrl-C answers without it)"
 
 
 def take_news(store: Store) -> "list[Imported]":
@@ -71,13 +73,14 @@ def _print(line: str) -> None:
 
 
 class LateProgress:
-    """The progress of an import on standard error, shown only if it takes long.
+    """The progress of long work on standard error, shown only if it takes long.
 
     A terminal gets a bar; anything else gets one line. No thread waits for the moment: a process
     with a second one cannot fork its worker, and would start it ten times as slowly.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, label: str = READING, describe: Callable[[int], str] = size) -> None:
+        self._label, self._describe = label, describe
         self._late_at = time.monotonic() + QUIET_SECONDS
         self._shown = ExitStack()
         self._step: Progress | None = None
@@ -90,11 +93,11 @@ class LateProgress:
 
     def _show(self, left: int) -> "Progress":
         if not sys.stderr.isatty():
-            _print(f"reading what is new: {size(left)} left …")
+            _print(f"{self._label.partition(' (')[0]}: {self._describe(left)} left …")
         from relight.cli.screen import progress_bar
 
-        label = "reading what is new (Ctrl-C answers without it)"
-        return self._shown.enter_context(progress_bar(label))
+        is_bytes = self._describe is size
+        return self._shown.enter_context(progress_bar(self._label, is_bytes=is_bytes))
 
     def __enter__(self) -> Self:
         return self

@@ -287,21 +287,12 @@ def print_csv(names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> Non
     import csv
     import sys
 
+    from relight.text import make_cell
+
     writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _make_safe(row[name]) for name in names} for row in rows)
+    writer.writerows({name: make_cell(row[name]) for name in names} for row in rows)
     sys.stdout.flush()
-
-
-def _make_safe(value: object) -> object:
-    if isinstance(value, list):
-        value = " ".join(map(str, value))
-    if not isinstance(value, str):
-        return value
-    from relight.text import clean
-
-    text = clean(value)
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 def make_markdown(

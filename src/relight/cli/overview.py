@@ -19,6 +19,7 @@ from relight.store.queries.filters import Filter
 from relight.text import dollars, plural
 
 FAILING_SHOWN = 5
+NAMED = 3  # agents in a sentence; `relight doctor` lists all
 
 
 def show_overview(home: str | None, *, is_fresh: bool = True) -> None:
@@ -58,11 +59,13 @@ def _take_first(store: Store) -> None:
 
 
 def _print_none_found() -> None:
-    from relight.sources import list_sources
+    from relight.sources import list_agents
     from relight.text import join_words
 
-    titles = [one.title for one in list_sources().values() if one.variable]
-    click.echo(f"No sessions of {join_words(titles, 'or')} were found on this machine.")
+    titles = [one.title for one in list_agents()]
+    more = plural(len(titles) - NAMED, "other agent")
+    named = join_words([*titles[:NAMED], f"{more} that Relight reads"], "or")
+    click.echo(f"No sessions of {named} were found on this machine.")
     hint = "Try `relight demo`, or name a folder: relight import --source NAME --from DIR"
     click.echo(as_typed(hint))
 

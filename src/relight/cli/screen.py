@@ -281,7 +281,7 @@ def trend(values: Sequence[float | None], *, highest: float | None = None) -> st
 
 
 @contextmanager
-def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(label: str, *, is_bytes: bool = True) -> Iterator[Callable[[int, int], None]]:
     """Yield a function that shows progress, as a bar on standard error if it is a terminal.
 
     The bar's thread starts with the first progress: a process with a second thread cannot fork.
@@ -289,12 +289,19 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        DownloadColumn(),
+        DownloadColumn() if is_bytes else MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
     bars = Progress(*columns, console=console(sys.stderr), transient=True)

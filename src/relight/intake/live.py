@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from relight.errors import StoreError
 from relight.intake.checks import make_plain
-from relight.locks import hold, make_folder, open_private, renew_in_forks
+from relight.locks import create_held, hold, make_folder, renew_in_forks
 from relight.model import Mark, Origin, Piece, row_id
 from relight.redact import redact
 from relight.sources import relight as events
@@ -307,23 +307,9 @@ class Backlog:
         if not lines:
             return
         if self._file is None:
-            self._file = self._create(msgspec.json.encode(mark) + b"\n")
+            make_folder(self._path.parent)
+            self._file = create_held(self._path, msgspec.json.encode(mark) + b"\n")
         _write(self._file, b"".join(lines))
-
-    def _create(self, head: bytes) -> int:
-        """Return a new file that appears under its name only when it is locked."""
-        make_folder(self._path.parent)
-        new = self._path.with_suffix(".new")
-        file = open_private(new, os.O_WRONLY | os.O_TRUNC | os.O_APPEND)
-        try:
-            hold(file)
-            _write(file, head)
-            new.replace(self._path)
-        except OSError:
-            os.close(file)
-            new.unlink(missing_ok=True)
-            raise
-        return file
 
     def clear(self) -> None:
         """Delete the file: all its events are in the database."""

@@ -49,7 +49,7 @@ def count_cores(
         found.append(os.cpu_count() or 1)
     for folder, names in _find_groups(control, groups):
         with suppress(OSError, ValueError, ZeroDivisionError):  # no limit, or no such file
-            words = " ".join((folder / name).read_text() for name in names).split()
+            words = " ".join((folder / name).read_text("utf-8") for name in names).split()
             quota, period = map(int, words)
             if quota > 0:
                 found.append(quota / period)
@@ -61,7 +61,7 @@ def _find_groups(control: Path, groups: Path) -> Iterator[tuple[Path, tuple[str,
     newer, older = ("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")
     lines = ["0::/", "1:cpu:/"]
     with suppress(OSError, UnicodeDecodeError):
-        lines += groups.read_text().splitlines()
+        lines += groups.read_text("utf-8").splitlines()
     for line in lines:
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")

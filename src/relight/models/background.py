@@ -61,9 +61,10 @@ _lock = threading.Lock()
 _current: _Background | None = None
 # A fork waits until a module is loaded: its child would keep the half of it for good.
 _loading = threading.Lock()
-os.register_at_fork(
-    before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release
-)
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
+    os.register_at_fork(
+        before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release
+    )
 # by the loop, and by the proxy of those that fetch pages
 _clients: dict[tuple[int, str | None], "AsyncClient"] = {}
 

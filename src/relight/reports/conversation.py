@@ -11,7 +11,15 @@ from msgspec import Struct
 
 from relight.chat.messages import split_injected
 from relight.model import ToolCall, Turn, hash_names, row_id
-from relight.sources.events import Attributed, Called, Compacted, Event, Returned, Said
+from relight.sources.events import (
+    Attributed,
+    Called,
+    Compacted,
+    Event,
+    Measured,
+    Returned,
+    Said,
+)
 from relight.store.queries.steps import TraceCall, TraceTurn
 
 StepKind = Literal["prompt", "answer", "call", "compaction", "pause"]
@@ -33,6 +41,10 @@ class Item(Struct, eq=False):
     result: str | None = None
     ended_at: int | None = None
     is_slot: bool = False
+    # what the record itself says of a call's result
+    is_error: bool | None = None
+    exit_code: int | None = None
+    timed_out: bool | None = None
 
 
 class Conversation:
@@ -48,7 +60,7 @@ class Conversation:
         self._sums: set[int] = set()
         self._waiting: list[Item] = []
         self._open: dict[str, Item] = {}
-        self._early: dict[str, str | None] = {}
+        self._early: dict[str, Returned] = {}
         self._seen: set[tuple[str, int | None, int]] = set()
         # the model call that wrote the summary of the next compaction
         self._summary: int | None = None
@@ -56,6 +68,7 @@ class Conversation:
             Said: self._take_said,
             Called: self._take_called,
             ToolCall: self._take_whole_call,
+            Measured: self._take_measured,
             Returned: self._take_returned,
             Turn: self._take_turn,
             Attributed: self._take_attributed,
@@ -75,11 +88,15 @@ class Conversation:
     def _take_whole_call(self, call: ToolCall) -> None:
         if call.session == self.session:
             self._take_call(call, None)
-            self._close(call.name or call.key, call.result)
+            self._close(call.name or call.key, _as_result(call))
+
+    def _take_measured(self, event: Measured) -> None:
+        if item := self._open.get(event.name):
+            item.exit_code = event.exit_code
 
     def _take_returned(self, event: Returned) -> None:
         if event.session == self.session and event.name is not None:
-            self._close(event.name, event.text)
+            self._close(event.name, event)
 
     def _take_attributed(self, event: Attributed) -> None:
         turn = self._find_turn(event.turn)
@@ -133,18 +150,19 @@ class Conversation:
             self.owners.pop(turn or 0, None)
         self.items.append(item)
         self.calls[found] = item
-        if name in self._early:
-            item.result = self._early.pop(name)
-        else:
-            self._open[name] = item
+        self._open[name] = item
+        if early := self._early.pop(name, None):
+            self._close(name, early)
         if turn is not None:
             self._own(item, turn)
         elif call.turn is None:
             self._waiting.append(item)
 
-    def _close(self, name: str, result: str | None) -> None:
+    def _close(self, name: str, result: Returned) -> None:
         if item := self._open.pop(name, None):
-            item.result = result or ""
+            item.result = result.text or ""
+            item.is_error, item.timed_out = result.is_error, result.timed_out
+            item.exit_code = item.exit_code if result.exit_code is None else result.exit_code
         else:
             self._early[name] = result
 
@@ -233,6 +251,19 @@ def arrange(
         if item.turn is not None:
             owners.setdefault(item.turn, item)
     return placed, owners
+
+
+def _as_result(call: ToolCall) -> Returned:
+    """The result of a call that was recorded together with it."""
+    name = call.name or call.key
+    return Returned(
+        call.session,
+        name,
+        text=call.result,
+        is_error=call.is_error,
+        exit_code=call.exit_code,
+        timed_out=call.timed_out,
+    )
 
 
 def _make_slot(turn: TraceTurn) -> Item:

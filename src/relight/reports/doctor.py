@@ -1,7 +1,9 @@
 """The health of the record: agents found, unreadable lines, missing prices, and what to do."""
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Literal
 
 from msgspec import Struct
@@ -10,7 +12,7 @@ from msgspec.structs import asdict
 from relight.errors import as_typed
 from relight.prices import is_local_model
 from relight.reports.tapes import TapeHealth, check_tapes
-from relight.sources import find_added, find_source, find_unknown_plans, list_sources
+from relight.sources import find_added, find_source, find_unknown_plans, find_user, list_sources
 from relight.store import Store
 from relight.store.keep.migrate import find_old_rules
 from relight.store.labels import SignPrecision, measure_signs
@@ -21,6 +23,7 @@ from relight.store.queries.costs import UnpricedModel, read_unpriced_models
 from relight.store.queries.filters import Filter
 from relight.store.queries.health import DatabaseHealth, SetAsidePiece, UnreadableLine
 from relight.store.queries.sessions import count_by_source, count_subagents
+from relight.text import plural
 
 RECENT = 10
 Depth = Literal["quick", "usual", "deep"]
@@ -129,6 +132,7 @@ def examine(
         notify=notices,
         advice=[
             *map(as_typed, _advise(sources, unreadable, database, missed)),
+            *_advise_on_forms(environment),
             *map(as_typed, _advise_on_prices(models, store.config.local_models_are_free)),
             *map(as_typed, _advise_on_pieces(aside)),
             *map(as_typed, _advise_on_tapes(tapes)),
@@ -183,6 +187,19 @@ def _advise(
             " a value was not valid (the log of the program names it)"
         )
     return advice
+
+
+def _advise_on_forms(environment: Mapping[str, str]) -> list[str]:
+    """The files of agents in forms that Relight does not read."""
+    found = Counter[str]()
+    for source in list_sources().values():
+        for pattern, what in source.unread:
+            is_users = pattern.startswith("~/")
+            roots = [find_user(environment)] if is_users else source.find_homes(environment)
+            for root in roots:
+                with suppress(OSError):
+                    found[what] += sum(1 for _ in root.glob(pattern.removeprefix("~/")))
+    return [f"{plural(files, 'file')} not read: {what}" for what, files in found.items() if files]
 
 
 def _advise_on_prices(models: Sequence[UnpricedModel], is_free: bool) -> list[str]:

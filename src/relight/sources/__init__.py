@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     Fetch = Callable[[Origin, Mapping[str, Mark]], Iterator[Piece]]
 
 GROUP = "relight.sources"
+OPENCODE_FILES = "messages of an OpenCode from before its database"
+CLINE_TASKS = "Code/User/globalStorage/saoudrizwan.claude-dev/tasks/*/api_conversation_history.json"
 
 
 class Source(Struct, frozen=True, kw_only=True):
@@ -48,12 +50,17 @@ class Source(Struct, frozen=True, kw_only=True):
     reader: str
     # the environment variable that names the agent's home folder
     variable: str | None = None
-    # True if that variable may name several, separated by commas
+    # the variable that names the folder of sessions itself, before that one
+    sessions_variable: str | None = None
+    # True if the first may name several, separated by commas
     has_many_homes: bool = False
     # the usual homes, below the user's home: the same on Linux, macOS and Windows
     homes: tuple[str, ...] = ()
     # the folders in a home that sessions are in; without them, the home itself
     folders: tuple[str, ...] = ()
+    # Files of forms that are not read, which `relight doctor` counts: a pattern below a home, or
+    # with `~/` below the user's, and what they are.
+    unread: tuple[tuple[str, str], ...] = ()
     # a part of the paths of its `.jsonl` files, if they are found without loading the reader
     path_part: str | None = None
     # the folder of skills in a home and in a project; a lower rank is searched first
@@ -78,11 +85,12 @@ class Source(Struct, frozen=True, kw_only=True):
         named = environment.get(self.variable, "") if self.variable else ""
         names = named.split(",") if self.has_many_homes else [named]
         found = [Path(name.strip()).expanduser() for name in names if name.strip()]
-        user = Path(environment.get("HOME") or Path.home())
-        return found or [user / home for home in self.homes]
+        return found or [find_user(environment) / home for home in self.homes]
 
     def find_folders(self, environment: Mapping[str, str]) -> list[Path]:
         """The folders that sessions are in; a home that is such a folder is taken as it is."""
+        if named := environment.get(self.sessions_variable or "", "").strip():
+            return [Path(named).expanduser()]
         return [
             home / folder if folder and home.name != folder else home
             for home in self.find_homes(environment)
@@ -190,6 +198,10 @@ SOURCES = {
             variable="XDG_DATA_HOME",
             homes=(".local/share",),
             folders=("opencode",),
+            unread=(
+                ("opencode/storage/message/*/*.json", OPENCODE_FILES),
+                ("opencode/project/*/storage/session/message/*/*.json", OPENCODE_FILES),
+            ),
             resume=("opencode", "--session"),
         ),
         Source(
@@ -209,6 +221,7 @@ SOURCES = {
             homes=("",),
             folders=(".gemini/tmp",),
             path_part="chats",
+            unread=((".gemini/tmp/*/chats/session-*.json", "sessions of an early Gemini CLI"),),
             resume=("gemini", "--resume"),
         ),
         Source(
@@ -216,6 +229,7 @@ SOURCES = {
             title="Qwen Code",
             reader="relight.sources.qwen:QwenReader",
             variable="QWEN_HOME",
+            sessions_variable="QWEN_RUNTIME_DIR",
             homes=(".qwen",),
             folders=("projects",),
             resume=("qwen", "--resume"),
@@ -225,6 +239,7 @@ SOURCES = {
             title="Pi",
             reader="relight.sources.pi:PiReader",
             variable="PI_CODING_AGENT_DIR",
+            sessions_variable="PI_CODING_AGENT_SESSION_DIR",
             homes=(".pi/agent",),
             folders=("sessions",),
             path_part="",
@@ -235,8 +250,13 @@ SOURCES = {
             title="Cline",
             reader="relight.sources.cline:ClineReader",
             variable="CLINE_DATA_DIR",
+            sessions_variable="CLINE_SESSION_DATA_DIR",
             homes=(".cline/data",),
             folders=("sessions",),
+            unread=tuple(
+                (f"~/{place}/{CLINE_TASKS}", "tasks of Cline's extension for VS Code")
+                for place in (".config", "Library/Application Support", "AppData/Roaming")
+            ),
             resume=("cline", "--id"),
         ),
         Source(
@@ -261,6 +281,16 @@ SOURCES = {
         ),
     )
 }
+
+
+def find_user(environment: Mapping[str, str]) -> Path:
+    """The user's home."""
+    return Path(environment.get("HOME") or Path.home())
+
+
+def list_agents() -> list[Source]:
+    """The sources with a usual place: agents, whose sessions are found by themselves."""
+    return [source for source in list_sources().values() if source.homes]
 
 
 def find_source(name: str) -> Source:

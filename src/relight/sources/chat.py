@@ -2,7 +2,8 @@
 
 A line is a list of messages, or an object with `messages` and, optionally, `id`, `model`,
 `provider`, `started_at`, `project`, `usage`, `calls` and `outcome`. A session without an id is
-named by its content, so reading it twice adds nothing.
+named by its content, so reading it twice adds nothing. `exported` reads the lines that
+`relight export` wrote.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,6 +26,7 @@ from relight.model import (
     Turn,
 )
 from relight.sources.events import Called, Event, Returned, Said, Transcript
+from relight.sources.exported import decode_exported, read_exported
 from relight.sources.files import BOM, read_piece
 from relight.sources.reading import (
     BAD_LINE,
@@ -88,6 +90,9 @@ class ChatSession(Struct):
     usage: dict[str, Any] | None = None
     calls: list[CallFacts] | None = None
     outcome: Any = None
+    # set in the lines of `relight export`, whose sessions are named by `session_id`
+    relight_export: int | None = None
+    session_id: str | None = None
 
 
 _decode = msgspec.json.Decoder(list[ChatMessage] | ChatSession).decode
@@ -120,7 +125,8 @@ class ChatReader(Reader):
                 if line.strip():
                     yield Piece(source=NAME, raw=line, before=piece.before, after=seen, start=start)
                 start += len(line) + 1
-            yield msgspec.structs.replace(piece, raw=b"")
+            # behind the lines, or it would clear what was noted of the first one
+            yield msgspec.structs.replace(piece, raw=b"", start=piece.after.offset)
             mark = piece.after
 
     @classmethod
@@ -146,6 +152,10 @@ class ChatReader(Reader):
     def read_line(self, line: bytes) -> Iterator[Event]:
         session = decode_session(line)
         key = find_chat_key(session)
+        if session.relight_export is not None:
+            self.owner = self.owner or key
+            yield from read_exported(decode_mended(decode_exported, line.removeprefix(BOM)))
+            return
         # a session without a time is dated by its file
         started_at = read_time(session.started_at) or self.origin.modified_ns // 1_000_000
         at = started_at
@@ -206,6 +216,8 @@ class ChatReader(Reader):
 
 def find_chat_key(session: ChatSession) -> str:
     """A session's key: its id, else a hash of its content."""
+    if session.relight_export is not None and session.session_id:
+        return session.session_id
     if session.id is not None:
         return str(session.id)
     return blake2b(msgspec.json.encode(session.messages), digest_size=8).hexdigest()

@@ -28,7 +28,14 @@ from relight.model import (
 )
 from relight.sources.events import Called, Compacted, Event, Measured, Returned, Said
 from relight.sources.files import find_files, join_origins, look_at, read_document, read_pieces
-from relight.sources.reading import Reader, content_text, first_line, last_words, write_value
+from relight.sources.reading import (
+    ReaderState,
+    StatefulReader,
+    content_text,
+    first_line,
+    last_words,
+    write_value,
+)
 from relight.text import decode_mended
 from relight.times import read_time
 
@@ -74,26 +81,20 @@ class DroidLine(Struct):
     tokenUsage: DroidSums | None = None
 
 
-class DroidState(Struct):
-    session: str | None = None
+class DroidState(ReaderState):
     model: str | None = None
     last_at: int | None = None
-    open_calls: list[ToolCall] = []
 
 
 _decode = msgspec.json.Decoder(DroidLine).decode
 
 
-class DroidReader(Reader):
+class DroidReader(StatefulReader[DroidState]):
     """Reads the records of one session, and its sums."""
 
     has_fetch = True
 
-    def __init__(self, origin: Origin, state: bytes = b"") -> None:
-        super().__init__(origin)
-        self.state = msgspec.json.decode(state, type=DroidState) if state else DroidState()
-        self.owner = self.state.session
-        self.open_calls = self.restore(self.state.open_calls)
+    state_type = DroidState
 
     @staticmethod
     def find(folder: Path) -> Iterator[Origin]:
@@ -111,10 +112,6 @@ class DroidReader(Reader):
                 yield replace(piece, source=NAME)
             return
         yield _fetch_sums(origin, marks.get("") or Mark(path=origin.path))
-
-    def save(self) -> bytes:
-        self.state.open_calls = list(self.open_calls.values())
-        return msgspec.json.encode(self.state)
 
     def read_line(self, data: bytes) -> Iterator[Event]:
         line = decode_mended(_decode, data)

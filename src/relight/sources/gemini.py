@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.chat.usage import FoundUsage, exclusive_usage
-from relight.model import Count, Ending, Origin, Session, ToolCall, Turn
+from relight.model import Count, Ending, Session, ToolCall, Turn
 from relight.sources.events import Called, Event, Measured, Returned, Said, failed_turn
 from relight.sources.gemini_parts import (
     MessagePart,
@@ -23,7 +23,14 @@ from relight.sources.gemini_parts import (
     is_context,
     join_texts,
 )
-from relight.sources.reading import BAD_LINE, Reader, first_line, last_words, write_value
+from relight.sources.reading import (
+    BAD_LINE,
+    ReaderState,
+    StatefulReader,
+    first_line,
+    last_words,
+    write_value,
+)
 from relight.text import decode_mended
 from relight.times import read_time
 
@@ -79,27 +86,21 @@ class ChatLine(Struct, rename={"change": "$set", "rewind_to": "$rewindTo"}):
     toolCalls: list[CallRecord] | None = None
 
 
-class ChatState(Struct):
+class ChatState(ReaderState):
     """The session, and what was read of the last messages: they are written several times."""
 
-    session: str | None = None
     parent: str | None = None
     model: str | None = None
-    seen: list[str] = []
-    open_calls: list[ToolCall] = []
+    seen: list[str] = msgspec.field(default_factory=list)
 
 
 _decode = msgspec.json.Decoder(ChatLine).decode
 
 
-class GeminiReader(Reader):
+class GeminiReader(StatefulReader[ChatState]):
     """Reads the lines of one session."""
 
-    def __init__(self, origin: Origin, state: bytes = b"") -> None:
-        super().__init__(origin)
-        self.state = msgspec.json.decode(state, type=ChatState) if state else ChatState()
-        self.owner = self.state.session
-        self.open_calls = self.restore(self.state.open_calls)
+    state_type = ChatState
 
     @staticmethod
     def arrange(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -119,9 +120,8 @@ class GeminiReader(Reader):
         yield from messages.values()
 
     def save(self) -> bytes:
-        self.state.open_calls = list(self.open_calls.values())
         self.state.seen = self.state.seen[-REMEMBERED:]
-        return msgspec.json.encode(self.state)
+        return super().save()
 
     def read_line(self, data: bytes) -> Iterator[Event]:
         line = decode_mended(_decode, data)

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, field
 
 from relight.chat.usage import FoundUsage
-from relight.model import Cost, Count, Ending, Origin, Session, ToolCall, Turn, Usage
+from relight.model import Cost, Count, Ending, Session, ToolCall, Turn, Usage
 from relight.prices import reported_cost
 from relight.sources.events import (
     Called,
@@ -28,7 +28,8 @@ from relight.sources.events import (
 )
 from relight.sources.reading import (
     BAD_LINE,
-    Reader,
+    ReaderState,
+    StatefulReader,
     content_text,
     first_line,
     last_words,
@@ -90,27 +91,21 @@ class EntryLine(Struct):
     message: EntryMessage | None = None
 
 
-class TreeState(Struct):
+class TreeState(ReaderState):
     """The session, and the moment before which entries are copies."""
 
-    session: str | None = None
     born_at: int | None = None
     parent: str | None = None
     model: str | None = None
-    open_calls: list[ToolCall] = []
 
 
 _decode = msgspec.json.Decoder(EntryLine).decode
 
 
-class PiReader(Reader):
+class PiReader(StatefulReader[TreeState]):
     """Reads the entries of one session."""
 
-    def __init__(self, origin: Origin, state: bytes = b"") -> None:
-        super().__init__(origin)
-        self.state = msgspec.json.decode(state, type=TreeState) if state else TreeState()
-        self.owner = self.state.session
-        self.open_calls = self.restore(self.state.open_calls)
+    state_type = TreeState
 
     @staticmethod
     def arrange(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -131,10 +126,6 @@ class PiReader(Reader):
         for data, line in found:
             if line.type == "session" or line.id in path or not is_whole:
                 yield data
-
-    def save(self) -> bytes:
-        self.state.open_calls = list(self.open_calls.values())
-        return msgspec.json.encode(self.state)
 
     def read_line(self, data: bytes) -> Iterator[Event]:
         line = decode_mended(_decode, data)

@@ -28,7 +28,13 @@ from relight.sources.events import (
 )
 from relight.sources.files import find_files
 from relight.sources.gemini_parts import MessagePart, find_responses, is_context, join_texts
-from relight.sources.reading import Reader, first_line, last_words, write_value
+from relight.sources.reading import (
+    ReaderState,
+    StatefulReader,
+    first_line,
+    last_words,
+    write_value,
+)
 from relight.text import decode_mended
 from relight.times import read_time
 
@@ -87,28 +93,22 @@ class RecordLine(Struct):
     forkedFrom: CopyOrigin | None = None
 
 
-class RecordState(Struct):
+class RecordState(ReaderState):
     """The session, the model, and durations whose call or answer comes next."""
 
-    session: str | None = None
     model: str | None = None
     answer_ms: int | None = None
     tool: str | None = None
     tool_ms: int | None = None
-    open_calls: list[ToolCall] = []
 
 
 _decode = msgspec.json.Decoder(RecordLine).decode
 
 
-class QwenReader(Reader):
+class QwenReader(StatefulReader[RecordState]):
     """Reads the records of one session or sub-agent."""
 
-    def __init__(self, origin: Origin, state: bytes = b"") -> None:
-        super().__init__(origin)
-        self.state = msgspec.json.decode(state, type=RecordState) if state else RecordState()
-        self.owner = self.state.session
-        self.open_calls = self.restore(self.state.open_calls)
+    state_type = RecordState
 
     @staticmethod
     def find(folder: Path) -> Iterator[Origin]:
@@ -117,11 +117,6 @@ class QwenReader(Reader):
         for one in find_files(folder):
             if is_named or one.trouble or not FOLDERS.isdisjoint(Path(one.path).parts):
                 yield one
-
-    def save(self) -> bytes:
-        self.state.session = self.owner
-        self.state.open_calls = list(self.open_calls.values())
-        return msgspec.json.encode(self.state)
 
     def read_line(self, data: bytes) -> Iterator[Event]:
         line = decode_mended(_decode, data)

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -67,8 +67,8 @@ class Reader(ABC):
     """Reads a stretch of a source's records, one line after another, into events.
 
     A subclass needs `read_line`. `open_calls` are the calls whose results have not been read, also
-    of earlier stretches: a file may be cut between a call and its result. A subclass whose records
-    depend on more than that has its own `__init__` and `save`.
+    of earlier stretches: a file may be cut between a call and its result. One whose records depend
+    on more than that is a `StatefulReader`.
     """
 
     # True if origins are not plain files of one record a line: they are read by `fetch`
@@ -150,6 +150,34 @@ class Reader(ABC):
     def arrange(lines: Iterable[bytes]) -> Iterable[bytes]:
         """A session's records in the order of its messages."""
         return lines
+
+
+class ReaderState(Struct):
+    """What a reader keeps from one stretch to the next: the session, and calls without results."""
+
+    session: str | None = None
+    open_calls: list[ToolCall] = []
+
+
+St = TypeVar("St", bound=ReaderState)
+
+
+class StatefulReader(Reader, Generic[St]):
+    """A reader whose records depend on earlier ones; `state_type` is what it keeps of them."""
+
+    state_type: type[St]
+
+    def __init__(self, origin: Origin, state: bytes = b"") -> None:
+        super().__init__(origin)
+        kind = self.state_type
+        self.state = msgspec.json.decode(state, type=kind) if state else kind()
+        self.owner = self.state.session
+        self.open_calls = self.restore(self.state.open_calls)
+
+    def save(self) -> bytes:
+        self.state.session = self.owner
+        self.state.open_calls = list(self.open_calls.values())
+        return msgspec.json.encode(self.state)
 
 
 class Collector:

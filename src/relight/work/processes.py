@@ -273,12 +273,14 @@ def find_descendants(process: int) -> set[int]:
             if entry.name.isdigit():
                 with suppress(OSError, ValueError, IndexError):
                     # the name before the parent's id is in parentheses, with any characters
-                    fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
+                    fields = (
+                        (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+                    )
                     parents[int(entry.name)] = int(fields[1])
     else:
         with suppress(OSError, subprocess.SubprocessError, ValueError):
             listed = subprocess.run(
-                ["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, timeout=5
+                ["ps", "-A", "-o", "pid=,ppid="], capture_output=True, encoding="utf-8", timeout=5
             )
             for line in listed.stdout.splitlines():
                 own, parent = line.split()

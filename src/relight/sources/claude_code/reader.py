@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Self
 
 import msgspec
-from msgspec import Struct
 
 from relight.model import Origin, Session, ToolCall, Total, Turn, Usage
 from relight.sources.claude_code.lines import (
@@ -29,16 +28,15 @@ from relight.sources.claude_code.lines import (
 )
 from relight.sources.claude_code.skills import SkillWatch, WatchedSkills
 from relight.sources.events import Called, Compacted, Event, Returned, Said, failed_turn
-from relight.sources.reading import Reader
+from relight.sources.reading import ReaderState, StatefulReader
 from relight.times import read_time
 
 SIDECHAINS_REMEMBERED = 32
 
 
-class TranscriptState(Struct):
+class TranscriptState(ReaderState):
     """The facts that a transcript's later lines depend on."""
 
-    session: str | None = None
     # the time of the lines above the first message, and the message that they were written for
     head_at: int | None = None
     head_message: str | None = None
@@ -46,24 +44,20 @@ class TranscriptState(Struct):
     model: str | None = None
     last_at: int | None = None
     last_answer: str | None = None
-    sidechains: dict[str, str] = {}
-    open_calls: list[ToolCall] = []
+    sidechains: dict[str, str] = msgspec.field(default_factory=dict)
     skills: WatchedSkills = msgspec.field(default_factory=WatchedSkills)
 
 
-class ClaudeCodeReader(Reader):
+class ClaudeCodeReader(StatefulReader[TranscriptState]):
     """Reads the lines of one transcript."""
 
+    state_type = TranscriptState
     # False if only the conversation is wanted: what each line says of its session is then left out
     has_facts = True
 
     def __init__(self, origin: Origin, state: bytes = b"") -> None:
-        super().__init__(origin)
-        known = msgspec.json.decode(state, type=TranscriptState) if state else TranscriptState()
-        self.state = known
-        self.owner = known.session
-        self.open_calls = self.restore(known.open_calls)
-        self.skills = SkillWatch(known.skills)
+        super().__init__(origin, state)
+        self.skills = SkillWatch(self.state.skills)
 
     @classmethod
     def begin(cls, session: str) -> Self:
@@ -73,11 +67,9 @@ class ClaudeCodeReader(Reader):
         return reader
 
     def save(self) -> bytes:
-        state = self.state
-        state.session = self.owner
-        state.open_calls = list(self.open_calls.values())
-        state.sidechains = dict(list(state.sidechains.items())[-SIDECHAINS_REMEMBERED:])
-        return msgspec.json.encode(state)
+        kept = list(self.state.sidechains.items())[-SIDECHAINS_REMEMBERED:]
+        self.state.sidechains = dict(kept)
+        return super().save()
 
     def read_line(self, data: bytes) -> Iterator[Event]:
         line = decode_line(data)

@@ -8,8 +8,7 @@ Running totals restart, repeat, and are inherited, so only single responses are 
 from collections.abc import Iterator
 from typing import Self
 
-import msgspec
-from msgspec import Struct
+from msgspec import field
 from msgspec.structs import replace
 
 from relight.chat.usage import FoundUsage, exclusive_usage
@@ -42,17 +41,16 @@ from relight.sources.events import (
     failed_turn,
     latest,
 )
-from relight.sources.reading import Reader, first_line, last_words
+from relight.sources.reading import ReaderState, StatefulReader, first_line, last_words
 from relight.times import read_time, uuid7_time
 
 # the turn of what a fork repeats: its parent's, whose key the fork does not know
 REPLAYED = "replayed"
 
 
-class RolloutState(Struct):
+class RolloutState(ReaderState):
     """The facts that a rollout's later lines depend on."""
 
-    session: str | None = None
     born_at: int | None = None
     is_fork: bool = False
     is_replay: bool = False
@@ -75,21 +73,19 @@ class RolloutState(Struct):
     # since the last response: the time of its first item, and the calls it asks for, of which some
     # may have their results already
     began_at: int | None = None
-    asked_calls: list[ToolCall] = []
+    asked_calls: list[ToolCall] = field(default_factory=list)
     # True for old clients, which write a response's usage before its items
     leads: bool | None = None
     last_turn: str | None = None
-    open_calls: list[ToolCall] = []
 
 
-class CodexReader(Reader):
+class CodexReader(StatefulReader[RolloutState]):
     """Reads the lines of one rollout."""
 
+    state_type = RolloutState
+
     def __init__(self, origin: Origin, state: bytes = b"") -> None:
-        super().__init__(origin)
-        self.state = msgspec.json.decode(state, type=RolloutState) if state else RolloutState()
-        self.owner = self.state.session
-        self.open_calls = self.restore(self.state.open_calls)
+        super().__init__(origin, state)
         # of the file's own records, for its session
         self.first_at: int | None = None
         self.last_at: int | None = None
@@ -107,10 +103,6 @@ class CodexReader(Reader):
         if self.state.session is not None:
             yield self._see(self.first_at)
             yield self._see(self.last_at)
-
-    def save(self) -> bytes:
-        self.state.open_calls = list(self.open_calls.values())
-        return msgspec.json.encode(self.state)
 
     def read_line(self, data: bytes) -> Iterator[Event]:
         line = decode_line(data)

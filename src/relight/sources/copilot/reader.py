@@ -17,7 +17,6 @@ from relight.chat.usage import FoundUsage
 from relight.model import (
     Cost,
     Ending,
-    Origin,
     Session,
     SkillEntry,
     SkillWay,
@@ -56,7 +55,7 @@ from relight.sources.events import (
     as_copied,
     failed_turn,
 )
-from relight.sources.reading import Reader, first_line, last_words
+from relight.sources.reading import ReaderState, StatefulReader, first_line, last_words
 from relight.times import read_time
 
 FILE = "events.jsonl"
@@ -66,31 +65,25 @@ SKILL_WAYS: dict[str | None, SkillWay] = {"user-invoked": "slash", "agent-invoke
 CALLS_REMEMBERED = 16
 
 
-class CopilotState(Struct):
+class CopilotState(ReaderState):
     """The facts that later events depend on."""
 
-    session: str | None = None
     # what is older, a fork copied
     born_at: int | None = None
     model: str | None = None
     # False until a usage record was read: older versions write none
     has_records: bool = False
     # the turns of the last model calls, by session and the provider's id of the call
-    turns: dict[str, str] = {}
+    turns: dict[str, str] = msgspec.field(default_factory=dict)
     # calls of an answer whose usage comes after it
-    asked: dict[str, list[ToolCall]] = {}
-    started: dict[str, int] = {}
-    open_calls: list[ToolCall] = []
+    asked: dict[str, list[ToolCall]] = msgspec.field(default_factory=dict)
+    started: dict[str, int] = msgspec.field(default_factory=dict)
 
 
-class CopilotReader(Reader):
+class CopilotReader(StatefulReader[CopilotState]):
     """Reads the events of one session and its sub-agents."""
 
-    def __init__(self, origin: Origin, state: bytes = b"") -> None:
-        super().__init__(origin)
-        self.state = msgspec.json.decode(state, type=CopilotState) if state else CopilotState()
-        self.owner = self.state.session
-        self.open_calls = self.restore(self.state.open_calls)
+    state_type = CopilotState
 
     @classmethod
     def begin(cls, session: str) -> Self:
@@ -100,10 +93,9 @@ class CopilotReader(Reader):
 
     def save(self) -> bytes:
         state = self.state
-        state.open_calls = list(self.open_calls.values())
         state.turns = dict(list(state.turns.items())[-CALLS_REMEMBERED:])
         state.asked = dict(list(state.asked.items())[-CALLS_REMEMBERED:])
-        return msgspec.json.encode(state)
+        return super().save()
 
     def read_line(self, data: bytes) -> Iterator[Event]:
         line, found = decode_event(data)

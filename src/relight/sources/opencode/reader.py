@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
 from relight.chat.usage import FoundUsage
 from relight.model import Cost, Ending, Mark, Origin, Piece, Session, SkillEntry, ToolCall, Turn
@@ -37,7 +36,14 @@ from relight.sources.opencode.lines import (
     PartData,
     decode_line,
 )
-from relight.sources.reading import BAD_LINE, Reader, first_line, last_words, write_value
+from relight.sources.reading import (
+    BAD_LINE,
+    ReaderState,
+    StatefulReader,
+    first_line,
+    last_words,
+    write_value,
+)
 
 ABORTED = "MessageAbortedError"
 # a call of a tool that does not exist
@@ -46,24 +52,20 @@ INVALID = "invalid"
 ENDED = ("completed", "error")
 
 
-class DatabaseState(Struct):
+class DatabaseState(ReaderState):
     """A session's row, and the parts of incomplete messages that were read."""
 
-    session: OpenCodeSession | None = None
-    seen: list[str] = []
-    open_calls: list[ToolCall] = []
+    session: str | None = msgspec.field(default=None, name="owner")
+    row: OpenCodeSession | None = msgspec.field(default=None, name="session")
+    seen: list[str] = msgspec.field(default_factory=list)
 
 
-class OpenCodeReader(Reader):
+class OpenCodeReader(StatefulReader[DatabaseState]):
     """Reads the rows of one session, a message with its parts as one line."""
 
     has_fetch = True
 
-    def __init__(self, origin: Origin, state: bytes = b"") -> None:
-        super().__init__(origin)
-        self.state = msgspec.json.decode(state, type=DatabaseState) if state else DatabaseState()
-        self.owner = self.state.session.id if self.state.session else None
-        self.open_calls = self.restore(self.state.open_calls)
+    state_type = DatabaseState
 
     @staticmethod
     def find(folder: Path) -> Iterator[Origin]:
@@ -86,14 +88,10 @@ class OpenCodeReader(Reader):
         for row in sorted(rows.values(), key=_place):
             yield msgspec.json.encode(row)
 
-    def save(self) -> bytes:
-        self.state.open_calls = list(self.open_calls.values())
-        return msgspec.json.encode(self.state)
-
     def read_line(self, line: bytes) -> Iterator[Event]:
         row = decode_line(line)
         if isinstance(row, OpenCodeSession):
-            self.owner, self.state.session = row.id, row
+            self.owner, self.state.row = row.id, row
             yield Session(
                 key=row.id,
                 parent=row.parent_id,
@@ -112,7 +110,7 @@ class OpenCodeReader(Reader):
         self, row: OpenCodeMessage, ending: Ending | None, at: int, answer: str = ""
     ) -> Session:
         """The session of a message; one that a fork copied says only that it was copied."""
-        own = self.state.session
+        own = self.state.row
         began_at = own.time_created if own else None
         if began_at is not None and at < began_at:
             return as_copied(Session(key=row.session_id, model=row.data.modelID), began_at)
@@ -185,7 +183,7 @@ class OpenCodeReader(Reader):
 
     def _name_message(self, row: OpenCodeMessage) -> str:
         """A name that a fork's copy has too; sub-agents, which work side by side, have no forks."""
-        own = self.state.session
+        own = self.state.row
         made = row.data.time.created or row.time_created
         return f"{row.session_id}:{made}" if own is None or own.parent_id else str(made)
 

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS, Turn, row_id
+from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS, Turn
 from relight.store import Store, search_index
 from relight.store.derive import forks, outcomes, rollup, scores, unanswered
 from relight.store.derive.pricing import NAMED, Pricing, learn
 from relight.store.sql import read, same
 from relight.store.write import rows
+from relight.store.write.left_out import has_original, is_forgotten, remove_words
 from relight.store.write.rows import TurnRow
 from relight.store.write.seal import CallRow, Sealed, redate
 from relight.store.write.tape import find_current, write_place
@@ -71,12 +72,16 @@ class Recorder:
             if self.store.reread():  # sealed in the time zone before
                 pieces = [redate(piece, self.store.timezone) for piece in pieces]
             current = find_current(database, pieces)
-            forgotten = [_is_forgotten(database, piece) for piece in current]
-            wanted = [one for one, is_gone in zip(current, forgotten, strict=True) if not is_gone]
+            forgotten = [is_forgotten(database, piece) for piece in current]
+            left_out = [
+                is_gone or has_original(database, piece)
+                for piece, is_gone in zip(current, forgotten, strict=True)
+            ]
+            wanted = [one for one, is_out in zip(current, left_out, strict=True) if not is_out]
             is_appended = len(wanted) == 1 and append(database, wanted[0], self.pricing)
             new = set() if is_appended else self.write(database, wanted)
-            for piece, is_gone in zip(current, forgotten, strict=True):
-                kept = _remove_words(piece) if is_gone else piece
+            for piece, is_gone, is_out in zip(current, forgotten, left_out, strict=True):
+                kept = remove_words(piece) if is_out else piece
                 part_id = write_place(database, kept, is_forgotten=is_gone)
                 if part_id is not None:
                     write_texts(database, part_id, piece)
@@ -183,28 +188,6 @@ def _refresh_skills(database: sqlite3.Connection, judged: set[int]) -> None:
 def _has_rows(database: sqlite3.Connection, *tables: str) -> bool:
     """True if one of these tables has a row."""
     return any(database.execute(f"select 1 from {one} limit 1").fetchone() for one in tables)
-
-
-def _is_forgotten(database: sqlite3.Connection, piece: Sealed) -> bool:
-    """True if a piece is from a forgotten session or a sub-agent of one.
-
-    Checked for each piece: a session may be forgotten while it goes on.
-    """
-    # a fork of a forgotten session is a separate session
-    parents = {
-        one.parent
-        for _, one in piece.sessions
-        if one.parent is not None and one.parent_kind == "subagent"
-    }
-    ids = [piece.owner_id, *(row_id("session", piece.source, parent) for parent in parents)]
-    marks = ", ".join("?" * len(ids))
-    statement = f"select 1 from forgotten where session_id in ({marks})"
-    return database.execute(statement, ids).fetchone() is not None
-
-
-def _remove_words(piece: Sealed) -> Sealed:
-    """Keep only the read mark of a forgotten session's piece: no tape and no reader's state."""
-    return replace(piece, records=b"", after=replace(piece.after, state=b""))
 
 
 def _price_row(

@@ -162,7 +162,8 @@ def _run(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[
             env=clean,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             timeout=seconds,
             check=False,
         )

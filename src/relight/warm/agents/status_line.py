@@ -238,25 +238,16 @@ def start_refresh(folder: str) -> bool:
         about = os.fstat(file)
         if about.st_size and 0 <= time.time() - about.st_mtime < OLD_SECONDS:
             return False
-        if not _hold(file):
+        from relight.locks import hold  # not needed by a line without a refresh
+
+        if not hold(file, waits=False):
             return False
-        os.pwrite(file, b"tried", 0)
+        os.lseek(file, 0, os.SEEK_SET)
+        os.write(file, b"tried")
         os.utime(file)
         _start(file, folder)
     finally:
         os.close(file)
-    return True
-
-
-def _hold(file: int) -> bool:
-    try:
-        import fcntl
-    except ImportError:  # Windows: the import itself finds out that another one runs
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
     return True
 
 

@@ -210,6 +210,16 @@ def _make_start(
     )
 
 
+def _interrupt() -> None:
+    """Interrupt the main thread, as Ctrl-C does."""
+    if os.name == "nt":  # a signal to a process would end it there
+        import _thread
+
+        _thread.interrupt_main()
+    else:
+        os.kill(os.getpid(), signal.SIGINT)
+
+
 @contextmanager
 def _watch_stop(store: Store, experiment: Experiment) -> Iterator[None]:
     """Interrupt this thread when a person asks for a stop at once."""
@@ -225,7 +235,7 @@ def _watch_stop(store: Store, experiment: Experiment) -> Iterator[None]:
             except RelightError:
                 continue
             if wanted == register.AT_ONCE and not is_over.is_set():
-                os.kill(os.getpid(), signal.SIGINT)
+                _interrupt()
                 return
 
     watcher = threading.Thread(target=watch, daemon=True)

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from relight.errors import RelightError
 from relight.intake.recorder import make_session_name
-from relight.locks import hold
+from relight.locks import create_held, hold
 from relight.model import Outcome, row_id
 from relight.models.retrying import RetryBudget
 from relight.reports.labels import label_session
@@ -273,10 +273,8 @@ def open_scratch() -> Iterator[Path]:
             if hold(file.fileno(), waits=False):
                 shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as name:
-        made, new = Path(name), Path(name, f"{LOCK}.new")
-        with new.open("wb") as file:
-            hold(file.fileno())
-            new.replace(made / LOCK)  # the lock is visible only when it is held
+        made = Path(name)
+        with os.fdopen(create_held(made / LOCK), "ab"):
             yield made
 
 

@@ -159,7 +159,9 @@ def _run(words: Sequence[str]) -> str:
     line = " ".join(words)
     if shutil.which(words[0]) is None:
         return f"not done, {words[0]} is not here: {line}"
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        words, capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
     if done.returncode:
         return f"not done: {line}: {done.stderr.strip() or done.stdout.strip()}"
     return f"done: {line}"

@@ -55,7 +55,8 @@ def write_program_note(folder: Path, program: ProgramNote) -> None:
 
 def choose_places(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that say where agents store sessions; a later process may have others."""
-    names = ["HOME", *(one.variable for one in list_sources().values() if one.variable)]
+    named = ((one.variable, one.sessions_variable) for one in list_sources().values())
+    names = ["HOME", *(name for both in named for name in both if name)]
     return {name: environment[name] for name in names if name in environment}
 
 
