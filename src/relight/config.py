@@ -213,6 +213,11 @@ class Config(Settings, kw_only=True):
         return self.home / "backlog"
 
     @property
+    def telemetry(self) -> Path:
+        """The folder of the spool files: what was received and waits to be read."""
+        return self.home / "telemetry"
+
+    @property
     def status_file(self) -> Path:
         """The summary for status lines; imports keep it once one has been used."""
         return self.home / "statusline.json"

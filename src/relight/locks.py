@@ -75,6 +75,17 @@ def _claim(path: Path, beside: Path) -> bool:
     return True
 
 
+def append_whole(file: int, data: bytes) -> None:
+    """Append all of the data or nothing: half a line would spoil the next."""
+    size = os.fstat(file).st_size
+    try:
+        while data:
+            data = data[os.write(file, data) :]
+    except OSError:
+        os.ftruncate(file, size)
+        raise
+
+
 def open_lock(path: Path) -> IO[bytes]:
     """Return an open file to hold; nothing is written into it.
 

@@ -177,6 +177,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     failure: str | None = None
     failure_text: str | None = None
     branch: str | None = None
+    request: str | None = None  # its id, by which telemetry knows the call
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
@@ -294,8 +295,8 @@ class Timing(Struct, frozen=True):
     tool: str
     at: Moment
     duration_ms: Milliseconds
-    # the call's name, as in `ToolCall`
-    name: str | None = None
+    name: str | None = None  # the call's name, as in `ToolCall`
+    call: str | None = None  # or the call's key
 
 
 class LimitReport(Struct, frozen=True, kw_only=True):
@@ -325,6 +326,7 @@ class Parsed(Struct, frozen=True, kw_only=True):
     state: bytes
     sessions: list[Session] = []
     turns: list[Turn] = []
+    reports: list[Turn] = []  # calls that telemetry reports of an agent with its own records
     calls: list[ToolCall] = []
     totals: list[Total] = []
     jobs: list[Job] = []
@@ -332,8 +334,7 @@ class Parsed(Struct, frozen=True, kw_only=True):
     latencies: list[Latency] = []
     skills: list[SkillEntry] = []
     passages: list[Passage] = []
-    # how many messages of the conversation each session had, results of calls among them
-    messages: dict[str, int] = {}
+    messages: dict[str, int] = {}  # how many each session had, results of calls among them
     timings: list[Timing] = []
     limits: list[LimitReport] = []
     compactions: list[tuple[str, int]] = []  # sessions that a summary replaced, and when

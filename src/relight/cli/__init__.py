@@ -41,6 +41,7 @@ COMMANDS = {
     "exec": ("program", "Run a Python program and record its model calls."),
     "moa": ("moa", "Ask several models at once; see who said what."),
     "serve": ("serve", "Open the dashboard in a browser."),
+    "collect": ("collect", "Receive telemetry of programs (OpenTelemetry)."),
     "doctor": (
         "doctor",
         "Check the agents found, unreadable files, missing prices and the database.",

@@ -25,8 +25,7 @@ def command(history: bool, since: str, as_json: bool) -> None:
     """
     from relight.reports.filters import read_start
     from relight.reports.limits import read_limits_report
-    from relight.reports.plans import describe_plan
-    from relight.sources import find_unknown_plans
+    from relight.reports.plans import describe_plan, find_unknown_plans
     from relight.text import clean
 
     with current_store() as store:

@@ -19,7 +19,8 @@ def command(reprice: bool, again_redact: bool) -> None:
     """
     from relight.cli.screen import progress_bar
     from relight.intake.rebuild import find_absent_sources, rebuild
-    from relight.sources import find_unknown_plans, is_source
+    from relight.reports.plans import find_unknown_plans
+    from relight.sources import is_source
     from relight.store.queries.costs import sum_included
     from relight.text import dollars
 

@@ -1,18 +1,27 @@
 import os
 import shlex
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from relight.cli.options import current_home, relight_command
 from relight.errors import RelightError
 
+if TYPE_CHECKING:
+    import uvicorn
+    from starlette.types import ASGIApp
+
 PORT = 7717
 HOST = "127.0.0.1"
 LOOPBACK = (HOST, "localhost", "::1")
 SHORTEST_TOKEN = 16
 BACKLOG = 128
+END_SECONDS = 5.0
+OTLP_PORT = 4318  # the port of OTLP over HTTP, which exporters use by default
 
 
 @relight_command("serve", example="relight serve --open")
@@ -26,7 +35,23 @@ BACKLOG = 128
 )
 @click.option("--open", "is_opened", is_flag=True, help="Open it in your browser.")
 @click.option("--no-watch", is_flag=True, help="Do not import what is new while it runs.")
-def command(port: int, host: str, token_file: Path | None, is_opened: bool, no_watch: bool) -> None:
+@click.option(
+    "--otlp",
+    "otlp_port",
+    type=click.IntRange(0, 65535),
+    is_flag=False,
+    flag_value=OTLP_PORT,
+    metavar="[PORT]",
+    help=f"Also receive telemetry on 127.0.0.1, on port {OTLP_PORT} if none is named.",
+)
+def command(
+    port: int,
+    host: str,
+    token_file: Path | None,
+    is_opened: bool,
+    no_watch: bool,
+    otlp_port: int | None,
+) -> None:
     """Serve the dashboard and its JSON API to a browser on this machine.
 
     It reads the agents' folders as they grow: a new turn is shown within two seconds.
@@ -41,6 +66,7 @@ def command(port: int, host: str, token_file: Path | None, is_opened: bool, no_w
         token=token,
         is_opened=is_opened,
         is_watching=not no_watch,
+        otlp_port=otlp_port,
     )
 
 
@@ -70,6 +96,7 @@ def serve(
     token: str | None = None,
     is_opened: bool = False,
     is_watching: bool = True,
+    otlp_port: int | None = None,
 ) -> None:
     """Serve until interrupted; the address is the first line of the output."""
     from relight.config import find_home, read_config
@@ -87,14 +114,8 @@ def serve(
         if is_opened:
             open_browser(address.replace("//0.0.0.0:", f"//{HOST}:").replace("//[::]:", "//[::1]:"))
 
-        import asyncio
-
-        import uvicorn
-
         from relight.web.app import create_app
-        from relight.web.connections import LimitedConnection, TroubleReporter, find_limit
 
-        LimitedConnection.limit = find_limit()
         app = create_app(
             home,
             token=token,
@@ -102,25 +123,68 @@ def serve(
             is_loopback=is_loopback,
             is_watching=is_watching and config.auto_import,
         )
-        settings = uvicorn.Config(
-            app,
-            http=LimitedConnection,
-            ws="none",
-            lifespan="on",
-            # warnings are about single requests, which a stranger can send without end
-            log_level="error",
-            backlog=BACKLOG,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=2,
-        )
-        server = uvicorn.Server(settings)
+        if otlp_port is None:
+            run_app(app, listening)
+        else:
+            with receiving(home, otlp_port):
+                run_app(app, listening)
 
-        async def run() -> None:
-            asyncio.get_running_loop().set_exception_handler(TroubleReporter())
-            await server.serve(sockets=[listening])
 
-        asyncio.run(run())
+@contextmanager
+def receiving(home: str | Path | None, port: int) -> Iterator[None]:
+    """Receive telemetry beside the dashboard, in a thread with its own event loop."""
+    import threading
+
+    with listen(HOST, port) as listening:
+        click.echo(f"telemetry: http://{HOST}:{listening.getsockname()[1]}/")
+
+        from relight.web.otlp import create_receiver
+
+        server = make_server(create_receiver(home))
+        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.should_exit = True
+            thread.join(END_SECONDS)
+
+
+def run_app(app: "ASGIApp", listening: socket.socket) -> None:
+    """Serve an application until interrupted."""
+    import asyncio
+
+    from relight.web.connections import TroubleReporter
+
+    server = make_server(app)
+
+    async def run() -> None:
+        asyncio.get_running_loop().set_exception_handler(TroubleReporter())
+        await server.serve(sockets=[listening])
+
+    asyncio.run(run())
+
+
+def make_server(app: "ASGIApp") -> "uvicorn.Server":
+    """Return a server with limits of time and number, so that strangers cannot block it."""
+    import uvicorn
+
+    from relight.web.connections import LimitedConnection, find_limit
+
+    LimitedConnection.limit = find_limit()
+    settings = uvicorn.Config(
+        app,
+        http=LimitedConnection,
+        ws="none",
+        lifespan="on",
+        # warnings are about single requests, which a stranger can send without end
+        log_level="error",
+        backlog=BACKLOG,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=2,
+    )
+    return uvicorn.Server(settings)
 
 
 def open_browser(address: str) -> None:

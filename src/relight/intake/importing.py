@@ -103,6 +103,10 @@ def import_all(
             with _start_workers(work, workers, piece_seconds) as pool:
                 taken, touched = _take(store, work, pool, progress)
             counts |= {one.source: one for one in taken}
+        if store.config.telemetry.is_dir():
+            from relight.intake.spool import sweep
+
+            sweep(store)
         if search_index.read_below(store) is not None:
             from relight.intake.search_filling import fill_index
 
@@ -191,12 +195,23 @@ def find_work(
     """Yield the files of a source that have something new."""
     seen = read_seen(store, name)
     aside = read_aside(store)
-    for origin in find_source(name).find(environment, folder):
+    for origin in find_origins(name, folder, environment, received=store.config.telemetry):
         found = seen.get(origin.path) or seen.get(str(row_id("origin", name, origin.path)))
         is_known = found == origin  # nearly all of many thousand files
         is_new = not is_known and (found is None or origin != replace(found, path=origin.path))
         if _is_wanted(store, name, origin, aside=aside, is_new=is_new):
             yield Work(name, origin, read_marks(store, name, origin.path).get(""))
+
+
+def find_origins(
+    name: str, folder: Path | None, environment: Mapping[str, str], *, received: Path | None
+) -> Iterator[Origin]:
+    """Yield the files of a source: in its own folders, and what was received as telemetry."""
+    yield from find_source(name).find(environment, folder)
+    if folder is None and received is not None and (received / name).is_dir():
+        from relight.sources.files import find_files
+
+        yield from find_files(received / name)
 
 
 def check_work(store: Store, name: str, origins: Sequence[Origin]) -> Iterator[Work]:

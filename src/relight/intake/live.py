@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from relight.errors import StoreError
 from relight.intake.checks import make_plain
-from relight.locks import create_held, hold, make_folder, renew_in_forks
+from relight.locks import append_whole, create_held, hold, make_folder, renew_in_forks
 from relight.model import Mark, Origin, Piece, row_id
 from relight.redact import redact
 from relight.sources import relight as events
@@ -309,7 +309,7 @@ class Backlog:
         if self._file is None:
             make_folder(self._path.parent)
             self._file = create_held(self._path, msgspec.json.encode(mark) + b"\n")
-        _write(self._file, b"".join(lines))
+        append_whole(self._file, b"".join(lines))
 
     def clear(self) -> None:
         """Delete the file: all its events are in the database."""
@@ -322,17 +322,6 @@ class Backlog:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-
-def _write(file: int, data: bytes) -> None:
-    """Append all of the data or nothing: half a line would spoil the next."""
-    size = os.fstat(file).st_size
-    try:
-        while data:
-            data = data[os.write(file, data) :]
-    except OSError:
-        os.ftruncate(file, size)
-        raise
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from relight.config import find_home, read_config
 from relight.errors import RelightError
-from relight.intake.importing import Imported, ImportRunningError
+from relight.intake.importing import Imported, ImportRunningError, find_origins
 from relight.model import Origin
 from relight.sources import Source, find_source, list_sources
 from relight.store import Store, open_store
@@ -52,7 +52,8 @@ class Watcher:
     """Looks at the agents' files, and imports those that changed.
 
     `opened` opens the store for one import, and `take` is `import_and_notify`. `report` gets the
-    state after each look, `on_import` the counts and seconds of each import.
+    state after each look, `on_import` the counts and seconds of each import. `received` is the
+    folder of telemetry.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Watcher:
         sources: Sequence[str] = (),
         folder: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        received: Path | None = None,
     ) -> None:
         self._opened = opened
         self._take = take
@@ -72,6 +74,7 @@ class Watcher:
         self._on_import = on_import
         self._sources = [find_source(name) for name in sources or list_sources()]
         self._folder = folder
+        self._received = received
         self._environment = os.environ if environment is None else environment
         # the files of each source as they were when last imported
         self._seen: dict[str, dict[str, Origin]] = {}
@@ -108,7 +111,12 @@ class Watcher:
     def _find_all(self) -> dict[str, dict[str, Origin]]:
         began = time.thread_time()
         found = {
-            source.name: {one.path: one for one in source.find(self._environment, self._folder)}
+            source.name: {
+                one.path: one
+                for one in find_origins(
+                    source.name, self._folder, self._environment, received=self._received
+                )
+            }
             for source in self._sources
         }
         spent = time.thread_time() - began
@@ -144,7 +152,10 @@ class Watcher:
         return recent
 
     def _find_roots(self, source: Source) -> list[Path]:
-        return [self._folder] if self._folder else source.find_folders(self._environment)
+        if self._folder:
+            return [self._folder]
+        received = [self._received / source.name] if self._received else []
+        return [*source.find_folders(self._environment), *received]
 
     def _has_recent_change(self) -> bool:
         return any(sign(path) != known for path, known in self._recent.items())

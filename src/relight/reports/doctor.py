@@ -11,8 +11,9 @@ from msgspec.structs import asdict
 
 from relight.errors import as_typed
 from relight.prices import is_local_model
+from relight.reports.plans import find_unknown_plans
 from relight.reports.tapes import TapeHealth, check_tapes
-from relight.sources import find_added, find_source, find_unknown_plans, find_user, list_sources
+from relight.sources import find_added, find_source, find_user, list_sources
 from relight.store import Store
 from relight.store.keep.migrate import find_old_rules
 from relight.store.labels import SignPrecision, measure_signs

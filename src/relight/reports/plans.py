@@ -2,14 +2,16 @@
 
 import time
 from calendar import monthrange
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from msgspec import Struct
 
+from relight.sources import is_source, list_sources
 from relight.store import Store
 from relight.store.queries.costs import sum_costs
 from relight.store.queries.filters import Filter
-from relight.text import dollars
+from relight.text import dollars, join_words
 
 
 class PlanValue(Struct, frozen=True, kw_only=True):
@@ -80,3 +82,21 @@ def describe_plan(plan: PlanValue) -> str:
     if plan.paid_usd:
         text += f"; {dollars(plan.paid_usd, digits=2)} paid beside it"
     return text
+
+
+def find_unknown_plans(plans: Iterable[str], limits: Iterable[str] = ()) -> list[str]:
+    """Return a note for each `[plans.SOURCE]` and `[limits.SOURCE]` that names no source."""
+    tables = [*(("plans", one) for one in plans), *(("limits", one) for one in limits)]
+    return [
+        f"[{table}.{one}] names no source: {_suggest_source(one)}"
+        for table, one in tables
+        if not is_source(one)
+    ]
+
+
+def _suggest_source(typed: str) -> str:
+    from difflib import get_close_matches
+
+    known = sorted(list_sources())
+    near = get_close_matches(typed, known, n=1)
+    return f"did you mean {near[0]}?" if near else f"it can be {join_words(known, 'or')}"

@@ -25,7 +25,6 @@ from msgspec import Struct
 
 from relight.errors import RelightError
 from relight.model import Mark, Origin, Parsed, Piece
-from relight.text import join_words
 
 if TYPE_CHECKING:
     from relight.sources.events import Event, Transcript
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 GROUP = "relight.sources"
 OPENCODE_FILES = "messages of an OpenCode from before its database"
 CLINE_TASKS = "Code/User/globalStorage/saoudrizwan.claude-dev/tasks/*/api_conversation_history.json"
+RECEIVED = b'{"otlp":'  # a line of telemetry begins so, on a tape of any source
 
 
 class Source(Struct, frozen=True, kw_only=True):
@@ -79,6 +79,7 @@ class Source(Struct, frozen=True, kw_only=True):
     resumes_anywhere: bool = False
     # True if its plans have windows of five hours and of a week
     has_windows: bool = False
+    telemetry: str | None = None  # the reader of its telemetry, beside that of its files
 
     def find_homes(self, environment: Mapping[str, str]) -> list[Path]:
         """The agent's home folders: those that its variable names, else the usual ones."""
@@ -119,15 +120,27 @@ class Source(Struct, frozen=True, kw_only=True):
 
     def read(self, lines: Sequence[bytes], origin: Origin, state: bytes) -> Parsed:
         """The index rows of a stretch of records, going on from `state`."""
-        return find_reader(self).read(lines, origin, state)
+        return self._choose_reader(lines).read(lines, origin, state)
 
     def read_messages(self, lines: Iterable[bytes], session: str) -> "Transcript":
         """A session as OpenAI chat messages, from all of its records."""
-        return find_reader(self).read_messages(lines, session)
+        spoken = self._choose_spoken(lines)
+        return self._choose_reader(spoken).read_messages(spoken, session)
 
     def read_events(self, lines: Iterable[bytes], session: str) -> "Iterator[Event]":
         """A session's events in the order of the conversation, from all of its records."""
-        return find_reader(self).read_events(lines, session)
+        spoken = self._choose_spoken(lines)
+        return self._choose_reader(spoken).read_events(spoken, session)
+
+    def _choose_reader(self, lines: Sequence[bytes]) -> "type[Reader]":
+        """The reader of these lines, which are all from the agent's files or all received."""
+        return find_reader(self, is_received=bool(lines and lines[0].startswith(RECEIVED)))
+
+    def _choose_spoken(self, lines: Iterable[bytes]) -> Sequence[bytes]:
+        """The lines with the conversation: telemetry only if no file of the agent was read."""
+        listed = list(lines)
+        own = [line for line in listed if not line.startswith(RECEIVED)] if self.telemetry else []
+        return own or listed
 
     @property
     def fetch(self) -> "Fetch | None":
@@ -154,6 +167,7 @@ SOURCES = {
             settings="settings.json",
             resume=("claude", "--resume"),
             has_windows=True,
+            telemetry="relight.sources.otlp.agents:AgentReader",
         ),
         Source(
             name="codex",
@@ -168,6 +182,7 @@ SOURCES = {
             resume=("codex", "resume"),
             resumes_anywhere=True,
             has_windows=True,
+            telemetry="relight.sources.otlp.agents:AgentReader",
         ),
         Source(
             name="hermes",
@@ -275,6 +290,11 @@ SOURCES = {
             is_complete=True,
         ),
         Source(
+            name="otlp",
+            title="OpenTelemetry",
+            reader="relight.sources.otlp.reader:OtlpReader",
+        ),
+        Source(
             name="relight",
             title="Relight",
             reader="relight.sources.relight:RecorderReader",
@@ -312,28 +332,11 @@ def list_sources() -> dict[str, Source]:
     return SOURCES | find_added().sources
 
 
-def find_unknown_plans(plans: Iterable[str], limits: Iterable[str] = ()) -> list[str]:
-    """Return a note for each `[plans.SOURCE]` and `[limits.SOURCE]` that names no source."""
-    tables = [*(("plans", one) for one in plans), *(("limits", one) for one in limits)]
-    return [
-        f"[{table}.{one}] names no source: {_suggest_source(one)}"
-        for table, one in tables
-        if not is_source(one)
-    ]
-
-
-def _suggest_source(typed: str) -> str:
-    from difflib import get_close_matches
-
-    known = sorted(list_sources())
-    near = get_close_matches(typed, known, n=1)
-    return f"did you mean {near[0]}?" if near else f"it can be {join_words(known, 'or')}"
-
-
 @cache
-def find_reader(source: Source) -> "type[Reader]":
-    """A source's reader, imported when it is first needed."""
-    module, _, name = source.reader.partition(":")
+def find_reader(source: Source, *, is_received: bool = False) -> "type[Reader]":
+    """A source's reader of files, or of what was received, imported when it is first needed."""
+    path = source.telemetry if is_received and source.telemetry else source.reader
+    module, _, name = path.partition(":")
     reader: type[Reader] = getattr(import_module(module), name)
     return reader
 

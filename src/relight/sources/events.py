@@ -23,6 +23,7 @@ from relight.model import (
     ToolCall,
     Total,
     Turn,
+    Usage,
 )
 
 
@@ -101,8 +102,17 @@ class Attributed(Struct, frozen=True):
     turn: str
 
 
+class Reported(Struct, frozen=True):
+    """A model call that telemetry reports of a session whose agent writes its own records.
+
+    The call's record gets the figures that it lacks; a call without a record becomes a turn.
+    """
+
+    turn: Turn
+
+
 Noun = Session | Turn | ToolCall | Total | SkillEntry | Job | Run | Latency | Timing | LimitReport
-Event = Said | Compacted | Called | Returned | Measured | Attributed | Noun
+Event = Said | Compacted | Called | Returned | Measured | Attributed | Reported | Noun
 
 
 class Transcript(Struct, frozen=True):
@@ -246,7 +256,8 @@ def merge_sessions(known: Session, more: Session) -> Session:
 
 
 def merge_turns(known: Turn, more: Turn) -> Turn:
-    fuller = more if (more.usage.output or 0) > (known.usage.output or 0) else known
+    fuller = more if _has_more(more.usage, known.usage) else known
+    clearer = max(known, more, key=lambda one: len(one.failure_text or ""))
     is_final = "final" in (known.usage_status, more.usage_status)
     return replace(
         known,
@@ -254,7 +265,23 @@ def merge_turns(known: Turn, more: Turn) -> Turn:
         usage=fuller.usage,
         cost=_merge_costs(fuller.cost, *(one.cost for one in (known, more))),
         usage_status="final" if is_final else known.usage_status,
+        model=known.model or more.model,
+        provider=known.provider or more.provider,
+        duration_ms=latest(known.duration_ms, more.duration_ms),
+        first_token_ms=earliest(known.first_token_ms, more.first_token_ms),
+        failure=clearer.failure,
+        failure_text=clearer.failure_text,
     )
+
+
+def _has_more(usage: Usage, known: Usage) -> bool:
+    """True if a usage has more output, or as much and more of its buckets."""
+    more, less = usage.output or 0, known.output or 0
+    return more > less or (more == less and _counts(usage) > _counts(known))
+
+
+def _counts(usage: Usage) -> int:
+    return sum(getattr(usage, name) is not None for name in usage.__struct_fields__)
 
 
 def _merge_costs(cost: Cost | None, *recorded: Cost | None) -> Cost | None:

@@ -34,6 +34,7 @@ from relight.sources.events import (
     Event,
     Measured,
     MessageWriter,
+    Reported,
     Returned,
     Said,
     Transcript,
@@ -186,6 +187,7 @@ class Collector:
     def __init__(self, open_calls: dict[str, ToolCall]) -> None:
         self.sessions: dict[str, Session] = {}
         self.turns: dict[str, Turn] = {}
+        self.reports: dict[str, Turn] = {}
         self.calls: dict[str, ToolCall] = {}
         self.totals: dict[str, Total] = {}
         self.jobs: list[Job] = []
@@ -227,6 +229,11 @@ class Collector:
         """Add a turn, or another record of one: the fullest usage and the earliest time hold."""
         known = self.turns.get(turn.key)
         self.turns[turn.key] = merge_turns(known, turn) if known else turn
+
+    def _take_reported(self, reported: Reported) -> None:
+        turn = reported.turn
+        known = self.reports.get(turn.key)
+        self.reports[turn.key] = merge_turns(known, turn) if known else turn
 
     def _take_said(self, said: Said) -> None:
         if said.is_new:
@@ -309,6 +316,7 @@ class Collector:
         Said: _take_said,
         Compacted: lambda self, compacted: self.compactions.append(compacted),
         Turn: _take_turn,
+        Reported: _take_reported,
         Called: _take_called,
         Returned: _take_returned,
         Measured: _take_measured,
@@ -329,6 +337,7 @@ class Collector:
             state=state,
             sessions=list(self.sessions.values()),
             turns=list(self.turns.values()),
+            reports=list(self.reports.values()),
             calls=list(self.calls.values()),
             totals=list(self.totals.values()),
             jobs=self.jobs,

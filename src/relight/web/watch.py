@@ -143,6 +143,7 @@ class WatchProcess:
 
 def run(home: str) -> None:
     """Watch for the server that started this process, until its end of the input is closed."""
+    from relight.config import find_home, read_config
     from relight.intake.watching import Watcher, open_watched
     from relight.work.notices import import_and_notify
 
@@ -155,7 +156,10 @@ def run(home: str) -> None:
         except OSError:  # the server has gone during an import
             os._exit(0)
 
-    watcher = Watcher(lambda: open_watched(home), import_and_notify, report=report)
+    received = read_config(find_home(home)).telemetry
+    watcher = Watcher(
+        lambda: open_watched(home), import_and_notify, report=report, received=received
+    )
     if hasattr(os, "fork"):
         watcher.watch(_wait_for_end)
     else:  # Windows: its pipes cannot be waited for

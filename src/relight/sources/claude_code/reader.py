@@ -192,6 +192,7 @@ class ClaudeCodeReader(StatefulReader[TranscriptState]):
                 # a stream's start holds a placeholder: only its end has the output
                 usage_status="final" if message.stop_reason else "partial",
                 branch=line.gitBranch or None,
+                request=line.requestId,
             )
         if line.attributionSkill or self.state.skills.typed is not None:
             skill = line.attributionSkill

@@ -17,6 +17,7 @@ DERIVED = (
     "skill_entry",
     "session_words",
     "call_timing",
+    "call_report",
     "shared_turn",
     "session_day",
     "compaction",

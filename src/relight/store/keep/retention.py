@@ -28,6 +28,7 @@ OWN = (
     "call_latency",
     "session_words",
     "call_timing",
+    "call_report",
     "compaction",
     "cache_rebuild",
     "score_due",

@@ -122,6 +122,17 @@ def find_by_prefix(store: Store, name: str, *, limit: int) -> list[SessionKey]:
     )
 
 
+def find_spans_of_time(store: Store, source: str, prefix: str) -> list[tuple[str, int, int]]:
+    """Return key, start and end of a source's sessions whose key begins so, newest first."""
+    rows = store.query(
+        "select key, started_at, ended_at from session where source = :source"
+        " and substr(key, 1, length(:prefix)) = :prefix and ended_at is not null"
+        " and started_at is not null order by ended_at desc limit 100",
+        {"source": source, "prefix": prefix},
+    )
+    return [(key, started_at, ended_at) for key, started_at, ended_at in rows]
+
+
 def find_by_ends(store: Store, head: str, tail: str, *, limit: int) -> list[SessionKey]:
     """Return the first sessions whose id, or `source:id`, begins and ends so; no sub-agents."""
     source, _, key = head.partition(":")

@@ -91,6 +91,10 @@ class Recorder:
         """Write the rows of these pieces and everything derived from them."""
         touched = {found for piece in pieces for found, _ in piece.sessions}
         new = touched - rows.find_known(database, touched)
+        if any(piece.reports for piece in pieces) or _has_rows(database, "call_report"):
+            from relight.store.derive import reports
+
+            reports.write_reports(database, pieces, touched)
         for piece in pieces:
             touched |= rows.write_sessions(database, piece)
         turns = [
@@ -115,7 +119,14 @@ class Recorder:
     def derive(self, database: sqlite3.Connection, touched: set[int]) -> None:
         """Write everything that is derived from the rows of these sessions."""
         touched |= forks.settle(database, touched)
-        touched |= self._reconcile(database, touched)
+        if _has_rows(database, "call_report"):
+            from relight.store.derive import reports
+
+            touched |= reports.join(database, touched, self.pricing)
+        if _has_rows(database, "control_total"):
+            from relight.store.derive.reconcile import reconcile
+
+            touched |= reconcile(database, touched, self.pricing)
         asked = touched | outcomes.join_runs(database)
         touched |= unanswered.refresh(database, asked, self.store.config)
         _refresh_durations(database, touched)
@@ -123,16 +134,12 @@ class Recorder:
         _refresh_rebuilds(database, touched, self.pricing)
         scores.refresh(database, touched)
         judged = outcomes.refresh(database, touched)
-        _write_scheduled_skills(database, judged)
+        if _has_rows(database, "run"):
+            from relight.store.derive.skills.scheduled import write_scheduled
+
+            write_scheduled(database, judged)
         _refresh_skills(database, judged)
         self.pricing.write_found(database)
-
-    def _reconcile(self, database: sqlite3.Connection, touched: set[int]) -> set[int]:
-        if not _has_rows(database, "control_total"):
-            return set()
-        from relight.store.derive.reconcile import reconcile
-
-        return reconcile(database, touched, self.pricing)
 
 
 def write_texts(database: sqlite3.Connection, tape_part_id: int, piece: Sealed) -> None:
@@ -169,13 +176,6 @@ def _refresh_rebuilds(database: sqlite3.Connection, touched: set[int], pricing: 
         from relight.store.derive import cache_rebuilds
 
         cache_rebuilds.refresh(database, touched, pricing)
-
-
-def _write_scheduled_skills(database: sqlite3.Connection, judged: set[int]) -> None:
-    if _has_rows(database, "run"):
-        from relight.store.derive.skills.scheduled import write_scheduled
-
-        write_scheduled(database, judged)
 
 
 def _refresh_skills(database: sqlite3.Connection, judged: set[int]) -> None:

@@ -70,6 +70,7 @@ class TurnRow(TokenColumns, frozen=True):
     failure_text: str | None
     total_id: int | None = None
     branch: str | None = None
+    request: int | None = None
 
 
 class TotalRow(TokenColumns, frozen=True):
@@ -146,15 +147,27 @@ def _is_made_there(table: str) -> str:
     )
 
 
-# of two records of one turn, the one with more output has the figures
-HAS_MORE_OUTPUT = "coalesce(excluded.output_tokens, -1) > coalesce(turn.output_tokens, -1)"
+# of two records of one turn, the one with more output has the figures, else that with more buckets
+NULLS = " + ".join(f"case when {{0}}.{name} is null then 1 else 0 end" for name in TOKENS)
+HAS_MORE_OUTPUT = (
+    "(coalesce(excluded.output_tokens, -1) > coalesce(turn.output_tokens, -1)"
+    " or (coalesce(excluded.output_tokens, -1) = coalesce(turn.output_tokens, -1)"
+    f" and {NULLS.format('excluded')} < {NULLS.format('turn')}))"
+)
 FIGURES = (*TOKENS, "cost_nanos", "cost_source")
+# of two records of one failure, the one with more words says what it was
+HAS_MORE_WORDS = (
+    "length(coalesce(excluded.failure_text, '')) > length(coalesce(turn.failure_text, ''))"
+)
 MERGE_TURN = f"""
     on conflict (id) do update set
         {_choose_new("turn", "excluded.at < turn.at", ["day"])},
         at = {least("turn.at", "excluded.at")},
-        branch = coalesce(turn.branch, excluded.branch),
+        {_keep_first("turn", "branch", "model", "provider", "request")},
+        duration_ms = {greatest("turn.duration_ms", "excluded.duration_ms")},
+        first_token_ms = {least("turn.first_token_ms", "excluded.first_token_ms")},
         {_choose_new("turn", HAS_MORE_OUTPUT, FIGURES)},
+        {_choose_new("turn", HAS_MORE_WORDS, ["failure", "failure_text"])},
         cost_status = case when 'included' in (turn.cost_status, excluded.cost_status)
             then 'included' when {HAS_MORE_OUTPUT} then excluded.cost_status
             else turn.cost_status end,
@@ -205,7 +218,13 @@ def turn_row(source: str, turn_id: int, day: str | None, turn: Turn, *, cost: Co
         failure=turn.failure,
         failure_text=turn.failure_text,
         branch=turn.branch,
+        request=name_request(source, turn),
     )
+
+
+def name_request(source: str, turn: Turn) -> int | None:
+    """The hash of a request's id, by which a call and its report know each other."""
+    return None if turn.request is None else row_id("request", source, turn.request)
 
 
 def write_turns(database: sqlite3.Connection, turns: Sequence[TurnRow]) -> None:

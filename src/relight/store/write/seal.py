@@ -20,6 +20,7 @@ from relight.model import (
     Run,
     Session,
     SkillEntry,
+    Timing,
     ToolCall,
     Total,
     Turn,
@@ -136,6 +137,7 @@ class Sealed(Struct, frozen=True, kw_only=True):
     records: bytes = b""
     sessions: list[tuple[int, Session]] = []
     turns: list[tuple[int, str | None, Turn]] = []
+    reports: list[tuple[int, Turn]] = []
     calls: list[CallRow] = []
     totals: list[tuple[int, Total]] = []
     jobs: list[Job] = []
@@ -187,6 +189,7 @@ def seal_parsed(source: str, parsed: Parsed, *, key: bytes, timezone: str) -> Se
             (row_id("session", source, one.key), _redact_cells(one, key)) for one in parsed.sessions
         ],
         turns=[(row_id("turn", source, one.key), read_day(one.at), one) for one in parsed.turns],
+        reports=[(row_id("report", source, one.key), one) for one in parsed.reports],
         calls=[_call_row(source, one, read_day(one.at)) for one in parsed.calls],
         totals=[(row_id("total", source, one.key), one) for one in parsed.totals],
         jobs=parsed.jobs,
@@ -201,7 +204,7 @@ def seal_parsed(source: str, parsed: Parsed, *, key: bytes, timezone: str) -> Se
                 tool=one.tool,
                 at=one.at,
                 duration_ms=one.duration_ms,
-                name=None if one.name is None else row_id("name", source, one.name),
+                name=_name_timing(source, one),
             )
             for one in parsed.timings
         ],
@@ -214,6 +217,13 @@ def seal_parsed(source: str, parsed: Parsed, *, key: bytes, timezone: str) -> Se
         commits=[row for one in parsed.calls for row in _commit_rows(source, one, key)],
         texts=make_texts(source, parsed.passages),
     )
+
+
+def _name_timing(source: str, timing: Timing) -> int | None:
+    """The hash of the name or of the key of a timed call: the log has one or the other, or none."""
+    if timing.call is not None:
+        return hash_names("call", source, timing.call)
+    return None if timing.name is None else row_id("name", source, timing.name)
 
 
 def _redact_cells(session: Session, key: bytes) -> Session:

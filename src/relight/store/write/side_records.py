@@ -158,7 +158,7 @@ def match_durations(
     for call in calls:
         near += [
             (False, abs(logged[number].at - call.finished_at), call.id, number)
-            for number in named.get(call.name, ())
+            for number in (*named.get(call.name, ()), *named.get(call.id, ()))
         ]
         for number in of_tool.get(call.tool, ()):
             apart = abs(logged[number].at - call.finished_at)

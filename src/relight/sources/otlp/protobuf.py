@@ -1,0 +1,122 @@
+"""A reader of protobuf's wire format: the fields of one message, and the values of attributes.
+
+Telemetry needs three of the format's types: varint, 64 bits and length-delimited. A field that is
+not asked for is skipped unread.
+"""
+
+from collections.abc import Iterator
+from struct import unpack_from
+from typing import Any, Literal, overload
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+MOST_DEPTH = 32
+Value = int | bytes
+
+
+def read_fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
+    """Yield the number, the wire type and the value of each field; raise ValueError if it is cut.
+
+    A value of 64 or 32 bits is an unsigned number: the caller knows what it means.
+    """
+    at, end = 0, len(data)
+    while at < end:
+        key, at = _read_varint(data, at, end)
+        kind = key & 7
+        value: Value
+        if kind == BYTES:
+            size, at = _read_varint(data, at, end)
+            if size > end - at:
+                raise ValueError("a field is longer than its message")
+            value = data[at : at + size]
+            at += size
+        elif kind == VARINT:
+            value, at = _read_varint(data, at, end)
+        elif kind == FIXED64:
+            value, at = _read_fixed(data, at, end, size=8), at + 8
+        elif kind == FIXED32:
+            value, at = _read_fixed(data, at, end, size=4), at + 4
+        else:
+            raise ValueError(f"wire type {kind} is unknown")
+        if key >> 3 == 0:
+            raise ValueError("a field has the number 0")
+        yield key >> 3, kind, value
+
+
+def _read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < end:
+        byte = data[at]
+        at += 1
+        if byte < 128 and not shift:
+            return byte, at
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value & (2**64 - 1), at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number is longer than 64 bits")
+    raise ValueError("the message ends inside a number")
+
+
+def _read_fixed(data: bytes, at: int, end: int, *, size: Literal[4, 8]) -> int:
+    if end - at < size:
+        raise ValueError("the message ends inside a number")
+    return int.from_bytes(data[at : at + size], "little")
+
+
+@overload
+def expect(value: Value, kind: type[bytes]) -> bytes: ...
+@overload
+def expect(value: Value, kind: type[int]) -> int: ...
+def expect(value: Value, kind: type[bytes] | type[int]) -> Value:
+    """Return the value; raise if the field has another type than its message says."""
+    if not isinstance(value, kind):
+        raise ValueError(f"a field is not of type {kind.__name__}")
+    return value
+
+
+def read_text(value: Value) -> str:
+    return expect(value, bytes).decode("utf-8", "replace")
+
+
+def read_any(data: bytes, depth: int = 0) -> Any:
+    """Return the value of an `AnyValue` message: text, bool, number, list, mapping or None."""
+    if depth > MOST_DEPTH:
+        raise ValueError("a value is nested too deeply")
+    found: Any = None
+    for number, _, value in read_fields(data):
+        if number == 1:
+            found = read_text(value)
+        elif number == 2:
+            found = bool(expect(value, int))
+        elif number == 3:
+            whole = expect(value, int)
+            found = whole - 2**64 if whole >= 2**63 else whole
+        elif number == 4:
+            (found,) = unpack_from("<d", expect(value, int).to_bytes(8, "little"))
+        elif number == 5:
+            found = [
+                read_any(expect(one, bytes), depth + 1)
+                for place, _, one in read_fields(expect(value, bytes))
+                if place == 1
+            ]
+        elif number == 6:
+            found = {}
+            for place, _, one in read_fields(expect(value, bytes)):
+                if place == 1:
+                    name, held = read_pair(expect(one, bytes), depth + 1)
+                    found[name] = held
+        elif number == 7:
+            found = expect(value, bytes).hex()
+    return found
+
+
+def read_pair(data: bytes, depth: int = 0) -> tuple[str, Any]:
+    """Return the name and the value of a `KeyValue` message."""
+    name, value = "", b""
+    for number, _, found in read_fields(data):
+        if number == 1:
+            name = read_text(found)
+        elif number == 2:
+            value = expect(found, bytes)
+    return name, read_any(value, depth)
