@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
+from functools import partial
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -260,8 +261,8 @@ def seconds(value: float | None) -> str:
     return f"{hours}h {minutes:02}m" if hours < 24 else f"{hours // 24}d {hours % 24:02}h"
 
 
-def share(value: float | None) -> str:
-    """Return a percentage.
+def share(value: float | None, *, digits: int | None = None) -> str:
+    """Return a percentage. `digits` are those after the point; without them, as many as it needs.
 
     >>> [share(None), share(0.0), share(0.0004), share(0.125), share(0.5), share(1.0)]
     ['–', '0%', '<0.1%', '12.5%', '50%', '100%']
@@ -270,7 +271,25 @@ def share(value: float | None) -> str:
         return "–"
     if 0 < value < 0.001:
         return "<0.1%"
-    return f"{value:.0%}" if value in (0, 0.25, 0.5, 0.75, 1) else f"{value:.1%}"
+    if digits is None:
+        digits = 0 if value in (0, 0.25, 0.5, 0.75, 1) else 1
+    return f"{value:.{digits}%}"
+
+
+def align(formatter: Callable[..., str], values: Iterable[float | None]) -> Callable[..., str]:
+    """Return the formatter of a column or scale: all its figures have as many digits.
+
+    >>> list(map(align(dollars, [0.005, 0.01]), [0.005, 0.01]))
+    ['$0.0050', '$0.0100']
+    >>> list(map(align(share, [0.5, 0.125]), [0.5, 0.125])), align(share, [0.5, 0.2])(0.2)
+    (['50.0%', '12.5%'], '20%')
+    """
+    if formatter is dollars:
+        return partial(dollars, digits=find_digits(values))
+    if formatter is share:
+        is_whole = all(abs(value * 100 - round(value * 100)) < 1e-6 for value in values if value)
+        return partial(share, digits=0 if is_whole else 1)
+    return formatter
 
 
 def size(value: float) -> str:

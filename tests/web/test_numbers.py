@@ -35,7 +35,10 @@ PAGES = [
 
 # an amount, but not a lower bound below a cent, which needs its digits
 AMOUNT = re.compile(r"(?<!≥)[$][\d,]+[.](\d+)|≥[$](?!0[.]00)[\d,]+[.](\d+)")
-WITH_MONEY = [
+# a cell of shares and nothing else; an interval alone (63–90%) has its own precision
+SHARES = re.compile(r"[\d.%()<\s]*%[\d.%()<\sto]*")
+SHARE = re.compile(r"(?<![<\d.])\d+(?:[.](\d+))?%")
+WITH_FIGURES = [
     "/",
     "/sessions?since=all",
     "/failures?since=all",
@@ -63,25 +66,33 @@ def find_figures(text: str) -> list[tuple[str, int]]:
     return [(unescape(link), int(figure.replace(",", ""))) for link, figure in found]
 
 
+def find_digits(text: str) -> set[int]:
+    """The numbers of digits after the point of amounts, and of shares if there is nothing else."""
+    shares = SHARE.findall(text) if SHARES.fullmatch(text) else []
+    return {len(a or b) for a, b in AMOUNT.findall(text)} | {len(one) for one in shares}
+
+
 def find_columns(text: str) -> list[set[int]]:
-    """The numbers of digits after the point in each column of money of each table and scale."""
+    """The numbers of digits after the point in each column of figures, and on each scale."""
     columns: defaultdict[object, set[int]] = defaultdict(set)
     for number, table in enumerate(re.findall(r"<tbody>.*?</tbody>", text, re.DOTALL)):
         for row in re.findall(r"<tr.*?</tr>", table, re.DOTALL):
             cells = re.findall(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", row, re.DOTALL)
             for place, cell in enumerate(reversed(cells)):  # the first may span several rows
                 shown = re.sub(r"<[^>]*>", "", cell)
-                columns[number, place] |= {len(a or b) for a, b in AMOUNT.findall(shown)}
+                columns[number, place] |= find_digits(shown)
     for number, drawn in enumerate(re.findall(r"<svg.*?</svg>", text, re.DOTALL)):
         for tick in re.findall(r'class="tick"[^>]*>([^<]*)<', drawn):
-            columns["svg", number] |= {len(a or b) for a, b in AMOUNT.findall(tick)}
+            columns["svg", number] |= find_digits(tick)
     for cost in re.findall(r'<span class="cost[^>]*>([^<]*)</span>', text):
-        columns["steps"] |= {len(a or b) for a, b in AMOUNT.findall(cost)}
+        columns["steps"] |= find_digits(cost)
     return [found for found in columns.values() if found]
 
 
-@pytest.mark.parametrize("path", WITH_MONEY)
-def test_the_amounts_of_a_column_have_as_many_digits(client: TestClient, path: str) -> None:
+@pytest.mark.parametrize("path", WITH_FIGURES)
+def test_the_amounts_and_shares_of_a_column_have_as_many_digits(
+    client: TestClient, path: str
+) -> None:
     columns = find_columns(client.get(path).text)
     assert columns, path
     assert [found for found in columns if len(found) > 1] == []

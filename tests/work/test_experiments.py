@@ -13,13 +13,14 @@ import build_forks
 import build_warm
 from relight.errors import RelightError
 from relight.reports.listing import list_sessions
+from relight.stats.rates import Estimate
 from relight.store import Store
 from relight.store.queries.listing import Listing
 from relight.warm.plans import WarmPlan, change_plan, find_plan, read_plans
 from relight.warm.provision import provision_session
 from relight.warm.results import read_stats
 from relight.work.experiments.holdout import compare_arms, read_holdout
-from relight.work.experiments.metrics import ArmSession, read_arm_sessions
+from relight.work.experiments.metrics import METRICS, ArmSession, read_arm_sessions
 from relight.work.experiments.warm_verdict import EARLY, SUCCESS
 
 
@@ -74,6 +75,13 @@ def test_forks_count_for_their_parents_arm_and_are_no_sessions_of_their_own(
     assert {one.session_id for one in listed} == {
         f"claude-code:{getattr(build_forks, name)}" for name in names
     }
+
+
+def test_a_difference_of_costs_has_as_many_digits_as_its_interval() -> None:
+    cost = METRICS["cost_usd_per_run"]
+    shown = cost.format_difference(Estimate(-0.0005, -0.001, 0.0))
+    assert shown == "−$0.0005 (−$0.0010 to +$0.0000)"
+    assert cost.format_difference(Estimate(1.5, None, None)) == "+$1.50"
 
 
 def test_few_sessions_are_not_enough_and_their_counts_are_said() -> None:

@@ -7,6 +7,7 @@ from markupsafe import Markup
 from msgspec import Struct
 from msgspec.structs import replace
 
+from relight.text import align
 from relight.web.charts.chart import (
     HEIGHT,
     SERIES,
@@ -15,7 +16,6 @@ from relight.web.charts.chart import (
     Chart,
     Formatter,
     SeriesLink,
-    align,
     colour_of,
     draw_grid,
     draw_labels,

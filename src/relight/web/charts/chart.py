@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import groupby
 
 from markupsafe import Markup
 from msgspec import Struct
 
 from relight.stats.rates import Estimate
-from relight.text import dollars, find_digits
+from relight.text import align
 from relight.web.charts.svg import element, percent, text_element
 
 SERIES = 6  # colours of series; what comes after them is grey
@@ -83,18 +82,10 @@ def find_ends(point: Estimate) -> tuple[float, float]:
     )
 
 
-def align(formatter: Formatter, values: Iterable[float | None]) -> Formatter:
-    """Return the formatter of a column or scale: all amounts have as many digits after the point.
-
-    >>> list(map(align(dollars, [0.005, 0.01]), [0.005, 0.01]))
-    ['$0.0050', '$0.0100']
-    """
-    return partial(dollars, digits=find_digits(values)) if formatter is dollars else formatter
-
-
 def align_estimates(formatter: Formatter, found: Iterable[Estimate | None]) -> Formatter:
     """Return the formatter of a column of estimates with their intervals."""
-    return align(formatter, [one for point in found if point for one in find_ends(point)])
+    known = [point for point in found if point is not None]
+    return align(formatter, [one for point in known for one in (point.value, *find_ends(point))])
 
 
 def format_estimate(point: Estimate, formatter: Formatter) -> str:

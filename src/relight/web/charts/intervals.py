@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from relight.stats.rates import Estimate
+from relight.text import align
 from relight.web.charts.chart import (
     FOOT,
     UNKNOWN,
     Cell,
     Chart,
     Formatter,
-    align,
     align_estimates,
     find_ends,
     format_estimate,

@@ -21,7 +21,7 @@ from relight.store.experiments import (
     read_dealt_sessions,
 )
 from relight.store.provisions import read_forks
-from relight.text import count, dollars, seconds, share
+from relight.text import align, count, dollars, seconds, share
 
 FIRST_CALLS = 30
 
@@ -84,15 +84,15 @@ class ArmMetric(Struct, frozen=True, kw_only=True):
         """Return a difference with its sign and interval; that of shares is in points."""
         if found.value is None:
             return "–"
-        unit = " points" if self.format is share else ""
-        text = self._format_signed(found.value) + unit
-        if found.low is None or found.high is None:
-            return text
-        return f"{text} ({self._format_signed(found.low)} to {self._format_signed(found.high)})"
-
-    def _format_signed(self, value: float) -> str:
-        text = f"{abs(value) * 100:.1f}" if self.format is share else self.format(abs(value))
-        return ("−" if value < 0 else "+") + text
+        figures = [one for one in (found.value, found.low, found.high) if one is not None]
+        write = align(self.format, map(abs, figures))
+        signed = [
+            ("−" if one < 0 else "+")
+            + (f"{abs(one) * 100:.1f}" if self.format is share else write(abs(one)))
+            for one in figures
+        ]
+        text = signed[0] + (" points" if self.format is share else "")
+        return f"{text} ({signed[1]} to {signed[2]})" if len(signed) == 3 else text
 
 
 def read_success(one: ArmSession) -> float | None:
