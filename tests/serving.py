@@ -1,12 +1,16 @@
 """A home with invented sessions to serve, a client that asks it, and a separate server."""
 
+import atexit
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from functools import cache
 from html import unescape
 from pathlib import Path
 
@@ -23,7 +27,15 @@ ADDRESS = "http://127.0.0.1:7717"
 
 
 def make_home(folder: Path) -> Path:
-    """The home that `relight demo` makes."""
+    """A copy of the home that `relight demo` makes, which takes seconds to make."""
+    return Path(shutil.copytree(make_demo(datetime.now(UTC).date()), folder / "relight"))
+
+
+@cache
+def make_demo(_: date) -> Path:
+    """The home that `relight demo` makes today, for this process; another day needs another."""
+    folder = Path(tempfile.mkdtemp(prefix="relight-demo-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     now = datetime.now(UTC)
     environment = write_demo(folder / "agents", now=now)
     home = folder / "relight"
