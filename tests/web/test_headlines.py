@@ -107,7 +107,7 @@ def test_the_cost_of_sub_agents_is_in_the_curve_of_a_session(tmp_path: Path, sto
     assert curve is not None
     assert figures.cost_usd is not None
     last = curve.rows[-1]
-    assert [cell.text for cell in last] == [f"turn {figures.turns}", f"${figures.cost_usd:.2f}"]
+    assert [cell.text for cell in last] == [f"turn {figures.turns}", f"${figures.cost_usd:.4f}"]
 
 
 def test_only_the_calls_of_a_spiral_bear_its_badge(tmp_path: Path) -> None:
