@@ -3,6 +3,7 @@
 import json
 import secrets
 import sqlite3
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -295,6 +296,21 @@ def make_empty_database() -> bytes:
 def import_home(store: Store, home: Path, **options: Any) -> list[Imported]:
     """Import what lies in a home folder, and nothing of the machine's own."""
     return import_and_propose(store, environment={"HOME": str(home)}, **{"workers": 1, **options})
+
+
+def git(folder: Path, *words: str) -> str:
+    who = [
+        "-c",
+        "user.name=Dev",
+        "-c",
+        "user.email=dev@example.com",
+        "-c",
+        "init.defaultBranch=main",
+    ]
+    found = subprocess.run(
+        ["git", *who, *words], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return found.stdout
 
 
 def wait_for(test: Callable[[], object], *, seconds: float = 30.0) -> None:

@@ -119,29 +119,78 @@ def run_installer(command: list[str], requirement: str) -> None:
         pytest.skip(f"{requirement} could not be installed: {done.stderr.strip()[-300:]}")
 
 
-class Claude:
-    """The real program with a separate home, talking to a scripted model."""
+class Client:
+    """A real program with a separate home, which talks to a scripted model."""
 
-    def __init__(self, home: Path, url: str) -> None:
-        self.program = find_claude()
-        self.home = home
+    def __init__(self, program: Path, home: Path, **variables: str) -> None:
+        self.program = program
+        self.home = self.folder = home
         self.environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(home),
             "RELIGHT_HOME": str(home / "relight"),
-            "ANTHROPIC_BASE_URL": url,
-            "ANTHROPIC_API_KEY": "sk-ant-scripted",
-            "DISABLE_TELEMETRY": "1",
-            "DISABLE_AUTOUPDATER": "1",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            **variables,
         }
 
     def run(self, *words: str) -> str:
-        return run_client(words, self.environment, self.home)
+        return run_client(words, self.environment, self.folder)
+
+    def relight(self, *words: str) -> str:
+        return self.run(sys.executable, "-m", "relight", *words)
+
+
+class Claude(Client):
+    """Claude Code."""
+
+    def __init__(self, home: Path, url: str) -> None:
+        super().__init__(
+            find_claude(),
+            home,
+            ANTHROPIC_BASE_URL=url,
+            ANTHROPIC_API_KEY="sk-ant-scripted",
+            DISABLE_TELEMETRY="1",
+            DISABLE_AUTOUPDATER="1",
+            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+        )
 
     def ask(self, prompt: str, *words: str) -> Any:
         told = ("-p", prompt, "--output-format", "json", "--allowedTools", "Bash", *words)
         return json.loads(self.run(str(self.program), *told))
 
-    def relight(self, *words: str) -> str:
-        return self.run(sys.executable, "-m", "relight", *words)
+
+class Codex(Client):
+    """Codex."""
+
+    def __init__(self, home: Path, url: str) -> None:
+        super().__init__(find_codex(), home, SCRIPTED_KEY="x")
+        self.settings = home / ".codex" / "config.toml"
+        self.settings.parent.mkdir()
+        self.settings.write_text(CODEX_SETTINGS.format(url=url, provider="scripted"))
+
+    def ask(self, prompt: str, *words: str) -> str:
+        """The id of the session in which the prompt was answered; words continue another one."""
+        told = (str(self.program), "exec", "--json", "--skip-git-repo-check", *words, prompt)
+        events = [json.loads(line) for line in self.run(*told).splitlines()]
+        (started,) = [one for one in events if one["type"] == "thread.started"]
+        return str(started["thread_id"])
+
+    def trust_hooks(self) -> None:
+        """Trust all hooks as a person does in `/hooks`: by the hashes that Codex itself names."""
+        who = {"clientInfo": {"name": "test", "version": "1"}}
+        command = [str(self.program), "app-server"]
+        pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with subprocess.Popen(command, env=self.environment, cwd=self.home, **pipes) as server:
+            assert server.stdin
+            assert server.stdout
+            for number, (method, parameters) in enumerate(
+                (("initialize", who), ("hooks/list", {"cwds": [str(self.home)]}))
+            ):
+                asked = {"id": number, "method": method, "params": parameters}
+                print(json.dumps(asked), file=server.stdin, flush=True)
+                found = next(one for one in map(json.loads, server.stdout) if "result" in one)
+            server.stdin.close()
+        states = "".join(
+            f'[hooks.state.{json.dumps(hook["key"])}]\ntrusted_hash = "{hook["currentHash"]}"\n'
+            for hook in found["result"]["data"][0]["hooks"]
+        )
+        self.settings.write_text(f"{self.settings.read_text()}{states}")

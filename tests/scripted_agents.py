@@ -114,8 +114,7 @@ def response_events(reply: Reply, body: Mapping[str, Any], number: int) -> Itera
             "type": "function_call",
             "id": f"fc_{number}_{place}",
             "call_id": call["id"],
-            "name": call["function"]["name"],
-            "arguments": call["function"]["arguments"],
+            **call["function"],
         }
         for place, call in enumerate(reply.tool_calls)
     ]

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from relight.errors import ParameterError
 
@@ -77,6 +78,18 @@ def check_count(name: str, value: object, *, least: int = 0, most: int | None = 
     if most is not None and value > most:
         raise refuse(name, f"must be {most:,} at most, not {describe(value)}")
     return value
+
+
+def describe_arguments(shape: type[Any]) -> tuple[str, dict[str, Any]]:
+    """Return the description of a Struct of arguments, its docstring, and its JSON schema."""
+    from inspect import cleandoc
+
+    import msgspec
+
+    _, parts = msgspec.json.schema_components([shape])
+    schema = dict(parts[shape.__name__])
+    schema.pop("title", None)
+    return cleandoc(schema.pop("description", "")), schema
 
 
 def describe(value: object) -> str:

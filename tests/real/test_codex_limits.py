@@ -1,27 +1,14 @@
 """Codex itself writes how full its windows are; Relight reads it from the rollout."""
 
-import os
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import build
-from clients import find_codex
+from clients import Codex
 from relight.reports.limits import read_limits_report
 from scripted import Reply
 from scripted_agents import AgentServer
-
-SETTINGS = """
-model = "gpt-5.1-codex"
-model_provider = "fake"
-approval_policy = "never"
-[model_providers.fake]
-name = "Fake"
-base_url = "{url}"
-env_key = "FAKE_KEY"
-wire_api = "responses"
-"""
 
 
 def test_the_windows_in_a_rollout_of_codex_are_those_that_the_server_named(tmp_path: Path) -> None:
@@ -38,18 +25,8 @@ def test_the_windows_in_a_rollout_of_codex_are_those_that_the_server_named(tmp_p
         }
         return Reply("The rounding is right.", headers=headers)
 
-    (tmp_path / ".codex").mkdir()
     with AgentServer(answer) as server:
-        (tmp_path / ".codex" / "config.toml").write_text(SETTINGS.format(url=server.base_url))
-        subprocess.run(
-            [str(find_codex()), "exec", "--skip-git-repo-check", "Is the rounding right?"],
-            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "FAKE_KEY": "x"},
-            cwd=tmp_path,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=120,
-            check=True,
-        )
+        Codex(tmp_path, server.base_url).ask("Is the rounding right?")
     with build.open_home(tmp_path) as store:
         build.import_home(store, tmp_path)
         found = read_limits_report(store).windows

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import build
+from build import git
 from relight.cli import relight
 from relight.errors import MissingError, RelightError
 from relight.intake.rebuild import rebuild
@@ -22,21 +23,6 @@ from relight.store import Store
 from relight.store.queries.filters import Filter
 
 ALL = Filter()
-
-
-def git(folder: Path, *words: str) -> str:
-    who = [
-        "-c",
-        "user.name=Dev",
-        "-c",
-        "user.email=dev@example.com",
-        "-c",
-        "init.defaultBranch=main",
-    ]
-    found = subprocess.run(
-        ["git", *who, *words], cwd=folder, capture_output=True, text=True, check=True
-    )
-    return found.stdout
 
 
 @pytest.fixture

@@ -136,7 +136,7 @@ def test_a_database_that_needs_migration_is_not_read_from_a_read_only_home(tmp_p
     done = run_plain(home, "report")
     home.chmod(0o700)
     assert done.returncode == 1
-    assert "can only be read, and its database has schema 17" in done.stderr
+    assert "is only read here, and its database has schema 17" in done.stderr
 
 
 READER = """

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ import relight
 from relight.chat.messages import TAG, skip_injected, strip_block, wrap_block
 from relight.chat.tokens import estimate_messages, estimate_tokens
 from relight.errors import RelightError
-from relight.warm.agents.claude_hook import answer_event
 from relight.warm.agents.hermes_plugin import Plugin
+from relight.warm.agents.prompt_hook import answer_event
 from relight.warm.library import show_template
 from relight.warm.listing import list_provisions, list_templates
 from relight.warm.provision import is_held_out
@@ -296,6 +297,60 @@ def test_a_fork_gets_no_second_seed_and_no_arm_of_its_own(
         report = read_holdout(store)
     assert (arm, template is not None) == (("warm", True) if is_given else ("continued", False))
     assert report.provisions == {"warm": int(is_given), "cold": 0, "abstained": 0}
+
+
+def codex_event(transcript: Path | None = None, **changes: object) -> bytes:
+    path = None if transcript is None else str(transcript)
+    return hook_input(transcript_path=path, turn_id="t", permission_mode="default", **changes)
+
+
+def test_codex_gets_a_seed_on_a_sessions_first_prompt_and_none_on_a_fork_or_resume(
+    tmp_path: Path,
+) -> None:
+    ask = partial(answer_event, source="codex", home=tmp_path / "relight")
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        build_warm.capture(store, TASK, name="rounding")
+    fresh = build.write_codex(tmp_path, [build.codex_meta("fresh")], name="fresh")
+    fork = build.write_codex(
+        tmp_path, [build.codex_meta("fork", forked_from_id="fresh")], name="fork"
+    )
+    said = build.codex_line("response_item", 1, type="message", role="assistant", content=[])
+    old = build.write_codex(tmp_path, [build.codex_meta("old"), said], name="old")
+    answer = ask(codex_event(fresh, session_id="fresh"))
+    assert answer is not None
+    given = json.loads(answer)["hookSpecificOutput"]
+    assert given["hookEventName"] == "UserPromptSubmit"
+    assert given["additionalContext"].startswith(f'<{TAG} name="rounding"')
+    assert ask(codex_event(fresh, session_id="fresh")) is None
+    assert ask(codex_event(fork, session_id="fork")) is None
+    assert ask(codex_event(old, session_id="old")) is None
+    assert ask(codex_event(None, session_id="sub", agent_id="a1")) is None
+    resumed = codex_event(None, session_id="r", hook_event_name="SessionStart", source="resume")
+    assert ask(resumed) is None
+    assert ask(codex_event(None, session_id="r")) is None
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        rows = store.query("select session_key, source, arm from provision")
+    assert sorted(rows) == [
+        ("fork", "codex", "continued"),
+        ("fresh", "codex", "warm"),
+        ("r", "codex", "continued"),
+    ]
+
+
+def test_a_seed_for_codex_is_short_enough_that_codex_shows_it_whole(tmp_path: Path) -> None:
+    """Codex counts four bytes as a token: long words are more tokens to it than to a model."""
+    words = ["incomprehensibilities", "überempfindlichkeiten", "characteristically"]
+    with build_warm.open_warm(tmp_path, hold_out=0.0) as store:
+        messages = [
+            one | ({"content": " ".join(words * 12)} if one["role"] == "tool" else {})
+            for one in build_warm.session(TASK)
+        ]
+        build_warm.capture(store, TASK, name="long", messages=messages)
+    answer = answer_event(codex_event(), source="codex", home=tmp_path / "relight")
+    assert answer is not None
+    text = json.loads(answer)["hookSpecificOutput"]["additionalContext"]
+    assert len(text.encode()) <= 10_000
+    assert text.endswith(f"</{TAG}>")
 
 
 def test_a_session_that_is_resumed_keeps_the_arm_it_was_dealt(tmp_path: Path) -> None:

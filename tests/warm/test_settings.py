@@ -70,7 +70,7 @@ def test_settings_that_cannot_be_read_are_not_touched(tmp_path: Path) -> None:
     path = tmp_path / ".claude" / "settings.json"
     path.parent.mkdir()
     path.write_text("{ broken")
-    with pytest.raises(RelightError, match="is not valid Claude Code settings"):
+    with pytest.raises(RelightError, match="cannot be read as settings"):
         change("claude-code", tmp_path)
     assert path.read_text() == "{ broken"
 
@@ -133,32 +133,33 @@ SHAPES = {
 }
 
 
-def write_settings(home: Path, text: str | None) -> Path:
-    path = home / ".claude" / "settings.json"
+def write_settings(home: Path, text: str | None, agent: str = "claude-code") -> Path:
+    path = home / (".codex/hooks.json" if agent == "codex" else ".claude/settings.json")
     path.parent.mkdir(exist_ok=True)
     if text is not None:
         path.write_bytes(text.encode())
     return path
 
 
+@pytest.mark.parametrize("agent", ["claude-code", "codex"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_removing_restores_every_byte_of_settings_that_nothing_else_changed(
-    tmp_path: Path, shape: str
+    tmp_path: Path, shape: str, agent: str
 ) -> None:
-    path = write_settings(tmp_path, SHAPES[shape])
-    keep = tmp_path / "relight"
-    change("claude-code", tmp_path, keep=keep)
+    path = write_settings(tmp_path, SHAPES[shape], agent)
+    keep, command = tmp_path / "relight", COMMAND.replace("claude-code", agent)
+    change(agent, tmp_path, keep=keep, command=command)
     commands = [
         hook["command"]
-        for group in settings_of(tmp_path)["hooks"]["UserPromptSubmit"]
+        for group in json.loads(path.read_text())["hooks"]["UserPromptSubmit"]
         for hook in group["hooks"]
     ]
-    assert commands[-1] == COMMAND
+    assert commands[-1] == command
     (kept,) = (keep / "originals").iterdir()
     assert (kept.stat().st_mode & 0o777, kept.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     # again with another command: the original is still the one before Relight
-    change("claude-code", tmp_path, keep=keep, command=f"{COMMAND} --home /x")
-    change("claude-code", tmp_path, keep=keep, remove=True)
+    change(agent, tmp_path, keep=keep, command=f"{command} --home /x")
+    change(agent, tmp_path, keep=keep, remove=True)
     found = path.read_bytes().decode() if path.exists() else None
     assert found == SHAPES[shape]
     assert list((keep / "originals").iterdir()) == []
@@ -407,6 +408,6 @@ def test_a_status_line_of_another_program_is_not_removed(tmp_path: Path) -> None
 @pytest.mark.parametrize("text", ["{ broken", '{"statusLine": []}', '{"statusLine": "x"}', "[]"])
 def test_settings_with_a_strange_status_line_are_not_touched(tmp_path: Path, text: str) -> None:
     path = write_settings(tmp_path, text)
-    with pytest.raises(RelightError, match="is not valid Claude Code settings"):
+    with pytest.raises(RelightError, match="cannot be read as settings"):
         change_status(tmp_path)
     assert path.read_text() == text

@@ -40,6 +40,7 @@ COMMANDS = {
     "run": ("run", "Let an agent do a task, recorded as it goes."),
     "exec": ("program", "Run a Python program and record its model calls."),
     "moa": ("moa", "Ask several models at once; see who said what."),
+    "mcp": ("mcp.command", "Let an agent ask Relight, over MCP."),
     "serve": ("serve", "Open the dashboard in a browser."),
     "collect": ("collect", "Receive telemetry of programs (OpenTelemetry)."),
     "doctor": (

@@ -22,9 +22,10 @@ def command(secrets: bool, deep: bool, as_json: bool) -> None:
         _look_for_secrets(as_json=as_json)
         return
     from relight.reports.doctor import examine
+    from relight.warm.agents.settings import find_troubles
 
     with current_store() as store:
-        found = examine(store, depth="deep" if deep else "usual")
+        found = examine(store, depth="deep" if deep else "usual", notes=find_troubles())
     if as_json:
         print_json(found)
     else:

@@ -219,7 +219,8 @@ def install_options(
         ) -> None:
             if hook:
                 module = import_module(str(agents[hook].hook))
-                if answer := module.answer_event(sys.stdin.buffer.read(), home=current_home()):
+                given_event = sys.stdin.buffer.read()
+                if answer := module.answer_event(given_event, source=hook, home=current_home()):
                     click.echo(answer)
             elif install:
                 add = getattr(import_module("relight.cli.warm_install"), installer)

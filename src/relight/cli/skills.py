@@ -224,5 +224,6 @@ def record(
         click.echo(clean(f"recorded a use of {skill} as number {number}{apart}"))
 
 
+command.more = {"install": "skill_install"}
 for sub in (stats, ema, compare, record):
     command.add_command(sub)

@@ -1,7 +1,8 @@
 """Add a part of Relight to an agent, or remove it: show the change, ask, apply it."""
 
+import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import unified_diff
 from importlib import import_module
 from pathlib import Path
@@ -14,14 +15,18 @@ from relight.cli.options import confirm, current_home, print_json
 from relight.config import find_home
 from relight.errors import RelightError, as_typed
 from relight.locks import make_folder, write_private
+from relight.sources import SOURCES
+from relight.text import join_words
 from relight.warm.agents.settings import (
     AGENTS,
     BUDGETS,
+    SKILLS,
     STATUS_LINES,
     Agent,
     Change,
     PackageStep,
     apply_change,
+    find_trouble,
     plan_change,
 )
 
@@ -30,31 +35,61 @@ ADDED = "{agent}-packages.json"
 
 
 class Installation(Struct, frozen=True):
-    """The result of an installation or removal, as JSON."""
+    """The result of an installation or removal, as JSON.
+
+    `trouble` is what keeps the agent from using it.
+    """
 
     agent: str
     path: str
     changed: bool
     run: list[str]
     not_done: str | None
+    trouble: str | None = None
+
+
+class Installations(Struct, frozen=True):
+    """The results for several agents, as JSON."""
+
+    installations: list[Installation]
 
 
 def install_agent(agent: str, *, remove: bool, yes: bool, as_json: bool) -> None:
     """Add warm starts to an agent, or remove them."""
     undo = as_typed(f"relight warm --install {agent}{'' if remove else ' --remove'}")
-    _install(agent, AGENTS, undo=undo, remove=remove, yes=yes, as_json=as_json)
+    _print(_install(agent, AGENTS, undo=undo, remove=remove, yes=yes, as_json=as_json), as_json)
 
 
 def install_status_line(agent: str, *, remove: bool, yes: bool, as_json: bool) -> None:
     """Add the status line to an agent, or remove it."""
     undo = as_typed(f"relight statusline {'--install' if remove else '--remove'}")
-    _install(agent, STATUS_LINES, undo=undo, remove=remove, yes=yes, as_json=as_json)
+    done = _install(agent, STATUS_LINES, undo=undo, remove=remove, yes=yes, as_json=as_json)
+    _print(done, as_json)
 
 
 def install_budgets(agent: str, *, remove: bool, yes: bool, as_json: bool) -> None:
     """Let budgets stop an agent, or no more."""
     undo = as_typed(f"relight budget --install {agent}{'' if remove else ' --remove'}")
-    _install(agent, BUDGETS, undo=undo, remove=remove, yes=yes, as_json=as_json)
+    _print(_install(agent, BUDGETS, undo=undo, remove=remove, yes=yes, as_json=as_json), as_json)
+
+
+def install_skills(agents: Sequence[str], *, remove: bool, yes: bool, as_json: bool) -> None:
+    """Write the skill for agents, or for all that are on this machine, or remove it."""
+    found = [name for name in SKILLS if SOURCES[name].find_homes(os.environ)[0].exists()]
+    if not (agents or found):
+        raise RelightError(
+            f"none of {join_words(list(SKILLS))} was found", "name one: its folder is then made"
+        )
+    done = []
+    for agent in agents or found:
+        undo = as_typed(f"relight skills install {agent}{'' if remove else ' --remove'}")
+        done.append(_install(agent, SKILLS, undo=undo, remove=remove, yes=yes, as_json=as_json))
+    _print(Installations(done), as_json)
+
+
+def _print(done: Installation | Installations, as_json: bool) -> None:
+    if as_json:
+        print_json(done)
 
 
 def _install(
@@ -65,7 +100,7 @@ def _install(
     remove: bool,
     yes: bool,
     as_json: bool,
-) -> None:
+) -> Installation:
     """Show the change, ask, and apply it; with JSON, people read standard error."""
     home = find_home(current_home()).absolute()
     change = plan_change(agent, remove=remove, home=home, agents=agents)
@@ -87,16 +122,25 @@ def _install(
             apply_change(change)
     elif remove:  # removes the copy of the original if a person edited Relight out
         apply_change(change)
-    if as_json:
-        print_json(Installation(agent, str(change.path), is_needed, step.command, step.why_not))
-        return
+    trouble = None if remove else find_trouble(agent, agents)
+    if not as_json:
+        _report(change, is_needed=is_needed, remove=remove)
+        if package and is_needed and not remove and home != Path.home() / ".relight":
+            click.echo(f"start {agent} with RELIGHT_HOME={home}, so that it finds this home")
+        if trouble:
+            click.echo(f"one step is left: {trouble}")
+        if is_needed:
+            click.echo(f"to {'install' if remove else 'remove'} it again: {undo}")
+    return Installation(agent, str(change.path), is_needed, step.command, step.why_not, trouble)
+
+
+def _report(change: Change, *, is_needed: bool, remove: bool) -> None:
     if not is_needed:
         click.echo(f"nothing to do: {change.path} is {'without' if remove else 'set up for'} it")
-        return
-    click.echo(f"changed {change.path}" if change.is_needed else "done")
-    if package and not remove and home != Path.home() / ".relight":
-        click.echo(f"start {agent} with RELIGHT_HOME={home}, so that it finds this home")
-    click.echo(f"to {'install' if remove else 'remove'} it again: {undo}")
+    elif change.after is None:
+        click.echo(f"removed {change.path}")
+    else:
+        click.echo(f"changed {change.path}" if change.is_needed else "done")
 
 
 def _show(agent: str, change: Change, step: PackageStep, *, remove: bool, is_quiet: bool) -> None:

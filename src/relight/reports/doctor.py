@@ -92,9 +92,13 @@ class HealthReport(Struct, frozen=True, kw_only=True):
 
 
 def examine(
-    store: Store, *, environment: Mapping[str, str] | None = None, depth: Depth = "usual"
+    store: Store,
+    *,
+    environment: Mapping[str, str] | None = None,
+    depth: Depth = "usual",
+    notes: Sequence[str] = (),
 ) -> HealthReport:
-    """Return an examination of the record.
+    """Return an examination of the record; `notes` are more advice, on what is not in it.
 
     The usual one reads the whole database and a sample of the tapes, a deep one all tapes. A quick
     one takes some milliseconds: it leaves the database's integrity unknown.
@@ -141,6 +145,7 @@ def examine(
             *find_old_rules(store),
             *find_unknown_plans(store.config.plans, store.config.limits),
             *find_added().warnings,
+            *notes,
         ],
     )
 

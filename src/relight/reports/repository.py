@@ -15,6 +15,8 @@ from msgspec import Struct
 
 LONGEST_SECONDS = 2.0
 MOST_BYTES = 1_000_000
+MOST_WORKTREES = 50
+LONGEST_PATH = 4096
 OFF = (
     "core.fsmonitor=false",
     f"core.hooksPath={os.devnull}",
@@ -48,6 +50,38 @@ def find_top(folder: Path) -> Path:
     """Return the top folder of the repository that a folder is in; itself without one."""
     found = _run(folder, "rev-parse", "--show-toplevel")
     return Path(os.fsdecode(found.rstrip(b"\n"))) if found else folder
+
+
+def find_worktrees(folder: Path) -> list[Path]:
+    """Return the top folder of a folder's repository, and of its other worktrees.
+
+    A worktree counts only if it names the same repository itself: a repository of a stranger may
+    name any folder as its worktree.
+    """
+    top = find_top(folder)
+    common = _run(folder, "rev-parse", "--path-format=absolute", "--git-common-dir")
+    listed = _run(folder, "worktree", "list", "--porcelain", "-z")
+    if not common or not listed:
+        return [top]
+    home = Path(os.fsdecode(common.rstrip(b"\n"))).resolve()
+    names = [line[9:] for line in listed.split(b"\0") if line.startswith(b"worktree ")]
+    found = [Path(os.fsdecode(name)) for name in names[:MOST_WORKTREES]]
+    own = [one for one in found if _find_repository(one) == home]
+    return [top, *(one for one in own if one != top)] if top in own else [top]
+
+
+def _find_repository(top: Path) -> Path | None:
+    """Return the repository that a worktree says it belongs to."""
+    place = top / ".git"
+    try:
+        if place.is_dir():
+            return place.resolve()
+        with place.open("rb") as file:
+            word, _, name = file.read(LONGEST_PATH).decode(errors="replace").partition(": ")
+        # REPOSITORY/worktrees/NAME
+        return (top / name.rstrip("\n")).resolve().parent.parent if word == "gitdir" else None
+    except OSError:
+        return None
 
 
 def find_commit(folder: Path, name: str) -> RepositoryCommit | None:

@@ -66,6 +66,8 @@ class Source(Struct, frozen=True, kw_only=True):
     # the folder of skills in a home and in a project; a lower rank is searched first
     skills: str | None = None
     project_skills: str | None = None
+    # the folder of skills below the user's home, if the agent prefers it to that in its own
+    user_skills: str | None = None
     skills_rank: int = 9
     # the file in a home that hooks and plugins are set in
     settings: str | None = None
@@ -179,6 +181,8 @@ SOURCES = {
             path_part="rollout-",
             skills="skills",
             skills_rank=3,
+            user_skills=".agents/skills",
+            settings="hooks.json",
             resume=("codex", "resume"),
             resumes_anywhere=True,
             has_windows=True,

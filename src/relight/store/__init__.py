@@ -194,13 +194,13 @@ def open_store(home: str | Path | None = None, *, wait_seconds: float = BUSY_SEC
 
 
 def open_unwritable(config: Config) -> Store:
-    """Return the store of a home that this user may only read; raise if it must be migrated."""
+    """Return a store that exists, for reading only; raise if it must be migrated."""
     store = open_reader(config)
     ((version,),) = store.query("pragma user_version")
     if version != SCHEMA:
         store.close()
         raise StoreError(
-            f"{config.home} can only be read, and its database has schema {version}, not {SCHEMA}",
+            f"{config.home} is only read here, and its database has schema {version}, not {SCHEMA}",
             "run a command of this Relight as a user who may write there",
         )
     return store

@@ -46,6 +46,13 @@ class UnlabelledSession(Struct, frozen=True):
     answer: str | None
 
 
+class GivenLabel(Struct, frozen=True):
+    """The label of a session, with its reason."""
+
+    outcome: str
+    why: str | None
+
+
 class LabelledSession(Struct, frozen=True):
     """A session whose outcome a person or a program reported."""
 
@@ -71,6 +78,13 @@ def clear_label(store: Store, session_id: int) -> None:
     with store.transaction() as database:
         database.execute("delete from label where session_id = ?", (session_id,))
         uses.refresh(database, outcomes.refresh(database, {session_id}))
+
+
+def find_label(store: Store, session_id: int) -> GivenLabel | None:
+    """Return the label of a session; None if it has none."""
+    statement = "select outcome, why from label where session_id = ?"
+    found = store.read(GivenLabel, statement, (session_id,))
+    return found[0] if found else None
 
 
 def count_labels(store: Store) -> int:

@@ -172,10 +172,13 @@ def _add_missing_words(database: Connection) -> None:
 
 
 def heal(store: Store) -> None:
-    """Rebuild the index if it is missing, as it is after a session was forgotten."""
+    """Rebuild the index if it is missing, as it is after a session was forgotten.
+
+    A store that can only be read keeps the one that it has.
+    """
     with store.reading() as database:
         is_whole = read_calibration(database).form == FORM
-    if not is_whole and has_templates(store):
+    if not is_whole and store.can_write and has_templates(store):
         with store.transaction() as database:
             rebuild_index(database)
 

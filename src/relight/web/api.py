@@ -259,7 +259,9 @@ def examine(store: Store, asked: given.HealthParameters, _: Path) -> doctor.Heal
 
     Only with another `depth` than quick is the database's integrity checked, which reads all of it.
     """
-    return doctor.examine(store, depth=asked.depth)
+    from relight.warm.agents.settings import find_troubles
+
+    return doctor.examine(store, depth=asked.depth, notes=find_troubles())
 
 
 def read_limits(store: Store, asked: given.LimitParameters, _: Path) -> LimitsReport:

@@ -24,13 +24,17 @@ JOB_SESSIONS = f"""
     where job.full_name in ({{names}})
 """
 
+# sessions in a folder or below it
+IS_BELOW = "project || '/' like ? escape '\\'"
+
 
 class Filter(Struct, frozen=True, kw_only=True):
     """The part of the record that a report covers; days are in the store's time zone.
 
     A model or project is a part of its name; in double quotes it is the whole name, and `""`
     stands for records without one. A project that begins with a slash is this folder and all below
-    it. Jobs are full names; none stands for all sessions.
+    it. `folders` are those of one project, with all below them; none stands for every folder. Jobs
+    are full names; none stands for all sessions.
     """
 
     since: str | None = None
@@ -38,6 +42,7 @@ class Filter(Struct, frozen=True, kw_only=True):
     source: str | None = None
     model: str | None = None
     project: str | None = None
+    folders: tuple[str, ...] = ()
     jobs: tuple[str, ...] = ()
 
 
@@ -57,6 +62,9 @@ def where(chosen: Filter) -> tuple[str, list[str]]:
         test, wanted = _test_model(chosen.model)
         tests.append(test)
         values += wanted
+    if chosen.folders:
+        tests.append(f"({' or '.join(IS_BELOW for _ in chosen.folders)})")
+        values += map(_match_below, chosen.folders)
     if chosen.jobs:
         names = ", ".join("?" for _ in chosen.jobs)
         tests.append(f"root_id in ({JOB_SESSIONS.format(names=names)})")
@@ -81,9 +89,12 @@ def _test_name(column: str, wanted: str | None) -> tuple[str, str | None]:
 def _test_project(wanted: str | None) -> tuple[str, str | None]:
     if wanted is None or not wanted.startswith("/"):
         return _test_name("project", wanted)
-    # a neighbour whose name begins alike is another folder
-    pattern = escape_like(f"{wanted.rstrip('/')}/").removeprefix("%")
-    return "project || '/' like ? escape '\\'", pattern
+    return IS_BELOW, _match_below(wanted)
+
+
+def _match_below(folder: str) -> str:
+    """Return the pattern of a folder and those below it, but not of one whose name begins alike."""
+    return escape_like(f"{folder.rstrip('/')}/").removeprefix("%")
 
 
 def _test_model(wanted: str) -> tuple[str, list[str]]:

@@ -10,7 +10,6 @@ from relight.reports.budgets import find_stop
 from relight.store import open_reader
 from relight.warm.agents.status_line import start_refresh
 
-SOURCE = "claude-code"
 PROMPT = "UserPromptSubmit"
 
 
@@ -21,7 +20,9 @@ class _EventInput(msgspec.Struct):
     cwd: str | None = None
 
 
-def answer_event(given: bytes, *, home: str | Path | None = None) -> str | None:
+def answer_event(
+    given: bytes, *, source: str = "claude-code", home: str | Path | None = None
+) -> str | None:
     """Return Claude Code's decision to stop, as JSON; None if it may go on.
 
     It reads the record as it is. If the last import is some seconds old, it starts another one.
@@ -35,7 +36,7 @@ def answer_event(given: bytes, *, home: str | Path | None = None) -> str | None:
         return None
     start_refresh(str(config.home))
     with open_reader(config) as store:
-        reason = find_stop(store, source=SOURCE, project=event.cwd)
+        reason = find_stop(store, source=source, project=event.cwd)
     if reason is None:
         return None
     decision: dict[str, Any] = {"decision": "block", "reason": reason}

@@ -1,13 +1,12 @@
 """Relight inside other agents: the changes to their settings, and how to undo them."""
 
-import json
 import os
-import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,7 +14,8 @@ from msgspec.structs import replace
 from relight.errors import RelightError
 from relight.locks import make_folder
 from relight.sources import SOURCES
-from relight.warm.agents.json_text import parse_places, remove_member, set_value
+from relight.warm.agents import hermes_settings, json_hooks, skill_file
+from relight.warm.agents.json_hooks import STATUS, JsonHook
 from relight.warm.agents.originals import (
     Original,
     drop_original,
@@ -24,13 +24,10 @@ from relight.warm.agents.originals import (
     keep_original,
 )
 
-PLUGIN = "relight"
 HOOK_WORDS = "warm --hook claude-code"
+CODEX_WORDS = "warm --hook codex"
 BUDGET_WORDS = "budget --hook claude-code"
-HOOK_SECONDS = 10
-STATUS = "statusLine"
 STATUS_WORDS = "statusline"
-OWN_STATUS = re.compile(r"\brelight\b.* statusline\b")
 
 
 class Change(Struct, frozen=True):
@@ -45,6 +42,8 @@ class Change(Struct, frozen=True):
     part: str = ""
     # what is kept for Relight's other parts, if this one is removed
     others: list[Original] = []
+    # True if the folder of the file is Relight's too
+    has_folder: bool = False
 
     @property
     def is_needed(self) -> bool:
@@ -68,8 +67,9 @@ class Agent(Struct, frozen=True):
     has: Callable[[Path, str, str], bool]
     # the new settings, from the file's path, its text and the command that answers the hook
     add: Callable[[Path, str, str], str]
-    # the settings without Relight, from the file's path, its text and the text before Relight
-    remove: Callable[[Path, str, str], str]
+    # the settings without Relight, from the file's path, its text and the text before Relight;
+    # None if no file is left
+    remove: Callable[[Path, str, str], str | None]
     # the words after `relight` in the command that the agent runs
     words: str = HOOK_WORDS
     # the module that answers the agent's hook, if it calls one
@@ -78,6 +78,15 @@ class Agent(Struct, frozen=True):
     package: str | None = None
     # the part of the settings that it is, if another part of Relight has the same file
     part: str = ""
+    # the module that finds what keeps the agent from using it
+    check: str | None = None
+    # finds the file that is changed, if it is not that of the agent's settings
+    find_file: Callable[[Mapping[str, str]], Path] | None = None
+
+
+def make_hook_agent(own: JsonHook, *, hook: str, part: str = "", check: str | None = None) -> Agent:
+    """Return the row of an agent whose settings name hooks in JSON."""
+    return Agent(own.has, own.add, own.remove, words=own.words, hook=hook, part=part, check=check)
 
 
 def plan_change(
@@ -98,20 +107,46 @@ def plan_change(
     if agent not in agents:
         raise RelightError(f"Relight cannot be added to {agent!r}", f"only to {', '.join(agents)}")
     row = agents[agent]
-    source = SOURCES[agent]
-    path = source.find_homes(environment)[0] / (source.settings or "")
+    path = find_settings(agent, row, environment)
     current = _read(path)
     original = find_original(home, path, row.part) if home else None
     before = _strip(row, path, current, original)
     if remove:
         others = _strip_others(row, path, home, original, current, before)
-        return Change(path, current, before, home, part=row.part, others=others)
+        has_folder = row.find_file is not None
+        return Change(path, current, before, home, None, row.part, others, has_folder)
     command = command or find_command(home, row.words)
     if current is not None and row.has(path, current, command):
         return Change(path, current, current)
     after = row.add(path, before or "", command)
     kept = Original(str(path), before, hash_text(after), row.part)
     return Change(path, current, after, home, kept, row.part)
+
+
+def find_settings(agent: str, row: Agent, environment: Mapping[str, str]) -> Path:
+    """Return the file that is changed to add Relight to an agent."""
+    if row.find_file:
+        return row.find_file(environment)
+    source = SOURCES[agent]
+    return source.find_homes(environment)[0] / (source.settings or "")
+
+
+def find_trouble(
+    agent: str, agents: Mapping[str, Agent], environment: Mapping[str, str] | None = None
+) -> str | None:
+    """Return what keeps an agent from using what was added to it; None if nothing is known."""
+    row = agents[agent]
+    if row.check is None:
+        return None
+    path = find_settings(agent, row, os.environ if environment is None else environment)
+    found: str | None = import_module(row.check).find_trouble(path, row.words)
+    return found
+
+
+def find_troubles(environment: Mapping[str, str] | None = None) -> list[str]:
+    """Return what keeps agents from using the warm starts that were added to them."""
+    found = {name: find_trouble(name, AGENTS, environment) for name in AGENTS}
+    return [f"warm starts in {name}: {trouble}" for name, trouble in found.items() if trouble]
 
 
 def _strip(row: Agent, path: Path, text: str | None, original: Original | None) -> str | None:
@@ -153,6 +188,9 @@ def apply_change(change: Change) -> None:
             keep_original(change.home, change.original)
         if change.after is None:
             change.path.resolve().unlink(missing_ok=True)
+            if change.has_folder:
+                with suppress(OSError):  # somebody else's files are in it
+                    change.path.parent.rmdir()
         elif change.is_needed:
             _write(change.path, change.after)
         if change.home and not change.original:
@@ -184,9 +222,8 @@ def find_command(home: Path | None = None, own: str = HOOK_WORDS) -> str:
     words += own.split()
     if home is not None and home.absolute() != Path.home() / ".relight":
         words += ["--home", str(home.absolute())]
-    # Claude Code blocks a prompt if the hook exits with 2, as another Relight does that lacks
-    # an option
-    return f"{shlex.join(words)} || true"
+    # an agent blocks a prompt if the hook exits with 2, as an older Relight may
+    return f"{shlex.join(words)} || true" if own else shlex.join(words)
 
 
 def _read(path: Path) -> str | None:
@@ -198,203 +235,51 @@ def _read(path: Path) -> str | None:
         raise RelightError(f"cannot read {path}: {error}") from error
 
 
-class ClaudeHook(Struct, frozen=True):
-    """A hook of Relight's in Claude Code's settings: its words, and the events that call it."""
-
-    words: str
-    events: tuple[str, ...]
-    # for some events, the values of which Claude Code calls it
-    matchers: Mapping[str, str] = {}
-
-    def has(self, path: Path, text: str, command: str) -> bool:
-        found = [(event, given) for event, _, _, given in self._find(path, text)]
-        return found == [(event, command) for event in self.events]
-
-    def add(self, path: Path, text: str, command: str) -> str:
-        text = text if text.strip() else "{}\n"
-        self._find(path, text)
-        own = {"type": "command", "command": command, "timeout": HOOK_SECONDS}
-        for event in self.events:
-            only = {"matcher": self.matchers[event]} if event in self.matchers else {}
-            text = set_value(text, ("hooks", event), [{**only, "hooks": [own]}])
-        return text
-
-    def remove(self, path: Path, text: str, original: str) -> str:
-        """Return the settings without the hook, and without what it leaves empty.
-
-        What was empty in the original settings stays.
-        """
-        while found := self._find(path, text):
-            name, group, hook, _ = found[-1]
-            settings = parse_places(text)
-            at = settings.find_last("hooks") or 0
-            events = settings.members[at].node
-            event = events.find_last(name) or 0
-            groups = events.members[event].node
-            listed = groups.members[group].node
-            hooks = listed.members[listed.find_last("hooks") or 0].node
-            if len(hooks.members) > 1:
-                text = remove_member(text, hooks, hook)
-            elif len(groups.members) > 1 or f'"{name}"' in original:
-                text = remove_member(text, groups, group)
-            elif len(events.members) > 1 or '"hooks"' in original:
-                text = remove_member(text, events, event)
-            else:
-                text = remove_member(text, settings, at)
-        return text
-
-    def _find(self, path: Path, text: str) -> list[tuple[str, int, int, str]]:
-        """Return Relight's hooks: the event, the group's number, the one in it, the command."""
-        try:
-            events = _parse_claude(text).get("hooks") or {}
-            return [
-                (event, number, place, hook["command"])
-                for event in self.events
-                for number, group in enumerate(events.get(event) or [])
-                for place, hook in enumerate(group.get("hooks") or [])
-                if self.words in str(hook.get("command", ""))
-            ]
-        except (ValueError, AttributeError, TypeError, RecursionError) as error:
-            raise _refuse_claude(path, error) from error
-
-
-def _parse_claude(text: str) -> Any:
-    return json.loads(text) if text.strip() else {}
-
-
-def _refuse_claude(path: Path, error: object) -> RelightError:
-    return RelightError(
-        f"{path} is not valid Claude Code settings: {error}", "repair it first; it was not changed"
-    )
-
-
-def _find_status(path: Path, text: str) -> str | None:
-    """Return the command of the status line; None if there is none."""
-    try:
-        found = _parse_claude(text).get(STATUS)
-        return None if found is None else str(found["command"])
-    except (ValueError, AttributeError, TypeError, LookupError, RecursionError) as error:
-        raise _refuse_claude(path, error) from error
-
-
-def _has_status(path: Path, text: str, command: str) -> bool:
-    return _find_status(path, text) == command
-
-
-def _add_status(path: Path, text: str, command: str) -> str:
-    text = text if text.strip() else "{}\n"
-    _find_status(path, text)
-    return set_value(text, (STATUS,), {"type": "command", "command": command})
-
-
-def _remove_status(path: Path, text: str, original: str) -> str:
-    """Return the settings with the status line of before, or without one."""
-    if not OWN_STATUS.search(_find_status(path, text) or ""):
-        return text
-    settings = parse_places(text)
-    place = settings.find_last(STATUS) or 0
-    node = settings.members[place].node
-    if _find_status(path, original) is None:
-        return remove_member(text, settings, place)
-    before = parse_places(original)
-    earlier = before.members[before.find_last(STATUS) or 0].node
-    return text[: node.start] + original[earlier.start : earlier.end] + text[node.end :]
-
-
-def _has_hermes(_: Path, text: str, __: str) -> bool:
-    return bool(_ENTRY.search(text) or _INLINE_ENTRY.search(text))
-
-
-def _add_hermes(path: Path, text: str, _: str) -> str:
-    """Name the plugin in `plugins.enabled`; the rest of the file does not change."""
-    return _with_ends_of(text, _enable(text.replace("\r\n", "\n"), path))
-
-
-def _remove_hermes(_: Path, text: str, __: str) -> str:
-    return _with_ends_of(text, _disable(text.replace("\r\n", "\n")))
-
-
-def _with_ends_of(before: str, after: str) -> str:
-    """Return a text with the ends of lines that it had before."""
-    return after.replace("\n", "\r\n") if "\r\n" in before else after
-
-
-def _enable(text: str, path: Path) -> str:
-    plugins = re.search(r"^plugins:[ \t]*(?:#.*)?$", text, re.MULTILINE)
-    if plugins is None:
-        if re.search(r"^plugins:", text, re.MULTILINE):
-            raise RelightError(
-                f"{path} has plugins written in a way Relight does not edit",
-                f"run: hermes plugins enable {PLUGIN}",
-            )
-        ending = "" if not text or text.endswith("\n") else "\n"
-        return f"{text}{ending}plugins:\n  enabled:\n    - {PLUGIN}\n"
-    start = plugins.end()
-    block = re.match(r"(?:\n(?:[ \t]+[^\n]*|[ \t]*(?:#[^\n]*)?))*", text[start:])
-    body = block[0] if block else ""
-    inline = re.search(r"^([ \t]+)enabled:[ \t]*\[([^\]\n]*)\]", body, re.MULTILINE)
-    if inline:
-        listed = ", ".join(filter(None, [inline[2].strip(), PLUGIN]))
-        new = f"{inline[1]}enabled: [{listed}]"
-        body = body[: inline.start()] + new + body[inline.end() :]
-    elif listed_block := re.search(r"^([ \t]+)enabled:[ \t]*(?:#.*)?$", body, re.MULTILINE):
-        following = re.match(r"\n([ \t]*)- ", body[listed_block.end() :])
-        indent = following[1] if following else listed_block[1] + "  "
-        at = listed_block.end()
-        body = f"{body[:at]}\n{indent}- {PLUGIN}{body[at:]}"
-    elif re.search(r"^[ \t]+enabled:", body, re.MULTILINE):
-        raise RelightError(
-            f"{path} has plugins.enabled written in a way Relight does not edit",
-            f"run: hermes plugins enable {PLUGIN}",
-        )
-    else:
-        body = f"\n  enabled:\n    - {PLUGIN}{body}"
-    return text[:start] + body + text[start + len(block[0] if block else "") :]
-
-
-_ENTRY = re.compile(rf"^[ \t]+-[ \t]+['\"]?{PLUGIN}['\"]?[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
-_INLINE_ENTRY = re.compile(
-    rf"(^[ \t]+enabled:[ \t]*\[)([^\]\n]*?)(?:,[ \t]*)?(?<![\w-])['\"]?{PLUGIN}['\"]?(?![\w-])"
-    r"(?:[ \t]*,[ \t]*)?",
-    re.MULTILINE,
-)
-
-
-def _disable(text: str) -> str:
-    """Return the settings without the plugin, and without the lines that adding it wrote."""
-    made = re.sub(rf"^plugins:\n  enabled:\n    - {PLUGIN}\n\Z", "", text, flags=re.MULTILINE)
-    if made != text:
-        return made
-    text = re.sub(rf"^  enabled:\n    - {PLUGIN}\n(?!    - )", "", text, flags=re.MULTILINE)
-    return _INLINE_ENTRY.sub(r"\1\2", _ENTRY.sub("", text))
-
-
-_WARM = ClaudeHook(
-    HOOK_WORDS, ("UserPromptSubmit", "SessionStart"), {"SessionStart": "fork|resume"}
-)
-_BUDGET = ClaudeHook(BUDGET_WORDS, ("UserPromptSubmit", "PreToolUse"))
 # by the name of the agent's source
 AGENTS = {
-    "claude-code": Agent(
-        _WARM.has, _WARM.add, _WARM.remove, hook="relight.warm.agents.claude_hook"
+    "claude-code": make_hook_agent(
+        JsonHook(HOOK_WORDS, ("UserPromptSubmit", "SessionStart"), {"SessionStart": "fork|resume"}),
+        hook="relight.warm.agents.prompt_hook",
+    ),
+    "codex": make_hook_agent(
+        JsonHook(CODEX_WORDS, ("UserPromptSubmit", "SessionStart"), {"SessionStart": "resume"}),
+        hook="relight.warm.agents.prompt_hook",
+        check="relight.warm.agents.codex_trust",
     ),
     "hermes": Agent(
-        _has_hermes, _add_hermes, _remove_hermes, package="relight.warm.agents.hermes_package"
+        hermes_settings.has_plugin,
+        hermes_settings.add_plugin,
+        hermes_settings.remove_plugin,
+        package="relight.warm.agents.hermes_package",
     ),
 }
 # the same, for the line below the prompt
 STATUS_LINES = {
-    "claude-code": Agent(_has_status, _add_status, _remove_status, words=STATUS_WORDS, part=STATUS),
+    "claude-code": Agent(
+        json_hooks.has_status,
+        json_hooks.add_status,
+        json_hooks.remove_status,
+        words=STATUS_WORDS,
+        part=STATUS,
+    ),
 }
 # the same, for budgets that stop the agent
 BUDGETS = {
-    "claude-code": Agent(
-        _BUDGET.has,
-        _BUDGET.add,
-        _BUDGET.remove,
-        words=BUDGET_WORDS,
+    "claude-code": make_hook_agent(
+        JsonHook(BUDGET_WORDS, ("UserPromptSubmit", "PreToolUse")),
         hook="relight.warm.agents.claude_budget",
         part="budget",
     ),
+}
+# the same, for the skill that teaches an agent to ask Relight
+SKILLS = {
+    name: Agent(
+        skill_file.has_skill,
+        skill_file.add_skill,
+        skill_file.remove_skill,
+        words="",
+        find_file=skill_file.find_skill(name),
+    )
+    for name in ("claude-code", "codex", "hermes")
 }
 _PARTS = ("", STATUS, "budget")

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from relight.checks import describe_arguments
 from relight.errors import RelightError
 from relight.work.agent import fetch, file_tools
 from relight.work.agent.context import (
@@ -71,14 +72,8 @@ class Tool(Struct, frozen=True):
 
     def describe(self) -> dict[str, Any]:
         """Return the tool as an entry of a request's `tools` list."""
-        _, parts = msgspec.json.schema_components([self.arguments])
-        schema = dict(parts[self.arguments.__name__])
-        schema.pop("title", None)
-        function = {
-            "name": self.name,
-            "description": schema.pop("description", ""),
-            "parameters": schema,
-        }
+        description, schema = describe_arguments(self.arguments)
+        function = {"name": self.name, "description": description, "parameters": schema}
         return {"type": "function", "function": function}
 
 

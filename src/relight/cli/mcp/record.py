@@ -1,0 +1,84 @@
+"""The record as a server's tools see it: opened for each call, and fed by imports beside it."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from relight.cli.mcp.scope import Scope
+from relight.cli.mcp.text import render
+from relight.cli.mcp.tools import TOOLS
+from relight.config import Config
+from relight.errors import MissingError, RelightError
+from relight.store import Store, open_store, open_unwritable
+
+# an import is started at most so often, and a call waits so long for it
+OLD_SECONDS = 20.0
+WAIT_SECONDS = 2.0
+BUSY_SECONDS = 5.0
+RUNNING = "An import is running: the newest sessions may be missing."
+
+
+class SharedRecord:
+    """The record of a home, limited to a scope.
+
+    Tools read it through a connection that cannot write. What is new is imported by a separate
+    process, so that a long import delays no answer.
+    """
+
+    def __init__(self, config: Config, scope: Scope, *, has_imports: bool = True) -> None:
+        self._config, self._scope = config, scope
+        self._has_imports = has_imports
+        self._import: subprocess.Popen[bytes] | None = None
+        self._imported_at = 0.0
+        self._start_import()
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """Return the text of a tool's result."""
+        tool = TOOLS[name]
+        if self._scope.problem:
+            hint = "start it in the folder of a project, or with --all"
+            raise RelightError(self._scope.problem, hint)
+        asked = tool.read(arguments)
+        self._start_import()
+        is_running = self._is_importing()
+        with self._open(is_reading=tool.is_reading) as store:
+            text = render(tool.do(store, self._scope, asked), key=store.redaction_key)
+        return f"{RUNNING}\n{text}" if is_running else text
+
+    def _open(self, *, is_reading: bool) -> Store:
+        if not self._config.database.exists():
+            begun = "an import has begun: ask again in a moment"
+            hint = begun if self._has_imports else "a person must run `relight import`"
+            raise MissingError("nothing is recorded yet", hint)
+        if is_reading:
+            return open_unwritable(self._config)
+        return open_store(self._config.home, wait_seconds=BUSY_SECONDS)
+
+    def _start_import(self) -> None:
+        """Start an import in the background, unless one runs or has just run."""
+        is_due = time.monotonic() - self._imported_at >= OLD_SECONDS or not self._imported_at
+        if not (self._has_imports and is_due) or (self._import and self._import.poll() is None):
+            return
+        # -P: the project may have a module of the same name
+        words = ["-P", "-m", "relight", "import", "--home", str(self._config.home.absolute())]
+        nothing = subprocess.DEVNULL
+        self._import = subprocess.Popen(
+            [sys.executable, *words],
+            stdin=nothing,
+            stdout=nothing,
+            stderr=nothing,
+            start_new_session=True,
+        )
+        self._imported_at = time.monotonic()
+
+    def _is_importing(self) -> bool:
+        """True if an import still runs, after a short wait for it."""
+        if self._import is None:
+            return False
+        try:
+            self._import.wait(WAIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            return True
+        return False
