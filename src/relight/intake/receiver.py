@@ -16,7 +16,7 @@ from relight.errors import RelightError
 from relight.intake.receiving import SortedRecords, Sorter
 from relight.intake.spool import Spool
 from relight.sources.otlp.reader import NAME
-from relight.sources.otlp.wire import Signal, WireRequest, read_protobuf
+from relight.sources.otlp.wire import OtlpRequest, Signal, read_protobuf
 from relight.sources.otlp.wire_json import read_json
 from relight.store import Store
 from relight.store.misses import count_miss
@@ -105,7 +105,7 @@ class Receiver:
         if self._spool.count_bytes() > MOST_SPOOLED:
             raise RefusedRequestError(503, "too much waits to be read", retry_seconds=30)
 
-    def _count(self, request: WireRequest, found: SortedRecords) -> None:
+    def _count(self, request: OtlpRequest, found: SortedRecords) -> None:
         counts = self.counts
         counts.records += request.received
         counts.kept += sum(map(len, found.lines.values()))
@@ -121,7 +121,7 @@ class Receiver:
         count_miss(self._store, self._home, reason, number=number)
 
 
-def _describe(request: WireRequest, found: SortedRecords) -> str:
+def _describe(request: OtlpRequest, found: SortedRecords) -> str:
     """The reasons why records were not taken as they were sent; empty if all were."""
     reasons = [f"not readable: {problem}" for problem in request.problems]
     if found.shortened:

@@ -44,7 +44,7 @@ from relight.sources.otlp.records import (
     name_service,
     settle_times,
 )
-from relight.sources.otlp.wire import WireRecord, WireRequest, WireScope
+from relight.sources.otlp.wire import OtlpRequest, WireRecord, WireScope
 
 # without messages or a name, the calls of a process are one session until it pauses so long
 PAUSE_MS = 30 * 60_000
@@ -123,7 +123,7 @@ class Sorter:
         self._told: Recent[bool] = Recent()
         self._periods: Recent[Period] = Recent()
 
-    def sort(self, request: WireRequest, *, is_log: bool, now: int) -> SortedRecords:
+    def sort(self, request: OtlpRequest, *, is_log: bool, now: int) -> SortedRecords:
         """Return the lines of a request in the order of their time."""
         found = SortedRecords()
         calls: list[tuple[WireScope, WireRecord]] = []

@@ -38,8 +38,8 @@ from relight.sources.events import (
     Returned,
     Said,
     Transcript,
+    add_turn,
     merge_sessions,
-    merge_turns,
 )
 from relight.sources.files import find_files, read_pieces
 from relight.sources.passages import quote_call, quote_result
@@ -225,16 +225,6 @@ class Collector:
         known = self.sessions.get(session.key)
         self.sessions[session.key] = merge_sessions(known, session) if known else session
 
-    def _take_turn(self, turn: Turn) -> None:
-        """Add a turn, or another record of one: the fullest usage and the earliest time hold."""
-        known = self.turns.get(turn.key)
-        self.turns[turn.key] = merge_turns(known, turn) if known else turn
-
-    def _take_reported(self, reported: Reported) -> None:
-        turn = reported.turn
-        known = self.reports.get(turn.key)
-        self.reports[turn.key] = merge_turns(known, turn) if known else turn
-
     def _take_said(self, said: Said) -> None:
         if said.is_new:
             self.messages[said.session] = self.messages.get(said.session, 0) + 1
@@ -315,8 +305,8 @@ class Collector:
         Session: _take_session,
         Said: _take_said,
         Compacted: lambda self, compacted: self.compactions.append(compacted),
-        Turn: _take_turn,
-        Reported: _take_reported,
+        Turn: lambda self, turn: add_turn(self.turns, turn),
+        Reported: lambda self, reported: add_turn(self.reports, reported.turn),
         Called: _take_called,
         Returned: _take_returned,
         Measured: _take_measured,

@@ -8,33 +8,31 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 import msgspec
-from msgspec import Struct
 
 from relight.chat.usage import exclusive_usage
-from relight.model import Origin, Session, Timing, ToolCall, Turn, Usage
+from relight.model import Session, Timing, ToolCall, Turn, Usage
 from relight.prices import reported_cost
 from relight.sources.events import Called, Event, Reported, Returned, Said, failed_turn
 from relight.sources.otlp.lines import ReceivedEvent, decode_received
 from relight.sources.otlp.names import read_number, read_tokens
 from relight.sources.otlp.reader import OtlpReader
-from relight.sources.reading import Reader, first_line
+from relight.sources.reading import ReaderState, StatefulReader, first_line
 
 MOST_MS = 86_400_000
 
 
-class AgentState(Struct):
-    """The start of the request that no response of has been read yet."""
+class AgentState(ReaderState):
+    """The start of the request whose response has not been read yet."""
 
     asked_at: int | None = None
 
 
-class AgentReader(Reader):
+class AgentReader(StatefulReader[AgentState]):
     """Reads the telemetry of one session."""
 
-    def __init__(self, origin: Origin, state: bytes = b"") -> None:
-        super().__init__(origin)
-        self.state = msgspec.json.decode(state, type=AgentState) if state else AgentState()
-        self.has_words = False
+    state_type = AgentState
+    # True if the conversation is wanted: the index has it from the agent's files
+    has_words = False
 
     @classmethod
     def begin(cls, session: str) -> Self:
@@ -44,9 +42,6 @@ class AgentReader(Reader):
         return reader
 
     arrange = staticmethod(OtlpReader.arrange)
-
-    def save(self) -> bytes:
-        return msgspec.json.encode(self.state)
 
     def read_line(self, line: bytes) -> Iterator[Event]:
         event = decode_received(line)

@@ -50,7 +50,7 @@ class WireScope(Struct):
     records: list[WireRecord] = msgspec.field(default_factory=list)
 
 
-class WireRequest(Struct):
+class OtlpRequest(Struct):
     """A request: its scopes, the parent of each span in it, and what could not be read."""
 
     scopes: list[WireScope] = msgspec.field(default_factory=list)
@@ -66,9 +66,9 @@ class WireRequest(Struct):
             self.problems.append(str(error)[:200])
 
 
-def read_protobuf(data: bytes, signal: Signal) -> WireRequest:
+def read_protobuf(data: bytes, signal: Signal) -> OtlpRequest:
     """Parse a request in protobuf; raise ValueError if it is not one."""
-    request = WireRequest()
+    request = OtlpRequest()
     read = _read_span if signal == "traces" else _read_log
     for number, _, resource_part in read_fields(data):
         if number != 1:
@@ -86,7 +86,7 @@ def read_protobuf(data: bytes, signal: Signal) -> WireRequest:
 
 
 def _read_scope(
-    request: WireRequest,
+    request: OtlpRequest,
     data: bytes,
     resource: Attributes,
     *,
@@ -103,7 +103,7 @@ def _read_scope(
 
 
 def take_scope(
-    request: WireRequest,
+    request: OtlpRequest,
     raw: list[bytes],
     scope: WireScope,
     *,

@@ -9,9 +9,9 @@ from relight.sources.otlp.wire import (
     MOST_ATTRIBUTES,
     MOST_EVENTS,
     Attributes,
+    OtlpRequest,
     Signal,
     WireRecord,
-    WireRequest,
     WireScope,
     finish_log,
     take_scope,
@@ -118,9 +118,9 @@ _decode_record = msgspec.json.Decoder(JsonRecord).decode
 _decode_ids = msgspec.json.Decoder(JsonIds).decode
 
 
-def read_json(data: bytes, signal: Signal) -> WireRequest:
+def read_json(data: bytes, signal: Signal) -> OtlpRequest:
     """Parse a request in JSON; raise msgspec.DecodeError or ValueError if it is not one."""
-    request = WireRequest()
+    request = OtlpRequest()
     decoded = _decode_request(data)
     is_traces = signal == "traces"
     for one in decoded.resourceSpans if is_traces else decoded.resourceLogs:
