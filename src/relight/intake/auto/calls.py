@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from relight.chat.wire import OtlpRequest, find_format, read_request
+from relight.chat.wire import WireRequest, find_format, read_request
 from relight.chat.wire_answers import BROKEN, WireAnswer, read_stream, read_whole
 from relight.intake.auto.scope import AutoSession, find_scope
 
@@ -38,7 +38,7 @@ class ignoring_errors:
 class EndedCall(Struct, frozen=True, kw_only=True):
     """A call as it is recorded; one with a `failure` is no turn."""
 
-    request: OtlpRequest
+    request: WireRequest
     address: str
     answer: WireAnswer | None = None
     failure: object = None
@@ -106,7 +106,7 @@ class ObservedCall:
             scope=self._scope,
         )
 
-    def _read_answer(self, request: OtlpRequest) -> WireAnswer:
+    def _read_answer(self, request: WireRequest) -> WireAnswer:
         if self._is_stream:
             return read_stream(request.format, self.decode(self._pieces))
         return read_whole(request.format, self._join())

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from relight.chat.wire import OtlpRequest, WireFormat, WirePart, read_parts
+from relight.chat.wire import WireRequest, WireFormat, WirePart, read_parts
 from relight.chat.wire_answers import WireAnswer
 
 # how many ends of conversations, and how many items of them, are remembered
@@ -37,7 +37,7 @@ class Conversations:
         self._heads: dict[object, str] = {}
         self._prints: dict[tuple[str, int], list[Print]] = {}
 
-    def find(self, request: OtlpRequest, *, named: str | None = None) -> Continuation:
+    def find(self, request: WireRequest, *, named: str | None = None) -> Continuation:
         """Return what a request continues; `named` is its session, if the program names it."""
         chain = _Chain(hash(named))
         read: dict[int, list[WirePart]] = {}
@@ -62,7 +62,7 @@ class Conversations:
         return Continuation(named or session, [part for parts in new for part in parts], state)
 
     def _choose(
-        self, request: OtlpRequest, state: int, ends: list[tuple[int, int]], named: str | None
+        self, request: WireRequest, state: int, ends: list[tuple[int, int]], named: str | None
     ) -> tuple[str | None, int | None]:
         """The session that goes on, and the first item that is new; None if all may be."""
         if (failed := self._heads.pop(("failed", state), None)) is not None:
@@ -90,7 +90,7 @@ class Conversations:
         self,
         session: str,
         continuation: Continuation,
-        request: OtlpRequest,
+        request: WireRequest,
         answer: WireAnswer,
         *,
         named: str | None = None,
