@@ -11,7 +11,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from relight.chat.wire import WireRequest, WireFormat, WirePart, read_parts
+from relight.chat.wire import WireFormat, WirePart, WireRequest, read_parts
 from relight.chat.wire_answers import WireAnswer
 
 # how many ends of conversations, and how many items of them, are remembered
