@@ -1,6 +1,7 @@
 """Files for their owner alone, files that one process at a time holds, objects renewed in forks."""
 
 import os
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Protocol
 from weakref import WeakSet
+
+from relight.errors import RelightError
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
@@ -84,6 +87,24 @@ def append_whole(file: int, data: bytes) -> None:
     except OSError:
         os.ftruncate(file, size)
         raise
+
+
+def read_secret(path: Path) -> str:
+    """Return the secret in a file; raise if other users may read it.
+
+    A secret is no option of the command: every user can read the list of processes.
+    """
+    try:
+        text, mode = path.read_text(encoding="utf-8"), path.stat().st_mode
+    except (OSError, UnicodeDecodeError) as error:
+        raise RelightError(f"cannot read the token in {path}: {error}") from error
+    if mode & 0o077 and os.name == "posix":
+        raise RelightError(
+            f"other users may open {path}", f"run: chmod 600 {shlex.quote(str(path))}"
+        )
+    if not text.strip():
+        raise RelightError(f"{path} is empty", "write a long secret into it")
+    return text.strip()
 
 
 def open_lock(path: Path) -> IO[bytes]:

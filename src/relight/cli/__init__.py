@@ -43,6 +43,11 @@ COMMANDS = {
     "mcp": ("mcp.command", "Let an agent ask Relight, over MCP."),
     "serve": ("serve", "Open the dashboard in a browser."),
     "collect": ("collect", "Receive telemetry of programs (OpenTelemetry)."),
+    "join": ("join", "Push this machine's record to a server of yours."),
+    "push": ("push", "Send what is new to the server that this machine has joined."),
+    "status": ("status", "Show where this machine pushes to, and what is pending."),
+    "leave": ("leave", "Stop pushing; remove what this machine sent."),
+    "member": ("member", "Manage the people whose machines push to this store."),
     "doctor": (
         "doctor",
         "Check the agents found, unreadable files, missing prices and the database.",

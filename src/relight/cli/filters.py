@@ -26,6 +26,8 @@ class TypedFilter(Struct, frozen=True, kw_only=True):
     source: str | None
     project: str | None
     model: str | None
+    machine: str | None
+    person: str | None
 
     def read(self, store: Store, *, job: str | None = None) -> Filter:
         """Return the filter for reports; raise if an option cannot be understood."""
@@ -37,6 +39,8 @@ class TypedFilter(Struct, frozen=True, kw_only=True):
             project=name_project(self.project),
             model=self.model,
             job=job,
+            machine=self.machine,
+            person=self.person,
         )
 
 
@@ -81,6 +85,8 @@ def filter_options(*, since: str = DEFAULT_SINCE) -> Callable[[Function], Functi
             metavar="M",
             help="Only models with this in their name.",
         ),
+        click.option("--machine", metavar="M", help="Only sessions that this machine pushed here."),
+        click.option("--person", metavar="P", help="Only sessions of this person's machines."),
     )
 
     def decorate(function: Function) -> Function:

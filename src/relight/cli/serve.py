@@ -1,5 +1,4 @@
 import os
-import shlex
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ import click
 
 from relight.cli.options import current_home, relight_command
 from relight.errors import RelightError
+from relight.locks import read_secret
 
 if TYPE_CHECKING:
     import uvicorn
@@ -33,6 +33,12 @@ OTLP_PORT = 4318  # the port of OTLP over HTTP, which exporters use by default
     metavar="FILE",
     help="Require the secret in this file (default: RELIGHT_TOKEN or [serve] token).",
 )
+@click.option("--team", "is_team", is_flag=True, help="Let machines of members push here.")
+@click.option(
+    "--tls-proxy",
+    metavar="HOST",
+    help="With --team: the name of the proxy before it that terminates TLS.",
+)
 @click.option("--open", "is_opened", is_flag=True, help="Open it in your browser.")
 @click.option("--no-watch", is_flag=True, help="Do not import what is new while it runs.")
 @click.option(
@@ -51,14 +57,21 @@ def command(
     is_opened: bool,
     no_watch: bool,
     otlp_port: int | None,
+    is_team: bool,
+    tls_proxy: str | None,
 ) -> None:
     """Serve the dashboard and its JSON API to a browser on this machine.
 
     It reads the agents' folders as they grow: a new turn is shown within two seconds.
     Nothing is loaded from outside. Other machines are served only if a token is set. The address
     is the first line of the output. Ctrl-C ends it.
+
+    With --team other machines push their record to it, and every request needs the token of a
+    member. It speaks plain HTTP, so it is for this machine alone unless a proxy is named.
     """
-    token = read_token(token_file) if token_file else None
+    if tls_proxy and not is_team:
+        raise click.UsageError("--tls-proxy goes with --team")
+    token = read_secret(token_file) if token_file else None
     serve(
         current_home(),
         host=host,
@@ -67,25 +80,9 @@ def command(
         is_opened=is_opened,
         is_watching=not no_watch,
         otlp_port=otlp_port,
+        is_team=is_team,
+        tls_proxy=tls_proxy,
     )
-
-
-def read_token(path: Path) -> str:
-    """Return the secret in a file; raise if other users may read it.
-
-    A secret is no option of the command: every user can read the list of processes.
-    """
-    try:
-        text, mode = path.read_text(encoding="utf-8"), path.stat().st_mode
-    except (OSError, UnicodeDecodeError) as error:
-        raise RelightError(f"cannot read the token in {path}: {error}") from error
-    if mode & 0o077 and os.name == "posix":
-        raise RelightError(
-            f"other users may open {path}", f"run: chmod 600 {shlex.quote(str(path))}"
-        )
-    if not text.strip():
-        raise RelightError(f"{path} is empty", "write a long secret into it")
-    return text.strip()
 
 
 def serve(
@@ -97,6 +94,8 @@ def serve(
     is_opened: bool = False,
     is_watching: bool = True,
     otlp_port: int | None = None,
+    is_team: bool = False,
+    tls_proxy: str | None = None,
 ) -> None:
     """Serve until interrupted; the address is the first line of the output."""
     from relight.config import find_home, read_config
@@ -104,7 +103,9 @@ def serve(
     config = read_config(find_home(home))
     token = token or os.environ.get("RELIGHT_TOKEN") or config.serve.token
     is_loopback = host in LOOPBACK
-    if not is_loopback:
+    if is_team:
+        check_team(host, tls_proxy, is_loopback=is_loopback)
+    elif not is_loopback:
         check_token(host, token)
     with listen(host, port) as listening:
         name = f"[{host}]" if ":" in host else host
@@ -119,9 +120,10 @@ def serve(
         app = create_app(
             home,
             token=token,
-            hosts=config.serve.hosts,
+            hosts=[*config.serve.hosts, *([tls_proxy] if tls_proxy else [])],
             is_loopback=is_loopback,
             is_watching=is_watching and config.auto_import,
+            is_team=is_team,
         )
         if otlp_port is None:
             run_app(app, listening)
@@ -197,6 +199,16 @@ def open_browser(address: str) -> None:
             click.echo(f"no browser was found: open {address}", err=True)
 
     threading.Thread(target=run, daemon=True).start()
+
+
+def check_team(host: str, tls_proxy: str | None, *, is_loopback: bool) -> None:
+    """Raise if members' tokens and prompts would travel unencrypted."""
+    if not is_loopback and not tls_proxy:
+        raise RelightError(
+            f"other machines can reach {host} only without encryption",
+            "leave --host out and let a proxy or a tunnel lead here, or name the proxy that"
+            " terminates TLS with --tls-proxy",
+        )
 
 
 def check_token(host: str, token: str | None) -> None:

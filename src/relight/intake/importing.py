@@ -119,6 +119,10 @@ def import_all(
         from relight.store.derive.scores import refresh_due
 
         refresh_due(store)
+    if store.has_rows("push_due"):
+        from relight.intake.push import push_after_import
+
+        push_after_import(store)
     return ImportResult(list(counts.values()), touched)
 
 

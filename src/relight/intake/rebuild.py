@@ -8,17 +8,19 @@ from msgspec import Struct
 
 from relight.errors import RelightError
 from relight.intake.importing import PIECE_SECONDS, POOL_BYTES, hold_import
+from relight.intake.wire import seal_part
 from relight.intake.workers import Lost, Workers, count_cores
 from relight.model import Mark
 from relight.reports.tapes import DamagedTape, describe_damage, find_damaged
-from relight.sources import find_source, is_source
+from relight.sources import is_source
 from relight.store import Store, search_index
 from relight.store.derive.pricing import Pricing, refresh_aliases
 from relight.store.keep.derived import clear_index, drop_costs, keep_costs, read_taped_sources
 from relight.store.keep.migrate import note_rules
 from relight.store.keep.redaction import redact_tapes
+from relight.store.write.pushed import set_derived
 from relight.store.write.record import Recorder, write_texts
-from relight.store.write.seal import Sealed, seal_parsed
+from relight.store.write.seal import Sealed
 from relight.store.write.tape import TapePart, count_parts, read_tape
 
 PARTS_AT_ONCE = 16
@@ -107,6 +109,7 @@ def _derive_all(
             for one in some:
                 assert one.tape_part_id is not None
                 write_texts(database, one.tape_part_id, one)
+            set_derived(database, [one.tape_part_id for one in some])
             done += len(some)
             if progress:
                 progress(done, count)
@@ -155,9 +158,7 @@ def _derive(
 def derive(derivation: Derivation) -> Sealed:
     """Return the rows of a part of the tape."""
     part = derivation.part
-    read = find_source(part.source).read
-    parsed = read(part.lines(), part.origin, part.state)
-    sealed = seal_parsed(part.source, parsed, key=derivation.key, timezone=derivation.timezone)
+    sealed = seal_part(part, key=derivation.key, timezone=derivation.timezone)
     place = Mark(path=part.origin.path, part=part.part, offset=part.offset)
     owner = sealed.owner_id if sealed.owner_id is not None else part.session_id
     return msgspec.structs.replace(sealed, before=place, owner_id=owner, tape_part_id=part.id)

@@ -4,6 +4,7 @@ from relight.intake.search_filling import derive_from
 from relight.store import Store
 from relight.store.keep import retention
 from relight.store.keep.retention import Pruned
+from relight.store.team import read_target, read_tree
 
 
 def prune(
@@ -28,5 +29,14 @@ def prune(
 
 
 def forget(store: Store, session_id: int) -> int:
-    """Delete one session with its sub-agents for good; return the number deleted."""
-    return retention.forget(store, session_id, derive_from(store))
+    """Delete one session with its sub-agents for good; return the number deleted.
+
+    The server that this machine has joined forgets it at the next push.
+    """
+    there: list[int] = []
+    if target := read_target(store):
+        from relight.intake.wire import Naming
+
+        naming = Naming(target.machine, target.share == "figures")
+        there = [naming.find_session(one.source, one.key) for one in read_tree(store, session_id)]
+    return retention.forget(store, session_id, derive_from(store), there=there)

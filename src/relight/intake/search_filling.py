@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from relight.sources import find_source, is_source
+from relight.intake.wire import parse_part
+from relight.sources import is_source
 from relight.store import Store, search_index
 from relight.store.derive.search_text import TextRow, make_texts
 from relight.store.search_index import DeriveTexts
@@ -17,10 +18,10 @@ def derive_from(store: Store) -> DeriveTexts:
 
     def derive(part_id: int) -> Sequence[TextRow]:
         part = read_part(store, part_id)
-        if part is None or not is_source(part.source):
+        if part is None or part.is_figures or not is_source(part.source):
             return []
         try:
-            parsed = find_source(part.source).read(part.lines(), part.origin, part.state)
+            parsed = parse_part(part)
         except Exception:  # noqa: BLE001 - a damaged tape or state may raise anything
             return []
         return make_texts(part.source, parsed.passages)

@@ -21,6 +21,8 @@ def read_filter(
     model: str | None = None,
     project: str | None = None,
     job: str | None = None,
+    machine: str | None = None,
+    person: str | None = None,
     now: datetime | None = None,
     may_be_empty: bool = False,
 ) -> Filter:
@@ -47,6 +49,8 @@ def read_filter(
         model=model,
         project=project,
         jobs=find_jobs(store, job) if job else (),
+        machine=machine,
+        person=person,
     )
 
 

@@ -25,6 +25,8 @@ PHRASES = {
     "model": ("on model {}", "the model"),
     "project": ("in project {}", "the project"),
     "source": ("of source {}", "the source"),
+    "machine": ("of machine {}", "the machine"),
+    "person": ("of person {}", "the person"),
 }
 DAYS = ("since", "until")
 # a name is near another one if so much of both is the same

@@ -82,6 +82,8 @@ class Source(Struct, frozen=True, kw_only=True):
     # True if its plans have windows of five hours and of a week
     has_windows: bool = False
     telemetry: str | None = None  # the reader of its telemetry, beside that of its files
+    # True if no two machines give the same id: a session from two machines is one session
+    has_global_ids: bool = False
 
     def find_homes(self, environment: Mapping[str, str]) -> list[Path]:
         """The agent's home folders: those that its variable names, else the usual ones."""
@@ -170,6 +172,7 @@ SOURCES = {
             resume=("claude", "--resume"),
             has_windows=True,
             telemetry="relight.sources.otlp.agents:AgentReader",
+            has_global_ids=True,
         ),
         Source(
             name="codex",
@@ -187,6 +190,7 @@ SOURCES = {
             resumes_anywhere=True,
             has_windows=True,
             telemetry="relight.sources.otlp.agents:AgentReader",
+            has_global_ids=True,
         ),
         Source(
             name="hermes",
@@ -209,6 +213,7 @@ SOURCES = {
             folders=("session-state",),
             path_part="events.jsonl",
             resume=("copilot", "--resume"),
+            has_global_ids=True,
         ),
         Source(
             name="opencode",
@@ -222,6 +227,7 @@ SOURCES = {
                 ("opencode/project/*/storage/session/message/*/*.json", OPENCODE_FILES),
             ),
             resume=("opencode", "--session"),
+            has_global_ids=True,
         ),
         Source(
             name="kilo",
@@ -231,6 +237,7 @@ SOURCES = {
             homes=(".local/share",),
             folders=("kilo",),
             resume=("kilo", "--session"),
+            has_global_ids=True,
         ),
         Source(
             name="gemini",
@@ -242,6 +249,7 @@ SOURCES = {
             path_part="chats",
             unread=((".gemini/tmp/*/chats/session-*.json", "sessions of an early Gemini CLI"),),
             resume=("gemini", "--resume"),
+            has_global_ids=True,
         ),
         Source(
             name="qwen",
@@ -252,6 +260,7 @@ SOURCES = {
             homes=(".qwen",),
             folders=("projects",),
             resume=("qwen", "--resume"),
+            has_global_ids=True,
         ),
         Source(
             name="pi",
@@ -263,6 +272,7 @@ SOURCES = {
             folders=("sessions",),
             path_part="",
             resume=("pi", "--session"),
+            has_global_ids=True,
         ),
         Source(
             name="cline",
@@ -285,6 +295,7 @@ SOURCES = {
             homes=(".factory",),
             folders=("sessions",),
             resume=("droid", "--resume"),
+            has_global_ids=True,
         ),
         Source(
             name="chat",

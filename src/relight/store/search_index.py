@@ -74,6 +74,12 @@ def add_texts(
         database.executemany(WRITE, _number(place, some))
 
 
+def has_part(database: Connection, tape_part_id: int) -> bool:
+    """True if a part of the tape is in the index."""
+    statement = "select 1 from search_part where tape_part_id = ? limit 1"
+    return database.execute(statement, (tape_part_id,)).fetchone() is not None
+
+
 def _divide(texts: Sequence["TextRow"]) -> list[tuple[int, list["TextRow"]]]:
     """Return the texts by session, in as many groups as their numbers need."""
     return [
@@ -109,6 +115,11 @@ def remove_sessions(database: Connection, sessions: Collection[int], derive: Der
             "select id from tape_part where session_id = ?", (session_id,)
         ).fetchall()
     ]
+    remove_parts(database, parts, derive)
+
+
+def remove_parts(database: Connection, parts: Collection[int], derive: DeriveTexts) -> None:
+    """Delete the entries of these parts of the tape, which must still be there."""
     (count,) = database.execute("select count(*) from tape_part").fetchone()
     is_most = len(parts) > max(count // 2, FEW_PARTS)
     if is_most or not all(_remove_part(database, part, derive) for part in parts):

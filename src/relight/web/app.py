@@ -19,6 +19,7 @@ from relight.web.pages import PAGES, Page
 from relight.web.request import choose_status
 from relight.web.routes import JSON, ErrorResponse, api_routes, login_route
 from relight.web.site import Site
+from relight.web.team import Team, health_route
 
 
 def create_app(
@@ -28,19 +29,28 @@ def create_app(
     hosts: Iterable[str] = (),
     is_loopback: bool = True,
     is_watching: bool = False,
+    is_team: bool = False,
+    is_deriving: bool = True,
 ) -> ASGIApp:
     """Return the dashboard of a home folder as an ASGI application.
 
     With a token, every request must carry it. `hosts` are further names of this server. With
-    `is_watching`, it imports what is new in the agents' folders as long as it runs.
+    `is_watching`, it imports what is new in the agents' folders as long as it runs. With `is_team`
+    machines of members push to it, and every request needs a member's token; with `is_deriving` a
+    process beside it derives what they push.
     """
-    site = Site(home, token=token, is_watching=is_watching)
+    site = Site(home, token=token, is_watching=is_watching, is_team=is_team)
+    team = Team(site, is_deriving=is_deriving) if is_team else None
     respond = error_responder(site)
 
     @asynccontextmanager
     async def start_and_close(_: Starlette) -> AsyncIterator[None]:
         site.start()
+        if team is not None:
+            team.start()
         yield
+        if team is not None:
+            team.close()
         site.close()
 
     app = Starlette(
@@ -48,6 +58,8 @@ def create_app(
         routes=[
             *(page_route(site, page) for page in PAGES),
             *api_routes(site),
+            *(team.routes() if team is not None else ()),
+            health_route(site),
             login_route(site),
             Route("/static/{name}", site.static_files.respond, methods=["GET"]),
         ],
@@ -55,7 +67,12 @@ def create_app(
     )
     # outermost, so that error responses get its headers too
     return Guard(
-        app, token=token, hosts=hosts, is_loopback=is_loopback, token_checks=site.token_checks
+        app,
+        token=token,
+        hosts=hosts,
+        is_loopback=is_loopback,
+        token_checks=site.token_checks,
+        find_member=site.find_member if is_team else None,
     )
 
 

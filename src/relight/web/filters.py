@@ -20,6 +20,10 @@ DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 DAY_CHOICES = ("today", "yesterday", "monday", "2w", "month", "year")
 
 
+# the filters that narrow a page, besides its days
+NARROWING = ("source", "model", "project", "machine", "person")
+
+
 class Filters(Struct, frozen=True, kw_only=True):
     """The filters as written in the address; an empty text is a filter that is not set.
 
@@ -32,6 +36,8 @@ class Filters(Struct, frozen=True, kw_only=True):
     source: str = ""
     model: str = ""
     project: str = ""
+    machine: str = ""
+    person: str = ""
     search: str = ""
 
     def link(self, path: str, /, **changes: object) -> str:
@@ -74,7 +80,5 @@ def choose(store: Store, filters: Filters, *, now: datetime | None = None) -> Fi
 
     A page explains a filter that nothing passes, so the last day may be before the first.
     """
-    given: dict[str, Any] = {
-        name: getattr(filters, name) or None for name in ("until", "source", "model", "project")
-    }
+    given: dict[str, Any] = {name: getattr(filters, name) or None for name in ("until", *NARROWING)}
     return read_filter(store, since=filters.since, now=now, may_be_empty=True, **given)

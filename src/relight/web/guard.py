@@ -2,7 +2,7 @@
 
 import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from ipaddress import ip_address
 from math import ceil
 from socket import gethostname
@@ -13,12 +13,18 @@ from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from relight.store.members import Member
+from relight.store.members import Scope as TokenScope
 from relight.web.token_checks import PAUSE_SECONDS, TokenChecks
 
+FindMember = Callable[[str], Awaitable[Member | None]]
+MEMBER = "relight.member"
+# the addresses that machines push to
+PUSH = "/api/v1/"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 COOKIE = "relight_token"
 # served without the token
-OPEN = re.compile(r"/login|/static/[^/]+")
+OPEN = re.compile(r"/login|/healthz|/static/[^/]+")
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?", re.IGNORECASE)
 # a search for 10 KB of text, each byte of it encoded
 LONGEST_QUERY = 32_768
@@ -54,8 +60,10 @@ class Guard:
         hosts: Iterable[str] = (),
         is_loopback: bool = True,
         token_checks: TokenChecks | None = None,
+        find_member: FindMember | None = None,
     ) -> None:
         self.app = app
+        self.find_member = find_member
         self.token_checks = token_checks or TokenChecks()
         self.token = token
         self.is_loopback = is_loopback
@@ -111,13 +119,17 @@ class Guard:
 
     async def _check_token(self, scope: Scope, headers: Headers) -> Response | None:
         """Return the response to a request without the token; None if it may pass."""
-        if self.token is None or OPEN.fullmatch(scope["path"]):
+        is_open = self.token is None and self.find_member is None
+        if is_open or OPEN.fullmatch(scope["path"]):
             return None
         if headers.get("authorization") or COOKIE in headers.get("cookie", ""):
             client = (scope.get("client") or (None,))[0]
-            is_right = await self.token_checks.check(client, lambda: self._has_token(headers))
+            member = await self._find_member(headers)
+            is_right = await self.token_checks.check(
+                client, lambda: member is not None or self._has_token(headers)
+            )
             if is_right:
-                return None
+                return self._check_scope(scope, member)
             if is_right is None:
                 refusal = _refuse(scope, 429, "too many wrong tokens", "try again later")
                 refusal.headers["Retry-After"] = str(ceil(PAUSE_SECONDS))
@@ -132,6 +144,29 @@ class Guard:
         address += scope["query_string"].decode("latin-1")
         return RedirectResponse(f"/login?next={quote(address, safe='/')}", status_code=303)
 
+    async def _find_member(self, headers: Headers) -> Member | None:
+        """Return the member whose token or cookie a request carries."""
+        if self.find_member is None:
+            return None
+        return await self.find_member(_read_bearer(headers) or _read_cookie(headers))
+
+    def _check_scope(self, scope: Scope, member: Member | None) -> Response | None:
+        """Return the response to a request that the token does not allow; None if it may pass."""
+        is_push = scope["path"].startswith(PUSH)
+        if member is None:  # the one token of this server, which belongs to no machine
+            return _refuse(scope, 403, "a member's token is required", "") if is_push else None
+        scope[MEMBER] = member
+        is_read = scope["method"] in ("GET", "HEAD")
+        needed: TokenScope = "push" if is_push else "read" if is_read else "admin"
+        if member.may(needed):
+            return None
+        return _refuse(
+            scope,
+            403,
+            f"this token does not allow to {needed}",
+            f"relight member token {member.person} --scope {needed}",
+        )
+
     def _is_ours(self, host: str) -> bool:
         found = HOST.fullmatch(host)
         if found is None:
@@ -141,12 +176,20 @@ class Guard:
         return name in self.hosts or (not self.is_loopback and _is_address(name.strip("[]")))
 
     def _has_token(self, headers: Headers) -> bool:
-        assert self.token is not None
-        kind, _, sent = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and is_same(sent.strip(), self.token):
+        if self.token is None:
+            return False
+        if is_same(_read_bearer(headers), self.token):
             return True
-        cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
-        return is_same(cookie, make_cookie(self.token))
+        return is_same(_read_cookie(headers), make_cookie(self.token))
+
+
+def _read_bearer(headers: Headers) -> str:
+    kind, _, sent = headers.get("authorization", "").partition(" ")
+    return sent.strip() if kind.lower() == "bearer" else ""
+
+
+def _read_cookie(headers: Headers) -> str:
+    return cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
 
 
 def is_api(path: str) -> bool:

@@ -88,6 +88,11 @@ class View(Struct, frozen=True, kw_only=True):
     def sources(self) -> tuple[str, ...]:
         return tuple(list_sources())
 
+    @property
+    def has_team(self) -> bool:
+        """True if other machines have pushed here: pages can be narrowed to one."""
+        return self.store.has_rows("machine")
+
 
 def find_view_number(view: View, name: str) -> int | None:
     """Return a parameter that counts from 1; None if it is absent or not such a number."""

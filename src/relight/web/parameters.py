@@ -79,6 +79,12 @@ class FilterParameters(Struct, frozen=True, kw_only=True):
             ' it; in quotes this folder alone, `""` for none.'
         ),
     ] = ""
+    machine: Annotated[
+        Text, described("Only sessions of machines with this in their name; in quotes the whole.")
+    ] = ""
+    person: Annotated[
+        Text, described("Only sessions of people with this in their name; in quotes the whole.")
+    ] = ""
 
 
 class OverviewParameters(FilterParameters, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from relight.web.actions import ACTIONS, Action
 from relight.web.api import QUERIES, Query
 from relight.web.filters import Filters
 from relight.web.forms import check_local, check_secret, perform
-from relight.web.guard import COOKIE, is_same, make_cookie
+from relight.web.guard import COOKIE
 from relight.web.pages import Page
 from relight.web.parameters import NoParameters
 from relight.web.request import RequestError, read_body, read_query
@@ -144,23 +144,23 @@ def login_route(site: Site) -> Route:
         return HTMLResponse(page, status_code=status)
 
     async def respond(request: Request) -> Response:
-        if site.token is None:
+        if site.token is None and not site.is_team:
             return RedirectResponse("/", status_code=303)
         if request.method != "POST":
             return show(request.query_params.get("next", "/"), None, 200)
         fields, _ = await read_body(request)
         following = str(fields.get("next", "/"))
-        token, sent = site.token, str(fields.get("token", ""))
+        cookie = await site.sign_in(str(fields.get("token", "")).strip())
         address = request.client.host if request.client else None
-        is_right = await site.token_checks.check(address, lambda: is_same(sent, token))
+        is_right = await site.token_checks.check(address, lambda: cookie is not None)
         if is_right is None:
             return show(following, "Too many wrong tokens: try again later.", 429)
-        if not is_right:
+        if cookie is None:
             return show(following, "That is not the token.", 403)
         response = RedirectResponse(check_local(following), status_code=303)
         response.set_cookie(
             COOKIE,
-            make_cookie(site.token),
+            cookie,
             max_age=COOKIE_SECONDS,
             httponly=True,
             samesite="strict",

@@ -17,8 +17,11 @@ from starlette.responses import Response
 from relight.config import Config, find_home, read_config
 from relight.store import Store, open_reader, open_store
 from relight.store.changes import ChangeWatcher, identify
+from relight.store.members import Member, find_member
+from relight.store.members import make_cookie as make_member_cookie
 from relight.web.cache import ResponseCache
-from relight.web.filters import Filters
+from relight.web.filters import NARROWING, Filters
+from relight.web.guard import is_same, make_cookie
 from relight.web.pages import PAGES
 from relight.web.rendering import make_environment
 from relight.web.token_checks import TokenChecks
@@ -34,13 +37,19 @@ class Site:
     """The dashboard of one home folder."""
 
     def __init__(
-        self, home: str | Path | None, *, token: str | None = None, is_watching: bool = False
+        self,
+        home: str | Path | None,
+        *,
+        token: str | None = None,
+        is_watching: bool = False,
+        is_team: bool = False,
     ) -> None:
         # creates or migrates the database, which readers cannot do
         with open_store(home) as store:
             timezone = store.timezone
         self.config = read_config(find_home(home))
         self.token = token
+        self.is_team = is_team
         self.token_checks = TokenChecks()
         self.readers = Readers(self.config)
         self.watcher = ChangeWatcher(self.config.database)
@@ -48,7 +57,11 @@ class Site:
         self.cache = ResponseCache()
         self.static_files = StaticFiles()
         self.templates = make_environment(timezone)
-        self.templates.globals |= {"pages": PAGES, "static": self.static_files.address}
+        self.templates.globals |= {
+            "pages": PAGES,
+            "static": self.static_files.address,
+            "narrowing": NARROWING,
+        }
         # only our own pages contain it, and every change requires it
         self.secret = secrets.token_urlsafe(24)
 
@@ -61,6 +74,20 @@ class Site:
             self.watch.close()
         self.readers.close()
         self.watcher.close()
+
+    async def find_member(self, token: str) -> Member | None:
+        """Return the member of a token or cookie, as the store has it now."""
+        if not token:
+            return None
+        return await self.readers.read(lambda store: find_member(store, token))
+
+    async def sign_in(self, token: str) -> str | None:
+        """Return the cookie of a token; None if it is wrong."""
+        if self.is_team and (member := await self.find_member(token)):
+            return make_member_cookie(member, token)
+        if self.token is not None and is_same(token, self.token):
+            return make_cookie(self.token)
+        return None
 
     def render(self, template: str, *, version: str, filters: Filters, **context: Any) -> str:
         """Return a page rendered from its template, `context` and the common names."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE, Popen
-from typing import Literal
+from typing import IO, Literal
 
 import msgspec
 from msgspec import Struct
@@ -44,8 +44,17 @@ OFF = Liveness("off", as_typed("not watching: relight import reads what is new")
 class WatchProcess:
     """The watching process of one home folder, started again if it ends by itself."""
 
-    def __init__(self, home: Path, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        home: Path,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        target: str = "relight.web.watch:run",
+        title: str = "the watch",
+    ) -> None:
         self._home = home
+        self._target = target
+        self._title = title
         self._clock = clock
         self._child: Popen[bytes] | None = None
         self._closing = threading.Event()
@@ -93,7 +102,7 @@ class WatchProcess:
     def _run(self) -> None:
         while not self._closing.is_set():
             if self._child is not None:
-                reason = f"the watch {describe_exit(self._follow(self._child))}"
+                reason = f"{self._title} {describe_exit(self._follow(self._child))}"
                 if not self._closing.is_set():
                     self.take(WatchReport("failing", reason))
             self._closing.wait(RESTART_SECONDS)
@@ -101,7 +110,8 @@ class WatchProcess:
                 self._start_child()
 
     def _start_child(self) -> None:
-        code = "import sys; from relight.web.watch import run; run(sys.argv[1])"
+        module, _, name = self._target.partition(":")
+        code = f"import sys; from {module} import {name}; {name}(sys.argv[1])"
         # with paths as they are here, even when Relight is not installed but only on sys.path
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         command = [sys.executable, "-c", code, str(self._home.absolute())]
@@ -113,7 +123,7 @@ class WatchProcess:
         except OSError as error:
             self._child = None
             self.take(
-                WatchReport("failing", f"the watch could not start: {error.strerror or error}")
+                WatchReport("failing", f"{self._title} could not start: {error.strerror or error}")
             )
 
     def _follow(self, child: Popen[bytes]) -> int:
@@ -147,27 +157,32 @@ def run(home: str) -> None:
     from relight.intake.watching import Watcher, open_watched
     from relight.work.notices import import_and_notify
 
-    output = sys.stdout.buffer
-
-    def report(state: WatchReport) -> None:
-        try:
-            output.write(msgspec.json.encode(state) + b"\n")
-            output.flush()
-        except OSError:  # the server has gone during an import
-            os._exit(0)
-
+    report = make_reporter(sys.stdout.buffer)
     received = read_config(find_home(home)).telemetry
     watcher = Watcher(
         lambda: open_watched(home), import_and_notify, report=report, received=received
     )
     if hasattr(os, "fork"):
-        watcher.watch(_wait_for_end)
+        watcher.watch(wait_for_end)
     else:  # Windows: its pipes cannot be waited for
-        threading.Thread(target=_wait_for_end, args=(None,), daemon=True).start()
+        threading.Thread(target=wait_for_end, args=(None,), daemon=True).start()
         watcher.watch()
 
 
-def _wait_for_end(seconds: float | None) -> None:
+def make_reporter(output: IO[bytes]) -> Callable[[WatchReport], None]:
+    """Return the function by which a process reports its state to the server."""
+
+    def report(state: WatchReport) -> None:
+        try:
+            output.write(msgspec.json.encode(state) + b"\n")
+            output.flush()
+        except OSError:  # the server has gone meanwhile
+            os._exit(0)
+
+    return report
+
+
+def wait_for_end(seconds: float | None) -> None:
     """Wait for so long; end the process if the standard input ends.
 
     No thread does this where processes fork: with a second thread none could fork its worker.

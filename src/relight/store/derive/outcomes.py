@@ -176,6 +176,10 @@ def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
     proven = read_proven(database)
     for session_id in judged_ids:
         _judge_session(database, session_id, proven)
+    if database.execute("select 1 from told_outcome limit 1").fetchone():
+        from relight.store.derive.machines import apply_told
+
+        apply_told(database, judged_ids)
     return judged_ids
 
 

@@ -11,6 +11,7 @@ from relight.errors import RelightError
 from relight.store import Store, search_index
 from relight.store.derive.skills import facts, uses
 from relight.store.search_index import DeriveTexts
+from relight.store.team import note_forgotten
 from relight.store.write.record import Recorder
 
 DAY_MS = 86_400_000
@@ -78,7 +79,7 @@ def prune(
             database.executemany(
                 "update session set is_frozen = 1 where id = ?", [(found,) for found in old_tapes]
             )
-            _delete_index(store, database, gone)
+            delete_index(store, database, gone)
             _merge_words(database)
     if not dry_run and (count or gone):
         store.run("vacuum")
@@ -86,12 +87,13 @@ def prune(
     return pruned
 
 
-def forget(store: Store, session_id: int, derive: DeriveTexts) -> int:
+def forget(store: Store, session_id: int, derive: DeriveTexts, *, there: Sequence[int] = ()) -> int:
     """Delete one session with its sub-agents: tape, index and facts; return the number deleted.
 
     `derive` gives the texts of its tape again, by which they are deleted from the search index.
     Forks own what they copied from it. It is not read again, even if its file grows. Deleted rows
-    are overwritten, so that nothing of them is left in the database file.
+    are overwritten, so that nothing of them is left in the database file. `there` are the ids of
+    the same sessions on the server that this machine has joined: they are forgotten there too.
     """
     store.run("pragma secure_delete = on")
     with store.transaction() as database:
@@ -115,10 +117,18 @@ def forget(store: Store, session_id: int, derive: DeriveTexts) -> int:
             facts.remove_facts(database, found)
             _forget_run(store.config.home, database, found)
             _delete_templates(database, found)
-        _delete_index(store, database, {found for (found,) in rows})
+        delete_index(store, database, {found for (found,) in rows})
+        note_forgotten(database, there)
         _merge_words(database)
     store.run("pragma wal_checkpoint(truncate)")
     return len(rows)
+
+
+def clean_file(store: Store) -> None:
+    """Leave nothing of deleted rows in the search indexes and in the log."""
+    with store.transaction() as database:
+        _merge_words(database)
+    store.run("pragma wal_checkpoint(truncate)")
 
 
 def _merge_words(database: sqlite3.Connection) -> None:
@@ -251,7 +261,7 @@ def _count_tapes(database: sqlite3.Connection, sessions: set[int]) -> tuple[int,
     return count, size
 
 
-def _delete_index(store: Store, database: sqlite3.Connection, sessions: set[int]) -> None:
+def delete_index(store: Store, database: sqlite3.Connection, sessions: set[int]) -> None:
     """Delete these sessions' rows; derive the sessions again that they belong to or share with."""
     near = {near for found in sessions for near in _delete_session(database, found)} - sessions
     if near:

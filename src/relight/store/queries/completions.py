@@ -19,6 +19,8 @@ LATELY = {
     " group by skill_name order by max(invoked_at) desc, skill_name",
     "job": "select name as word from job where coalesce(state, '') <> 'removed'"
     " group by name order by name",
+    "machine": "select distinct name as word from machine order by name",
+    "person": "select name as word from person order by name",
 }
 # the beginning is compared as text: no character of it is a pattern
 BEGINS = "substr({0}, 1, length(:typed)) = :typed"
@@ -35,6 +37,8 @@ NAMED = {
     "job": ("job", "name"),
     "template": ("template", "name"),
     "failure": ("call_day", "kind"),
+    "machine": ("machine", "name"),
+    "person": ("person", "name"),
 }
 
 

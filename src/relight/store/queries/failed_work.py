@@ -14,7 +14,7 @@ from relight.store.derive.pricing import NAMED
 from relight.store.jobs import IS_NAMED_AFTER
 from relight.store.queries.costs import KNOWN_COST
 from relight.store.queries.filters import Filter, find_day_start, where
-from relight.store.sql import flag, read_list, read_usd
+from relight.store.sql import column_list, flag, read_list, read_usd
 from relight.times import write_time
 
 # a person's label overrides a run's outcome; both ways to a failed run have an index
@@ -72,7 +72,8 @@ FAILED = f"""
         case when run.cost_nanos is not null then 0
             else coalesce(listing.unpriced_turns, 0) + coalesce(earlier.unpriced_turns, 0)
             end as unpriced_turns,
-        run.failure_kind, run.retry_at, job.next_run_at, {IS_LAST} as is_last
+        run.failure_kind, run.retry_at, job.next_run_at, {IS_LAST} as is_last,
+        session.id as root_id
     from failed_run as run
     left join job on job.id = run.job_id
     left join session on session.id = run.session_id
@@ -87,7 +88,7 @@ FAILED = f"""
         session.source, {NAMED.format("session.model")}, session.project,
         {SESSION_AT}, session.source || ':' || session.key, session.title, session.outcome_evidence,
         cast(null as text), cast(null as text), {SESSION_COST}, listing.unpriced_turns,
-        cast(null as text), cast(null as integer), lost.next_run_at, 0
+        cast(null as text), cast(null as integer), lost.next_run_at, 0, session.id
     from session
     join listing on listing.root_id = session.id
     left join run_attempt on run_attempt.session_id = session.id
@@ -176,7 +177,8 @@ def read_newest_failed(store: Store, chosen: Filter, *, limit: int) -> list[Fail
     failed, values = _select(store, chosen)
     return store.read(
         FailedRow,
-        f"select * from {failed} order by at desc nulls last, session, run_id limit {limit}",
+        f"select {column_list(FailedRow)} from {failed}"
+        f" order by at desc nulls last, session, run_id limit {limit}",
         values,
         {
             "at": write_time,

@@ -28,13 +28,20 @@ JOB_SESSIONS = f"""
 IS_BELOW = "project || '/' like ? escape '\\'"
 
 
+# a session with the machine that pushed it and the person of that; without one it is from here
+OWNED = """session as about left join machine on machine.id = about.machine_id
+    left join person on person.id = machine.person_id"""
+MACHINE = "coalesce(machine.name, (select value from meta where key = 'machine_name'), 'here')"
+PERSON = "person.name"
+
+
 class Filter(Struct, frozen=True, kw_only=True):
     """The part of the record that a report covers; days are in the store's time zone.
 
-    A model or project is a part of its name; in double quotes it is the whole name, and `""`
-    stands for records without one. A project that begins with a slash is this folder and all below
-    it. `folders` are those of one project, with all below them; none stands for every folder. Jobs
-    are full names; none stands for all sessions.
+    A model, project, machine or person is a part of its name; in double quotes it is the whole
+    name, and `""` stands for records without one. A project that begins with a slash is this folder
+    and all below it. `folders` are those of one project, with all below them; none stands for every
+    folder. Jobs are full names; none stands for all sessions.
     """
 
     since: str | None = None
@@ -44,6 +51,8 @@ class Filter(Struct, frozen=True, kw_only=True):
     project: str | None = None
     folders: tuple[str, ...] = ()
     jobs: tuple[str, ...] = ()
+    machine: str | None = None
+    person: str | None = None
 
 
 def where(chosen: Filter) -> tuple[str, list[str]]:
@@ -69,6 +78,11 @@ def where(chosen: Filter) -> tuple[str, list[str]]:
         names = ", ".join("?" for _ in chosen.jobs)
         tests.append(f"root_id in ({JOB_SESSIONS.format(names=names)})")
         values += chosen.jobs * JOB_SESSIONS.count("{names}")
+    for column, owner in ((MACHINE, chosen.machine), (PERSON, chosen.person)):
+        if owner is not None:
+            test, name = _test_name(column, owner)
+            tests.append(f"root_id in (select about.id from {OWNED} where {test})")
+            values.append(str(name))
     return f"where {' and '.join(tests)}" if tests else "", values
 
 

@@ -164,8 +164,7 @@ def select_sessions(store: Store, chosen: Filter, wanted: Listing) -> ListingTes
     rest = _test_columns(wanted, values) + contents
     quick = []
     is_newest = wanted.sort == "started" and not wanted.is_ascending
-    is_open = chosen.until is None and chosen.model is None and chosen.project is None
-    is_open = is_open and not chosen.folders
+    is_open = replace(chosen, since=None, source=None, jobs=()) == Filter()
     if chosen.since is not None and is_newest and is_open and not wanted.with_subagents:
         quick = ["listing.began_at >= :since_at", *rest]
         values["since_at"] = find_day_start(chosen.since, store.timezone)

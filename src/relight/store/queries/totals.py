@@ -8,7 +8,7 @@ from msgspec import Struct
 from relight.model import TokenColumns
 from relight.store import Store
 from relight.store.jobs import IS_NAMED_AFTER
-from relight.store.queries.filters import Filter, where
+from relight.store.queries.filters import MACHINE, OWNED, PERSON, Filter, where
 
 
 class UsageSums(TokenColumns, frozen=True):
@@ -64,9 +64,8 @@ class SessionName(Struct, frozen=True):
 
 
 SUMS = tuple(name for name in UsageSums.__struct_fields__ if name != "sessions")
-# the columns of `call_day`; tokens and cost belong to turns, not to calls
+# tokens and cost belong to turns, not to calls; failed model calls are no turns
 CALL_SUMS = ("tool_calls", "tool_failures", "failed_turns")
-# failed model calls are no turns
 USAGE_SUMS = tuple(name for name in SUMS if name != "failed_turns")
 USAGE_KEYS = {
     "day": "day",
@@ -81,6 +80,8 @@ USAGE_KEYS = {
     "skill": "skill",
     "branch": "branch",
     "agent_version": "agent_version",
+    "machine": "machine",
+    "person": "person",
 }
 CALL_KEYS = {"tool": "tool", "failure": "kind"}
 COLUMNS = {**USAGE_KEYS, **CALL_KEYS}
@@ -144,12 +145,12 @@ TOOLS = """
 
 
 # keys that a table may lack, and that the session itself has: calls and skills know no branch
-SESSION_KEYS = ("branch", "agent_version")
-DESCRIBED = """(
-    select used.*, {1} from (select * from {0}) as used
-    left join session as about on about.id = used.root_id
+DESCRIBED = f"""(
+    select used.*, {{1}} from (select * from {{0}}) as used
+    left join ({OWNED}) on about.id = used.root_id
 ) as described"""
 ABOUT = {"branch": "about.branch", "agent_version": "about.version as agent_version"}
+ABOUT |= {"machine": f"{MACHINE} as machine", "person": f"{PERSON} as person"}
 # the sessions whose outcome is known
 RATED = """left join (
     select root_id as rated_id, outcome as rated from listing
@@ -278,7 +279,7 @@ def name_sessions(store: Store, by: Sequence[str], chosen: Filter) -> list[Sessi
 
 def _choose_table(by: Sequence[str]) -> str:
     """Return the table that has all of these keys."""
-    rest = [key for key in by if key not in SESSION_KEYS]
+    rest = [key for key in by if key not in ABOUT]
     has_branch = not any(key in (*CALL_KEYS, "skill") for key in by)
     asked = [ABOUT[key] for key in ABOUT if key in by and not (key == "branch" and has_branch)]
     if asked:

@@ -129,6 +129,10 @@ class Recorder:
             touched |= reconcile(database, touched, self.pricing)
         asked = touched | outcomes.join_runs(database)
         touched |= unanswered.refresh(database, asked, self.store.config)
+        if _has_rows(database, "machine_session"):
+            from relight.store.derive import machines
+
+            machines.settle(database, touched)
         _refresh_durations(database, touched)
         rollup.refresh(database, touched)
         _refresh_rebuilds(database, touched, self.pricing)
@@ -138,7 +142,7 @@ class Recorder:
             from relight.store.derive.skills.scheduled import write_scheduled
 
             write_scheduled(database, judged)
-        _refresh_skills(database, judged)
+        refresh_skills(database, judged)
         self.pricing.write_found(database)
 
 
@@ -178,7 +182,7 @@ def _refresh_rebuilds(database: sqlite3.Connection, touched: set[int], pricing: 
         cache_rebuilds.refresh(database, touched, pricing)
 
 
-def _refresh_skills(database: sqlite3.Connection, judged: set[int]) -> None:
+def refresh_skills(database: sqlite3.Connection, judged: set[int]) -> None:
     if _has_rows(database, "skill_entry", "skill_invocations"):
         from relight.store.derive.skills import uses
 
@@ -260,7 +264,7 @@ def append(database: sqlite3.Connection, piece: Sealed, pricing: Pricing) -> boo
 
         append_turns(database, session_id, [turn.id for turn in turns], pricing)
     scores.postpone(database, session_id)
-    _refresh_skills(database, outcomes.refresh(database, {session_id}))
+    refresh_skills(database, outcomes.refresh(database, {session_id}))
     pricing.write_found(database)
     return True
 
@@ -324,7 +328,7 @@ def _is_counted(turn: TurnRow) -> bool:
 
 
 def _add_turn(sums: dict[Group, Sums], turn: TurnRow) -> None:
-    found = _sums_of(sums, Group(turn.day or "unknown", turn.model, turn.provider))
+    found = sums.setdefault(Group(turn.day or "unknown", turn.model, turn.provider), {**NOTHING})
     _add(found, "turns", turn.calls)
     _add(found, "partial_turns", turn.calls if turn.usage_status == "partial" else 0)
     _add(found, "unpriced_turns", (turn.calls or 1) if turn.cost_nanos is None else 0)
@@ -348,13 +352,9 @@ def _add_call(
     was_error = earlier is not None and earlier.label == "error"
     is_finished = earlier is not None and earlier.finished_at is not None
     is_error = was_error if is_finished else call.label == "error"
-    found = _sums_of(sums, group)
+    found = sums.setdefault(group, {**NOTHING})
     _add(found, "tool_calls", 0 if earlier else 1)
     _add(found, "tool_failures", int(is_error) - int(was_error))
-
-
-def _sums_of(sums: dict[Group, Sums], group: Group) -> Sums:
-    return sums.setdefault(group, dict(NOTHING))
 
 
 def _add(sums: Sums, name: str, value: int | None) -> None:

@@ -13,16 +13,22 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from relight.errors import DamagedTapeError
 from relight.model import Mark, Origin, row_id
 from relight.store import Store, search_index
-from relight.store.sql import insert, insert_into, read, replacing
+from relight.store.sql import insert, insert_into, read, replacing, same
 
 if TYPE_CHECKING:
     from relight.store.write.seal import Sealed
 
+OF_SESSION = f"""
+    where session_id = :session and is_figures = 0 and {same("machine_id", "(")}
+        select machine_id from tape_part where session_id = :session and is_figures = 0
+        group by machine_id order by sum(raw_bytes) desc, machine_id nulls first limit 1
+    )
+"""
 LEVEL = 1  # a tenth larger than level 3, in three quarters of the time
 
 
@@ -183,7 +189,9 @@ def write_place(
             raw_bytes=piece.raw_bytes,
             records=piece.records,
         )
-        tape_part_id = _insert_part(database, part)
+        statement = insert_into("tape_part", TapePartRow, "on conflict do nothing returning id")
+        row = database.execute(statement, astuple(part)).fetchone()
+        tape_part_id = int(row[0]) if row else None
     # lines that could not be read here before can be read now
     database.execute(
         "delete from unreadable where origin_id = ? and part = ? and position = ?",
@@ -219,13 +227,6 @@ def write_place(
     return tape_part_id
 
 
-def _insert_part(database: sqlite3.Connection, part: TapePartRow) -> int | None:
-    """Insert a part of the tape and return its id; None if it is there already."""
-    statement = insert_into("tape_part", TapePartRow, "on conflict do nothing returning id")
-    row = database.execute(statement, astuple(part)).fetchone()
-    return int(row[0]) if row else None
-
-
 class TapePart(Struct, frozen=True, kw_only=True):
     """A stretch of a session's tape, with everything needed to derive its rows again."""
 
@@ -238,6 +239,18 @@ class TapePart(Struct, frozen=True, kw_only=True):
     state: bytes
     recorded_at: int
     records: bytes
+    # the machine that pushed it: its row and its key, which the path begins with
+    machine_id: int | None = None
+    machine: str | None = None
+    # True if the records are rows without words
+    is_figures: bool = False
+
+    @property
+    def read_origin(self) -> Origin:
+        """The file as its own machine knows it."""
+        if self.machine is None:
+            return self.origin
+        return replace(self.origin, path=self.origin.path.removeprefix(f"{self.machine}:"))
 
     def lines(self) -> list[bytes]:
         """The records; raise if they are not those that were written."""
@@ -255,7 +268,7 @@ _of_thread = threading.local()
 def compress(records: bytes) -> bytes:
     """Return compressed records with a checksum of four bytes."""
     if not hasattr(_of_thread, "compressor"):
-        zstd = _load_zstd()
+        zstd = load_zstd()
         setting = zstd.CompressionParameter
         options = {setting.compression_level: LEVEL, setting.checksum_flag: 1}
         _of_thread.compressor = zstd.ZstdCompressor(options=options)
@@ -266,7 +279,7 @@ def compress(records: bytes) -> bytes:
 
 def decompress(records: bytes) -> bytes:
     """Return the records; raise if their checksum is wrong."""
-    zstd = _load_zstd()
+    zstd = load_zstd()
     try:
         raw: bytes = zstd.decompress(records)
     except zstd.ZstdError as error:
@@ -278,7 +291,7 @@ def decompress(records: bytes) -> bytes:
 
 
 @cache
-def _load_zstd() -> ModuleType:
+def load_zstd() -> ModuleType:
     """The module that compresses, loaded when there are records: most imports find none."""
     if sys.version_info >= (3, 14):
         from compression import zstd
@@ -341,12 +354,13 @@ def read_tape(
 ) -> Iterator[TapePart]:
     """Yield the parts of one session's tape, or of all, in the order they were recorded.
 
-    With `sample`, at most this many parts are chosen by chance.
+    Of a session that several machines pushed, only the longest copy is its tape. With `sample`, at
+    most this many parts are chosen by chance.
     """
-    where = "" if session_id is None else "where tape_part.session_id = ?"
+    where = "" if session_id is None else OF_SESSION
     ids = store.query(
         f"select id from tape_part {where} order by origin_id, part, generation, position",
-        () if session_id is None else (session_id,),
+        {"session": session_id},
     )
     if sample is not None and sample < len(ids):
         import random
@@ -361,13 +375,15 @@ def read_part(store: Store, part_id: int) -> TapePart | None:
     """Return a part of the tape; None if it is gone."""
     rows = store.query(
         "select tape_part.session_id, source, path, part, position, modified_ns, state,"
-        " recorded_at, records"
-        " from tape_part join origin on origin.id = origin_id where tape_part.id = ?",
+        " recorded_at, records, machine_id, machine.key, is_figures"
+        " from tape_part join origin on origin.id = origin_id"
+        " left join machine on machine.id = machine_id where tape_part.id = ?",
         (part_id,),
     )
     if not rows:
         return None
-    session, source, path, part, position, modified_ns, state, recorded_at, records = rows[0]
+    session, source, path, part, position, modified_ns, state, recorded_at, records, *by = rows[0]
+    machine_id, machine, is_figures = by
     return TapePart(
         id=part_id,
         session_id=session,
@@ -378,4 +394,7 @@ def read_part(store: Store, part_id: int) -> TapePart | None:
         state=state,
         recorded_at=recorded_at,
         records=records,
+        machine_id=machine_id,
+        machine=machine,
+        is_figures=bool(is_figures),
     )

@@ -1,0 +1,114 @@
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from relight.cli.options import current_store, json_option, print_json, relight_command
+from relight.text import plural, size
+
+if TYPE_CHECKING:
+    from relight.intake.push import PushReport
+    from relight.intake.push_preview import DryRun
+    from relight.intake.team_client import ServerError
+    from relight.store import Store
+
+
+@relight_command("push", example="relight push --dry-run")
+@click.option("--watch", is_flag=True, help="Keep pushing what is new, until interrupted.")
+@click.option("--dry-run", is_flag=True, help="Show what would leave this machine; send nothing.")
+@json_option
+def command(watch: bool, dry_run: bool, as_json: bool) -> None:
+    """Send what is new to the server that this machine has joined.
+
+    Imports do it by themselves. What the server has acknowledged is not sent again, however often
+    this is interrupted.
+    """
+    if watch and dry_run:
+        raise click.UsageError("choose one of --watch and --dry-run")
+    with current_store() as store:
+        if dry_run:
+            from relight.intake.push_preview import try_out
+
+            found = try_out(store)
+            print_json(found) if as_json else _print_dry(found)
+        elif watch:
+            _watch(store, as_json=as_json)
+        else:
+            _push(store, as_json=as_json)
+
+
+def _push(store: "Store", *, as_json: bool) -> None:
+    from relight.intake.push import push
+
+    if sys.stderr.isatty():
+        from relight.cli.screen import progress_bar
+
+        with progress_bar("pushing") as progress:
+            done = push(store, progress=progress)
+    else:
+        done = push(store)
+    if as_json:
+        print_json(done)
+    else:
+        _print(done)
+
+
+def _print(done: "PushReport") -> None:
+    from relight.cli.screen import clean
+
+    for note in done.notes:
+        click.echo(f"warning: {clean(note)}", err=True)
+    words = [f"sent {plural(done.sent, 'part')} ({size(done.bytes)})"]
+    if done.known:
+        words.append(f"{done.known} known there")
+    if done.refused:
+        words.append(f"{done.refused} refused: their sessions were forgotten there")
+    if done.left_out:
+        words.append(f"{done.left_out} not shared")
+    if done.pending:
+        words.append(f"{done.pending} pending")
+    click.echo(", ".join(words))
+
+
+def _watch(store: "Store", *, as_json: bool) -> None:
+    from relight.intake.push import PushReport, watch
+    from relight.intake.team_client import ServerError
+
+    def show(found: "PushReport | ServerError") -> None:
+        if isinstance(found, ServerError):
+            click.echo(f"warning: {found.message}", err=True)
+        elif as_json:
+            import msgspec
+
+            click.echo(msgspec.json.encode(found).decode())
+        elif isinstance(found, PushReport):
+            _print(found)
+
+    watch(store, show)
+
+
+def _print_dry(found: "DryRun") -> None:
+    from relight.cli import screen
+
+    click.echo(f"{found.share} for {found.url}; nothing was sent")
+    if found.parts:
+        columns = [
+            screen.Column("project", is_number=False),
+            screen.Column("source", is_number=False, is_name=True),
+            *(screen.Column(name) for name in ("sessions", "parts", "size")),
+        ]
+        rows = [
+            [
+                row.project or "unknown",
+                row.source,
+                str(row.sessions),
+                str(row.parts),
+                size(row.bytes),
+            ]
+            for row in found.parts
+        ]
+        screen.print_table(columns, rows)
+    click.echo(
+        f"{plural(found.outcomes, 'outcome')}, {plural(found.forgotten, 'forgotten session')};"
+        f" {plural(found.left_out, 'part')} not shared"
+    )

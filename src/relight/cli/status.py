@@ -1,0 +1,38 @@
+import click
+
+from relight.cli.options import current_store, json_option, print_json, relight_command
+from relight.errors import as_typed
+
+
+@relight_command("status", example="relight status --json")
+@json_option
+def command(as_json: bool) -> None:
+    """Show the server that this machine pushes to, and what is pending.
+
+    On the server itself it shows how far the index is behind what was pushed.
+    """
+    from relight.cli.screen import clean
+    from relight.intake.joining import read_status
+    from relight.store.write.pushed import read_backlog
+    from relight.text import plural
+
+    with current_store() as store:
+        found = read_status(store)
+        backlog = read_backlog(store)
+        has_machines = store.has_rows("machine")
+    if as_json:
+        print_json(found)
+        return
+    if not found.joined:
+        click.echo(as_typed("this machine pushes nowhere: relight join URL --token-file FILE"))
+    else:
+        click.echo(f"{found.machine} shares {found.share} with {found.url}")
+        last = found.last_push_at or "never"
+        click.echo(f"last push: {last}; {plural(found.pending, 'item')} pending")
+        if found.behind:
+            click.echo(f"the server had {plural(found.behind, 'part')} to derive then")
+        if found.trouble:
+            click.echo(f"the last push failed: {clean(found.trouble)}")
+    if has_machines:
+        failed = f", {backlog.failed} cannot be read" if backlog.failed else ""
+        click.echo(f"pushed here: {plural(backlog.parts, 'part')} to derive{failed}")

@@ -1,0 +1,151 @@
+"""Join a server and leave it; what this machine shares with it."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from relight.errors import RelightError
+from relight.intake.team_client import Line, check_url, find_token
+from relight.intake.wire import Joined, JoinRequest, Share
+from relight.locks import hold, open_lock
+from relight.reports.filters import is_in_project
+from relight.store import Store
+from relight.store.team import (
+    TeamTarget,
+    count_due,
+    drop_target,
+    read_own_id,
+    read_target,
+    write_target,
+)
+from relight.times import write_time
+
+
+class TeamStatus(Struct, frozen=True, kw_only=True):
+    """Whether and where this machine pushes, and how the last push went."""
+
+    joined: bool
+    url: str | None = None
+    share: str | None = None
+    machine: str | None = None
+    pending: int = 0
+    last_push_at: str | None = None
+    behind: int | None = None
+    trouble: str | None = None
+
+
+class PushRunningError(RelightError):
+    """Another process is pushing."""
+
+
+def join(
+    store: Store,
+    url: str,
+    *,
+    token_file: str | None,
+    share: Share,
+    name: str,
+    only: Sequence[str] = (),
+    never: Sequence[str] = (),
+    line: Line | None = None,
+) -> tuple[TeamTarget, bool]:
+    """Join a server; return the target, and whether everything is to be sent."""
+    url = check_url(url)
+    line = line or Line(url, find_token(token_file))
+    with hold_push(store):
+        found = send_join(line, store, name=name, share=share)
+        before = read_target(store)
+        target = TeamTarget(
+            url=url,
+            store_id=found.store_id,
+            machine=found.machine,
+            name=name,
+            share=share,
+            only=list(only),
+            never=list(never),
+            token_file=token_file,
+            joined_at=int(time.time() * 1000),
+        )
+        is_new = before is None or _list_aims(before) != _list_aims(target)
+        if before is not None and not is_new:
+            target = replace(target, joined_at=before.joined_at, pushed_at=before.pushed_at)
+        write_target(store, target, is_new=is_new)
+    return target, is_new
+
+
+@contextmanager
+def hold_push(store: Store, *, waits: bool = True) -> Iterator[None]:
+    """Allow one push, join or leave at a time; raise if another one runs, or wait for it."""
+    with open_lock(store.config.home / "push.lock") as lock:
+        if not hold(lock.fileno(), waits=waits):
+            raise PushRunningError("another push is running", "it sends everything")
+        yield
+
+
+def _list_aims(target: TeamTarget) -> tuple[Any, ...]:
+    return (target.store_id, target.machine, target.share, target.only, target.never)
+
+
+def send_join(line: Line, store: Store, *, name: str, share: Share) -> Joined:
+    """Tell the server this machine's name and what it shares; return what it answers."""
+    request = JoinRequest(store_id=read_own_id(store), name=name, share=share)
+    return msgspec.json.decode(line.send("POST", "/api/v1/join", request), type=Joined)
+
+
+def leave(store: Store, *, forget: bool, line: Line | None = None) -> int | None:
+    """Leave the server; with `forget` it removes what this machine sent.
+
+    Return the number of sessions that are gone there; None if it was not asked.
+    """
+    target = need_target(store)
+    gone = None
+    with hold_push(store):
+        if forget:
+            line = line or Line(target.url, find_token(target.token_file))
+            answer = line.send("DELETE", "/api/v1/machine", Machine=read_own_id(store))
+            gone = int(msgspec.json.decode(answer, type=dict[str, int])["sessions"])
+        drop_target(store)
+    return gone
+
+
+def need_target(store: Store) -> TeamTarget:
+    """Return the server that this machine has joined; raise if there is none."""
+    target = read_target(store)
+    if target is None:
+        raise RelightError(
+            "this machine has joined no server", "relight join URL --token-file FILE"
+        )
+    return target
+
+
+def read_status(store: Store) -> TeamStatus:
+    """Return whether this machine pushes, and what is pending."""
+    target = read_target(store)
+    if target is None:
+        return TeamStatus(joined=False)
+    return TeamStatus(
+        joined=True,
+        url=target.url,
+        share=target.share,
+        machine=target.name,
+        pending=count_due(store),
+        last_push_at=write_time(target.pushed_at),
+        behind=target.behind,
+        trouble=target.trouble,
+    )
+
+
+def find_shared(target: TeamTarget, project: str | None) -> bool | None:
+    """True if a project is shared; None if that is not known yet."""
+    if not (target.only or target.never):
+        return True
+    if project is None:
+        return None
+    if any(is_in_project(project, one) for one in target.never):
+        return False
+    return not target.only or any(is_in_project(project, one) for one in target.only)

@@ -1,0 +1,344 @@
+"""Push what is recorded here to the server that this machine has joined.
+
+What is acknowledged is struck out of `push_due`; everything else is sent by the next push. So a
+push may be killed, refused or cut off anywhere: sending twice changes nothing.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from relight.errors import DamagedTapeError, RelightError
+from relight.intake.joining import (
+    PushRunningError,
+    find_shared,
+    hold_push,
+    need_target,
+    send_join,
+)
+from relight.intake.team_client import (
+    BusyServerError,
+    ChangedTargetError,
+    Line,
+    ServerError,
+    TooLargeError,
+    find_token,
+)
+from relight.intake.wire import (
+    Naming,
+    Push,
+    Pushed,
+    SentOutcome,
+    SentPart,
+    Share,
+    hide_place,
+    make_figures,
+)
+from relight.store import Store
+from relight.store.team import (
+    DueOutcome,
+    DuePart,
+    TeamTarget,
+    count_due,
+    drop_due,
+    read_due_forgets,
+    read_due_outcomes,
+    read_due_parts,
+    read_own_id,
+    read_target,
+    set_pushed,
+    write_target,
+)
+from relight.store.write.tape import read_part
+
+BATCH_BYTES, BATCH_PARTS = 1 << 20, 64
+BATCH_OUTCOMES = 500
+# a push by itself, after an import
+AUTO_SECONDS = 5.0
+RETRY_MS = 60_000
+WATCH_SECONDS = 5.0
+
+Progress = Callable[[int, int], None]
+
+
+class PushReport(Struct, kw_only=True):
+    """What a push did: parts of the tape, the bytes sent for them, and what is still pending.
+
+    `refused` are parts of sessions that were forgotten on the server, `left_out` those of projects
+    that are not shared. `notes` say what was not as expected.
+    """
+
+    sent: int = 0
+    known: int = 0
+    bytes: int = 0
+    pending: int = 0
+    refused: int = 0
+    left_out: int = 0
+    notes: list[str] = []
+
+
+def push_after_import(store: Store) -> None:
+    """Push what is new, for a few seconds at most; trouble is noted, and never raised."""
+    try:
+        target = read_target(store)
+        if target is None or not count_due(store) or (target.try_at or 0) > _now():
+            return
+        push(store, seconds=AUTO_SECONDS)
+    except Exception as error:  # noqa: BLE001 - an import must not fail for it
+        import logging
+
+        logging.getLogger("relight").info("nothing was pushed: %s", error)
+
+
+def push(
+    store: Store,
+    *,
+    seconds: float | None = None,
+    progress: Progress | None = None,
+    line: Line | None = None,
+) -> PushReport:
+    """Send what is pending, for so many seconds; raise if the server does not take it.
+
+    `line` is the connection to it; by default a new one.
+    """
+    target = need_target(store)
+    with hold_push(store, waits=False):
+        pusher = Pusher(store, target, seconds=seconds, progress=progress, line=line)
+        try:
+            pusher.run()
+        except Exception as error:  # noted for the next push, and raised
+            message = error.message if isinstance(error, RelightError) else repr(error)
+            wait = getattr(error, "wait_seconds", None)
+            pusher.note_trouble(message, RETRY_MS if wait is None else wait * 1000)
+            raise
+        finally:
+            pusher.close()
+    return pusher.report
+
+
+class Pusher:
+    """One push: batches in the order of recording, each acknowledged before the next."""
+
+    def __init__(
+        self,
+        store: Store,
+        target: TeamTarget,
+        *,
+        seconds: float | None = None,
+        progress: Progress | None = None,
+        line: Line | None = None,
+    ) -> None:
+        self.store = store
+        self.target = target
+        self.report = PushReport(notes=[])
+        self._until = None if seconds is None else time.monotonic() + seconds
+        self._progress = progress or (lambda done, total: None)
+        self._line = line
+        self._total = 0
+
+    def close(self) -> None:
+        if self._line is not None:
+            self._line.close()
+
+    def run(self) -> None:
+        if self._line is None:
+            self._line = Line(self.target.url, find_token(self.target.token_file))
+        self._total = count_due(self.store)
+        try:
+            self._send_all()
+        except ChangedTargetError as error:
+            self._join_again(error)
+            self._send_all()
+        self.report.pending = count_due(self.store)
+        self.target = replace(self.target, pushed_at=_now(), trouble=None, try_at=None)
+        write_target(self.store, self.target)
+
+    def note_trouble(self, message: str, wait_ms: int) -> None:
+        """Note why a push failed, and when the next one by itself may try."""
+        if read_target(self.store) is not None:
+            target = replace(self.target, trouble=message, try_at=_now() + wait_ms)
+            write_target(self.store, target)
+
+    def _join_again(self, error: ChangedTargetError) -> None:
+        """Join the store that the server has now: what another one acknowledged is not in it."""
+        assert self._line is not None
+        share: Share = "tapes" if self.target.share == "tapes" else "figures"
+        found = send_join(self._line, self.store, name=self.target.name, share=share)
+        self.target = replace(self.target, store_id=found.store_id, machine=found.machine)
+        write_target(self.store, self.target, is_new=True)
+        self._total = count_due(self.store)
+        self.report.notes.append(f"{error.message}: everything is sent again")
+
+    def _send_all(self) -> None:
+        self._send_forgets()
+        self._send_parts()
+        self._send_outcomes()
+
+    def _is_late(self) -> bool:
+        if self._until is None:
+            return False
+        left = self._until - time.monotonic()
+        if self._line is not None:
+            self._line.seconds = max(left, 0.5)
+        return left <= 0
+
+    def _send_forgets(self) -> None:
+        ids = read_due_forgets(self.store)
+        if ids and not self._is_late():
+            self._send(Push(forgotten=ids), forgets=ids)
+
+    def _send_parts(self) -> None:
+        after = 0
+        while not self._is_late() and (some := read_due_parts(self.store, after, BATCH_PARTS)):
+            batch: list[tuple[DuePart, SentPart]] = []
+            left_out, size = [], 0
+            for due in some:
+                after = due.id
+                is_shared = find_shared(self.target, due.project)
+                if is_shared is False:
+                    left_out.append(due.id)
+                if not is_shared or (made := self.make_part(due)) is None:
+                    continue
+                batch.append((due, made))
+                size += len(made.records) + len(made.state)
+                if size >= BATCH_BYTES:
+                    break
+            if left_out:
+                drop_due(self.store, "part", left_out)
+                self.report.left_out += len(left_out)
+            if batch:
+                self._send_batch(batch)
+
+    def _send_batch(self, batch: Sequence[tuple[DuePart, SentPart]]) -> None:
+        """Send parts together; one by one if that is more than the server takes."""
+        try:
+            self._send(
+                Push(parts=[made for _, made in batch]),
+                parts=[(due.id, due.raw_bytes) for due, _ in batch],
+            )
+            self.report.bytes += sum(len(one.records) + len(one.state) for _, one in batch)
+        except TooLargeError as error:
+            if len(batch) > 1:
+                for one in batch:
+                    self._send_batch([one])
+            else:
+                self._note(f"a part of {batch[0][0].source} is not sent: {error.message}")
+
+    def _send_outcomes(self) -> None:
+        due = read_due_outcomes(self.store)
+        shared = [one for one in due if find_shared(self.target, one.project)]
+        hidden = [one.id for one in due if find_shared(self.target, one.project) is False]
+        if hidden:
+            drop_due(self.store, "session", hidden)
+        for start in range(0, len(shared), BATCH_OUTCOMES):
+            if self._is_late():
+                return
+            some = shared[start : start + BATCH_OUTCOMES]
+            self._send(Push(outcomes=[self._make_outcome(one) for one in some]), outcomes=some)
+
+    def _send(
+        self,
+        message: Push,
+        *,
+        parts: list[tuple[int, int]] | None = None,
+        outcomes: list[DueOutcome] | None = None,
+        forgets: list[int] | None = None,
+    ) -> None:
+        """Send a message, and strike out what the server has committed."""
+        assert self._line is not None
+        answer = self._line.send(
+            "POST",
+            "/api/v1/tapes",
+            message,
+            Machine=read_own_id(self.store),
+            Store=self.target.store_id,
+        )
+        found = msgspec.json.decode(answer, type=Pushed)
+        set_pushed(self.store, parts=parts or [], outcomes=outcomes or [], forgets=forgets or [])
+        self.report.sent += found.stored
+        self.report.known += found.known
+        self.report.refused += len(found.refused)
+        self.target = replace(self.target, behind=found.behind)
+        self._progress(max(self._total - count_due(self.store), 0), self._total)
+
+    def make_part(self, due: DuePart) -> SentPart | None:
+        """Return a part as it is sent; None if it is gone or cannot be read."""
+        part = read_part(self.store, due.id)
+        if part is None:
+            return None
+        key = self.store.redaction_key
+        naming = Naming(self.target.machine, self.target.share == "figures")
+        common: dict[str, Any] = {
+            "source": due.source,
+            "session": naming.hide(due.session),
+            "generation": due.generation,
+            "position": due.position,
+            "recorded_at": due.recorded_at,
+            "raw_bytes": due.raw_bytes,
+        }
+        if self.target.share == "tapes":
+            return SentPart(
+                **common,
+                path=due.path,
+                part=due.part,
+                modified_ns=due.modified_ns,
+                state=part.state,
+                records=part.records,
+            )
+        try:
+            figures = make_figures(part, naming, key=key, timezone=self.store.timezone)
+        except DamagedTapeError as error:
+            self._note(error.message)
+            return None
+        except Exception as error:  # noqa: BLE001 - one part must not stop the others
+            self._note(f"a part of {due.source} cannot be read: {type(error).__name__}")
+            return None
+        return SentPart(
+            **common,
+            path=hide_place(due.path, key),
+            part=hide_place(due.part, key) if due.part else "",
+            records=figures,
+            is_figures=True,
+        )
+
+    def _make_outcome(self, due: DueOutcome) -> SentOutcome:
+        naming = Naming(self.target.machine, self.target.share == "figures")
+        fields = {
+            name: getattr(due, name)
+            for name in ("outcome", "points_to", "task_type", "category", "score")
+        }
+        return SentOutcome(
+            source=due.source,
+            session=naming.hide(due.session),
+            is_label=bool(due.is_label),
+            **fields,
+        )
+
+    def _note(self, text: str) -> None:
+        if text not in self.report.notes:
+            self.report.notes.append(text)
+
+
+def watch(store: Store, on_push: Callable[[PushReport | ServerError], None]) -> None:
+    """Push again and again, until interrupted; trouble is reported, and tried again later."""
+    while True:
+        wait = WATCH_SECONDS
+        try:
+            if count_due(store):
+                on_push(push(store))
+        except BusyServerError as error:
+            on_push(error)
+            wait = max(wait, error.wait_seconds)
+        except ServerError as error:
+            on_push(error)
+        except PushRunningError:
+            pass
+        time.sleep(wait)
+
+
+def _now() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,66 @@
+"""What a push would send, made as a push makes it, and not sent."""
+
+from msgspec import Struct
+
+from relight.intake.joining import find_shared, need_target
+from relight.intake.push import Pusher
+from relight.intake.wire import cut_project
+from relight.store import Store
+from relight.store.team import read_due_forgets, read_due_outcomes, read_due_parts
+
+
+class DryRow(Struct, kw_only=True):
+    """What would be sent of one project and source."""
+
+    project: str | None
+    source: str
+    sessions: int = 0
+    parts: int = 0
+    bytes: int = 0
+
+
+class DryRun(Struct, frozen=True, kw_only=True):
+    """Everything that would leave this machine; nothing was sent."""
+
+    url: str
+    share: str
+    parts: list[DryRow]
+    outcomes: int
+    forgotten: int
+    left_out: int
+
+
+def try_out(store: Store) -> DryRun:
+    """Return everything that a push would send, without sending it."""
+    target = need_target(store)
+    pusher = Pusher(store, target)
+    rows: dict[tuple[str | None, str], DryRow] = {}
+    sessions: dict[tuple[str | None, str], set[str]] = {}
+    left_out = after = 0
+    while some := read_due_parts(store, after):
+        after = some[-1].id
+        for due in some:
+            if not find_shared(target, due.project):
+                left_out += 1
+                continue
+            made = pusher.make_part(due)
+            if made is None:
+                continue
+            project = due.project
+            if target.share == "figures":
+                project = cut_project(project)
+            place = (project, due.source)
+            row = rows.setdefault(place, DryRow(project=project, source=due.source))
+            row.parts += 1
+            row.bytes += len(made.records) + len(made.state)
+            sessions.setdefault(place, set()).add(due.session)
+            row.sessions = len(sessions[place])
+    outcomes = [one for one in read_due_outcomes(store) if find_shared(target, one.project)]
+    return DryRun(
+        url=target.url,
+        share=target.share,
+        parts=sorted(rows.values(), key=lambda row: (row.project or "", row.source)),
+        outcomes=len(outcomes),
+        forgotten=len(read_due_forgets(store)),
+        left_out=left_out,
+    )

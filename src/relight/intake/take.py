@@ -1,0 +1,280 @@
+"""The server's side of a push: write what arrives, answer, and derive its rows after that.
+
+One transaction writes the parts of the tape and notes them in `derive_due`. A deriver beside the
+server derives them, and strikes them out in the transaction that writes their rows. So each of
+them can be killed at any moment: what was acknowledged is stored, and nothing counts twice.
+"""
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from relight.errors import RelightError
+from relight.intake.importing import PIECE_SECONDS
+from relight.intake.rebuild import Derivation, derive
+from relight.intake.sealing import describe_error
+from relight.intake.search_filling import derive_from
+from relight.intake.wire import (
+    Joined,
+    JoinRequest,
+    Naming,
+    Push,
+    Pushed,
+    SentPart,
+    has_global_ids,
+    read_figures,
+    remove_words,
+    write_figures,
+)
+from relight.intake.workers import Lost, Workers
+from relight.redact import redact
+from relight.store import Store, search_index
+from relight.store.derive import outcomes
+from relight.store.derive.machines import ToldOutcomeRow, note_machine, write_told
+from relight.store.keep.machines import forget_pushed, remove_machine
+from relight.store.members import (
+    Machine,
+    Member,
+    find_forgotten,
+    join_machine,
+    note_push,
+    note_use,
+)
+from relight.store.sql import Connection
+from relight.store.team import read_own_id
+from relight.store.write.left_out import has_original, is_forgotten
+from relight.store.write.pushed import (
+    BadPartError,
+    PushedPartRow,
+    decompress_most,
+    find_due,
+    find_origin,
+    read_backlog,
+    read_due,
+    remove_parts,
+    set_derived,
+    set_failed,
+    write_part,
+)
+from relight.store.write.record import Recorder, refresh_skills, write_texts
+from relight.store.write.seal import Sealed
+from relight.store.write.tape import TapePart, compress
+
+# more parts that wait to be derived are refused until some are done
+MOST_DUE = 20_000
+PARTS_AT_ONCE = 16
+TARGET = "relight.intake.take:answer_pushed"
+
+
+class QueueFullError(RelightError):
+    """Too many parts wait to be derived."""
+
+
+class DerivedPart(Struct, frozen=True):
+    """The rows of a part, or why it has none."""
+
+    sealed: Sealed | None = None
+    reason: str | None = None
+
+
+def join(store: Store, member: Member, request: JoinRequest) -> Joined:
+    """Add a machine of a person. What it sent is removed if it shares something else from now."""
+    with store.transaction() as database:
+        machine, before = join_machine(
+            database,
+            request.store_id,
+            request.name,
+            person_id=member.person_id,
+            share=request.share,
+        )
+        note_use(database, member)
+    if before is not None and before != request.share:
+        remove_machine(store, machine.id, derive_from(store))
+    return Joined(store_id=read_own_id(store), machine=machine.key, person=member.person)
+
+
+def leave(store: Store, machine: Machine) -> int:
+    """Remove what a machine sent; return the number of sessions that are gone."""
+    return remove_machine(store, machine.id, derive_from(store))
+
+
+def take(store: Store, member: Member, machine: Machine, push: Push) -> Pushed:
+    """Write what a machine sent; return after the commit."""
+    backlog = read_backlog(store)
+    if backlog.parts > MOST_DUE and push.parts:
+        raise QueueFullError(
+            f"{backlog.parts:,} parts wait to be derived", "the next push tries again"
+        )
+    naming = Naming(machine.key)
+    rows = [_make_row(store, machine, naming, part) for part in push.parts]
+    stored = 0
+    with store.transaction() as database:
+        gone = find_forgotten(database, [row.session_id for row in rows])
+        for part, row in zip(push.parts, rows, strict=True):
+            if row.session_id not in gone:
+                origin = find_origin(part.source, machine.key, part.path)
+                stored += write_part(database, origin, row, derive_from(store))
+        _write_outcomes(database, machine, naming, push)
+        note_push(database, machine.id)
+        note_use(database, member)
+    for session_id in push.forgotten:
+        forget_pushed(store, session_id, member.person_id, derive_from(store))
+    refused = [place for place, row in enumerate(rows) if row.session_id in gone]
+    return Pushed(
+        stored=stored,
+        known=len(rows) - stored - len(refused),
+        refused=refused,
+        behind=read_backlog(store).parts,
+    )
+
+
+def _make_row(store: Store, machine: Machine, naming: Naming, part: SentPart) -> PushedPartRow:
+    """Return the row of a part, with its words redacted by this server's rules, or without any."""
+    if part.is_figures != (machine.share == "figures"):
+        raise BadPartError(
+            f"this machine has joined to share {machine.share}", "join again to share more or less"
+        )
+    key = store.redaction_key
+    if part.is_figures:
+        sealed = _check_figures(naming, part)
+        records, state = write_figures(sealed), b""
+        raw_bytes = part.raw_bytes
+    else:
+        lines = decompress_most(part.records)
+        records, state = compress(redact(lines, key=key)), redact(part.state, key=key)
+        raw_bytes = part.raw_bytes
+    return PushedPartRow(
+        session_id=naming.find_session(part.source, part.session),
+        origin_id=find_origin(part.source, machine.key, part.path).id,
+        part=part.part,
+        generation=part.generation,
+        position=part.position,
+        modified_ns=part.modified_ns,
+        recorded_at=part.recorded_at or int(time.time() * 1000),
+        state=state,
+        raw_bytes=raw_bytes,
+        records=records,
+        machine_id=machine.id,
+        is_figures=int(part.is_figures),
+    )
+
+
+def _check_figures(naming: Naming, part: SentPart) -> Sealed:
+    """Return the rows of a part once more without words; raise if they are not this machine's."""
+    try:
+        sealed = msgspec.structs.replace(read_figures(part.records), source=part.source)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise BadPartError(f"a part has no figures: {error}") from error
+    if not has_global_ids(part.source):
+        names = {one.key for _, one in sealed.sessions} | {one.session for *_, one in sealed.turns}
+        foreign = [one for one in names if not one.endswith(f"@{naming.machine}")]
+        if foreign:
+            raise BadPartError(f"a session of {part.source} is not of machine {naming.machine}")
+    return remove_words(sealed)
+
+
+def _write_outcomes(database: Connection, machine: Machine, naming: Naming, push: Push) -> None:
+    now = int(time.time() * 1000)
+    rows = [
+        ToldOutcomeRow(
+            session_id=naming.find_session(one.source, one.session),
+            machine_id=machine.id,
+            outcome=one.outcome,
+            points_to=one.points_to,
+            task_type=one.task_type,
+            category=one.category,
+            score=one.score,
+            is_label=int(one.is_label),
+            told_at=now,
+        )
+        for one in push.outcomes
+    ]
+    write_told(database, rows)
+    refresh_skills(database, outcomes.refresh(database, [row.session_id for row in rows]))
+
+
+class Deriver:
+    """Derives the rows of what was pushed, a few parts at a time."""
+
+    def __init__(
+        self, store: Store, pool: Workers | None = None, *, part_seconds: float = PIECE_SECONDS
+    ) -> None:
+        self.store = store
+        self._recorder = Recorder(store)
+        self._pool = pool
+        self._part_seconds = part_seconds
+
+    def run(self) -> int:
+        """Derive some of the parts that wait; return how many."""
+        parts = read_due(self.store, PARTS_AT_ONCE)
+        if not parts:
+            return 0
+        found = {part.id: self._derive(part) for part in parts}
+        for part in parts:
+            if reason := found[part.id].reason:
+                set_failed(self.store, part.id, reason)
+        ready = [part for part in parts if found[part.id].sealed is not None]
+        try:
+            self._write(ready, found)
+        except (ValueError, OverflowError, TypeError) as error:
+            # rows that no database takes: the others are written one by one
+            if len(ready) == 1:
+                set_failed(self.store, ready[0].id, describe_error(error))
+            else:
+                for part in ready:
+                    self._write_alone(part, found)
+        return len(parts)
+
+    def _write_alone(self, part: TapePart, found: dict[int, DerivedPart]) -> None:
+        try:
+            self._write([part], found)
+        except (ValueError, OverflowError, TypeError) as error:
+            set_failed(self.store, part.id, describe_error(error))
+
+    def _derive(self, part: TapePart) -> DerivedPart:
+        task = Derivation(part, self.store.timezone, self.store.redaction_key)
+        message = msgspec.msgpack.encode(task)
+        if self._pool is None:
+            return msgspec.msgpack.decode(answer_pushed(message), type=DerivedPart)
+        (response,) = self._pool.responses([message])
+        if isinstance(response, Lost):
+            return DerivedPart(reason=response.describe(self._part_seconds))
+        return msgspec.msgpack.decode(response, type=DerivedPart)
+
+    def _write(self, parts: Sequence[TapePart], found: dict[int, DerivedPart]) -> None:
+        """Write the rows of these parts and strike them out, in one transaction."""
+        with self.store.transaction() as database:
+            due = find_due(database, [part.id for part in parts])
+            below = search_index.read_below(self.store)
+            wanted: list[Sealed] = []
+            for part in parts:
+                sealed = found[part.id].sealed
+                if sealed is None or part.id not in due:
+                    continue  # removed or derived meanwhile
+                if is_forgotten(database, sealed):
+                    remove_parts(database, [part.id], derive_from(self.store))
+                    continue
+                if has_original(database, sealed):
+                    continue  # an export of a session that another machine pushed
+                if part.machine_id is not None:
+                    note_machine(database, sealed, part.machine_id, part.recorded_at)
+                wanted.append(sealed)
+            self._recorder.write(database, wanted)
+            for sealed in wanted:
+                assert sealed.tape_part_id is not None
+                # an index that is being filled gets it later
+                is_now = below is None or sealed.tape_part_id >= below
+                if is_now and not search_index.has_part(database, sealed.tape_part_id):
+                    write_texts(database, sealed.tape_part_id, sealed)
+            set_derived(database, [part.id for part in parts])
+
+
+def answer_pushed(message: bytes) -> bytes:
+    """Derive a part in a worker process; an error costs this part alone."""
+    try:
+        found = DerivedPart(derive(msgspec.msgpack.decode(message, type=Derivation)))
+    except Exception as error:  # noqa: BLE001 - a tape of another machine may raise anything
+        found = DerivedPart(reason=describe_error(error))
+    return msgspec.msgpack.encode(found)

@@ -1,0 +1,187 @@
+"""Requests of this machine to the server that it has joined."""
+
+import http.client
+import json
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from relight.errors import RelightError
+from relight.intake.wire import CONTENT, VERSION
+
+VARIABLE = "RELIGHT_TEAM_TOKEN"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+SECONDS = 30.0
+MOST_ANSWER = 1 << 20
+
+
+class ServerError(RelightError):
+    """The server could not be reached, or refused a request."""
+
+
+class BusyServerError(ServerError):
+    """The server asks to wait."""
+
+    def __init__(self, message: str, hint: str | None, wait_seconds: int) -> None:
+        super().__init__(message, hint)
+        self.wait_seconds = wait_seconds
+
+
+class ChangedTargetError(ServerError):
+    """The server has another store than the one this machine joined, or does not know it."""
+
+
+class TooLargeError(ServerError):
+    """The server takes no message of this size."""
+
+
+class Answer(Struct, frozen=True):
+    """A response of the server; the names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Line:
+    """A connection to a server, opened when it is first used and again after an error."""
+
+    def __init__(self, url: str, token: str, *, seconds: float = SECONDS) -> None:
+        self._url = url
+        self._token = token
+        self.seconds = seconds
+        self._connection: http.client.HTTPConnection | None = None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def send(self, method: str, path: str, body: object = None, **headers: str) -> bytes:
+        """Return the body of the response; raise what went wrong, in words."""
+        given = {
+            "Authorization": f"Bearer {self._token}",
+            "Content-Type": CONTENT,
+            "X-Relight-Wire": str(VERSION),
+            **{f"X-Relight-{name}": text for name, text in headers.items()},
+        }
+        data = b"" if body is None else msgspec.msgpack.encode(body)
+        try:
+            answer = self.exchange(method, path, data, given)
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise ServerError(
+                f"{self._url} cannot be reached: {reason}",
+                "nothing is lost: the next push sends what is pending",
+            ) from error
+        if answer.status == 200:
+            return answer.body
+        self.close()
+        raise self._explain(answer)
+
+    def exchange(self, method: str, path: str, data: bytes, headers: Mapping[str, str]) -> Answer:
+        """Send one request and return the response."""
+        parts = urlsplit(self._url)
+        connection = self._open(parts.scheme, parts.hostname or "", parts.port)
+        connection.request(method, f"{parts.path}{path}", data, dict(headers))
+        response = connection.getresponse()
+        named = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, named, response.read(MOST_ANSWER))
+
+    def _open(self, scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
+        if self._connection is None:
+            kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
+            self._connection = kind(host, port, timeout=self.seconds)
+        elif self._connection.sock is not None:
+            self._connection.sock.settimeout(self.seconds)
+        return self._connection
+
+    def _explain(self, answer: Answer) -> ServerError:
+        """Return the error of a refused request, with the server's own words."""
+        said = _read_error(answer.body)
+        message = str(said.get("error") or f"the server answered {answer.status}")[:300]
+        hint = said.get("hint")
+        match answer.status:
+            case 401 | 403:
+                return ServerError(
+                    f"{self._url} refused the token: {message}",
+                    "ask for a new one: relight member token NAME",
+                )
+            case 409 if "versions" in said:
+                known = ", ".join(map(str, said["versions"]))
+                return ServerError(
+                    f"this Relight sends wire version {VERSION}, and the server takes {known}",
+                    "update the older of the two; nothing is lost until then",
+                )
+            case 404 | 409:
+                return ChangedTargetError(message, str(hint) if hint else None)
+            case 413:
+                return TooLargeError(message, str(hint) if hint else None)
+            case 429 | 503:
+                wait = answer.headers.get("retry-after", "")
+                seconds = int(wait) if wait.isdigit() else 60
+                hint = f"nothing is lost: it is tried again in {seconds} s"
+                return BusyServerError(f"the server is busy: {message}", hint, seconds)
+            case 301 | 302 | 303 | 307 | 308:
+                to = answer.headers.get("location", "")[:200]
+                return ServerError(f"{self._url} leads to {to}", "join that address")
+        return ServerError(message, str(hint) if hint else None)
+
+
+def _read_error(answer: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(answer)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def check_url(url: str) -> str:
+    """Return a server's address as it is stored; raise if a token would travel in the clear."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise RelightError(f"{url!r} is not an address: {error}") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+        raise RelightError(f"{url!r} is not an address", "such as https://relight.example.org")
+    if parts.username or parts.password:
+        raise RelightError("the address has a password", "put the token into --token-file")
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+        raise RelightError(
+            f"{url} would send the token unencrypted",
+            "use https, or a tunnel: ssh -L 7717:127.0.0.1:7717 SERVER",
+        )
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
+
+
+def find_token(token_file: str | None) -> str:
+    """Return the token in a file, else in a variable; raise if there is none."""
+    if token_file is None:
+        token = os.environ.get(VARIABLE, "").strip()
+        if not token:
+            raise RelightError("there is no token", f"give --token-file FILE, or set {VARIABLE}")
+        return check_token(token)
+    from relight.locks import read_secret
+
+    return check_token(read_secret(Path(token_file)))
+
+
+def check_token(token: str) -> str:
+    """Raise unless a token can stand in a header."""
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise RelightError("the token has characters that no token has", "copy it again")
+    return token
+
+
+def name_host() -> str:
+    """Return this machine's name, as it is offered to the server."""
+    return socket.gethostname().partition(".")[0] or "machine"

@@ -1,0 +1,111 @@
+"""The machine that each pushed session belongs to, and the outcome that its machine reported.
+
+A session that two machines pushed has the same rows from both, and belongs to the one that recorded
+it first. If that one leaves, it is the other's.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from relight.model import row_id
+from relight.store.sql import differs, insert, least, replacing, same, write_touched
+from relight.store.write.seal import Sealed
+
+IS_HERE = """exists (select 1 from tape_part
+    where tape_part.session_id = session.id and tape_part.machine_id is null)"""
+FIRST = f"""case when {IS_HERE} then null else (
+    select machine.id from machine_session join machine
+        on machine.id = machine_session.machine_id
+    where machine_session.session_id = session.id
+    order by first_at, joined_at, machine.id limit 1
+) end"""
+OWN = f"""
+    update session set machine_id = {FIRST}
+    where id in (select id from touched) and {differs("machine_id", FIRST)}
+"""
+# words of another machine's copy would count twice
+DROP_COPIES = f"""
+    delete from session_words where session_id in (select id from touched)
+    and exists (
+        select 1 from tape_part join session on session.id = session_words.session_id
+        where tape_part.origin_id = session_words.origin_id and tape_part.machine_id is not null
+            and not {same("tape_part.machine_id", "session.machine_id")}
+    )
+"""
+# Words are the better evidence: what a machine reported counts for a session without any here, and
+# a label everywhere. A label that was made here counts most.
+TOLD = """
+    select {column} from told_outcome where told_outcome.session_id = session.id
+    order by is_label desc, told_at desc, machine_id limit 1
+"""
+COLUMNS = ("outcome", "points_to", "task_type", "category", "score")
+APPLY = f"""
+    update session set {", ".join(f"{one} = ({TOLD.format(column=one)})" for one in COLUMNS)},
+        outcome_evidence = :evidence
+    where id in (select id from touched)
+        and exists (select 1 from told_outcome where session_id = session.id)
+        and not exists (select 1 from label where session_id = session.id)
+        and (1 = ({TOLD.format(column="is_label")}) or not exists (
+            select 1 from tape_part where session_id = session.id and is_figures = 0))
+"""
+EVIDENCE = '["as its own machine reports it"]'
+
+
+class MachineSessionRow(Struct, frozen=True):
+    """A row of `machine_session`."""
+
+    session_id: int
+    machine_id: int
+    first_at: int
+
+
+class ToldOutcomeRow(Struct, frozen=True):
+    """A row of `told_outcome`."""
+
+    session_id: int
+    machine_id: int
+    outcome: str | None
+    points_to: str | None
+    task_type: str | None
+    category: str | None
+    score: float | None
+    is_label: int
+    told_at: int
+
+
+MERGE = f"""
+    on conflict (session_id, machine_id) do update
+    set first_at = {least("machine_session.first_at", "excluded.first_at")}
+"""
+
+
+def note_machine(
+    database: sqlite3.Connection, piece: Sealed, machine_id: int, recorded_at: int
+) -> None:
+    """Note that a machine pushed the sessions of a piece, and their parents."""
+    found = {found for found, _ in piece.sessions}
+    parents = {one.parent for _, one in piece.sessions if one.parent is not None}
+    found |= {row_id("session", piece.source, parent) for parent in parents}
+    rows = [MachineSessionRow(one, machine_id, recorded_at) for one in found]
+    insert(database, "machine_session", rows, on_conflict=MERGE)
+
+
+def write_told(database: sqlite3.Connection, rows: Sequence[ToldOutcomeRow]) -> None:
+    """Write what a machine reported of sessions; they must be judged again."""
+    replaces = replacing(ToldOutcomeRow, "session_id", "machine_id")
+    insert(database, "told_outcome", rows, on_conflict=replaces)
+
+
+def settle(database: sqlite3.Connection, touched: Iterable[int]) -> None:
+    """Give these sessions to their machines, and count the words of one copy only."""
+    write_touched(database, touched)
+    database.execute(OWN)
+    database.execute(DROP_COPIES)
+
+
+def apply_told(database: sqlite3.Connection, touched: Iterable[int]) -> None:
+    """Write the outcomes that machines reported of these sessions."""
+    write_touched(database, touched)
+    database.execute(APPLY, {"evidence": EVIDENCE})

@@ -1,0 +1,132 @@
+"""Deletion of what machines pushed: all of one machine's, or a session that a person forgot."""
+
+import sqlite3
+from collections.abc import Sequence
+
+from relight.store import Store
+from relight.store.keep.retention import clean_file, delete_index, forget
+from relight.store.search_index import DeriveTexts
+from relight.store.sql import divide
+from relight.store.write.pushed import remove_parts
+
+
+def remove_machine(store: Store, machine_id: int, derive: DeriveTexts) -> int:
+    """Delete everything that a machine pushed; return the number of sessions that are gone.
+
+    A session that another machine pushed too, or that was recorded here, stays as that one's, and
+    is derived again from what is left of its tape.
+    """
+    store.run("pragma secure_delete = on")
+    with store.transaction() as database:
+        sessions = _read_ids(
+            database, "select session_id from machine_session where machine_id = ?", [machine_id]
+        )
+        gone = _remove_copies(store, database, [machine_id], sessions, derive)
+    clean_file(store)
+    return gone
+
+
+def forget_pushed(store: Store, session_id: int, person_id: int, derive: DeriveTexts) -> bool:
+    """Forget a session that a person's machine pushed; False if none of them did.
+
+    It is refused from then on. If another person pushed it too, only this person's copies go.
+    """
+    store.run("pragma secure_delete = on")
+    senders = store.query(
+        "select machine.id, person_id from machine_session join machine"
+        " on machine.id = machine_session.machine_id where session_id = ?",
+        (session_id,),
+    )
+    own = [machine for machine, person in senders if person == person_id]
+    if senders and not own:
+        return False
+    if len(own) < len(senders):
+        with store.transaction() as database:
+            _remove_copies(store, database, own, [session_id], derive)
+        clean_file(store)
+        return True
+    if store.query("select 1 from session where id = ?", (session_id,)):
+        forget(store, session_id, derive)
+    with store.transaction() as database:
+        # also one whose parts wait to be derived
+        parts = _read_ids(database, "select id from tape_part where session_id = ?", [session_id])
+        remove_parts(database, parts, derive)
+        database.execute(
+            "insert into forgotten (session_id) values (?) on conflict do nothing", (session_id,)
+        )
+        for table in ("machine_session", "told_outcome"):
+            database.execute(f"delete from {table} where session_id = ?", (session_id,))
+    return True
+
+
+def _remove_copies(
+    store: Store,
+    database: sqlite3.Connection,
+    machines: Sequence[int],
+    sessions: Sequence[int],
+    derive: DeriveTexts,
+) -> int:
+    """Delete what these machines pushed of sessions; derive the rest of them again."""
+    for machine_id in machines:
+        for some, marks in divide(sessions):
+            parts = _read_ids(
+                database,
+                f"select id from tape_part where machine_id = ? and session_id in ({marks})",
+                [machine_id, *some],
+            )
+            _remove_with_origins(database, parts, derive)
+            for table in ("machine_session", "told_outcome"):
+                database.execute(
+                    f"delete from {table} where machine_id = ? and session_id in ({marks})",
+                    [machine_id, *some],
+                )
+    known: set[int] = set()
+    kept: set[int] = set()
+    for some, marks in divide(sessions):
+        known |= {*_read_ids(database, f"select id from session where id in ({marks})", some)}
+        left = f"select session_id from tape_part where session_id in ({marks})"
+        kept |= {*_read_ids(database, left, some)}
+        sent = f"select session_id from machine_session where session_id in ({marks})"
+        kept |= {*_read_ids(database, sent, some)}
+    labels = [row for one in kept for row in _read_labels(database, one)]
+    delete_index(store, database, known)
+    database.executemany(
+        "insert into label (session_id, outcome, why, labelled_at) values (?, ?, ?, ?)", labels
+    )
+    for some, marks in divide(kept):
+        # a sub-agent may be on its parent's tape
+        database.execute(
+            "insert into derive_due (tape_part_id, received_at)"
+            f" select id, recorded_at from tape_part where session_id in ({marks})"
+            " on conflict do nothing",
+            some,
+        )
+    return len(known - kept)
+
+
+def _remove_with_origins(
+    database: sqlite3.Connection, parts: list[int], derive: DeriveTexts
+) -> None:
+    """Delete parts of the tape, and the paths of files of which no part is left."""
+    origins: set[int] = set()
+    for some, marks in divide(parts):
+        statement = f"select distinct origin_id from tape_part where id in ({marks})"
+        origins |= {*_read_ids(database, statement, some)}
+    remove_parts(database, parts, derive)
+    database.executemany(
+        "delete from origin where id = ?"
+        " and not exists (select 1 from tape_part where origin_id = origin.id)"
+        " and not exists (select 1 from file_mark where origin_id = origin.id)",
+        [(one,) for one in origins],
+    )
+
+
+def _read_ids(database: sqlite3.Connection, statement: str, values: Sequence[int]) -> list[int]:
+    return [int(found) for (found,) in database.execute(statement, values).fetchall()]
+
+
+def _read_labels(database: sqlite3.Connection, session_id: int) -> list[tuple[object, ...]]:
+    return database.execute(
+        "select session_id, outcome, why, labelled_at from label where session_id = ?",
+        (session_id,),
+    ).fetchall()

@@ -1,0 +1,268 @@
+"""The people and machines that push here, and the tokens by which they do.
+
+A token is shown once. Only its hash is stored: a token is long and random, so a plain hash will do.
+"""
+
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Literal
+
+from msgspec import Struct
+
+from relight.errors import MissingError, RelightError
+from relight.model import row_id
+from relight.store import Store
+from relight.store.sql import Connection, insert, read
+from relight.times import write_time
+
+Scope = Literal["push", "read", "admin"]
+SCOPES: tuple[Scope, ...] = ("push", "read", "admin")
+NAME = re.compile(r"\w[\w.@+-]{0,62}")
+PREFIX = "relight_"
+COOKIE_MARK = "."
+# a token's last use is noted this often
+USED_MS = 60_000
+
+
+class Member(Struct, frozen=True):
+    """A person, by a token that is not revoked, and what the token allows."""
+
+    person_id: int
+    person: str
+    token_id: int
+    scopes: str
+    used_at: int | None
+
+    def may(self, scope: Scope) -> bool:
+        """True if the token allows this; one for admin allows everything."""
+        return not {scope, "admin"}.isdisjoint(self.scopes.split())
+
+
+class Machine(Struct, frozen=True):
+    """A machine that pushes here."""
+
+    id: int
+    key: str
+    name: str
+    person_id: int
+    share: str
+
+
+class MachineRow(Struct, frozen=True):
+    """A row of `machine`."""
+
+    id: int
+    key: str
+    name: str
+    person_id: int
+    share: str
+    joined_at: int
+
+
+class TokenLine(Struct, frozen=True):
+    """A token in the list of members; the token itself is not known here."""
+
+    token_id: int
+    person: str
+    scopes: str
+    created_at: str | None
+    used_at: str | None
+    revoked_at: str | None
+
+
+class MachineLine(Struct, frozen=True):
+    """A machine in the list of members, with the sessions that it pushed."""
+
+    machine: str
+    person: str
+    share: str
+    joined_at: str | None
+    pushed_at: str | None
+    sessions: int
+
+
+class MemberLine(Struct, frozen=True):
+    """A person with tokens and machines."""
+
+    person: str
+    tokens: list[TokenLine]
+    machines: list[MachineLine]
+
+
+def add_person(store: Store, name: str) -> None:
+    """Add a person; raise if there is one of that name."""
+    if not NAME.fullmatch(name):
+        raise RelightError(
+            f"{name!r} is not a name", "use letters, digits, and . _ @ + - after the first"
+        )
+    with store.transaction() as database:
+        made = database.execute(
+            "insert into person (name, created_at) values (?, ?) on conflict do nothing",
+            (name, _now()),
+        )
+        if not made.rowcount:
+            raise RelightError(
+                f"there is already a member {name}", f"another token: relight member token {name}"
+            )
+
+
+def make_token(store: Store, name: str, scopes: Sequence[str] = ("push", "read")) -> str:
+    """Return a new token of a person, which is stored nowhere."""
+    token = PREFIX + secrets.token_urlsafe(32)
+    with store.transaction() as database:
+        database.execute(
+            "insert into token (person_id, digest, scopes, created_at) values (?, ?, ?, ?)",
+            (_find_person(database, name), _digest(token), " ".join(scopes), _now()),
+        )
+    return token
+
+
+def revoke_tokens(store: Store, name: str, token_id: int | None = None) -> int:
+    """Revoke a person's tokens, or one of them; return how many were valid until now."""
+    test = "" if token_id is None else "and id = :token"
+    with store.transaction() as database:
+        person = _find_person(database, name)
+        done = database.execute(
+            "update token set revoked_at = :now where person_id = :person"
+            f" and revoked_at is null {test}",
+            {"now": _now(), "person": person, "token": token_id},
+        )
+    return done.rowcount
+
+
+def find_member(store: Store, token: str) -> Member | None:
+    """Return whom a token, or the cookie of one, belongs to; None if it is unknown or revoked."""
+    number, _, proof = token.partition(COOKIE_MARK)
+    if proof and number.isdigit():
+        rows = store.query(
+            "select digest from token where id = ? and revoked_at is null", (int(number),)
+        )
+        if not rows or not hmac.compare_digest(_prove(rows[0][0]), proof):
+            return None
+        digest = rows[0][0]
+    else:
+        digest = _digest(token)
+    found = store.read(
+        Member,
+        "select person.id as person_id, person.name as person, token.id as token_id, scopes,"
+        " used_at from token join person on person.id = person_id"
+        " where digest = ? and revoked_at is null",
+        (digest,),
+    )
+    return found[0] if found else None
+
+
+def make_cookie(member: Member, token: str) -> str:
+    """Return a proof of a token for a browser, which is not the token."""
+    return f"{member.token_id}{COOKIE_MARK}{_prove(_digest(token))}"
+
+
+def _prove(digest: str) -> str:
+    return hmac.new(digest.encode(), b"relight cookie", "sha256").hexdigest()
+
+
+def note_use(database: Connection, member: Member) -> None:
+    """Note that a token was used, at most once a minute."""
+    if (member.used_at or 0) < _now() - USED_MS:
+        database.execute("update token set used_at = ? where id = ?", (_now(), member.token_id))
+
+
+def list_members(store: Store) -> list[MemberLine]:
+    """Return all people with their tokens and machines, by name."""
+    times = dict.fromkeys(("created_at", "used_at", "revoked_at"), write_time)
+    tokens = store.read(
+        TokenLine,
+        "select token.id as token_id, person.name as person, scopes, token.created_at, used_at,"
+        " revoked_at from token join person on person.id = person_id order by token.id",
+        formats=times,
+    )
+    machines = store.read(
+        MachineLine,
+        "select machine.name as machine, person.name as person, share, joined_at, pushed_at,"
+        " (select count(*) from session where session.machine_id = machine.id"
+        " and session.root_id = session.id) as sessions"
+        " from machine join person on person.id = person_id order by machine.name, machine.id",
+        formats={"joined_at": write_time, "pushed_at": write_time},
+    )
+    return [
+        MemberLine(
+            name,
+            [one for one in tokens if one.person == name],
+            [one for one in machines if one.person == name],
+        )
+        for (name,) in store.query("select name from person order by name")
+    ]
+
+
+def find_machine(store: Store, store_id: str, person_id: int) -> Machine | None:
+    """Return a person's machine by its own store id."""
+    rows = store.read(
+        Machine,
+        "select id, key, name, person_id, share from machine where id = ? and person_id = ?",
+        (row_id("machine", store_id), person_id),
+    )
+    return rows[0] if rows else None
+
+
+def join_machine(
+    database: Connection, store_id: str, name: str, *, person_id: int, share: str
+) -> tuple[Machine, str | None]:
+    """Add a machine, or change its name and share; return it, and what it shared before.
+
+    Its key is its name, or longer if another machine has that already: two containers of one name
+    stay two.
+    """
+    machine_id = row_id("machine", store_id)
+    statement = "select id, key, name, person_id, share from machine where id = ?"
+    known = read(database, Machine, statement, (machine_id,))
+    if known and known[0].person_id != person_id:
+        raise RelightError(
+            "this machine has joined as another person",
+            "`relight leave` there, or use a token of that person",
+        )
+    if known:
+        database.execute(
+            "update machine set name = ?, share = ? where id = ?", (name, share, machine_id)
+        )
+        found = Machine(machine_id, known[0].key, name, person_id, share)
+        return found, known[0].share
+    is_taken = database.execute("select 1 from machine where key = ?", (name,)).fetchone()
+    key = f"{name}-{store_id[:8]}" if is_taken else name
+    row = MachineRow(machine_id, key, name, person_id, share, _now())
+    insert(database, "machine", [row])
+    return Machine(machine_id, key, name, person_id, share), None
+
+
+def note_push(database: Connection, machine_id: int) -> None:
+    """Note that a machine has pushed."""
+    database.execute("update machine set pushed_at = ? where id = ?", (_now(), machine_id))
+
+
+def find_forgotten(database: Connection, ids: Sequence[int]) -> set[int]:
+    """Return those of these sessions that were forgotten here."""
+    from relight.store.sql import divide
+
+    found: set[int] = set()
+    for some, marks in divide(ids):
+        statement = f"select session_id from forgotten where session_id in ({marks})"
+        found |= {one for (one,) in database.execute(statement, some)}
+    return found
+
+
+def _find_person(database: Connection, name: str) -> int:
+    row = database.execute("select id from person where name = ?", (name,)).fetchone()
+    if row is None:
+        raise MissingError(f"there is no member {name!r}", "`relight member list` shows them")
+    return int(row[0])
+
+
+def _digest(token: str) -> str:
+    return sha256(token.encode()).hexdigest()
+
+
+def _now() -> int:
+    return int(time.time() * 1000)

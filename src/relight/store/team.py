@@ -1,0 +1,224 @@
+"""The server that this machine has joined, and what it has not acknowledged yet.
+
+Triggers write each new part of the tape and each changed outcome to `push_due`, in the transaction
+that records it. A row goes when the server has committed it. So a push can be killed anywhere.
+"""
+
+import secrets
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from relight.store import Store
+from relight.store.sql import Connection, divide, read
+
+TARGET, OWN_ID, OWN_NAME = "team", "store_id", "machine_name"
+WRITE_META = (
+    "insert into meta (key, value) values (?, ?) on conflict (key) do update"
+    " set value = excluded.value"
+)
+PARTS = """
+    select tape_part.id, session.source, session.key as session, origin.path, part, generation,
+        position, modified_ns, recorded_at, raw_bytes, length(records) as bytes,
+        coalesce(root.project, session.project) as project
+    from push_due join tape_part on tape_part.id = push_due.id
+    join origin on origin.id = tape_part.origin_id
+    join session on session.id = tape_part.session_id
+    left join session as root on root.id = session.root_id
+    where kind = 'part' and push_due.id > ? order by push_due.id limit ?
+"""
+OUTCOMES = """
+    select session.id, source, key as session, session.outcome, points_to, task_type, category,
+        score, case when label.session_id is null then 0 else 1 end as is_label,
+        project
+    from push_due join session on session.id = push_due.id
+    left join label on label.session_id = session.id
+    where kind = 'session' order by session.id
+"""
+
+
+class TeamTarget(Struct, frozen=True, kw_only=True):
+    """The server that this machine has joined, what it shares, and how the last push went.
+
+    `store_id` is the server's: what was sent to one store is not in another. `machine` is the key
+    that the server gave this machine.
+    """
+
+    url: str
+    store_id: str
+    machine: str
+    name: str
+    share: str
+    only: list[str] = []
+    never: list[str] = []
+    token_file: str | None = None
+    joined_at: int
+    pushed_at: int | None = None
+    # why the last push failed, and when the next one by itself may try
+    trouble: str | None = None
+    try_at: int | None = None
+    # the parts that the server had not derived yet at the last push
+    behind: int | None = None
+
+
+class TreeName(Struct, frozen=True):
+    """A session of a tree of sub-agents, as the machine names it."""
+
+    source: str
+    key: str
+
+
+class DuePart(Struct, frozen=True):
+    """A part of the tape that was not acknowledged yet."""
+
+    id: int
+    source: str
+    session: str
+    path: str
+    part: str
+    generation: int
+    position: int
+    modified_ns: int
+    recorded_at: int
+    raw_bytes: int
+    bytes: int
+    project: str | None
+
+
+class DueOutcome(Struct, frozen=True):
+    """A session whose outcome, kind or score was not acknowledged yet."""
+
+    id: int
+    source: str
+    session: str
+    outcome: str | None
+    points_to: str | None
+    task_type: str | None
+    category: str | None
+    score: float | None
+    is_label: int
+    project: str | None
+
+
+def read_target(store: Store) -> TeamTarget | None:
+    """Return the server that this machine has joined; None if it has joined none."""
+    rows = store.query("select value from meta where key = ?", (TARGET,))
+    return msgspec.json.decode(rows[0][0], type=TeamTarget) if rows else None
+
+
+def write_target(store: Store, target: TeamTarget, *, is_new: bool = False) -> None:
+    """Write the target; a new one gets everything that is recorded here."""
+    with store.transaction() as database:
+        values = (TARGET, msgspec.json.encode(target).decode())
+        database.execute(WRITE_META, values)
+        if is_new:
+            database.execute(WRITE_META, (OWN_NAME, target.name))
+            _fill(database)
+
+
+def _fill(database: Connection) -> None:
+    """Note everything as not acknowledged."""
+    database.execute("delete from push_due where kind <> 'forget'")
+    for rows in (
+        "select 'part', id from tape_part where machine_id is null",
+        "select 'session', id from session where machine_id is null and outcome is not null",
+        "select 'forget', session_id from forgotten where session_id is not null",
+    ):
+        database.execute(f"insert into push_due (kind, id) {rows} on conflict do nothing")
+
+
+def drop_target(store: Store) -> None:
+    """Forget the server; nothing is pushed any more."""
+    with store.transaction() as database:
+        database.execute("delete from meta where key = ?", (TARGET,))
+        database.execute("delete from push_due")
+
+
+def read_own_id(store: Store) -> str:
+    """Return this store's id, made on first use."""
+    with store.transaction() as database:
+        database.execute(
+            "insert into meta (key, value) values (?, ?) on conflict do nothing",
+            (OWN_ID, secrets.token_hex(16)),
+        )
+        rows = database.execute("select value from meta where key = ?", (OWN_ID,)).fetchall()
+    return str(rows[0][0])
+
+
+def read_due_parts(store: Store, after: int, limit: int = 64) -> list[DuePart]:
+    """Return the next parts of the tape to push, in the order of their ids."""
+    return store.read(DuePart, PARTS, (after, limit))
+
+
+def read_due_outcomes(store: Store) -> list[DueOutcome]:
+    """Return the sessions whose outcome is to be pushed."""
+    return store.read(DueOutcome, OUTCOMES)
+
+
+def read_due_forgets(store: Store) -> list[int]:
+    """Return the ids, on the server, of forgotten sessions."""
+    rows = store.query("select id from push_due where kind = 'forget' order by id")
+    return [found for (found,) in rows]
+
+
+def count_due(store: Store) -> int:
+    """Return how many parts, outcomes and forgotten sessions are not acknowledged yet."""
+    return int(store.query("select count(*) from push_due")[0][0])
+
+
+def read_records(store: Store, part_id: int) -> tuple[bytes, bytes] | None:
+    """Return the reader's state before a part of the tape, and its compressed records."""
+    rows = store.query("select state, records from tape_part where id = ?", (part_id,))
+    return (rows[0][0], rows[0][1]) if rows else None
+
+
+def set_pushed(
+    store: Store,
+    *,
+    parts: list[tuple[int, int]],
+    outcomes: list[DueOutcome],
+    forgets: list[int],
+) -> None:
+    """Note what the server has committed: parts with their size as sent, so that one which grew
+    meanwhile is sent again, and outcomes as sent.
+    """
+    with store.transaction() as database:
+        database.executemany(
+            "delete from push_due where kind = 'part' and id = ? and not exists"
+            " (select 1 from tape_part where tape_part.id = push_due.id and raw_bytes <> ?)",
+            parts,
+        )
+        current = {one.id: one for one in read(database, DueOutcome, OUTCOMES)}
+        same = [(one.id,) for one in outcomes if current.get(one.id) == one]
+        database.executemany("delete from push_due where kind = 'session' and id = ?", same)
+        for some, marks in divide(forgets):
+            database.execute(
+                f"delete from push_due where kind = 'forget' and id in ({marks})", some
+            )
+
+
+def drop_due(store: Store, kind: str, ids: list[int]) -> None:
+    """Leave out what the user does not share."""
+    with store.transaction() as database:
+        for some, marks in divide(ids):
+            database.execute(
+                f"delete from push_due where kind = ? and id in ({marks})", [kind, *some]
+            )
+
+
+def note_forgotten(database: Connection, ids: Sequence[int]) -> None:
+    """Note that sessions, by their ids on the server, are to be forgotten there."""
+    database.executemany(
+        "insert into push_due (kind, id) values ('forget', ?) on conflict do nothing",
+        [(one,) for one in ids],
+    )
+
+
+def read_tree(store: Store, session_id: int) -> list[TreeName]:
+    """Return a session and its sub-agents."""
+    return store.read(
+        TreeName,
+        "select source, key from session where root_id = :id or id = :id",
+        {"id": session_id},
+    )

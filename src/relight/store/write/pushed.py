@@ -1,0 +1,151 @@
+"""Parts of the tape that other machines pushed: written at once, derived later.
+
+A part is identified by its machine, file, part, generation and position: one that arrives twice is
+there once. A longer one at the same place replaces it and those that it covers, which a machine
+joined into one.
+"""
+
+import sqlite3
+import time
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from relight.errors import RelightError
+from relight.model import row_id
+from relight.store import Store, search_index
+from relight.store.search_index import DeriveTexts
+from relight.store.sql import divide, insert, insert_into, read
+from relight.store.write.tape import OriginRow, TapePart, TapePartRow, load_zstd, read_part
+
+MOST_RAW = 256 << 20  # of one part, before compression
+SAME_PLACE = "origin_id = ? and part = ? and generation = ?"
+
+
+class BadPartError(RelightError):
+    """A part that no machine of ours would send."""
+
+
+class PushedPartRow(TapePartRow, frozen=True):
+    """A row of `tape_part` that another machine pushed."""
+
+    machine_id: int
+    is_figures: int
+
+
+class DueRow(Struct, frozen=True):
+    """A row of `derive_due`."""
+
+    tape_part_id: int
+    received_at: int
+
+
+class DeriveBacklog(Struct, frozen=True):
+    """How far the index is behind: parts that wait, since when, and those that cannot be read."""
+
+    parts: int
+    since: int | None
+    failed: int
+
+
+def write_part(
+    database: sqlite3.Connection, origin: OriginRow, part: PushedPartRow, derive: DeriveTexts
+) -> bool:
+    """Write a part and note it as due; False if it is there already."""
+    insert(database, "origin", [origin], on_conflict="on conflict do nothing")
+    statement = insert_into("tape_part", PushedPartRow, "on conflict do nothing returning id")
+    place = (part.origin_id, part.part, part.generation)
+    row = database.execute(statement, astuple(part)).fetchone()
+    if row is None:
+        ((known,),) = database.execute(
+            f"select raw_bytes from tape_part where {SAME_PLACE} and position = ?",
+            (*place, part.position),
+        ).fetchall()
+        if known >= part.raw_bytes:
+            return False
+        covered = database.execute(
+            f"select id from tape_part where {SAME_PLACE} and position >= ? and position < ?",
+            (*place, part.position, part.position + part.raw_bytes),
+        ).fetchall()
+        remove_parts(database, [found for (found,) in covered], derive)
+        row = database.execute(statement, astuple(part)).fetchone()
+    due = DueRow(int(row[0]), int(time.time() * 1000))
+    insert(database, "derive_due", [due], on_conflict="on conflict do nothing")
+    return True
+
+
+def remove_parts(database: sqlite3.Connection, ids: list[int], derive: DeriveTexts) -> None:
+    """Delete parts of the tape, with their entries of the search index and counts of words."""
+    search_index.remove_parts(database, ids, derive)
+    for some, marks in divide(ids):
+        database.execute(
+            "delete from session_words where (origin_id, part, position) in"
+            f" (select origin_id, part, position from tape_part where id in ({marks}))",
+            some,
+        )
+        database.execute(f"delete from tape_part where id in ({marks})", some)
+
+
+def decompress_most(records: bytes) -> bytes:
+    """Return records that another machine compressed; raise if they are damaged or too long."""
+    zstd = load_zstd()
+    reader = zstd.ZstdDecompressor()
+    try:
+        raw: bytes = reader.decompress(records, max_length=MOST_RAW)
+    except zstd.ZstdError as error:
+        raise BadPartError("the records of a part are damaged") from error
+    if not reader.eof or reader.unused_data:
+        raise BadPartError(f"a part is cut off, or has more than {MOST_RAW:,} bytes of records")
+    return raw
+
+
+def find_origin(source: str, machine: str, path: str) -> OriginRow:
+    """Return the row of a file on another machine."""
+    place = f"{machine}:{path}"
+    return OriginRow(row_id("origin", source, place), source, place)
+
+
+def read_due(store: Store, limit: int) -> list[TapePart]:
+    """Return the next parts to derive, in the order that they arrived in."""
+    rows = store.query(
+        "select tape_part_id from derive_due where reason is null order by tape_part_id limit ?",
+        (limit,),
+    )
+    parts = (read_part(store, found) for (found,) in rows)
+    return [part for part in parts if part is not None]
+
+
+def find_due(database: sqlite3.Connection, ids: list[int]) -> set[int]:
+    """Return those of these parts that still are to be derived."""
+    found: set[int] = set()
+    for some, marks in divide(ids):
+        statement = f"select tape_part_id from derive_due where tape_part_id in ({marks})"
+        found |= {one for (one,) in database.execute(statement, some)}
+    return found
+
+
+def set_derived(database: sqlite3.Connection, ids: Sequence[int | None]) -> None:
+    """Strike parts out of the queue."""
+    database.executemany(
+        "delete from derive_due where tape_part_id = ?", [(found,) for found in ids]
+    )
+
+
+def set_failed(store: Store, part_id: int, reason: str) -> None:
+    """Note why a part cannot be derived; a rebuild tries it again."""
+    with store.transaction() as database:
+        database.execute(
+            "update derive_due set reason = ? where tape_part_id = ?", (reason[:300], part_id)
+        )
+
+
+def read_backlog(store: Store) -> DeriveBacklog:
+    """Return how far the index is behind what was pushed."""
+    statement = (
+        "select count(case when reason is null then 1 end) as parts,"
+        " min(case when reason is null then received_at end) as since,"
+        " count(reason) as failed from derive_due"
+    )
+    with store.reading() as database:
+        return read(database, DeriveBacklog, statement)[0]

@@ -1,0 +1,287 @@
+"""The addresses that machines push to, and the process that derives what they pushed.
+
+A push is answered after its commit. Its rows are derived by another process, as an import is, so
+requests wait for no derivation and whatever a tape contains, the server answers.
+"""
+
+import asyncio
+import shutil
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from relight.errors import RelightError, StoreError
+from relight.intake.take import QueueFullError, join, leave, take
+from relight.intake.watching import WatchReport
+from relight.intake.wire import MOST_BYTES, NAME, VERSIONS, JoinRequest, Push
+from relight.store import Store, open_store
+from relight.store.members import Machine, Member, find_machine
+from relight.store.team import read_own_id
+from relight.store.write.pushed import BadPartError, DeriveBacklog, read_backlog
+from relight.web.guard import MEMBER
+from relight.web.request import RequestError
+from relight.web.site import Site
+from relight.web.watch import WatchProcess
+
+T = TypeVar("T")
+R = TypeVar("R")
+DERIVER = "relight.web.team:run_deriver"
+# with less space on the disk, nothing more is taken
+LEAST_FREE = 256 << 20
+BUSY_SECONDS, FULL_SECONDS = 10, 300
+IDLE_SECONDS = 0.2
+FAILED_SECONDS = 5.0
+
+
+class Health(Struct, frozen=True):
+    """Whether the server works, and how far it is behind what was pushed."""
+
+    status: str
+    # parts of the tape that wait to be derived, and the seconds that the first has waited
+    behind: int
+    behind_seconds: float
+    # parts that cannot be derived
+    failed: int
+
+
+class TeamDoor:
+    """The one thread that writes what machines push, with its own connection."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="relight-team")
+        self._store: Store | None = None
+        self.store_id = ""
+
+    def start(self) -> None:
+        self._thread.submit(self._open).result()
+
+    def _open(self) -> None:
+        self._store = open_store(self._home)
+        # an acknowledged part must outlive a power failure
+        self._store.run("pragma synchronous = full")
+        self.store_id = read_own_id(self._store)
+
+    def close(self) -> None:
+        self._thread.submit(self._close).result()
+        self._thread.shutdown()
+
+    def _close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+
+    async def run(self, action: Callable[[Store], T]) -> T:
+        """Return the action's result, after all that were asked for before it."""
+
+        def act() -> T:
+            assert self._store is not None
+            return action(self._store)
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, act)
+
+
+class Team:
+    """What a server of a team has besides its dashboard: the addresses, and the deriver."""
+
+    def __init__(self, site: Site, *, is_deriving: bool = True) -> None:
+        home = site.config.home
+        self._site = site
+        self._door = TeamDoor(home)
+        self._deriver = (
+            WatchProcess(home, target=DERIVER, title="the deriver") if is_deriving else None
+        )
+
+    def routes(self) -> list[Route]:
+        return team_routes(self._site, self._door)
+
+    def start(self) -> None:
+        self._door.start()
+        if self._deriver is not None:
+            self._deriver.start()
+
+    def close(self) -> None:
+        if self._deriver is not None:
+            self._deriver.close()
+        self._door.close()
+
+
+def team_routes(site: Site, door: TeamDoor) -> list[Route]:
+    async def take_part(request: Request) -> Response:
+        member = _find_member(request)
+        push = await _read(request, Push)
+        _check_store(request, door)
+        _check_space(site)
+        name = request.headers.get("x-relight-machine", "")
+
+        def act(store: Store) -> Any:
+            return take(store, member, _find_machine(store, name, member), push)
+
+        return _answer(await door.run(act))
+
+    async def take_join(request: Request) -> Response:
+        member = _find_member(request)
+        asked = await _read(request, JoinRequest)
+        if not NAME.fullmatch(asked.name):
+            raise RequestError(400, f"{asked.name!r} is not a name of a machine", "see --as")
+        return _answer(await door.run(lambda store: join(store, member, asked)))
+
+    async def take_leave(request: Request) -> Response:
+        member = _find_member(request)
+        _check_version(request)
+        name = request.headers.get("x-relight-machine", "")
+
+        def act(store: Store) -> Any:
+            return {"sessions": leave(store, _find_machine(store, name, member))}
+
+        return _answer(await door.run(act))
+
+    return [
+        Route("/api/v1/tapes", _guarded(take_part), methods=["POST"]),
+        Route("/api/v1/join", _guarded(take_join), methods=["POST"]),
+        Route("/api/v1/machine", _guarded(take_leave), methods=["DELETE"]),
+    ]
+
+
+def health_route(site: Site) -> Route:
+    """The address for monitors: it needs no token and tells nothing of the record."""
+
+    async def respond(_: Request) -> Response:
+        try:
+            backlog = await site.readers.read(read_backlog)
+        except StoreError as error:
+            return _refuse(503, error)
+        return _answer(describe_health(backlog, time.time()))
+
+    return Route("/healthz", respond, methods=["GET"])
+
+
+def describe_health(backlog: DeriveBacklog, now: float) -> Health:
+    waited = 0.0 if backlog.since is None else max(now - backlog.since / 1000, 0.0)
+    return Health("ok", backlog.parts, round(waited, 1), backlog.failed)
+
+
+def _guarded(
+    act: Callable[[Request], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return the route with the responses by which a client knows what to do."""
+
+    async def respond(request: Request) -> Response:
+        try:
+            return await act(request)
+        except WireVersionError as error:
+            content = {"error": error.message, "hint": error.hint, "versions": list(VERSIONS)}
+            return JSONResponse(content, 409)
+        except QueueFullError as error:
+            return _refuse(429, error, BUSY_SECONDS)
+        except DiskFullError as error:
+            return _refuse(429, error, FULL_SECONDS)
+        except StoreError as error:
+            is_full = "full" in error.message
+            return _refuse(429 if is_full else 503, error, FULL_SECONDS if is_full else 10)
+        except BadPartError as error:
+            return _refuse(422, error)
+
+    return respond
+
+
+class WireVersionError(RelightError):
+    """A message of a version that this server does not take."""
+
+
+class DiskFullError(RelightError):
+    """There is too little space to take more."""
+
+
+def _refuse(status: int, error: RelightError, wait_seconds: int | None = None) -> Response:
+    headers = {} if wait_seconds is None else {"Retry-After": str(wait_seconds)}
+    content = {"error": error.message, "hint": error.hint}
+    return JSONResponse(content, status, headers=headers)
+
+
+def _answer(value: Any) -> Response:
+    return Response(msgspec.json.encode(value), media_type="application/json")
+
+
+def _find_member(request: Request) -> Member:
+    member: Member = request.scope[MEMBER]
+    return member
+
+
+def _find_machine(store: Store, store_id: str, member: Member) -> Machine:
+    found = find_machine(store, store_id, member.person_id)
+    if found is None:
+        raise RequestError(404, "this machine has not joined", "relight join URL")
+    return found
+
+
+def _check_version(request: Request) -> None:
+    sent = request.headers.get("x-relight-wire", "")
+    if sent not in map(str, VERSIONS):
+        raise WireVersionError(
+            f"wire version {sent[:20] or 'unknown'} is not taken here",
+            f"this server takes {', '.join(map(str, VERSIONS))}",
+        )
+
+
+def _check_store(request: Request, door: TeamDoor) -> None:
+    if request.headers.get("x-relight-store") != door.store_id:
+        raise RequestError(
+            409, "the server has another store than the one that this machine joined"
+        )
+
+
+def _check_space(site: Site) -> None:
+    if shutil.disk_usage(site.config.home).free < LEAST_FREE:
+        raise DiskFullError("the disk of the server is full", "free some space there")
+
+
+async def _read(request: Request, kind: type[R]) -> R:
+    """Return the message in a request's body; raise if it is too large or none."""
+    _check_version(request)
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > MOST_BYTES:
+            raise RequestError(
+                413, f"a message has more than {MOST_BYTES:,} bytes", "send less at once"
+            )
+    try:
+        return msgspec.msgpack.decode(bytes(body), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RequestError(400, f"the message cannot be read: {error}") from error
+
+
+def run_deriver(home: str) -> None:
+    """Derive what machines push, for the server that started this process, until it ends."""
+    from relight.intake.importing import PIECE_SECONDS
+    from relight.intake.sealing import describe_error
+    from relight.intake.take import TARGET, Deriver
+    from relight.intake.watching import open_watched
+    from relight.intake.workers import Workers
+    from relight.web.watch import make_reporter, wait_for_end
+
+    report = make_reporter(sys.stdout.buffer)
+    while True:
+        try:
+            with (
+                open_watched(home) as store,
+                Workers(1, TARGET, message_seconds=PIECE_SECONDS) as pool,
+            ):
+                deriver = Deriver(store, pool)
+                while True:
+                    done = deriver.run()
+                    report(WatchReport("live"))
+                    if not done:
+                        wait_for_end(IDLE_SECONDS)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next try may work
+            report(WatchReport("failing", describe_error(error)))
+            wait_for_end(FAILED_SECONDS)

@@ -1,0 +1,536 @@
+"""Machines that push their record to a server: nothing is lost, nothing counts twice."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import build
+import relight
+from build_team import URL, DirectLine, Laptop, Office, open_office
+from relight.errors import RelightError
+from relight.intake import wire
+from relight.intake.push import push_after_import
+from relight.intake.push_preview import try_out
+from relight.intake.rebuild import rebuild
+from relight.intake.retention import forget
+from relight.intake.team_client import ServerError, check_url
+from relight.model import Mark, Session
+from relight.reports.labels import label_session
+from relight.reports.sessions import find_session
+from relight.reports.totals import report
+from relight.reports.transcript import read_transcript
+from relight.store import Store
+from relight.store.members import revoke_tokens
+from relight.store.queries.filters import Filter
+from relight.store.team import count_due, read_target
+from relight.store.write.pushed import read_backlog
+from relight.store.write.seal import Sealed
+
+OTHER = "22222222-bbbb-4bbb-8bbb-222222222222"
+HERMES = "20261115_000000_abc123"
+SHARES: tuple[wire.Share, ...] = ("tapes", "figures")
+MakeMachine = Callable[[str, str, DirectLine], Laptop]
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Machines with imported sessions, made once: an import costs more than all that is tested."""
+    folder = tmp_path_factory.mktemp("homes")
+    apart = other_session("/home/dev/secret")
+    for name, more in (("one", None), ("two", other_session()), ("apart", apart)):
+        build.write_claude(folder / name, build.claude_session())
+        if more:
+            build.write_claude(folder / name, more, name=OTHER)
+    write_planted(folder / "planted")
+    noise = "".join(sha256(bytes([number])).hexdigest() for number in range(200))
+    build.write_claude(folder / "long", build.claude_session())
+    long = [*other_session(), build.claude_prompt(noise, 9, sessionId=OTHER)]
+    build.write_claude(folder / "long", long, name=OTHER)
+    build.hermes_session(build.open_hermes(folder / "container"), HERMES)
+    for name in ("one", "two", "apart", "planted", "long", "container"):
+        with build.open_home(folder / name) as store:
+            build.import_home(store, folder / name)
+    return folder
+
+
+@pytest.fixture
+def office(homes: Path, tmp_path: Path) -> Iterator[Office]:
+    with open_office(tmp_path / "server") as found:
+        yield found
+
+
+@pytest.fixture
+def machines(homes: Path, tmp_path: Path) -> Iterator[MakeMachine]:
+    """Make a machine from a prepared home."""
+    made: list[Laptop] = []
+
+    def make(home: str, name: str, line: DirectLine) -> Laptop:
+        folder = tmp_path / f"machine{len(made)}"
+        shutil.copytree(homes / home / "relight", folder / "relight")
+        made.append(Laptop(folder, name, line))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.store.close()
+
+
+@pytest.fixture
+def laptop(office: Office, machines: MakeMachine) -> Laptop:
+    return machines("one", "laptop", office.line(office.add("anna")))
+
+
+@pytest.fixture
+def full(office: Office, machines: MakeMachine) -> Laptop:
+    """A laptop with two sessions, of one part each."""
+    return machines("two", "laptop", office.line(office.add("anna")))
+
+
+def other_session(cwd: str = "/home/dev/shop") -> list[dict[str, Any]]:
+    """A session that shares nothing with `build.claude_session`."""
+    session: Any = {"sessionId": OTHER, "cwd": cwd}
+    return [
+        build.claude_prompt("Tidy the shelf", **session),
+        build.claude_answer("msg_other", at=2, **session),
+    ]
+
+
+def sums(store: Store) -> list[tuple[Any, ...]]:
+    """Everything that reports add up, whichever machine it is from."""
+    return [
+        *store.query(
+            "select session_id, day, model, turns, input_tokens, output_tokens, cost_nanos,"
+            " tool_calls, tool_failures, wall_ms from session_day order by 1, 2, 3"
+        ),
+        *store.query("select tool, kind, tool_calls, tool_failures from call_day order by 1, 2"),
+        *store.query("select id, outcome, category, score from session order by id"),
+    ]
+
+
+def test_what_two_machines_push_is_reported_by_machine_and_person(
+    office: Office, laptop: Laptop, machines: MakeMachine
+) -> None:
+    second = machines("apart", "second", office.line(office.add("ben")))
+    laptop.join()
+    second.join(only=["secret"])
+    for one in (laptop, second):
+        assert one.push().pending == 0
+    assert read_backlog(office.store).parts == 2
+    assert office.by("machine") == {}
+    office.derive()
+    assert read_backlog(office.store).parts == 0
+    assert office.by("machine", "person") == {
+        ("laptop", "anna"): (1, 3),
+        ("second", "ben"): (1, 1),
+    }
+    chosen = Filter(person="ben", machine='"second"')
+    assert report(office.store, (), chosen).total.turns == 1
+    assert report(office.store, ("tool",), Filter(machine="lap")).total.tool_calls == 2
+    assert report(office.store, (), Filter(machine="nobody")).total.sessions == 0
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_the_server_adds_up_to_what_the_machine_itself_reports(
+    office: Office, laptop: Laptop, share: wire.Share
+) -> None:
+    laptop.join(share)
+    laptop.push()
+    office.derive()
+    assert sums(office.store) == sums(laptop.store)
+    again = laptop.push()
+    assert (again.sent, again.known, again.pending) == (0, 0, 0)
+    before = build.dump(office.store)
+    rebuild(office.store, workers=1)
+    assert build.dump(office.store) == before
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_push_that_is_cut_off_anywhere_is_caught_up_by_the_next(
+    office: Office, full: Laptop, when: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laptop = full
+    monkeypatch.setattr("relight.intake.push.BATCH_PARTS", 1)
+    laptop.join()
+    joined = laptop.line.number
+
+    def cut(moment: str, count: int) -> None:
+        if (moment, count - joined) == (when, number):
+            raise ConnectionResetError("cut off")
+
+    laptop.line.cut = cut
+    with pytest.raises(ServerError, match="cut off"):
+        laptop.push()
+    acknowledged = count_due(laptop.store)
+    assert acknowledged > 0
+    target = read_target(laptop.store)
+    assert target is not None
+    assert "cut off" in (target.trouble or "")
+    assert laptop.push().pending == 0
+    office.derive()
+    assert sums(office.store) == sums(laptop.store)
+    assert office.store.query("select count(*) from tape_part") == [(2,)]
+
+
+def test_a_session_from_two_machines_counts_once_and_stays_with_the_one_that_is_left(
+    office: Office, laptop: Laptop, machines: MakeMachine
+) -> None:
+    second = machines("one", "second", office.line(office.add("ben")))
+    for one in (laptop, second):
+        one.join()
+        one.push()
+        office.derive()
+    assert office.by("machine") == {("laptop",): (1, 3)}
+    assert sums(office.store) == sums(laptop.store)
+    found = find_session(office.store, build.CLAUDE_SESSION)
+    assert len(read_transcript(office.store, found).messages) == 6
+    assert laptop.leave(forget=True) == 0
+    office.derive()
+    assert office.by("machine") == {("second",): (1, 3)}
+    assert sums(office.store) == sums(second.store)
+    assert second.leave(forget=True) == 1
+    assert office.by("machine") == {}
+    assert office.store.query("select count(*) from tape_part") == [(0,)]
+    assert office.store.query("select count(*) from origin") == [(0,)]
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_ids_that_are_unique_on_one_machine_only_stay_apart(
+    office: Office, machines: MakeMachine, share: wire.Share
+) -> None:
+    """Two containers of one name, whose files have the same paths."""
+    for person in ("p1", "p2"):
+        machine = machines("container", "ci", office.line(office.add(person)))
+        machine.join(share)
+        machine.push()
+    office.derive()
+    keys = [key for (key,) in office.store.query("select key from session order by key")]
+    assert keys[0] == f"{HERMES}@ci"
+    assert keys[1].startswith(f"{HERMES}@ci-")
+    assert office.by("machine") == {("ci",): (2, 4)}
+    assert office.by("source", "person") == {("hermes", "p1"): (1, 2), ("hermes", "p2"): (1, 2)}
+
+
+WORDS = {
+    "prompt": "xylograph", "answer": "zwieback", "command": "quokka", "result": "mxyzptlk",
+    "path": "brontide", "branch": "gubbins", "folder": "widdershins", "file": "flummox",
+}  # fmt: skip
+
+
+def write_planted(folder: Path) -> None:
+    where: Any = {"cwd": f"/home/{WORDS['folder']}/shop", "gitBranch": WORDS["branch"]}
+    call = build.tool_use("toolu_1", command=f"cat {WORDS['command']} && pytest")
+    edit = build.tool_use("toolu_2", "Edit", file_path=f"/src/{WORDS['path']}.py", new_string="x")
+    answer = {"type": "text", "text": f"Done: {WORDS['answer']}."}
+    lines = [
+        build.claude_prompt(f"Fix the {WORDS['prompt']} now please", **where),
+        build.claude_answer("msg_1", call, at=1, stop="tool_use", **where),
+        build.claude_result(
+            "toolu_1", f"bash: {WORDS['result']}: command not found", at=2, is_error=True, **where
+        ),
+        build.claude_answer("msg_2", edit, at=3, stop="tool_use", **where),
+        build.claude_result("toolu_2", WORDS["result"], at=4, is_error=False, **where),
+        build.claude_answer("msg_3", answer, at=5, **where),
+    ]
+    path = build.write_claude(folder, lines)
+    path.rename(path.with_name(f"{WORDS['file']}-{path.name}"))
+
+
+def find_words(office: Office, line: DirectLine) -> set[str]:
+    """The planted words on the wire and in the server's files, compressed texts opened."""
+    from relight.store.write.tape import decompress
+
+    files = [path for path in (office.folder / "relight").iterdir() if path.is_file()]
+    seen = [*line.sent, *(path.read_bytes() for path in files)]
+    for sent in line.sent:
+        if sent and b"parts" in sent:
+            push = msgspec.msgpack.decode(sent, type=wire.Push)
+            seen += [decompress(part.records) for part in push.parts]
+    rows = office.store.query("select records from tape_part")
+    seen += [decompress(records) for (records,) in rows]
+    return {word for word in WORDS.values() if any(word.encode() in text for text in seen)}
+
+
+def test_figures_have_no_words_on_the_wire_or_on_the_server(
+    office: Office, machines: MakeMachine
+) -> None:
+    found = {}
+    for share in SHARES:
+        machine = machines("planted", share, office.line(office.add(share)))
+        own = find_session(machine.store, build.CLAUDE_SESSION)
+        label_session(machine.store, own, "failure", why=WORDS["answer"])
+        machine.join(share)
+        machine.push()
+        office.derive()
+        found[share] = find_words(office, machine.line)
+        if share == "figures":
+            assert sums(office.store) == sums(machine.store)
+            assert office.by("project") == {("shop",): (1, 3)}
+        machine.leave(forget=True)
+        office.store.run("vacuum")
+    assert found == {"tapes": {*WORDS.values()}, "figures": set()}
+
+
+def test_sharing_less_removes_the_words_that_were_shared_before(
+    office: Office, laptop: Laptop
+) -> None:
+    laptop.join("tapes")
+    laptop.push()
+    office.derive()
+    laptop.join("figures")
+    assert office.store.query("select count(*) from tape_part") == [(0,)]
+    laptop.push()
+    office.derive()
+    assert sums(office.store) == sums(laptop.store)
+    assert office.store.query("select title from session") == [(None,)]
+
+
+def test_only_the_projects_that_are_shared_leave_the_machine(
+    office: Office, machines: MakeMachine
+) -> None:
+    laptop = machines("apart", "laptop", office.line(office.add("anna")))
+    for options in ({"never": ["/home/dev/secret"]}, {"only": ["shop"]}):
+        laptop.join("tapes", **options)
+        seen = try_out(laptop.store)
+        assert [(row.project, row.sessions) for row in seen.parts] == [("/home/dev/shop", 1)]
+        assert seen.left_out == 1
+        done = laptop.push()
+        assert (done.left_out, done.pending) == (1, 0)
+    office.derive()
+    assert office.by("project") == {("/home/dev/shop",): (1, 3)}
+    assert not any(b"secret" in sent or OTHER.encode() in sent for sent in laptop.line.sent)
+
+
+def test_a_dry_run_sends_nothing_and_names_what_would_leave(laptop: Laptop) -> None:
+    laptop.join("figures")
+    sent = laptop.line.number
+    seen = try_out(laptop.store)
+    assert (seen.share, seen.outcomes, seen.forgotten) == ("figures", 1, 0)
+    assert [(row.project, row.parts) for row in seen.parts] == [("shop", 1)]
+    assert laptop.line.number == sent
+    assert count_due(laptop.store) == 2
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_client_of_another_wire_version_is_refused_in_plain_words(
+    office: Office, laptop: Laptop, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laptop.join()
+    monkeypatch.setattr("relight.intake.team_client.VERSION", version)
+    with pytest.raises(ServerError, match=f"wire version {version}, and the server takes 1"):
+        laptop.push()
+    monkeypatch.undo()
+    assert laptop.push().sent == 1
+
+
+def test_a_message_with_a_field_of_the_future_is_understood() -> None:
+    part = {"source": "codex", "session": "s", "path": "p", "records": b"", "colour": "red"}
+    message = msgspec.msgpack.encode({"parts": [part], "greeting": "hello"})
+    assert msgspec.msgpack.decode(message, type=wire.Push).parts[0].session == "s"
+
+
+def test_another_store_at_the_same_address_gets_everything(
+    office: Office, full: Laptop, tmp_path: Path
+) -> None:
+    full.join()
+    full.push()
+    with open_office(tmp_path / "new") as new:
+        full.line = new.line(new.add("anna"))
+        own = find_session(full.store, OTHER)
+        label_session(full.store, own, "failure")  # something to push
+        done = full.push()
+        assert (done.sent, done.pending) == (2, 0)
+        assert "another store" in done.notes[0]
+        new.derive()
+        assert sums(new.store) == sums(full.store)
+
+
+def test_a_forgotten_session_is_forgotten_on_the_server_and_refused_later(
+    office: Office, laptop: Laptop, machines: MakeMachine
+) -> None:
+    second = machines("one", "second", laptop.line)  # of the same person
+    for one in (laptop, second):
+        one.join()
+        one.push()
+    office.derive()
+    forget(laptop.store, find_session(laptop.store, build.CLAUDE_SESSION))
+    assert laptop.push().pending == 0
+    assert office.by("machine") == {}
+    assert office.store.query("select count(*) from tape_part") == [(0,)]
+    second.join("figures")
+    done = second.push()
+    assert (done.sent, done.refused, done.pending) == (0, 1, 0)
+    office.derive()
+    assert office.by("machine") == {}
+
+
+def test_nobody_can_forget_the_session_of_another_person(
+    office: Office, laptop: Laptop, machines: MakeMachine
+) -> None:
+    second = machines("one", "second", office.line(office.add("ben")))
+    for one in (laptop, second):
+        one.join()
+        one.push()
+        office.derive()
+    forget(second.store, find_session(second.store, build.CLAUDE_SESSION))
+    second.push()
+    office.derive()
+    assert office.by("machine") == {("laptop",): (1, 3)}
+    assert sums(office.store) == sums(laptop.store)
+
+
+def test_a_label_travels_and_goes_again(office: Office, laptop: Laptop) -> None:
+    laptop.join()
+    laptop.push()
+    office.derive()
+    own = find_session(laptop.store, build.CLAUDE_SESSION)
+    for outcome in ("failure", "clear"):
+        label_session(laptop.store, own, outcome)
+        laptop.push()
+        assert sums(office.store) == sums(laptop.store)
+
+
+def test_a_token_that_is_revoked_in_mid_push_loses_nothing(
+    office: Office, full: Laptop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laptop = full
+    monkeypatch.setattr("relight.intake.push.BATCH_PARTS", 1)
+    laptop.join()
+    joined = laptop.line.number
+
+    def revoke(when: str, number: int) -> None:
+        if (when, number) == ("after", joined + 1):
+            revoke_tokens(office.store, "anna")
+
+    laptop.line.cut = revoke
+    with pytest.raises(ServerError, match="refused the token"):
+        laptop.push()
+    assert office.store.query("select count(*) from tape_part") == [(1,)]
+    from relight.store.members import make_token
+
+    laptop.line = office.line(make_token(office.store, "anna"))
+    assert laptop.push().pending == 0
+    office.derive()
+    assert sums(office.store) == sums(laptop.store)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "why"),
+    [
+        ("relight.intake.take.MOST_DUE", -1, "wait to be derived"),
+        ("relight.web.team.LEAST_FREE", 1 << 60, "disk of the server is full"),
+    ],
+)
+def test_a_server_that_is_full_asks_to_wait(
+    office: Office, laptop: Laptop, setting: str, value: int, why: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    laptop.join()
+    monkeypatch.setattr(setting, value)
+    with pytest.raises(ServerError, match=why) as found:
+        laptop.push()
+    assert "tried again in" in (found.value.hint or "")
+    push_after_import(laptop.store)  # not before its time, and never raises
+    target = read_target(laptop.store)
+    assert target is not None
+    assert target.try_at is not None
+    monkeypatch.undo()
+    assert laptop.push().pending == 0
+
+
+def test_a_part_that_is_too_large_does_not_hold_up_the_others(
+    office: Office, machines: MakeMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laptop = machines("long", "laptop", office.line(office.add("anna")))
+    laptop.join()
+    monkeypatch.setattr("relight.web.team.MOST_BYTES", 4000)
+    done = laptop.push()
+    assert (done.sent, done.pending) == (1, 1)
+    assert "more than 4,000 bytes" in done.notes[0]
+    monkeypatch.undo()
+    assert laptop.push().sent == 1
+
+
+def test_a_session_that_goes_on_while_it_is_pushed_is_whole(office: Office, laptop: Laptop) -> None:
+    """Its many parts are joined when it ends, and the joined one takes their place."""
+    laptop.join()
+    with relight.record(laptop.store, model="gpt-5.1", session_id="live") as rec:
+        rec.message("user", "Count the words")
+        rec.turn(input_tokens=10, output_tokens=5)
+        laptop.push()
+        office.derive()
+        rec.turn(input_tokens=20, output_tokens=7)
+    laptop.push()
+    office.derive()
+    found = office.store.query(
+        "select key, sum(turns), sum(output_tokens) from session_day join session on"
+        " session.id = session_id where session.source = 'relight' group by key"
+    )
+    assert found == [("live@laptop", 2, 12)]
+    words = "select sum(messages) from session_words join session on session.id = session_id"
+    own = f"{words} where source = 'relight'"
+    assert office.store.query(own) == laptop.store.query(own)
+
+
+@pytest.mark.parametrize("damage", ["cut", "bomb", "words", "foreign"])
+def test_a_hostile_message_costs_itself_alone(
+    office: Office, laptop: Laptop, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laptop.join("figures" if damage in ("words", "foreign") else "tapes")
+    from relight.store.write.tape import compress
+
+    monkeypatch.setattr("relight.store.write.pushed.MOST_RAW", 1 << 20)
+    sealed = Sealed(source="hermes", before=Mark(path=""), after=Mark(path=""))
+    foreign = msgspec.structs.replace(sealed, sessions=[(1, Session(key="s@second"))])
+    records = {
+        "cut": compress(b"{}\n")[:-3],
+        "bomb": compress(bytes(2 << 20)),
+        "words": compress(b"these are words"),
+        "foreign": wire.write_figures(foreign),
+    }[damage]
+    part = wire.SentPart(
+        source="hermes", session="s", path="p", records=records,
+        is_figures=damage in ("words", "foreign"),
+    )  # fmt: skip
+    with pytest.raises(ServerError):
+        laptop.line.send("POST", "/api/v1/tapes", wire.Push(parts=[part]), **headers(laptop))
+    assert office.store.query("select count(*) from tape_part") == [(0,)]
+    assert laptop.push().pending == 0
+
+
+def headers(laptop: Laptop) -> dict[str, str]:
+    from relight.store.team import read_own_id
+
+    target = read_target(laptop.store)
+    assert target is not None
+    return {"Machine": read_own_id(laptop.store), "Store": target.store_id}
+
+
+def test_records_that_cannot_be_derived_are_set_aside_and_counted(
+    office: Office, laptop: Laptop
+) -> None:
+    from relight.store.write.tape import compress
+
+    laptop.join()
+    part = wire.SentPart(
+        source="nosuch", session="s", path="p", records=compress(b"{}\n"), raw_bytes=3
+    )
+    laptop.line.send("POST", "/api/v1/tapes", wire.Push(parts=[part]), **headers(laptop))
+    laptop.push()
+    office.derive()
+    backlog = read_backlog(office.store)
+    assert (backlog.parts, backlog.failed) == (0, 1)
+    assert sums(office.store) == sums(laptop.store)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://relight.example.org", "ftp://x", "https://u:p@x.org", "nonsense", URL + "?a=b"]
+)
+def test_an_address_that_would_show_the_token_is_refused(url: str) -> None:
+    with pytest.raises(RelightError):
+        check_url(url)
