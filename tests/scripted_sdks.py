@@ -163,7 +163,7 @@ def gemini_stream(reply: Reply, body: Mapping[str, Any]) -> Iterator[bytes]:
         content = {"role": "model", "parts": [{"text": text[start : start + 7]}]}
         yield _data({"candidates": [{"content": content, "index": 0}]})
     if text:
-        whole["candidates"][0]["content"]["parts"] = [{"text": ""}]
+        whole["candidates"][0]["content"]["parts"][0] = {"text": ""}
     yield _data(whole)
 
 

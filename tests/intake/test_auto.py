@@ -248,11 +248,11 @@ def test_the_users_own_start_of_python_is_run_too(program: Program, tmp_path: Pa
     assert program.sessions() == {"one": 1}
 
 
-def script_file(folder: Path, first: str) -> str:
+def script_file(folder: Path, first: str) -> Path:
     file = folder / "agent"
     file.write_text(f"{first}\n")
     file.chmod(file.stat().st_mode | stat.S_IXUSR)
-    return str(file)
+    return file
 
 
 @pytest.mark.parametrize(
@@ -263,15 +263,19 @@ def script_file(folder: Path, first: str) -> str:
         ([sys.executable, "-X", "dev", "-sE", "a"], "-sE ignores what"),
         (["#!/usr/bin/env node"], "only Python programs can be recorded"),
         ([f"#!{sys.executable} -Es"], "-Es ignores what"),
+        (["python3-without"], "cannot load Relight, so its model calls cannot be recorded: No mod"),
         (["claude"], "Claude Code is not recorded in this way"),
     ],
 )
 def test_exec_refuses_what_it_cannot_record(words: list[str], message: str, tmp_path: Path) -> None:
     if words[0].startswith("#!"):
-        words = [script_file(tmp_path, words[0])]
+        words = [str(script_file(tmp_path, words[0]))]
     elif words == ["claude"]:
-        script_file(tmp_path, "#!/bin/sh")
-        (tmp_path / "agent").rename(tmp_path / "claude")
+        script_file(tmp_path, "#!/bin/sh").rename(tmp_path / "claude")
+    elif words == ["python3-without"]:
+        bare = "#!/bin/sh\necho No module named relight >&2\nexit 1"
+        script_file(tmp_path, bare).rename(tmp_path / "python3.99")
+        words = [str(script_file(tmp_path, f"#!{tmp_path}/python3.99"))]
     done = subprocess.run(
         [*EXEC, *words],
         env={**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
@@ -297,7 +301,8 @@ def test_exec_says_that_only_the_children_of_a_shell_are_recorded(program: Progr
     )
     assert done.returncode == 3
     assert done.stderr == (
-        "relight: sh is no Python program; the Python programs it starts are recorded\n"
+        "relight: sh is no Python program; the Python programs that it starts are recorded"
+        " if their Python has Relight\n"
     )
     assert program.sessions() == {"one": 1}
 

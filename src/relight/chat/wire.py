@@ -148,9 +148,11 @@ def read_parts(name: WireFormat, item: object) -> list[WirePart]:
     return list(_read_gemini_parts(item.get("parts")))
 
 
-def _read_answered(item: object) -> list[WirePart]:
-    """The words and calls of a model, in any format."""
-    message = read_answer(item) or {}
+def _read_answered(item: Mapping[str, Any]) -> list[WirePart]:
+    """The words and calls of a model, in any format, without its thoughts."""
+    content = item.get("content", item.get("parts"))
+    is_list = isinstance(content, list) and "tool_calls" not in item
+    message = read_answer(content if is_list else item) or {}
     text = read_text(message.get("content"))
     calls = [WirePart("call", call=call.key, tool=call.tool) for call in read_calls(message)]
     return [WirePart("text", text), *calls] if text else calls
@@ -188,7 +190,7 @@ def _read_response_item(item: Mapping[str, Any]) -> list[WirePart]:
         text = read_text(item.get("output"))
         return [WirePart("result", text, call=str(item.get("call_id") or ""))]
     if kind in CALL_TYPES:
-        return _read_answered([item])
+        return _read_answered({"content": [item]})
     if kind != "message":
         return []  # reasoning, references, the calls of tools that the server runs
     match item.get("role"):

@@ -4,7 +4,9 @@ A stream is put together into the response that the same API gives without strea
 are read in one way.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from itertools import accumulate
 from typing import Any, Protocol
 
 import msgspec
@@ -17,6 +19,9 @@ BROKEN = "the stream broke off before its end"
 # what the states of a response mean that is not finished yet, or never will be
 PENDING = ("queued", "in_progress")
 FAILED = ("failed", "cancelled")
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+# stands for the mark at the end of a stream, which is no JSON
+ENDED = b'{"done":true}'
 
 
 class WireAnswer(Struct, frozen=True):
@@ -40,10 +45,10 @@ def read_whole(name: WireFormat, body: bytes) -> WireAnswer:
     """Return the answer in a response that was not streamed."""
     try:
         response = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         response = None
     if isinstance(response, list):  # a stream of Gemini's without events is a list of chunks
-        return read_events(name, ((None, one) for one in response))
+        return _gather(name, response)[0]
     if not isinstance(response, dict):
         return WireAnswer({}, error="the answer is not a JSON object", is_complete=False)
     return _read_response(name, response, error=response.get("error"))
@@ -51,38 +56,46 @@ def read_whole(name: WireFormat, body: bytes) -> WireAnswer:
 
 def read_stream(name: WireFormat, pieces: Iterable[tuple[float, bytes]]) -> WireAnswer:
     """Return the answer that the pieces of a stream make, each with the time it arrived."""
-    return read_events(name, _decode_events(pieces))
+    listed = list(pieces)
+    stream = b"".join([piece for _, piece in listed])
+    data, events = _decode_events(stream)
+    answer, first = _gather(name, events)
+    if first is None:
+        return answer
+    end = stream.find(data[first]) + len(data[first])
+    arrived = accumulate(len(piece) for _, piece in listed)
+    first_at = next(
+        (at for (at, _), size in zip(listed, arrived, strict=True) if size >= end), None
+    )
+    return msgspec.structs.replace(answer, first_at=first_at)
 
 
-def read_events(name: WireFormat, events: Iterable[tuple[float | None, object]]) -> WireAnswer:
-    """Return the answer that the events of a stream make, each with the time it arrived."""
-    made, first_at = GATHERERS[name](), None
-    for at, event in events:
-        if isinstance(event, dict) and made.add(event) and first_at is None:
-            first_at = at
+def _decode_events(stream: bytes) -> tuple[list[bytes], list[object]]:
+    """The data of a stream's events, and the same decoded.
+
+    Nearly always the data of an event is one line, and all of it is decoded at once.
+    """
+    data = [line[5:].strip() for line in stream.split(b"\n") if line.startswith(b"data:")]
+    try:
+        return data, msgspec.json.decode(b"[%b]" % b",".join(data).replace(DONE, ENDED))
+    except UNREADABLE:
+        splitter, data, events = Splitter(), [], []
+        for one in (*splitter.feed(stream), *splitter.finish()):
+            with suppress(*UNREADABLE):
+                events.append(msgspec.json.decode(ENDED if one.strip() == DONE else one))
+                data.append(one)
+        return data, events
+
+
+def _gather(name: WireFormat, events: Iterable[object]) -> tuple[WireAnswer, int | None]:
+    """The answer that events make, and the number of the first with a part of it."""
+    made, first = GATHERERS[name](), None
+    for number, event in enumerate(events):
+        if isinstance(event, dict) and made.add(event) and first is None:
+            first = number
     answer = _read_response(name, made.whole(), error=made.error)
     is_complete = answer.is_complete and made.is_complete
-    return msgspec.structs.replace(answer, is_complete=is_complete, first_at=first_at)
-
-
-def _decode_events(pieces: Iterable[tuple[float, bytes]]) -> Iterator[tuple[float, object]]:
-    for at, data in _split(pieces):
-        if data.startswith(DONE):
-            yield at, {"done": True}
-            continue
-        try:
-            yield at, msgspec.json.decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            continue
-
-
-def _split(pieces: Iterable[tuple[float, bytes]]) -> Iterator[tuple[float, bytes]]:
-    splitter, at = Splitter(), 0.0
-    for at, piece in pieces:
-        for data in splitter.feed(piece):
-            yield at, data
-    for data in splitter.finish():
-        yield at, data
+    return msgspec.structs.replace(answer, is_complete=is_complete), first
 
 
 def _read_response(name: WireFormat, response: dict[str, Any], *, error: object) -> WireAnswer:
@@ -91,7 +104,7 @@ def _read_response(name: WireFormat, response: dict[str, Any], *, error: object)
     if state in FAILED and error is None:
         error = f"the response is {state}"
     usage = response.get("usageMetadata" if name == "gemini" else "usage")
-    found = read_answer(items if name == "responses" else items[0] if items else None)
+    found = read_answer(_find_said(name, items))
     return WireAnswer(
         message=found or {"role": "assistant", "content": None},
         items=items,
@@ -118,6 +131,18 @@ def _list_items(name: WireFormat, response: Mapping[str, Any]) -> list[Any]:
             return [{"role": "model", "parts": parts or []}]
     output = response.get("output")
     return output if isinstance(output, list) else []
+
+
+def _find_said(name: WireFormat, items: list[Any]) -> object:
+    """The part of an answer's items that holds its words and calls."""
+    match name:
+        case "responses":
+            return items
+        case "messages":
+            return items[0]["content"]
+        case "gemini":
+            return items[0]["parts"]
+    return items[0] if items else None
 
 
 def _first(listed: object) -> Mapping[str, Any]:
@@ -153,9 +178,12 @@ class ChatGatherer:
         self._gathered = Gathering()
 
     def add(self, event: dict[str, Any]) -> bool:
+        if "done" in event:
+            self.is_complete = True
+            return False
         self.error = event.get("error") or self.error
         has_part = self._gathered.add(event)
-        self.is_complete = "done" in event or self._gathered.finish_reason is not None
+        self.is_complete = self._gathered.finish_reason is not None
         return has_part
 
     def whole(self) -> dict[str, Any]:
@@ -190,6 +218,9 @@ class MessagesGatherer:
                 self._count(message.get("usage"))
             case {"type": "message_delta"}:
                 self._count(event.get("usage"))
+                delta = event.get("delta")
+                # the last event, `message_stop`, has nothing new: some clients do not wait for it
+                self.is_complete = isinstance(delta, dict) and bool(delta.get("stop_reason"))
             case {"type": "message_stop"}:
                 self.is_complete = True
             case {"type": "error"}:

@@ -16,7 +16,7 @@ OTHERS = ("node", "npm", "npx", "deno", "bun", "java", "ruby", "perl", "php", "d
 DEAF = re.compile(r"-(?![WX])[a-zA-Z]*[IES][a-zA-Z]*")
 # options of Python with a value, and those that are followed by the program itself
 VALUED, LAST = ("-W", "-X", "--check-hash-based-pycs"), ("-c", "-m")
-PROBE = "import importlib.util, sys; sys.exit(importlib.util.find_spec('relight.auto') is None)"
+PROBE = "import relight.auto"
 
 
 class Interpreter(Struct, frozen=True):
@@ -95,7 +95,8 @@ def check_program(program: str, words: tuple[str, ...]) -> None:
         )
     else:
         click.echo(
-            f"relight: {name} is no Python program; the Python programs it starts are recorded",
+            f"relight: {name} is no Python program; the Python programs that it starts are recorded"
+            " if their Python has Relight",
             err=True,
         )
 
@@ -139,9 +140,15 @@ def _check_python(runner: Interpreter) -> None:
     )
     if done.returncode:
         raise RelightError(
-            f"{runner.path} has no Relight, so its model calls cannot be recorded",
+            f"{runner.path} cannot load Relight, so its model calls cannot be recorded"
+            f": {_find_reason(done.stderr)}",
             "install Relight with the pip of that Python, beside the packages of the program",
         )
+
+
+def _find_reason(errors: bytes) -> str:
+    lines = errors.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1] if lines else "it ended without a word"
 
 
 def _run(program: str, words: tuple[str, ...], environment: dict[str, str]) -> None:

@@ -22,6 +22,23 @@ ERROR_BYTES = 64 << 10
 logger = logging.getLogger("relight")
 
 
+class OnceFilter(logging.Filter):
+    """Lets each kind of warning through once, so that a program's log is not filled with them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind = str(record.msg)
+        is_new = kind not in self._seen
+        self._seen.add(kind)
+        return is_new or record.levelno < logging.WARNING
+
+
+logger.addFilter(OnceFilter())
+
+
 class ignoring_errors:
     """A block whose errors are ours, and not the program's."""
 
@@ -30,7 +47,7 @@ class ignoring_errors:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if isinstance(error, Exception):
-            logger.debug("a model call was not recorded", exc_info=error)
+            logger.warning("a model call was not recorded: %r", error)
             return True
         return False
 

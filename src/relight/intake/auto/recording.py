@@ -19,7 +19,7 @@ from relight.chat.messages import read_calls
 from relight.chat.wire import WirePart
 from relight.config import find_home
 from relight.errors import RelightError
-from relight.intake.auto.calls import EndedCall
+from relight.intake.auto.calls import EndedCall, ignoring_errors
 from relight.intake.auto.conversations import Conversations
 from relight.intake.auto.scope import AutoSession
 from relight.intake.recorder import SessionTracker, make_session_name, record
@@ -38,20 +38,6 @@ END_SECONDS = 5.0
 SELLERS = {"googleapis": "google"}
 
 logger = logging.getLogger("relight")
-
-
-class _OnceFilter(logging.Filter):
-    """Lets a warning through once: `relight doctor` counts what is missed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._seen: set[str] = set()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if record.msg in self._seen:
-            return False
-        self._seen.add(str(record.msg))
-        return True
 
 
 class AskedCall(Struct, frozen=True):
@@ -232,7 +218,6 @@ def _count_lost(home: Path) -> None:
 
 _recorder = AutoRecorder()
 _busy = threading.local()
-logger.addFilter(_OnceFilter())
 
 
 def record_call(call: EndedCall) -> None:
@@ -247,7 +232,8 @@ def record_call(call: EndedCall) -> None:
     try:
         with _recorder.lock:
             while _recorder.waiting:
-                _recorder.write(_recorder.waiting.popleft())
+                with ignoring_errors():
+                    _recorder.write(_recorder.waiting.popleft())
     finally:
         _busy.is_writing = False
 

@@ -6,18 +6,17 @@ program would have it, and then runs the one that it hides.
 
 import os
 import sys
+from contextlib import suppress
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 
 _OWN = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib loads slowly
 sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") != _OWN]  # noqa: PTH100
 
-try:
+# A child may run in another Python, without Relight. Its output is for the program that started it,
+# so nothing is said; `relight exec` has tried the Python that the user named.
+with suppress(Exception):
     import relight.auto  # noqa: F401
-except Exception as error:  # noqa: BLE001 - the program runs without it
-    print(  # noqa: T201 - nothing else may be loaded
-        f"relight: the model calls of {sys.executable} are not recorded: {error}", file=sys.stderr
-    )
 
 _spec = PathFinder.find_spec("sitecustomize")
 if _spec is not None and _spec.loader is not None:

@@ -1,0 +1,130 @@
+"""Requests and answers on the wire, of four APIs: their parts, and streams that break off."""
+
+import json
+from typing import Any
+
+import pytest
+
+from relight.chat.wire import WireFormat, WirePart, read_parts, read_request
+from relight.chat.wire_answers import read_stream, read_whole
+from scripted import Reply, call
+from scripted_sdks import EVENTS, USAGE, WHOLE
+
+FORMATS: tuple[WireFormat, ...] = ("chat", "responses", "messages", "gemini")
+BODY = {"model": "m", "stream_options": {"include_usage": True}}
+REPLIES = {
+    "words": Reply("Äpfel [DONE] are\n\ndone.", usage=USAGE),
+    "calls": Reply("Let me look.", [call("look", "a", n=1), call("find", "b")], usage=USAGE),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
+def test_a_stream_is_read_as_the_whole_answer_is(name: WireFormat, reply: Reply) -> None:
+    whole = read_whole(name, json.dumps(WHOLE[name](reply, BODY)).encode())
+    data = b"".join(EVENTS[name](reply, BODY))
+    stream = read_stream(name, [(n, data[n : n + 5]) for n in range(0, len(data), 5)])
+    asked = [one["function"]["name"] for one in whole.message.get("tool_calls", ())]
+    assert asked == [one["function"]["name"] for one in reply.tool_calls]
+    assert whole.message["content"] == reply.content
+    for field in ("content", "tool_calls"):
+        assert strip(stream.message.get(field)) == strip(whole.message.get(field))
+    assert stream.usage == whole.usage
+    assert stream.is_complete
+    assert stream.first_at is not None
+    # no part of the answer has arrived before that
+    before = read_stream(name, [(0, data[: int(stream.first_at)])])
+    assert before.first_at is None
+    assert not before.is_complete
+
+
+def strip(value: Any) -> Any:
+    """A value without the spaces between the parts of JSON, which only arguments have."""
+    return json.dumps(value).replace(" ", "")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_stream_that_breaks_off_at_any_byte_is_not_complete(name: WireFormat) -> None:
+    data = b"".join(EVENTS[name](REPLIES["calls"], BODY))
+    ends = range(0, len(data) * 3 // 4, 7)
+    assert not any(read_stream(name, [(0, data[:end])]).is_complete for end in ends)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"5", b'{"error": {"message": "no"}}', b"\xff"])
+def test_what_is_no_answer_is_not_complete(name: WireFormat, body: bytes) -> None:
+    assert not read_whole(name, body).is_complete
+    assert not read_stream(name, [(0, b"data: " + body + b"\n\n")]).is_complete
+
+
+def test_data_of_an_event_may_have_several_lines() -> None:
+    event = b'data: {"choices": [{"delta": {"content": "Hi"},\r\ndata: "finish_reason": "stop"}]}'
+    found = read_stream("chat", [(1, event), (2, b"\r\n\r\ndata: [DONE]\r\n\r\n")])
+    assert (found.message["content"], found.is_complete) == ("Hi", True)
+
+
+@pytest.mark.parametrize(
+    ("name", "item", "parts"),
+    [
+        ("chat", {"role": "developer", "content": "Be"}, [WirePart("system", "Be")]),
+        (
+            "chat",
+            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:…"}}]},
+            [WirePart("user", "[image_url]")],
+        ),
+        (
+            "messages",
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": "a", "content": [{"text": "no"}]},
+                    {"type": "text", "text": "Go on."},
+                ],
+            },
+            [WirePart("result", "no", call="a"), WirePart("user", "Go on.")],
+        ),
+        ("responses", {"type": "reasoning", "summary": []}, []),
+        (
+            "responses",
+            {"type": "custom_tool_call_output", "call_id": "a", "output": "ok"},
+            [WirePart("result", "ok", call="a")],
+        ),
+        (
+            "gemini",
+            {"role": "model", "parts": [{"thought": True, "text": "hm"}, {"text": "Yes"}]},
+            [WirePart("text", "Yes")],
+        ),
+        ("gemini", {"parts": None}, []),
+        ("chat", None, []),
+        ("messages", {"role": "user"}, [WirePart("user", "")]),
+    ],
+)
+def test_the_parts_of_an_item(name: WireFormat, item: object, parts: list[WirePart]) -> None:
+    assert read_parts(name, item) == parts
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "model", "system"),
+    [
+        ("/v1/chat/completions", {"model": "m", "messages": []}, "m", ""),
+        ("/v1/messages?beta=true", {"messages": [], "system": [{"text": "Be"}]}, None, "Be"),
+        ("/v1/responses/", {"model": "m", "input": "Hi", "instructions": "Be"}, "m", "Be"),
+        (
+            "/v1beta/models/gemini-2.5-pro:streamGenerateContent",
+            {"contents": [], "systemInstruction": {"parts": [{"text": "Be"}]}},
+            "gemini-2.5-pro",
+            "Be",
+        ),
+    ],
+)
+def test_the_facts_of_a_request(
+    path: str, body: dict[str, Any], model: str | None, system: str
+) -> None:
+    found = read_request(path, json.dumps(body).encode())
+    assert found is not None
+    assert (found.model, found.system) == (model, system)
+
+
+@pytest.mark.parametrize("body", [b"", b"null", b'{"messages": 1}', b'{"model": "m"}', b"\xff{}"])
+def test_another_body_is_no_request(body: bytes) -> None:
+    assert read_request("/v1/chat/completions", body) is None
