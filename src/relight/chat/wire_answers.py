@@ -218,9 +218,9 @@ class MessagesGatherer:
                 self._count(message.get("usage"))
             case {"type": "message_delta"}:
                 self._count(event.get("usage"))
-                delta = event.get("delta")
+                ended = event.get("delta")
                 # the last event, `message_stop`, has nothing new: some clients do not wait for it
-                self.is_complete = isinstance(delta, dict) and bool(delta.get("stop_reason"))
+                self.is_complete = isinstance(ended, dict) and bool(ended.get("stop_reason"))
             case {"type": "message_stop"}:
                 self.is_complete = True
             case {"type": "error"}:
