@@ -66,8 +66,9 @@ def _print_overdue(job: JobResults, zone: str) -> None:
 def print_job(job: "JobDescription", zone: str) -> None:
     """Print the settings of a job, its prompt and its last runs."""
     where = f" ({job.timezone})" if job.timezone else ""
-    heading = f"{job.name}: {job.schedule_words or job.schedule}{where}, {job.state}"
-    click.echo(screen.clean(heading))
+    when = job.schedule_words or job.schedule or "no schedule is known"
+    state = f", {job.state}" if job.state else ""
+    click.echo(screen.clean(f"{job.name}: {when}{where}{state}"))
     if job.next_times:
         print_times(job, zone)
     _print_overdue(job, zone)
