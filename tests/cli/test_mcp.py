@@ -118,6 +118,12 @@ def test_a_tool_that_fails_is_a_result_which_the_model_reads() -> None:
     assert bad["result"]["isError"]
 
 
+def test_half_of_a_character_in_a_message_is_mended() -> None:
+    line = json.dumps(request("tools/call", 7, name="echo", arguments={"q": "HALF"}))
+    (answer,) = ask(line.replace("HALF", "\\ud83d").encode())
+    assert (answer["id"], answer["result"]["isError"]) == (7, False)
+
+
 def test_a_batch_is_answered_as_one_list() -> None:
     (answer,) = ask([request("ping", 1), {"method": "x"}, request("tools/call", 2, name="echo")])
     assert [one["id"] for one in answer] == [1, 2]
@@ -219,7 +225,9 @@ def test_each_tool_sees_only_the_sessions_of_the_project(shop: SharedRecord) -> 
         assert "secrets" not in str(failed.value)
     failed_calls = read(shop.call("what_failed", {"since": "all"}))["failed_calls"]
     assert [one["tool"] for one in failed_calls] == ["Read"]
-    assert read(shop.call("cost", {"since": "all", "by": "session"}))["total"]["sessions"] == 1
+    costs = read(shop.call("cost", {"since": "all", "by": "session"}))
+    assert costs["total"]["sessions"] == 1
+    assert [one["key"] for one in costs["rows"]] == [own]
     alike = read(shop.call("similar_task", {"task": "The rounding of the treasury is wrong"}))
     assert [one["session_id"] for one in alike["sessions"]] == [own]
     with pytest.raises(RelightError, match="outside of this project"):

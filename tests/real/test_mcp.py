@@ -1,4 +1,4 @@
-"""Claude Code and Codex themselves ask Relight over MCP, and their models get the answer."""
+"""Claude Code and Codex themselves ask Relight over MCP and know its skill; models get both."""
 
 import json
 import sys
@@ -17,6 +17,8 @@ from scripted_agents import AgentServer, has_tool_results
 
 READING = sorted(name for name, tool in TOOLS.items() if tool.is_reading)
 QUERY = {"query": "rounding"}
+# the beginning of the skill's description, which agents show their models
+SKILL = "Ask Relight, the record of earlier agent sessions"
 
 
 @pytest.fixture
@@ -53,6 +55,7 @@ def test_claude_code_lists_the_tools_and_its_model_gets_the_result(
         claude.folder = tmp_path / "shop"
         claude.environment["ENABLE_TOOL_SEARCH"] = "false"  # else tools are listed on request
         claude.run(str(claude.program), "mcp", "add", "relight", "--", *server_words)
+        claude.relight("skills", "install", "claude-code", "--yes")
         words = ("--allowedTools", "mcp__relight__search_sessions")
         assert claude.ask("Fix the rounding", *words)["result"] == "It was fixed before."
         names = [tool["name"] for tool in server.asked[-1]["tools"]]
@@ -61,6 +64,7 @@ def test_claude_code_lists_the_tools_and_its_model_gets_the_result(
         result = find_result(server)
     assert NOTICE in result
     assert build.CLAUDE_SESSION in result
+    assert SKILL in result
 
 
 def test_codex_lists_the_tools_and_its_model_gets_the_result(
@@ -77,9 +81,11 @@ def test_codex_lists_the_tools_and_its_model_gets_the_result(
         codex = Codex(tmp_path, server.base_url)
         codex.folder = tmp_path / "shop"
         codex.run(str(codex.program), "mcp", "add", "relight", "--", *server_words)
+        codex.relight("skills", "install", "codex", "--yes")
         codex.ask("Fix the rounding")
         (own,) = [tool for tool in server.asked[-1]["tools"] if tool.get("name") == "mcp__relight"]
         assert sorted(tool["name"] for tool in own["tools"]) == READING
         result = find_result(server)
     assert NOTICE in result
     assert build.CLAUDE_SESSION in result
+    assert SKILL in result

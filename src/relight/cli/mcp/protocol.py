@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.errors import RelightError
-from relight.text import clean_lines
+from relight.text import clean_lines, decode_mended
 
 # A client may ask for any of them. One that asks for another version gets the newest, and decides.
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -85,7 +85,7 @@ class ProtocolServer:
             self._send(_refuse(None, INVALID_REQUEST, problem))
             return
         try:
-            message = msgspec.json.decode(line)
+            message = decode_mended(msgspec.json.decode, line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             self._send(_refuse(None, PARSE_ERROR, f"the message is not valid JSON: {error}"))
             return

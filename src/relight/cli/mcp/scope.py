@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from relight.errors import MissingError
 from relight.reports.filters import is_in_project, read_filter
-from relight.reports.listing import list_sessions
+from relight.reports.listing import LARGEST_PAGE, list_sessions
 from relight.reports.repository import find_worktrees
 from relight.reports.sessions import LAST, find_session
 from relight.store import Store
@@ -39,17 +39,8 @@ class Scope(Struct, frozen=True):
 
     def find_session(self, store: Store, name: str) -> int:
         """Return the row id of a session by name; one outside of the scope does not exist."""
-        if not self.folders:
-            return find_session(store, name)
-        if place := LAST.fullmatch(name):
-            number = int(place[1] or 0)
-            wanted = Listing(limit=min(number + 1, 500))
-            newest = list_sessions(store, Filter(folders=self.folders), wanted).sessions
-            if number >= len(newest):
-                raise self._deny(name)
-            name = newest[number].session_id
         try:
-            found = find_session(store, name)
+            found = find_session(store, self._find_last(store, name) or name)
         except MissingError as error:
             # the error may name sessions of other projects
             raise self._deny(name) from error
@@ -58,9 +49,22 @@ class Scope(Struct, frozen=True):
             raise self._deny(name)
         return found
 
+    def _find_last(self, store: Store, name: str) -> str | None:
+        """Return the newest session in the scope if it is asked for, or one before it."""
+        place = LAST.fullmatch(name)
+        if place is None:
+            return None
+        number = int(place[1] or 0)
+        wanted = Listing(limit=min(number + 1, LARGEST_PAGE))
+        newest = list_sessions(store, Filter(folders=self.folders), wanted).sessions
+        if number >= len(newest):
+            raise self._deny(name)
+        return newest[number].session_id
+
     def _deny(self, name: str) -> MissingError:
+        where = " in this project" if self.folders else ""
         return MissingError(
-            f"there is no single session {name!r} in this project",
+            f"there is no single session {name!r}{where}",
             "write the whole session_id, as search_sessions shows it",
         )
 

@@ -9,7 +9,6 @@ from relight.times import DAY_FORMS
 if TYPE_CHECKING:
     from relight.reports.failed_work import FailedTotals, FailedWork, FailureCause
     from relight.reports.failures import NamedSpiral
-    from relight.reports.totals import ReportRow, ReportTotals
     from relight.store.queries.failures import FailureGroup
 
 Name = Annotated[str, Meta(description="session_id as shown, a beginning of it, or last")]
@@ -185,14 +184,34 @@ class ToolFailures(Struct, frozen=True, kw_only=True):
     repeated: "list[NamedSpiral]"
 
 
-class ToolCostReport(Struct, frozen=True, kw_only=True):
-    """What agents cost since a day, by a key; the rows that cost most."""
+class ToolCost(Struct, frozen=True, kw_only=True):
+    """The figures of a part of the record, and its key, such as a day or a model."""
 
+    key: str | None = None
+    title: str | None = None
+    sessions: int
+    turns: int | None
+    total_tokens: int | None
+    cost_usd: float | None
+    included_usd: float | None
+    unpriced_turns: int | None
+    tool_calls: int
+    tool_failures: int
+    successes: int
+    failures: int
+    unknown: int
+    cost_per_success_usd: float | None
+
+
+class ToolCostReport(Struct, frozen=True, kw_only=True):
+    """What agents cost, by a key; the rows that cost most, and the rest of them as `other`."""
+
+    by: str
     since: str | None
     until: str | None
-    total: "ReportTotals"
-    rows: "list[ReportRow]"
-    other: "ReportTotals | None" = None
+    total: ToolCost
+    rows: list[ToolCost]
+    other: ToolCost | None
 
 
 class ToolTemplate(Struct, frozen=True, kw_only=True, omit_defaults=True):

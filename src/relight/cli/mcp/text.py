@@ -45,11 +45,14 @@ def _write(value: Any) -> str:
 
 
 def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """Return plain data with each text changed and each list within its limit."""
+    """Return plain data with each text changed, each list within its limit, and no nulls."""
     if isinstance(value, str):
         return change(value)
+    if isinstance(value, float):
+        return round(value, 6)
     if isinstance(value, list):
         return [_map_texts(one, change) for one in value[:MOST_ITEMS]]
     if isinstance(value, dict):
-        return {change(str(name)): _map_texts(one, change) for name, one in value.items()}
+        known = ((name, one) for name, one in value.items() if one is not None)
+        return {change(str(name)): _map_texts(one, change) for name, one in known}
     return value

@@ -15,6 +15,7 @@ from relight.cli.mcp.shapes import (
     ReadSession,
     SearchSessions,
     SimilarTask,
+    ToolCost,
     ToolCostReport,
     ToolFailures,
     ToolHit,
@@ -31,12 +32,14 @@ from relight.errors import RelightError
 from relight.store import Store
 
 if TYPE_CHECKING:
+    from relight.reports.totals import ReportTotals
     from relight.reports.trace import Step
 
 S = TypeVar("S", bound=Struct)
 
-SHOWN_CAUSES = 8
+SHOWN_CAUSES = 5
 SHOWN_ROWS = 20
+SHOWN_CALLS = 10
 SHOWN_TEMPLATES = 3
 AGENT_LABEL = "by an agent: "
 
@@ -65,7 +68,8 @@ def search_sessions(store: Store, scope: Scope, asked: SearchSessions) -> ToolRe
         wanted = Listing(outcome=asked.outcome, limit=asked.limit)
         page = list_sessions(store, chosen, wanted)
         found = [take(ToolSession, one) for one in page.sessions]
-        return ToolResultPage(sessions=found, total=page.count)
+        note = None if found else "no such session is recorded here"
+        return ToolResultPage(sessions=found, total=page.count, note=note)
     result = find_hits(
         store, asked.query, chosen, tool=asked.tool, failed=asked.failed_calls, limit=asked.limit
     )
@@ -120,7 +124,7 @@ def what_failed(store: Store, scope: Scope, asked: WhatFailed) -> ToolFailures:
         failed=found.failed,
         causes=list(found.causes[:SHOWN_CAUSES]),
         newest=list(found.runs[:SHOWN_CAUSES]),
-        failed_calls=list(calls[:SHOWN_ROWS]),
+        failed_calls=list(calls[:SHOWN_CALLS]),
         repeated=list(spirals[:SHOWN_CAUSES]),
     )
 
@@ -135,7 +139,15 @@ def cost(store: Store, scope: Scope, asked: AskCost) -> object:
 
     chosen = scope.read_filter(store, asked.since, until=asked.until)
     found = report(store, [asked.by], chosen, top=SHOWN_ROWS)
-    return take(ToolCostReport, found)
+    rows = [_show_cost(one, key=one.key(asked.by)) for one in found.rows]
+    other = _show_cost(found.other) if found.other else None
+    total = _show_cost(found.total)
+    return take(ToolCostReport, found, by=asked.by, total=total, rows=rows, other=other)
+
+
+def _show_cost(figures: "ReportTotals", key: str | None = None) -> ToolCost:
+    title = getattr(figures, "title", None)
+    return take(ToolCost, figures, key=key, title=title or None)
 
 
 def _check_inside(scope: Scope, ref: str) -> None:
