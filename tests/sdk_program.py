@@ -1,6 +1,6 @@
 """A program that talks to models through the real SDKs and prints all that it sees of them.
 
-It runs with and without Relight, which it knows nothing about: `python sdk_program.py URL SDK…`.
+It runs with and without Relight, which it knows nothing about: `python sdk_program.py URL`.
 """
 
 import asyncio
@@ -208,6 +208,9 @@ async def use_google_async(url: str, model: str) -> None:
 SDKS = {"openai": use_openai, "anthropic": use_anthropic, "google": use_google}
 
 if __name__ == "__main__":
-    for name in sys.argv[2:]:
-        SDKS[name](sys.argv[1])
-    json.dump(SEEN, sys.stdout, indent=0, default=str)
+    shown = {}
+    for name, use in SDKS.items():
+        use(sys.argv[1])
+        shown[name] = list(SEEN)
+        SEEN.clear()
+    json.dump(shown, sys.stdout, indent=0, default=str)

@@ -1,6 +1,8 @@
 """`relight.auto` and `relight exec` in real programs: sessions, processes, a store in trouble."""
 
 import os
+import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -12,6 +14,8 @@ from typing import Any
 import pytest
 
 import build
+from relight.cli.program import check_program
+from relight.errors import RelightError
 from relight.store import open_store
 from scripted import Reply, Server
 
@@ -88,10 +92,13 @@ def program(tmp_path: Path, server: Server) -> Program:
     return Program(tmp_path, server)
 
 
-def test_an_import_is_enough_whenever_it_comes(program: Program) -> None:
-    done = program.run("ask('early')\nimport relight.auto\nask('late', 'more')\n")
+def test_an_import_is_enough_whenever_it_comes_and_secrets_are_removed(program: Program) -> None:
+    secret = "sk-ant-api03-" + "Ab1" * 31 + "AA"
+    done = program.run(f"ask('early')\nimport relight.auto\nask('late', 'a key: {secret}')\n")
     assert done.stderr == ""
     assert program.sessions() == {"late": 2}
+    files = [path.read_bytes() for path in program.home.rglob("*") if path.is_file()]
+    assert not any(secret.encode() in data for data in files)
 
 
 def test_a_block_is_one_session_and_a_block_in_it_a_sub_agents(program: Program) -> None:
@@ -196,6 +203,7 @@ with relight.open_store() as store, relight.MoA(preset, store=store) as moa:
 
 
 def test_exec_records_a_program_and_the_programs_it_starts(program: Program) -> None:
+    (program.folder / "sitecustomize.py").write_text("print('my own start', flush=True)\n")
     done = program.run(
         """
 ask("first")
@@ -206,46 +214,44 @@ if len(sys.argv) == 2:
     sys.exit(7)
 """,
         *EXEC,
+        PYTHONPATH=str(program.folder),
     )
     assert done.returncode == 7, done.stderr
-    assert done.stdout.splitlines()[-1] == "1 False"
+    answer = "Answer 1 to first"
+    # the user's own start is run in both programs
+    expected = ["my own start", answer, "my own start", answer, "1 False"]
+    assert done.stdout.splitlines()[-5:] == expected
     with open_store(program.home) as store:
-        assert store.query("select count(*) from session") == [(2,)]
+        assert store.query("select title from session") == [("first",), ("first",)]
 
 
-def test_exec_names_the_session_and_the_home(program: Program, tmp_path: Path) -> None:
-    words = (*EXEC[:-2], "--home", str(tmp_path / "other"), "exec", "--session", "mine", "--")
-    assert program.run("ask('one')\nask('two')\n", *words).returncode == 0
-    program.home = tmp_path / "other"
-    assert program.sessions() == {"one": 2}
-    with open_store(program.home) as store:
-        assert store.query("select key from session") == [("mine",)]
-
-
-def test_a_signal_reaches_the_program_itself(program: Program) -> None:
+def test_exec_names_home_and_session_and_signals_reach_the_program(program: Program) -> None:
     code = """
 import signal, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(43))
 ask("one")
+ask("two")
 time.sleep(60)
 """
+    program.home = program.folder / "other"
+    words = (*EXEC[:-2], "--home", str(program.home), "exec", "--session", "mine", "--")
+    environment = {**os.environ, "RELIGHT_HOME": str(program.folder / "home")}
     child = subprocess.Popen(
-        program.command(code, *EXEC), env=program.environment(), stdout=subprocess.PIPE, text=True
+        program.command(code, *words), env=environment, stdout=subprocess.PIPE, text=True
     )
     assert child.stdout is not None
     with child:
-        child.stdout.readline()
+        assert [child.stdout.readline() for _ in range(2)] == [
+            "Answer 1 to one\n",
+            "Answer 1 to two\n",
+        ]
         child.send_signal(signal.SIGTERM)
         assert child.wait(30) == 43
-    assert program.sessions() == {"one": 1}
-
-
-def test_the_users_own_start_of_python_is_run_too(program: Program, tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("print('my own start')\n")
-    done = program.run("ask('one')\n", *EXEC, PYTHONPATH=str(tmp_path))
-    # once in Relight's own process, once in the program
-    assert done.stdout.splitlines()[-2:] == ["my own start", "Answer 1 to one"]
-    assert program.sessions() == {"one": 1}
+    with open_store(program.home) as store:
+        rows = store.query(
+            "select s.key, sum(t.calls) from session s join turn t on t.session_id = s.id"
+        )
+    assert rows == [("mine", 2)]
 
 
 def script_file(folder: Path, first: str) -> Path:
@@ -258,7 +264,6 @@ def script_file(folder: Path, first: str) -> Path:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nothing-of-this-name"], "there is no program 'nothing-of-this-name'"),
         ([sys.executable, "-I", "agent.py"], "-I ignores what would switch the recording on"),
         ([sys.executable, "-X", "dev", "-sE", "a"], "-sE ignores what"),
         (["#!/usr/bin/env node"], "only Python programs can be recorded"),
@@ -276,17 +281,9 @@ def test_exec_refuses_what_it_cannot_record(words: list[str], message: str, tmp_
         bare = "#!/bin/sh\necho No module named relight >&2\nexit 1"
         script_file(tmp_path, bare).rename(tmp_path / "python3.99")
         words = [str(script_file(tmp_path, f"#!{tmp_path}/python3.99"))]
-    done = subprocess.run(
-        [*EXEC, *words],
-        env={**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert message in done.stderr
-    assert "hint: " in done.stderr
+    with pytest.raises(RelightError, match=re.escape(message)) as raised:
+        check_program(str(shutil.which(words[0], path=f"{tmp_path}:{os.environ['PATH']}")), words)
+    assert raised.value.hint
 
 
 def test_exec_says_that_only_the_children_of_a_shell_are_recorded(program: Program) -> None:
@@ -305,15 +302,6 @@ def test_exec_says_that_only_the_children_of_a_shell_are_recorded(program: Progr
         " if their Python has Relight\n"
     )
     assert program.sessions() == {"one": 1}
-
-
-def test_secrets_are_removed_from_what_is_recorded(program: Program) -> None:
-    secret = "sk-ant-api03-" + "Ab1" * 31 + "AA"
-    program.run(f"import relight.auto\nask('my key is {secret}')\n")
-    with open_store(program.home) as store:
-        assert store.query("select count(*) from turn") == [(1,)]
-    files = [path.read_bytes() for path in program.home.rglob("*") if path.is_file()]
-    assert not any(secret.encode() in data for data in files)
 
 
 def test_requests_that_are_none_to_a_model_pass_and_are_not_recorded(program: Program) -> None:

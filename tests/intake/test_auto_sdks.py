@@ -33,24 +33,20 @@ def run(home: Path, *, is_recorded: bool) -> Ran:
     words = [sys.executable, str(PROGRAM)]
     if is_recorded:
         words = [sys.executable, "-m", "relight", "--home", str(home), "exec", "--", *words]
-    seen, errors = {}, ""
     with SdkServer() as server:
-        for name in SDKS:
-            done = subprocess.run(
-                [*words, server.root_url, name],
-                env={**os.environ, "NO_PROXY": "*"},
-                capture_output=True,
-                text=True,
-                timeout=120,
-                check=False,
-            )
-            assert done.returncode == 0, done.stderr[-3000:]
-            # the time and the address of the server are others each time
-            shown = re.sub(r"\w+, \d+ \w+ \d+ [\d:]+ GMT", "", done.stdout)
-            seen[name] = json.loads(shown.replace(server.root_url, "URL"))
-            errors += done.stderr
-        answered = len(server.requests)
-    return Ran(seen, answered, errors)
+        done = subprocess.run(
+            [*words, server.root_url],
+            env={**os.environ, "NO_PROXY": "*"},
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        # the time and the address of the server are others each time
+        shown = re.sub(r"\w+, \d+ \w+ \d+ [\d:]+ GMT", "", done.stdout)
+        seen = json.loads(shown.replace(server.root_url, "URL"))
+        return Ran(seen, len(server.requests), done.stderr)
 
 
 @pytest.fixture(scope="module")
@@ -163,10 +159,8 @@ def test_a_refused_try_is_a_failed_call_of_the_session_that_its_retry_continues(
     for title in ("chat busy", "messages busy"):
         found = read_one(store, title)
         assert found["turns"] == (1, 2)
-        assert found["said"] == [("user", title), ("assistant", SPOKEN)] or found["said"][1:] == [
-            ("user", title),
-            ("assistant", SPOKEN),
-        ]
+        assert found["said"][-2:] == [("user", title), ("assistant", SPOKEN)]
+        assert [role for role, _ in found["said"]].count("user") == 1
 
 
 def test_the_words_of_a_compressed_stream_are_read(store: Store) -> None:

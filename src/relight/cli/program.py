@@ -1,6 +1,7 @@
 import os
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -74,7 +75,7 @@ def make_environment(session: str | None) -> dict[str, str]:
     return environment
 
 
-def check_program(program: str, words: tuple[str, ...]) -> None:
+def check_program(program: str, words: Sequence[str]) -> None:
     """Raise if a program cannot be recorded; say so if only its children can be."""
     from relight.sources import SOURCES
 
@@ -101,7 +102,7 @@ def check_program(program: str, words: tuple[str, ...]) -> None:
         )
 
 
-def find_interpreter(program: str, words: tuple[str, ...]) -> Interpreter:
+def find_interpreter(program: str, words: Sequence[str]) -> Interpreter:
     """Return what runs a program: itself, or the interpreter that its first line names."""
     try:
         with Path(program).open("rb") as file:
@@ -109,7 +110,7 @@ def find_interpreter(program: str, words: tuple[str, ...]) -> Interpreter:
     except OSError:
         head = b""
     if not head.startswith(b"#!"):
-        return Interpreter(program, words[1:])
+        return Interpreter(program, tuple(words[1:]))
     line = head[2:].split(b"\n")[0].decode("utf-8", "replace").split()
     if line and Path(line[0]).name == "env":
         from shutil import which
