@@ -234,9 +234,14 @@ def test_each_tool_sees_only_the_sessions_of_the_project(shop: SharedRecord) -> 
         shop.call("cost", {"ref": "../shop-secrets"})
 
 
-def test_without_a_scope_every_session_is_found(made: Path) -> None:
+def test_without_a_scope_every_session_is_found_and_with_two_folders_those_of_both(
+    made: Path,
+) -> None:
     everything = SharedRecord(read_config(made), Scope(Path(SHOP)), has_imports=False)
     assert len(read(everything.call("search_sessions", {}))["sessions"]) == 2
+    both = Scope(Path(SHOP), (SHOP, "/home/dev/shop-secrets"))
+    worktrees = SharedRecord(read_config(made), both, has_imports=False)
+    assert len(read(worktrees.call("search_sessions", {"since": "year"}))["sessions"]) == 2
     assert read(everything.call("read_session", {"session_id": OTHER}))["outcome"] == "unknown"
 
 

@@ -89,7 +89,7 @@ class LabelSession(Struct, frozen=True, forbid_unknown_fields=True):
     why: Annotated[str, Meta(max_length=500, description="the reason, in a few words")] = ""
 
 
-class ToolHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ToolHit(Struct, frozen=True, kw_only=True):
     """A step that matches a search."""
 
     session_id: str
@@ -102,8 +102,8 @@ class ToolHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     snippet: str
 
 
-class ToolSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A session in a list; a field that is left out is unknown."""
+class ToolSession(Struct, frozen=True, kw_only=True):
+    """A session in a list; nulls are unknown, and left out when it is written."""
 
     session_id: str
     title: str | None = None
@@ -113,15 +113,15 @@ class ToolSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
     started_at: str | None = None
     outcome: str
     cost_usd: float | None = None
-    unpriced_turns: int = 0
-    turns: int
+    unpriced_turns: int | None = None
+    turns: int | None = None
     tool_calls: int
     tool_failures: int
     similarity: float | None = None
 
 
-class ToolStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A step of a session; a field that is left out is unknown or has no meaning for it."""
+class ToolStep(Struct, frozen=True, kw_only=True):
+    """A step of a session; nulls are unknown, or have no meaning for it."""
 
     step: int
     kind: str
@@ -141,7 +141,7 @@ class ToolStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
     child_session_id: str | None = None
 
 
-class ToolResultPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ToolResultPage(Struct, frozen=True, kw_only=True):
     """Hits or sessions; `total` is of all that match."""
 
     hits: list[ToolHit] | None = None
@@ -150,23 +150,11 @@ class ToolResultPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     note: str | None = None
 
 
-class ToolSessionPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ToolSessionPart(ToolSession, frozen=True, kw_only=True):
     """A session and some of its steps; `next` is the first step that follows them."""
 
-    session_id: str
-    title: str | None = None
-    project: str | None = None
-    branch: str | None = None
-    model: str | None = None
-    started_at: str | None = None
     ended_at: str | None = None
-    outcome: str
-    evidence: list[str] = []
-    cost_usd: float | None = None
-    unpriced_turns: int | None = None
-    turns: int | None = None
-    tool_calls: int = 0
-    tool_failures: int = 0
+    evidence: list[str]
     changed: str | None = None
     total_steps: int
     steps: list[ToolStep]
@@ -214,7 +202,7 @@ class ToolCostReport(Struct, frozen=True, kw_only=True):
     other: ToolCost | None
 
 
-class ToolTemplate(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ToolTemplate(Struct, frozen=True, kw_only=True):
     """A template for a task, and why; `example` is how the task was done, of the best one."""
 
     name: str
