@@ -15,6 +15,7 @@ BENCHES = {
     "import": "reading logs, against agentsview and ccusage on the same trees",
     "limits": "windows of plans: status line and limits, and blocks against ccusage's own",
     "modules": "how many modules a command runs through",
+    "otlp": "telemetry: spans acknowledged in a second, and how far the index is behind",
     "outcomes": "signs of how a session went: how often each kind is right on labelled sessions",
     "search": "full-text search: size of its index, cost for an import, time to the first hit",
     "startup": "how long a command takes to start, against an empty Python",

@@ -1,0 +1,189 @@
+"""Telemetry: spans acknowledged in a second, and how far the index is behind.
+
+The bytes are those that real exporters sent (`tests/sources/telemetry.zip`), with new ids: 42 spans
+of five instrumentations, 29 of them model calls with messages. The floor is an append of the same
+bytes to a file, with an `fsync` for each request, in the same run.
+"""
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+
+from bench.measure import ROOT, judge, print_rows
+from relight.store import Store, open_store
+
+CAPTURES = ROOT / "tests" / "sources" / "telemetry.zip"
+RATE, LAG_SECONDS = 3000, 5.0
+# a request with messages costs more than its bytes: most of it is one `fsync` and the parsing
+FLOOR_LIMIT = 60.0
+PROGRAMS = 20
+COPIES = 12  # of the captures in one request: about 500 spans, as exporters send them
+NAMES = re.compile(rb"(?:chatcmpl-|msg_|req_)\d{5}")
+TOOLS = re.compile(rb"(?:call_|toolu_)\d{5}")
+# the fields of a span that have an id: trace, span, parent
+IDS = re.compile(rb"\x0a\x10(.{16})\x12\x08(.{8})", re.DOTALL)
+SPANS = 42
+# different model calls in one copy of the captures: siblings of two instrumentations are one
+CALLS = 6 + 6 + 5 + 3 + 3
+
+
+def read_bodies() -> list[bytes]:
+    """The requests with spans that were sent in protobuf."""
+    with zipfile.ZipFile(CAPTURES) as archive:
+        names = [name for name in archive.namelist() if name.endswith("traces1.pb")]
+        return [archive.read(name) for name in names]
+
+
+class Exporter:
+    """One program: its conversations stay the same, its calls and spans are new each time."""
+
+    def __init__(self, number: int, bodies: list[bytes]) -> None:
+        self._bodies = [_rename(body, TOOLS, number) for body in bodies]
+        self._traces = {found: os.urandom(16) for body in bodies for found, _ in IDS.findall(body)}
+
+    def make(self, call: int) -> bytes:
+        """A request with all captures, in which every call and span is new."""
+        found = b"".join(_rename(body, NAMES, call) for body in self._bodies)
+        for old, new in self._traces.items():
+            found = found.replace(old, new)
+        for _, old in set(IDS.findall(found)):
+            found = found.replace(old, os.urandom(8))
+        return found
+
+
+def _rename(body: bytes, pattern: re.Pattern[bytes], number: int) -> bytes:
+    """The body with other ids of the same length."""
+
+    def replace(match: re.Match[bytes]) -> bytes:
+        old = match[0]
+        head = old[:-5]
+        return head + b"%05x" % ((int(old[-5:]) * 4099 + number * 64) % 0xFFFFF)
+
+    return pattern.sub(replace, body)
+
+
+def make_requests(count: int) -> Iterator[bytes]:
+    """Requests of several programs, about 500 spans each."""
+    bodies = read_bodies()
+    exporters = [Exporter(number, bodies) for number in range(PROGRAMS)]
+    for number in range(count):
+        parts = (
+            exporters[(number * COPIES + copy) % PROGRAMS].make(number * COPIES + copy)
+            for copy in range(COPIES)
+        )
+        yield b"".join(parts)
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="./dev bench otlp")
+    parser.add_argument("--seconds", type=int, default=20)
+    chosen = parser.parse_args(words)
+    spans = SPANS * COPIES
+    requests = list(make_requests(chosen.seconds * RATE // spans))
+    with tempfile.TemporaryDirectory() as folder:
+        floor = measure_floor(Path(folder) / "floor", requests)
+        rows = list(measure(Path(folder) / "home", requests, floor))
+    print_rows(rows)
+    return int(any(row[-1] != "ok" for row in rows))
+
+
+def measure_floor(path: Path, requests: list[bytes]) -> float:
+    """Seconds to write all requests to a file, each with an fsync."""
+    began = time.perf_counter()
+    with path.open("ab") as file:
+        for body in requests:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+    return time.perf_counter() - began
+
+
+def measure(home: Path, requests: list[bytes], floor: float) -> Iterator[tuple[str, str, str, str]]:
+    open_store(home).close()
+    command = [sys.executable, "-m", "relight", "--home", str(home), "collect", "--port", "0"]
+    environment = {**os.environ, "HOME": str(home)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, env=environment, text=True, start_new_session=True
+    ) as server:
+        assert server.stdout is not None
+        address = server.stdout.readline().strip()
+        try:
+            yield from _drive(address, home, requests, floor)
+        finally:
+            os.killpg(server.pid, signal.SIGTERM)
+
+
+def _drive(
+    address: str, home: Path, requests: list[bytes], floor: float
+) -> Iterator[tuple[str, str, str, str]]:
+    spans = SPANS * COPIES
+    port = int(address.rstrip("/").rpartition(":")[2])
+    connection = HTTPConnection("127.0.0.1", port)
+    headers = {"Content-Type": "application/x-protobuf"}
+    sent: list[tuple[float, int]] = []
+    spent = behind = 0.0
+    with open_store(home) as store:
+        began = time.perf_counter()
+        for number, body in enumerate(requests):
+            while time.perf_counter() - began < number * spans / RATE:
+                time.sleep(0.005)
+            started = time.perf_counter()
+            connection.request("POST", "/v1/traces", body, headers)
+            response = connection.getresponse()
+            response.read()
+            assert response.status == 200, response.status
+            spent += time.perf_counter() - started
+            sent.append((time.perf_counter(), number + 1))
+            if number % 6 == 5:
+                behind = max(behind, _measure_lag(store, sent))
+        took = time.perf_counter() - began
+        last = sent[-1][0]
+        while count_calls(store) < len(requests) * COPIES * CALLS:
+            behind = max(behind, time.perf_counter() - last)
+            if behind > 120:
+                break
+            time.sleep(0.1)
+    total = spans * len(requests)
+    busy = total / spent
+    yield (
+        f"{total:,} spans sent, {RATE:,} in a second",
+        f"{busy:,.0f} spans acknowledged in a second of waiting ({took:.0f} s)",
+        f"≥ {RATE:,}",
+        judge(RATE / busy, 1.0),
+    )
+    ratio = spent / floor
+    figure = f"{ratio:.0f} × an append with fsync"
+    yield (
+        "time until a request is acknowledged",
+        figure,
+        f"{FLOOR_LIMIT:.0f} ×",
+        judge(ratio, FLOOR_LIMIT),
+    )
+    figure = f"{behind:.1f} s"
+    yield (
+        "the index is behind by at most",
+        figure,
+        f"{LAG_SECONDS:.0f} s",
+        judge(behind, LAG_SECONDS),
+    )
+
+
+def count_calls(store: Store) -> int:
+    ((found,),) = store.query("select count(*) from turn")
+    return int(found)
+
+
+def _measure_lag(store: Store, sent: list[tuple[float, int]]) -> float:
+    """Seconds since the oldest request was acknowledged that the index does not have whole."""
+    known = count_calls(store) // (COPIES * CALLS)
+    missing = [at for at, number in sent if number > known]
+    return time.perf_counter() - missing[0] if missing else 0.0
