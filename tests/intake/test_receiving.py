@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import build
 from build_telemetry import (
@@ -18,6 +19,7 @@ from build_telemetry import (
     read_captures,
     send,
 )
+from relight.cli import relight
 from relight.intake.importing import import_all
 from relight.intake.rebuild import rebuild
 from relight.intake.receiver import Receiver
@@ -118,7 +120,9 @@ def test_a_call_of_two_instrumentations_counts_once_in_whatever_requests_they_co
     inner = make_call("inner", 1, parent="outer", trace="t", response=response)
     outer = make_call("outer", 0.9, trace="t", seconds=1.2)
     sibling = make_call("sibling", 1, response=response)
-    for span in (inner, outer, sibling):
+    output = f'{{"generations": [[{{"meta": {{"id": "{response}", "n": 1}}}}]]}}'
+    framework = make_call("framework", 0.9, parent="graph", output__value=output)
+    for span in (inner, outer, sibling, framework):
         send(receiver, "traces", encode("traces", span))
     import_received(store)
     assert read_figures(store) == (1, 1, 0, 60, 40, 10)
@@ -349,3 +353,13 @@ def test_secrets_in_telemetry_are_redacted_before_they_are_stored(
     spooled = b"".join(path.read_bytes() for path in store.config.telemetry.rglob("*.jsonl"))
     assert b"redacted" in spooled
     assert secret.encode() not in spooled
+
+
+def test_what_a_session_shows_is_marked_as_a_bound(store: Store, tmp_path: Path) -> None:
+    span = make_call("a", 0, session__id="mine", gen_ai__usage__cache_read__input_tokens="?")
+    send(Receiver(store), "traces", encode("traces", span))
+    import_received(store)
+    done = CliRunner().invoke(relight, ["--home", str(store.config.home), "show", "otlp:mine"])
+    assert "1 turn is partial: cached tokens are unknown, so the cost is an upper bound" in (
+        done.output
+    )

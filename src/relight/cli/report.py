@@ -266,7 +266,8 @@ def notes(found: UsageReport) -> list[str]:
         share = total.partial_turns / (found.total.turns or 1)
         lines.append(
             f"{'under 1%' if share < 0.01 else f'{share:.0%}'} of turns are partial: the agent"
-            " logged only a lower bound of their output"
+            " logged only a lower bound of their output, or telemetry had no count of cached tokens"
+            " (then their cost is an upper bound)"
         )
     if total.included_usd:
         lines.append(

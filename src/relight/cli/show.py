@@ -90,9 +90,14 @@ def _print_head(found: "SessionHead", trace: "Trace") -> None:
     )
     screen.print_text(_describe_figures(figures))
     if figures.partial_turns:
+        is_uncounted = figures.cache_read_tokens is None and figures.output_tokens is not None
+        bound = (
+            "cached tokens are unknown, so the cost is an upper bound"
+            if is_uncounted
+            else "output is a lower bound"
+        )
         screen.print_text(
-            f"{plural(figures.partial_turns, 'turn is', 'turns are')} partial: output is a lower"
-            " bound",
+            f"{plural(figures.partial_turns, 'turn is', 'turns are')} partial: {bound}",
             style="dim",
         )
     if shared := sum(step.is_shared for step in trace.steps):

@@ -60,6 +60,7 @@ class TelemetryTable(Struct, frozen=True):
     message_events: dict[str, str]
     agent: list[TelemetryAgent]
     dear_writes: list[str]
+    response_ids: list[str]
 
 
 @cache

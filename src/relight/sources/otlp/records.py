@@ -1,5 +1,7 @@
 """Facts about single spans and log records: times, ids of responses, errors, the process."""
 
+import re
+from functools import cache
 from hashlib import blake2b
 from typing import Any
 
@@ -7,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.checks import LATEST_MS
-from relight.sources.otlp.names import find_text, is_dropped
+from relight.sources.otlp.names import find_text, is_dropped, read_table
 from relight.sources.otlp.wire import WireRecord, WireScope
 
 # a record from later than this is dated by its arrival: the sender's clock is wrong
@@ -43,6 +45,8 @@ def find_top(
 
 
 class OutputId(Struct):
+    """The id of a response, if the whole response is the output of a span."""
+
     id: str = ""
 
 
@@ -50,16 +54,28 @@ _decode_id = msgspec.json.Decoder(OutputId).decode
 
 
 def find_response(record: WireRecord) -> str | None:
-    """Return the id of a response: an attribute, or inside the response as JSON."""
+    """Return the id of a response: an attribute, or inside the output as JSON."""
     if found := find_text(record.attributes, "response"):
         return found
     output = find_text(record.attributes, "output_value")
-    if output is None or not output.startswith("{"):
+    if output is None:
         return None
     try:
-        return _decode_id(output.encode()).id or None
+        if output.startswith("{") and (own := _decode_id(output.encode()).id):
+            return own
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return None
+        pass  # any other output
+    # frameworks wrap the response of the API in their own
+    for pattern in _find_patterns():
+        if wrapped := pattern.search(output):
+            return wrapped[1]
+    return None
+
+
+@cache
+def _find_patterns() -> tuple[re.Pattern[str], ...]:
+    starts = (re.escape(one) for one in read_table().response_ids)
+    return tuple(re.compile(rf'"id": ?"({one}[\w-]{{8,80}})"') for one in starts)
 
 
 def find_error(record: WireRecord) -> str:
