@@ -112,7 +112,7 @@ class Source(Struct, frozen=True, kw_only=True):
                 if root.exists():
                     yield from self._find_below(root)
             except Exception as error:  # noqa: BLE001 - one source must not stop the others
-                yield Origin(str(root), trouble=_describe(error))
+                yield Origin(str(root), trouble=describe_briefly(error))
 
     def _find_below(self, root: Path) -> Iterator[Origin]:
         if self.path_part is None:
@@ -366,22 +366,11 @@ class AddedSources(Struct, frozen=True):
 @cache
 def find_added() -> AddedSources:
     """The sources that other packages add; a broken one costs itself alone."""
-    added: dict[str, Source] = {}
-    warnings: list[str] = []
     if not _has_entry_points():
-        return AddedSources(added, warnings)
-    from importlib.metadata import entry_points
+        return AddedSources({}, [])
+    from relight.sources.added import load_added
 
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-        owner = entry.dist.name if entry.dist else "a package"
-        try:
-            source = entry.load()
-            _check_added(source, added)
-            added[source.name] = source
-        except Exception as error:  # noqa: BLE001 - another package's code may raise anything
-            why = error.message if isinstance(error, RelightError) else _describe(error)
-            warnings.append(f"the source {entry.name!r} of {owner} is not used: {why}")
-    return AddedSources(added, warnings)
+    return load_added()
 
 
 def _has_entry_points() -> bool:
@@ -397,19 +386,5 @@ def _has_entry_points() -> bool:
     return False
 
 
-def _check_added(source: object, added: Mapping[str, Source]) -> None:
-    """Raise unless this is a source with a new name, and its reader can be imported."""
-    from relight.sources.reading import Reader
-
-    if not isinstance(source, Source):
-        raise RelightError(f"it is {type(source).__name__}, not relight.sources.Source")
-    if source.name in SOURCES or source.name in added:
-        raise RelightError(f"there is already a source {source.name!r}")
-    if not source.name.replace("-", "").replace("_", "").isalnum():
-        raise RelightError(f"{source.name!r} is not a name of letters, digits, - and _")
-    if not issubclass(find_reader(source), Reader):
-        raise RelightError(f"{source.reader} is not a subclass of relight.sources.reading.Reader")
-
-
-def _describe(error: Exception) -> str:
+def describe_briefly(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:300]
