@@ -42,6 +42,12 @@ def test_hooks_are_no_trouble_once_they_are_trusted(tmp_path: Path) -> None:
     assert find_troubles(environment) == []
 
 
+def test_trust_is_found_under_the_place_that_a_link_leads_to(tmp_path: Path) -> None:
+    trust(install(tmp_path))
+    (tmp_path / "link").symlink_to(tmp_path / ".codex")
+    assert find_troubles({"HOME": "/nowhere", "CODEX_HOME": str(tmp_path / "link")}) == []
+
+
 def test_a_hook_that_changed_since_must_be_trusted_again(tmp_path: Path) -> None:
     path = install(tmp_path)
     trust(path)

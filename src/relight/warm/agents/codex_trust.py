@@ -26,10 +26,12 @@ def find_trouble(settings: Path, words: str) -> str | None:
         config = _read_config(settings.with_name("config.toml"))
         states = (config.get("hooks") or {}).get("state") or {}
         own = list(_list_hooks(hooks, words))
+        real = settings.resolve()  # Codex follows the link of a CODEX_HOME
         if own and any((config.get("features") or {}).get(one) is False for one in SWITCHES):
             return f"set hooks = true under [features] in {settings.with_name('config.toml')}"
         for event, place, group, hook in own:
-            state = states.get(f"{settings}:{_name_event(event)}:{place}") or {}
+            keys = [f"{one}:{_name_event(event)}:{place}" for one in (settings, real)]
+            state = next((states[one] for one in keys if one in states), {})
             if state.get("enabled") is False:
                 return (
                     f"Codex has the hook on {event} switched off: {DO.replace('trust', 'enable')}"
