@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from relight.chat.wire import find_format, read_parts
+from relight.chat.requests import find_format, read_parts
 from scripted import Logged, Reply, Server, call, completion
 from scripted_agents import google_answer, message_events
 

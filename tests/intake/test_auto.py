@@ -129,6 +129,7 @@ with relight.auto.session("mine"):
         assert [(above, kind) for _, above, kind in rows] == [("mine", "subagent")]
         outcomes = dict(store.query("select key, told_outcome from session"))
         assert outcomes["bad"] == "failure"
+        assert store.query("select distinct model from session") == [("gpt-5.1",)]
 
 
 def test_threads_and_forks_record_into_the_sessions_that_they_continue(program: Program) -> None:

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from relight.chat.wire import WireFormat, WireRequest, read_request
-from relight.chat.wire_answers import read_whole
+from relight.chat.requests import WireFormat, WireRequest, read_request
+from relight.chat.responses import read_whole
 from relight.intake.auto.conversations import Continuation, Conversations
 from scripted import Reply, call
 from scripted_sdks import WHOLE

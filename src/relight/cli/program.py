@@ -91,7 +91,7 @@ def check_program(program: str, words: Sequence[str]) -> None:
         _check_python(runner)
     elif runner.name.lower() in OTHERS:
         raise RelightError(
-            f"{name} is a program for {runner.name}: only Python programs can be recorded",
+            f"{name} is run by {Path(runner.path).stem}: only Python programs can be recorded",
             "Relight reads the sessions of the agents that `relight doctor` lists",
         )
     else:

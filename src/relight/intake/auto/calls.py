@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from relight.chat.wire import WireRequest, find_format, read_request
-from relight.chat.wire_answers import BROKEN, WireAnswer, read_stream, read_whole
+from relight.chat.requests import WireRequest, find_format, read_request
+from relight.chat.responses import BROKEN, WireAnswer, read_stream, read_whole
 from relight.intake.auto.scope import AutoSession, find_scope
 
 # pieces of an answer, each with the time it arrived

@@ -122,20 +122,29 @@ class _AsyncTee(_Tee):
             self._call.end(GeneratorExit())
 
 
+class _Sending:
+    """A block in which a request is sent; an error in it ends the call."""
+
+    def __init__(self, call: ObservedCall) -> None:
+        self._call = call
+
+    def __enter__(self) -> None:
+        self._token = _is_sending.set(True)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        _is_sending.reset(self._token)
+        if error is not None:
+            self._call.end(error)
+
+
 def _watch_send(send: Callable[..., Any], streams: _Streams) -> Callable[..., Any]:
     @wraps(send)
     def watched(client: Any, request: Any, *args: Any, **options: Any) -> Any:
         call = _begin_httpx(client, request)
         if call is None:
             return send(client, request, *args, **options)
-        token = _is_sending.set(True)
-        try:
+        with _Sending(call):
             response = send(client, request, *args, **options)
-        except BaseException as error:  # it is noted, and goes on to the program
-            call.end(error)
-            raise
-        finally:
-            _is_sending.reset(token)
         streams.take(call, response, is_async=False)
         return response
 
@@ -148,14 +157,8 @@ def _watch_async_send(send: Callable[..., Any], streams: _Streams) -> Callable[.
         call = _begin_httpx(client, request)
         if call is None:
             return await send(client, request, *args, **options)
-        token = _is_sending.set(True)
-        try:
+        with _Sending(call):
             response = await send(client, request, *args, **options)
-        except BaseException as error:  # it is noted, and goes on to the program
-            call.end(error)
-            raise
-        finally:
-            _is_sending.reset(token)
         streams.take(call, response, is_async=True)
         return response
 
@@ -185,11 +188,8 @@ def watch_aiohttp(library: ModuleType) -> None:
         call = _begin_aiohttp(method, url, options)
         if call is None:
             return await send(owner, method, url, **options)
-        try:
+        with _Sending(call):
             response = await send(owner, method, url, **options)
-        except BaseException as error:  # it is noted, and goes on to the program
-            call.end(error)
-            raise
         with ignoring_errors():
             call.begin_answer(response.status, response.headers)
             if type(response.content) is reader:

@@ -11,8 +11,8 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from relight.chat.wire import WireFormat, WirePart, WireRequest, read_parts
-from relight.chat.wire_answers import WireAnswer
+from relight.chat.requests import WireFormat, WirePart, WireRequest, read_parts
+from relight.chat.responses import WireAnswer
 
 # how many ends of conversations, and how many items of them, are remembered
 MOST_HEADS = 10_000

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from relight.chat.answers import drop_thoughts
 from relight.chat.messages import read_calls
-from relight.chat.wire import WirePart
+from relight.chat.requests import WirePart
 from relight.config import find_home
 from relight.errors import RelightError
 from relight.intake.auto.calls import EndedCall, ignoring_errors
@@ -81,7 +81,7 @@ class AutoRecorder:
         named = call.scope.session_id if call.scope else None
         found = self._conversations.find(call.request, named=named)
         session = found.session or make_session_name(time.time())
-        tracker = self._find_tracker(store, session, call.scope)
+        tracker = self._find_tracker(store, session, call)
         known = self._known.setdefault(session, KnownSession())
         with tracker.together():
             self._record_words(tracker, known, call.request.system, found.new)
@@ -111,16 +111,17 @@ class AutoRecorder:
             _count_lost(find_home())
         return self._store
 
-    def _find_tracker(
-        self, store: Store, session: str, scope: AutoSession | None
-    ) -> SessionTracker:
+    def _find_tracker(self, store: Store, session: str, call: EndedCall) -> SessionTracker:
         """Return the session's recorder, open and the youngest; the oldest is closed."""
         tracker = self._open.pop(session, None)
         if tracker is None:
+            scope = call.scope
             above = scope.parent.session_id if scope and scope.parent else None
             tracker = record(
                 store,
                 session,
+                model=call.request.model,
+                provider=_find_seller(call.address),
                 parent=above,
                 title=scope.title if scope else None,
                 project=scope.project if scope else None,

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.chat.answers import DONE, Gathering, Splitter, read_answer
-from relight.chat.wire import WireFormat
+from relight.chat.requests import WireFormat
 
 BROKEN = "the stream broke off before its end"
 # what the states of a response mean that is not finished yet, or never will be

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from relight.chat.wire import WireFormat, WirePart, read_parts, read_request
-from relight.chat.wire_answers import read_stream, read_whole
+from relight.chat.requests import WireFormat, WirePart, read_parts, read_request
+from relight.chat.responses import read_stream, read_whole
 from scripted import Reply, call
 from scripted_sdks import EVENTS, USAGE, WHOLE
 
