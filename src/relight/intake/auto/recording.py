@@ -40,7 +40,7 @@ SELLERS = {"googleapis": "google"}
 logger = logging.getLogger("relight")
 
 
-class AskedCall(Struct, frozen=True):
+class UnansweredCall(Struct, frozen=True):
     """A tool call that an answer asked for, and its place in the record."""
 
     key: str
@@ -53,7 +53,7 @@ class AskedCall(Struct, frozen=True):
 class KnownSession(Struct):
     """What later requests of a session need: calls without a result, and its system prompt."""
 
-    calls: list[AskedCall] = field(default_factory=list)
+    calls: list[UnansweredCall] = field(default_factory=list)
     system: str = ""
 
 
@@ -91,7 +91,7 @@ class AutoRecorder:
             self._conversations.note_failure(session, found)
         else:
             for place, one in enumerate(read_calls(answer.message)):
-                known.calls.append(AskedCall(one.key, one.tool, one.arguments, turn, place))
+                known.calls.append(UnansweredCall(one.key, one.tool, one.arguments, turn, place))
             self._conversations.note_answer(session, found, call.request, answer, named=named)
         if len(self._known) > MOST_KNOWN:
             del self._known[next(iter(self._known))]
@@ -193,7 +193,7 @@ class AutoRecorder:
             self._store = None
 
 
-def _is_answered(asked: AskedCall, part: WirePart) -> bool:
+def _is_answered(asked: UnansweredCall, part: WirePart) -> bool:
     return asked.key == part.call if part.call else asked.tool == part.tool
 
 
