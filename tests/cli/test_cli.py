@@ -38,7 +38,9 @@ def test_the_first_run_finds_the_agents_reads_them_and_reports(cli: Cli) -> None
 
 
 def test_without_agents_the_first_run_offers_the_demo(cli: Cli) -> None:
-    assert "relight demo" in cli.run().stdout
+    shown = cli.run().stdout
+    assert "relight demo" in shown
+    assert "No sessions of Claude Code, Codex, Hermes Agent or 8 other agents" in shown
 
 
 def test_an_overview_without_import_says_when_something_new_waits(filled: Cli) -> None:

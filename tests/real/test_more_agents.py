@@ -120,6 +120,7 @@ def prepare_droid(home: Path, url: str) -> None:
     write_json(home / ".factory" / "settings.json", {"customModels": [model]})
 
 
+DROID = ("exec", "-m", "custom:scripted-0", "--skip-permissions-unsafe")
 CLINE = {"CLINE_SESSION_BACKEND_MODE": "local"}
 PROGRAMS = [
     Program(
@@ -215,7 +216,9 @@ PROGRAMS = [
         "droid@0.215.0",
         shell="Execute",
         read="Read",
-        words=("exec", "-m", "custom:scripted-0", "--skip-permissions-unsafe", PROMPT),
+        words=(*DROID, PROMPT),
+        # `exec --session-id` ends with 1 and no word without a login; a fork does not
+        fork=(*DROID, "--fork", "{id}", OTHERWISE),
         variables={"FACTORY_API_KEY": "fk-scripted"},
         path="file_path",
         prepare=prepare_droid,
@@ -337,7 +340,7 @@ def test_tokens_equal_the_servers_log_and_verdicts_the_truth(
 
 
 @pytest.mark.parametrize(
-    "program", [one for one in PROGRAMS if one.again], ids=lambda program: program.name
+    "program", [one for one in PROGRAMS if one.again or one.fork], ids=lambda program: program.name
 )
 def test_a_session_that_is_continued_and_forked_counts_each_call_once(
     tmp_path: Path, program: Program
@@ -348,19 +351,22 @@ def test_a_session_that_is_continued_and_forked_counts_each_call_once(
         build.import_home(store, tmp_path)
         (row,) = list_sessions(store).sessions
         session = row.session_id.partition(":")[2]
-        option = next(word for word in program.again if word.startswith("--"))
-        started.run(program.again, session)
-        build.import_home(store, tmp_path)
-        assert sum_output(store) == sum(told for _, _, told, _ in script.truth)
-        assert len(script.truth) >= 6  # Qwen Code also writes its memory
-        assert len(list_sessions(store).sessions) == 1
-        assert row.resume == f"cd {row.project} && {program.name} {option} {session}"
+        if program.again:
+            option = next(word for word in program.again if word.startswith("--"))
+            started.run(program.again, session)
+            build.import_home(store, tmp_path)
+            assert sum_output(store) == sum(told for _, _, told, _ in script.truth)
+            assert len(script.truth) >= 6  # Qwen Code also writes its memory
+            assert len(list_sessions(store).sessions) == 1
+            assert row.resume == f"cd {row.project} && {program.name} {option} {session}"
         if program.fork:
             started.run(program.fork, session)
             build.import_home(store, tmp_path)
             assert sum_output(store) == sum(told for _, _, told, _ in script.truth)
             kinds = store.query("select parent_kind from session where parent_kind is not null")
             assert kinds == [("fork",)]
+            ((turns, calls),) = store.query("select sum(turns), sum(tool_calls) from session_day")
+            assert (turns, calls) == (len(script.truth), 5)
 
 
 def sum_output(store: Store) -> int:

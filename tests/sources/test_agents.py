@@ -420,6 +420,13 @@ def test_a_fork_counts_what_it_copied_once(tmp_path: Path, agent: str) -> None:
         told = {"role": "assistant", "modelID": agents.MODEL, "tokens": tokens}
         done = {"time": {"completed": agents.milliseconds(91)}}
         agents.put_message(database, "msg_own", 90, session=fork, **told, **done)
+    elif agent == "droid":
+        agents.write_droid(tmp_path, agents.droid_session())
+        lines = agents.droid_session(fork, parent=agents.SESSION, forkedAtMessageId="m4")
+        text = {"type": "text", "text": "Elsewhere."}
+        asked = agents.droid_message("own1", 89, "user", text) | {"parentId": "m4"}
+        own = agents.droid_message("own2", 90, "assistant", text, modelId=agents.MODEL)
+        agents.write_droid(tmp_path, [*lines, asked, own], name=fork, used=TRUTH[:1])
     else:
         pytest.skip("it has no forks that copy records, or none was seen")
     with build.open_home(tmp_path) as store:
@@ -427,6 +434,7 @@ def test_a_fork_counts_what_it_copied_once(tmp_path: Path, agent: str) -> None:
         total = report(store, ("source",)).total
         assert total.output_tokens == sum(one.output for one in [*TRUTH, TRUTH[0]])
         assert total.tool_calls == len(LABELS) + (agent in ("qwen", "pi"))
+        assert total.turns == len(TRUTH) + 1
         assert read_session_row(store, fork)[:2] == ("fork", parent)
 
 

@@ -25,13 +25,12 @@ from relight.model import (
     Origin,
     Piece,
     Session,
-    ToolCall,
     Turn,
     Unreadable,
     Usage,
 )
 from relight.prices import reported_cost
-from relight.sources.events import Called, Event, Returned, Said
+from relight.sources.events import Event, Returned, Said, make_called
 from relight.sources.files import find_files, join_origins, look_at, read_document
 from relight.sources.reading import (
     BAD_LINE,
@@ -232,17 +231,10 @@ class ClineReader(Reader):
         yield Said(session, "assistant", text, turn, at=at)
         for one in asked:
             name = str(one.get("id"))
-            call = ToolCall(
-                # servers number the calls of each answer from 0
-                key=f"{turn}:{name}",
-                name=f"{session}:{name}",
-                session=session,
-                turn=turn,
-                tool=str(one.get("name") or ""),
-                at=at,
-                arguments=write_value(one.get("input")),
+            given = write_value(one.get("input"))
+            yield make_called(
+                session, turn, name, tool=one.get("name"), arguments=given, at=at, turn=turn
             )
-            yield Called(call, name, turn)
 
 
 def _read_session(line: ManifestLine) -> Session:

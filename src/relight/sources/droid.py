@@ -2,14 +2,15 @@
 
 No model call has its own usage: the sums are a control total, as those of Hermes. `inputTokens`
 excludes what was cached, and the sums exclude those of sub-agents, which are sessions. Messages
-that only the model sees were not typed.
+that only the model sees were not typed. A fork begins with a copy of its parent's records, up to
+the message that it names; its sums are its own.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from msgspec import Struct
@@ -22,11 +23,10 @@ from relight.model import (
     Origin,
     Piece,
     Session,
-    ToolCall,
     Total,
     Usage,
 )
-from relight.sources.events import Called, Compacted, Event, Measured, Returned, Said
+from relight.sources.events import Compacted, Event, Measured, Returned, Said, make_called
 from relight.sources.files import find_files, join_origins, look_at, read_document, read_pieces
 from relight.sources.reading import (
     ReaderState,
@@ -44,6 +44,7 @@ SETTINGS = ".settings.json"
 # how the client marks its own words in a person's place
 REMINDER = "<system-reminder>"
 TIME = re.compile(rb'"timestamp":"([^"]{10,40})"')
+FORKED = re.compile(rb'"forkedAtMessageId":"([^"]+)"')
 EXIT_CODE = re.compile(r"\[Process exited with code (-?\d{1,9})\]\s*\Z")
 
 
@@ -70,6 +71,9 @@ class DroidLine(Struct):
     timestamp: str | None = None
     cwd: str | None = None
     title: str | None = None
+    parentId: str | None = None
+    parent: str | None = None
+    forkedAtMessageId: str | None = None
     callingSessionId: str | None = None
     summaryText: str | None = None
     reason: str | None = None
@@ -84,6 +88,8 @@ class DroidLine(Struct):
 class DroidState(ReaderState):
     model: str | None = None
     last_at: int | None = None
+    # the last message that a fork copied, until it was read
+    copied_until: str | None = None
 
 
 _decode = msgspec.json.Decoder(DroidLine).decode
@@ -93,8 +99,16 @@ class DroidReader(StatefulReader[DroidState]):
     """Reads the records of one session, and its sums."""
 
     has_fetch = True
+    # True if what a fork copied is read as well, as its conversation needs it
+    has_copies = False
 
     state_type = DroidState
+
+    @classmethod
+    def begin(cls, session: str) -> Self:
+        reader = super().begin(session)
+        reader.has_copies = True
+        return reader
 
     @staticmethod
     def find(folder: Path) -> Iterator[Origin]:
@@ -123,17 +137,20 @@ class DroidReader(StatefulReader[DroidState]):
             return
         if line.type == "session_start" and line.id and self.state.session is None:
             self.owner = self.state.session = line.id
-            parent = line.callingSessionId
+            self.state.copied_until = line.forkedAtMessageId
+            forked = line.parent if line.forkedAtMessageId else None
             yield Session(
                 key=line.id,
-                parent=parent,
-                parent_kind="subagent" if parent else None,
+                parent=line.callingSessionId or forked,
+                parent_kind="subagent" if line.callingSessionId else "fork" if forked else None,
                 project=line.cwd,
                 started_at=at,
                 ended_at=at,
             )
         if self.state.session is None:
             raise ValueError("the session has no id")
+        if self._is_copy(line) and not self.has_copies:
+            return
         if line.type == "compaction_state":
             yield Compacted(self.state.session, at, line.summaryText)
         elif line.type == "agent_turn_outcome":
@@ -144,6 +161,15 @@ class DroidReader(StatefulReader[DroidState]):
             yield from self._read_answer(line, line.message, at)
         elif line.message is not None:
             yield from self._read_user(line.message, at)
+
+    def _is_copy(self, line: DroidLine) -> bool:
+        """True for a record that a fork copied, which counts for its parent."""
+        until = self.state.copied_until
+        if until is None or line.type == "session_start":
+            return False
+        if until in (line.id, line.parentId):
+            self.state.copied_until = None
+        return line.parentId != until
 
     def _see(
         self,
@@ -194,19 +220,12 @@ class DroidReader(StatefulReader[DroidState]):
         asked = [one for one in blocks if one.get("type") == "tool_use"]
         ending: Ending = "call" if asked else "answer" if (text or "").strip() else "empty"
         yield self._see(at, ending, answer=text)
-        yield Said(session, "assistant", text, line.id, at=at)
+        answer = f"{session}:{line.id}"
+        yield Said(session, "assistant", text, answer, at=at)
         for one in asked:
             name = str(one.get("id"))
-            call = ToolCall(
-                # servers number the calls of each answer from 0
-                key=f"{session}:{line.id}:{name}",
-                name=f"{session}:{name}",
-                session=session,
-                tool=str(one.get("name") or ""),
-                at=at,
-                arguments=write_value(one.get("input")),
-            )
-            yield Called(call, name, line.id)
+            given = write_value(one.get("input"))
+            yield make_called(session, answer, name, tool=one.get("name"), arguments=given, at=at)
 
 
 OUTCOMES: dict[str, Ending] = {
@@ -233,7 +252,7 @@ def _fetch_sums(origin: Origin, mark: Mark) -> Piece:
         "type": "sums",
         "id": records.stem,
         "model": settings.get("model"),
-        "calls": written.count(b'"role":"assistant"') or None,
+        "calls": _find_own(written).count(b'"role":"assistant"') or None,
         "at": last_at or origin.modified_ns // 1_000_000,
         "tokenUsage": settings.get("tokenUsage"),
     }
@@ -248,6 +267,16 @@ def _fetch_sums(origin: Origin, mark: Mark) -> Piece:
         head=head,
     )
     return Piece(source=NAME, raw=raw if head != mark.head else b"", before=mark, after=after)
+
+
+def _find_own(written: bytes) -> bytes:
+    """The records of a session without those that it copied as a fork."""
+    head, _, records = written.partition(b"\n")
+    forked = FORKED.search(head)
+    if forked is None:
+        return written
+    _, _, after = records.partition(b'"id":"%b"' % forked[1])
+    return after.partition(b"\n")[2]
 
 
 def _read_sums(line: DroidLine, session: str) -> Iterator[Event]:

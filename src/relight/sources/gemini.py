@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from relight.chat.usage import FoundUsage, exclusive_usage
-from relight.model import Count, Ending, Session, ToolCall, Turn
-from relight.sources.events import Called, Event, Measured, Returned, Said, failed_turn
+from relight.model import Count, Ending, Session, Turn
+from relight.sources.events import Event, Measured, Returned, Said, failed_turn, make_called
 from relight.sources.gemini_parts import (
     MessagePart,
     PartResponse,
@@ -231,19 +231,12 @@ class GeminiReader(StatefulReader[ChatState]):
 
     def _read_call(self, call: CallRecord, turn: str, at: int | None) -> Iterator[Event]:
         session = self.state.session or ""
-        # servers number the calls of each answer from 0
         key = f"{turn}:{call.id}"
         if self._is_new(f"called {key}"):
-            asked = ToolCall(
-                key=key,
-                name=f"{session}:{call.id}",
-                session=session,
-                turn=turn,
-                tool=call.name,
-                at=at,
-                arguments=write_value(call.args),
+            given = write_value(call.args)
+            yield make_called(
+                session, turn, call.id, tool=call.name, arguments=given, at=at, turn=turn
             )
-            yield Called(asked, call.id, turn)
         if call.status in ENDED and self._is_new(f"returned {key}"):
             found = next(find_responses(call.result), None)
             shown = found or PartResponse(name=call.name, response=join_texts(call.result))

@@ -14,10 +14,9 @@ import msgspec
 from msgspec import Struct, field
 
 from relight.chat.usage import FoundUsage
-from relight.model import Cost, Count, Ending, Session, ToolCall, Turn, Usage
+from relight.model import Cost, Count, Ending, Session, Turn, Usage
 from relight.prices import reported_cost
 from relight.sources.events import (
-    Called,
     Compacted,
     Event,
     Measured,
@@ -25,6 +24,7 @@ from relight.sources.events import (
     Said,
     as_copied,
     failed_turn,
+    make_called,
 )
 from relight.sources.reading import (
     BAD_LINE,
@@ -226,17 +226,10 @@ class PiReader(StatefulReader[TreeState]):
         yield Said(session, "assistant", text, turn, at=began_at)
         for one in calls:
             name = str(one.get("id"))
-            call = ToolCall(
-                # servers number the calls of each answer from 0
-                key=f"{turn}:{name}",
-                name=f"{session}:{name}",
-                session=session,
-                turn=turn,
-                tool=str(one.get("name") or ""),
-                at=at,
-                arguments=write_value(one.get("arguments")),
+            given = write_value(one.get("arguments"))
+            yield make_called(
+                session, turn, name, tool=one.get("name"), arguments=given, at=at, turn=turn
             )
-            yield Called(call, name, turn)
 
     def _read_result(self, message: EntryMessage, at: int | None) -> Iterator[Event]:
         session, text = self.state.session or "", content_text(message.content)

@@ -15,9 +15,8 @@ import msgspec
 from msgspec import Struct, field
 
 from relight.chat.usage import FoundUsage, exclusive_usage
-from relight.model import Count, Ending, Origin, Session, ToolCall, Turn, Usage
+from relight.model import Count, Ending, Origin, Session, Turn, Usage
 from relight.sources.events import (
-    Called,
     Compacted,
     Event,
     Measured,
@@ -25,6 +24,7 @@ from relight.sources.events import (
     Said,
     as_copied,
     failed_turn,
+    make_called,
 )
 from relight.sources.files import find_files
 from relight.sources.gemini_parts import MessagePart, find_responses, is_context, join_texts
@@ -201,17 +201,8 @@ class QwenReader(StatefulReader[RecordState]):
         yield Said(session, "assistant", text, turn, at=at)
         for number, one in enumerate(asked):
             name = one.id or f"{turn}#{number}"
-            call = ToolCall(
-                # servers number the calls of each answer from 0
-                key=f"{turn}:{name}",
-                name=f"{session}:{name}",
-                session=session,
-                turn=turn,
-                tool=one.name,
-                at=at,
-                arguments=write_value(one.args),
-            )
-            yield Called(call, name, turn)
+            given = write_value(one.args)
+            yield make_called(session, turn, name, tool=one.name, arguments=given, at=at, turn=turn)
 
     def _read_results(self, line: RecordLine, session: str, at: int | None) -> Iterator[Event]:
         outcome = line.toolCallResult or CallOutcome()
