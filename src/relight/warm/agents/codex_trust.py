@@ -31,7 +31,7 @@ def find_trouble(settings: Path, words: str) -> str | None:
             return f"set hooks = true under [features] in {settings.with_name('config.toml')}"
         for event, place, group, hook in own:
             keys = [f"{one}:{_name_event(event)}:{place}" for one in (settings, real)]
-            state: dict[str, Any] = next((states[one] for one in keys if one in states), {})
+            state: dict[str, Any] = next(filter(None, map(states.get, keys)), {})
             if state.get("enabled") is False:
                 return (
                     f"Codex has the hook on {event} switched off: {DO.replace('trust', 'enable')}"
