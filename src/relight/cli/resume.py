@@ -27,6 +27,10 @@ def command(session: str, is_printed: bool) -> None:
             f"{found.session} is a sub-agent, which cannot be continued by itself",
             f"continue its parent: relight resume {found.parent}",
         )
+    if found.machine is not None:
+        raise RelightError(
+            f"{found.session} is a session of {found.machine}", "continue it on that machine"
+        )
     resume = find_resume(found.source, found.id, found.project)
     if resume is None:
         known = is_source(found.source) and find_source(found.source).resume

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import msgspec
@@ -57,7 +57,7 @@ def join(
     """Join a server; return the target, and whether everything is to be sent."""
     url = check_url(url)
     line = line or Line(url, find_token(token_file))
-    with hold_push(store):
+    with hold_push(store), closing(line):
         found = send_join(line, store, name=name, share=share)
         before = read_target(store)
         target = TeamTarget(
@@ -107,7 +107,8 @@ def leave(store: Store, *, forget: bool, line: Line | None = None) -> int | None
     with hold_push(store):
         if forget:
             line = line or Line(target.url, find_token(target.token_file))
-            answer = line.send("DELETE", "/api/v1/machine", Machine=read_own_id(store))
+            with closing(line):
+                answer = line.send("DELETE", "/api/v1/machine", Machine=read_own_id(store))
             gone = int(msgspec.json.decode(answer, type=dict[str, int])["sessions"])
         drop_target(store)
     return gone

@@ -50,8 +50,12 @@ class Item(Struct, eq=False):
 class Conversation:
     """Collects the events of one session as items in order."""
 
-    def __init__(self, source: str, session: str, turns: Container[int]) -> None:
+    def __init__(
+        self, source: str, session: str, turns: Container[int], *, ending: str = ""
+    ) -> None:
         self.source, self.session = source, session
+        # what ids end in here, and not in the records
+        self._ending = ending
         self._known = turns
         self.items: list[Item] = []
         self.calls: dict[int, Item] = {}
@@ -101,7 +105,7 @@ class Conversation:
     def _take_attributed(self, event: Attributed) -> None:
         turn = self._find_turn(event.turn)
         for call in event.calls:
-            item = self.calls.get(hash_names("call", self.source, call.key))
+            item = self.calls.get(hash_names("call", self.source, call.key + self._ending))
             if item is not None and turn is not None:
                 self._own(item, turn)
 
@@ -133,11 +137,11 @@ class Conversation:
 
     def _find_turn(self, key: str | None) -> int | None:
         """The row of a turn; None if the index has none, as for agents that record only sums."""
-        found = None if key is None else row_id("turn", self.source, key)
+        found = None if key is None else row_id("turn", self.source, key + self._ending)
         return found if found in self._known else None
 
     def _take_call(self, call: ToolCall, answer: str | None) -> None:
-        found = hash_names("call", self.source, call.key)
+        found = hash_names("call", self.source, call.key + self._ending)
         if found in self.calls:
             return
         name = call.name or call.key
@@ -179,7 +183,7 @@ class Conversation:
         """
         if turn.session != self.session:
             return
-        found = row_id("turn", self.source, turn.key)
+        found = row_id("turn", self.source, turn.key + self._ending)
         if turn.role == "compaction":  # the summary that comes next stands for it
             self._summary = found
             return

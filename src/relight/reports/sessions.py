@@ -35,8 +35,9 @@ LAST = re.compile(r"last(?:~([0-9]{1,9}))?")
 class SessionHead(Struct, frozen=True, kw_only=True):
     """A session without its steps: facts, outcome, and figures with its sub-agents'.
 
-    `resume` is the shell line that continues it in its agent, null if the agent cannot: safe to
-    paste, but untrusted text to a page.
+    `machine` is the one that pushed it, null if it was recorded here. `resume` is the shell line
+    that continues it in its agent, null if the agent cannot: safe to paste, but untrusted text to a
+    page.
     """
 
     session: str
@@ -61,6 +62,7 @@ class SessionHead(Struct, frozen=True, kw_only=True):
     category: str | None
     score: float | None
     has_tape: bool
+    machine: str | None
     resume: str | None
     figures: ReportFigures
     spirals: list[SessionSpiral]
@@ -187,8 +189,9 @@ def read_head(store: Store, session_id: int) -> SessionHead:
     if found is None:
         raise MissingError("that session is not in the store", "`relight sessions` lists them")
     known = asdict(found)
-    del known["root_id"]
-    is_part = found.parent_kind == "subagent"
+    del known["root_id"], known["machine_key"]
+    # a session of another machine is continued there
+    is_part = found.parent_kind == "subagent" or found.machine is not None
     return SessionHead(
         **known,
         session_id=found.session,

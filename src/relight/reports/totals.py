@@ -25,6 +25,7 @@ from relight.store.queries.totals import (
 )
 
 KEYS = (*USAGE_KEYS, *CALL_KEYS)
+MOST_KEYS = 12
 TIMES = ("day", "week", "month")
 
 
@@ -263,6 +264,8 @@ def _check_keys(by: Sequence[str], sort: str | None, top: int | None) -> None:
     for key in by:
         if key not in KEYS:
             raise RelightError(f"cannot report by {key!r}", f"the keys are {', '.join(KEYS)}")
+    if len(by) > MOST_KEYS:
+        raise RelightError(f"a report has at most {MOST_KEYS} keys, got {len(by)}")
     if "skill" in by and any(key in CALL_KEYS for key in by):
         raise RelightError(
             "a skill is charged with turns, not with single calls",

@@ -174,7 +174,8 @@ def read_numbered(store: Store, session_id: int, *, has_texts: bool = True) -> N
     facts = find_facts(store, session_id)
     turns = steps.read_trace_turns(store, session_id)
     calls = steps.read_trace_calls(store, session_id)
-    conversation = Conversation(facts.source, facts.id, {turn.id for turn in turns})
+    known_turns = {turn.id for turn in turns}
+    conversation = Conversation(facts.source, facts.own_id, known_turns, ending=facts.ending)
     silence = None
     try:
         if not has_texts:
@@ -182,7 +183,7 @@ def read_numbered(store: Store, session_id: int, *, has_texts: bool = True) -> N
                 "the record is too large to be shown here", "`relight show` reads it"
             )
         lines = read_lines(store, session_id, facts)
-        for event in find_source(facts.source).read_events(lines, facts.id):
+        for event in find_source(facts.source).read_events(lines, facts.own_id):
             conversation.take(event)
     except RelightError as error:
         silence = f"{error.message}: {error.hint}" if error.hint else error.message

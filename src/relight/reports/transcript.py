@@ -12,7 +12,8 @@ from relight.store.write.tape import read_tape
 def read_transcript(store: Store, session_id: int) -> Transcript:
     """Return the messages of a session, redacted as on the tape, without what Relight injected."""
     found = find_facts(store, session_id)
-    return find_source(found.source).read_messages(read_lines(store, session_id, found), found.id)
+    lines = read_lines(store, session_id, found)
+    return find_source(found.source).read_messages(lines, found.own_id)
 
 
 def find_facts(store: Store, session_id: int) -> SessionFacts:
@@ -39,6 +40,8 @@ def read_lines(store: Store, session_id: int, found: SessionFacts) -> list[bytes
     if not lines:
         raise RelightError(
             f"the records of {found.session} are gone",
-            "its tape was pruned: only figures are left",
+            f"{found.machine} shares figures only"
+            if found.machine
+            else "its tape was pruned: only figures are left",
         )
     return lines

@@ -17,6 +17,7 @@ from relight.sources import list_sources
 from relight.store import Store
 from relight.store.queries.completions import list_lately_used
 from relight.store.queries.filters import Filter
+from relight.store.write.pushed import read_backlog
 from relight.text import show_in
 from relight.web.charts.chart import SeriesLink
 from relight.web.filters import NAMES, Filters, choose, read_filters
@@ -92,6 +93,11 @@ class View(Struct, frozen=True, kw_only=True):
     def has_team(self) -> bool:
         """True if other machines have pushed here: pages can be narrowed to one."""
         return self.store.has_rows("machine")
+
+    @property
+    def behind(self) -> int:
+        """The number of parts that machines pushed and that are not in the figures yet."""
+        return read_backlog(self.store).parts
 
 
 def find_view_number(view: View, name: str) -> int | None:

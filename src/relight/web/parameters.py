@@ -12,7 +12,7 @@ from relight.judging.kinds import Category, TaskType
 from relight.model import OutcomeName
 from relight.reports.filters import DEFAULT_SINCE
 from relight.reports.series import SeriesKey
-from relight.reports.totals import KEYS, SORTS
+from relight.reports.totals import KEYS, MOST_KEYS, SORTS
 from relight.sources import SOURCES
 from relight.store.queries.failures import FAILURE_KEYS
 from relight.times import DAY_FORMS, DAY_WORDS
@@ -119,7 +119,7 @@ class ReportParameters(FilterParameters, frozen=True, kw_only=True):
             "Comma-separated keys; skill cannot be combined with tool or failure.",
             style="form",
             anyOf=[
-                {"type": "array", "items": {"enum": keys}, "minItems": 1, "maxItems": 12}
+                {"type": "array", "items": {"enum": keys}, "minItems": 1, "maxItems": MOST_KEYS}
                 for keys in KEY_LISTS
             ],
         ),

@@ -21,6 +21,9 @@ FAMILY = """
     )
 """
 NAME = "source || ':' || key"
+HAS_TAPE = """exists (
+    select 1 from tape_part where session_id = session.id and is_figures = 0
+)"""
 MOST_IDS = 1000
 
 
@@ -73,6 +76,20 @@ class SessionFacts(Struct, frozen=True):
     category: str | None
     score: float | None
     has_tape: bool
+    # the machine that pushed it, null if it was recorded here
+    machine: str | None
+    machine_key: str | None
+
+    @property
+    def ending(self) -> str:
+        """The end of its id that only this server adds: `@laptop`."""
+        ending = f"@{self.machine_key}"
+        return ending if self.machine_key and self.id.endswith(ending) else ""
+
+    @property
+    def own_id(self) -> str:
+        """Its id as its own records have it."""
+        return self.id.removesuffix(self.ending)
 
 
 class SessionOutcome(Struct, frozen=True):
@@ -231,13 +248,15 @@ def read_facts(store: Store, session_id: int) -> SessionFacts | None:
     found = store.read(
         SessionFacts,
         f"""
-        select root_id, {NAME} as session, source, key as id,
+        select root_id, {NAME} as session, source, session.key as id,
             (select {NAME} from session as other where other.id = session.parent_id) as parent,
             parent_kind, project, branch, title, model, version, started_at, ended_at,
             coalesce(outcome, 'unknown') as outcome, outcome_evidence as evidence,
             points_to, answer,
             task_type, category, score,
-            {flag("exists (select 1 from tape_part where session_id = session.id)")} as has_tape
+            {flag(HAS_TAPE)} as has_tape,
+            (select name from machine where machine.id = session.machine_id) as machine,
+            (select machine.key from machine where machine.id = session.machine_id) as machine_key
         from session where id = ?
         """,
         (session_id,),
