@@ -262,6 +262,9 @@ def test_telemetry_of_codex_finds_its_calls_by_tokens_and_time(
     used = build.codex_usage(1000)
     events = [
         make_event(
+            "codex.user_prompt", 0, conversation__id=build.CODEX_SESSION, prompt="[REDACTED]"
+        ),
+        make_event(
             "codex.api_request",
             1,
             conversation__id=build.CODEX_SESSION,
@@ -300,6 +303,7 @@ def test_telemetry_of_codex_finds_its_calls_by_tokens_and_time(
         (1, 600, 2200, 150),
         (0, 0, 9, None),
     ]
+    assert store.query("select title from session") == [(None,)]
 
 
 def test_foreign_spans_are_dropped_and_bad_ones_are_counted_apart(store: Store) -> None:

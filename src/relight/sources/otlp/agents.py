@@ -14,7 +14,7 @@ from relight.model import Session, Timing, ToolCall, Turn, Usage
 from relight.prices import reported_cost
 from relight.sources.events import Called, Event, Reported, Returned, Said, failed_turn
 from relight.sources.otlp.lines import ReceivedEvent, decode_received
-from relight.sources.otlp.names import read_number, read_tokens
+from relight.sources.otlp.names import read_number, read_table, read_tokens
 from relight.sources.otlp.reader import OtlpReader
 from relight.sources.reading import ReaderState, StatefulReader, first_line
 
@@ -68,7 +68,7 @@ class AgentReader(StatefulReader[AgentState]):
 
     def _read_prompt(self, event: ReceivedEvent) -> Iterator[Event]:
         text = _find_text(event, "prompt")
-        if text is None or text == "<REDACTED>":
+        if text is None or text in read_table().hidden:
             return
         yield Session(key=event.session, title=first_line(text))
         if self.has_words:

@@ -61,6 +61,7 @@ class TelemetryTable(Struct, frozen=True):
     agent: list[TelemetryAgent]
     dear_writes: list[str]
     response_ids: list[str]
+    hidden: list[str]
 
 
 @cache
