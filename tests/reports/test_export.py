@@ -16,6 +16,7 @@ import build_forks
 from relight.chat.validity import validate_messages
 from relight.errors import RelightError
 from relight.intake.importing import Imported, import_all
+from relight.intake.recorder import record
 from relight.intake.retention import prune
 from relight.reports.export import CUTS, make_line
 from relight.reports.export_files import TABLES, export_sessions
@@ -190,6 +191,16 @@ def test_a_session_without_a_tape_keeps_its_figures(
     assert done.silent_sessions == done.sessions == 9
     take(other, tmp_path / "all.jsonl")
     assert read_rows(other, TURN, prefix="chat:") == read_rows(store, TURN)
+
+
+def test_a_session_that_was_not_cut_off_has_no_call_more(tmp_path: Path, other: Store) -> None:
+    with build.open_home(tmp_path) as store:
+        with record(store, session_id="live", model="gpt-5.1") as rec:
+            rec.turn(input_tokens=10, output_tokens=5, message="Hello.")
+            rec.message("user", "And now?")
+        export_sessions(store, tmp_path / "live.jsonl")
+        take(other, tmp_path / "live.jsonl")
+        assert read_rows(other, TURN, prefix="chat:") == read_rows(store, TURN)
 
 
 def test_filters_choose_whole_sessions_with_their_sub_agents(store: Store, tmp_path: Path) -> None:

@@ -73,13 +73,24 @@ def _read_session(record: ExportedSession) -> Session:
         "version": record.version,
         "started_at": read_time(record.started_at),
         "ended_at": read_time(record.ended_at),
-        "ending": record.ending,
+        "ending": None if _is_settled(record) else record.ending,
         "prompted_at": read_time(record.prompted_at),
         "answer": last_words(answers[-1]) if answers else None,
         # an unknown outcome is judged by the same evidence again
         "told_outcome": record.outcome if record.outcome != "unknown" else None,
     }
     return msgspec.convert(facts, Session)
+
+
+def _is_settled(record: ExportedSession) -> bool:
+    """True if the other store saw no model call cut off, where this one would by the ending.
+
+    It knew more: that the session is live, or that only sums of its calls are recorded.
+    """
+    statuses = {one.usage_status for one in record.turns}
+    is_open = record.ending in ("prompt", "result")
+    is_open |= record.ending == "interrupted" and "reconciled" in statuses
+    return is_open and "unanswered" not in statuses
 
 
 def _read_turn(key: str, turn: ExportedTurn) -> Turn:
