@@ -44,7 +44,6 @@ from relight.store.members import (
 )
 from relight.store.sql import Connection
 from relight.store.team import read_own_id
-from relight.store.write.left_out import has_original, is_forgotten
 from relight.store.write.pushed import (
     BadPartError,
     PushedPartRow,
@@ -58,7 +57,13 @@ from relight.store.write.pushed import (
     set_failed,
     write_part,
 )
-from relight.store.write.record import Recorder, refresh_skills, write_texts
+from relight.store.write.record import (
+    Recorder,
+    has_original,
+    is_forgotten,
+    refresh_skills,
+    write_texts,
+)
 from relight.store.write.seal import Sealed
 from relight.store.write.tape import TapePart, compress
 

@@ -281,13 +281,8 @@ def merge_sessions(known: Session, more: Session) -> Session:
     )
 
 
-def add_turn(turns: dict[str, Turn], turn: Turn) -> None:
-    """Add a turn, or another record of one: the fullest usage and the earliest time hold."""
-    known = turns.get(turn.key)
-    turns[turn.key] = merge_turns(known, turn) if known else turn
-
-
 def merge_turns(known: Turn, more: Turn) -> Turn:
+    """Return a turn from two records of it: the fullest usage and the earliest time hold."""
     fuller = more if _has_more(more.usage, known.usage) else known
     clearer = max(known, more, key=lambda one: len(one.failure_text or ""))
     is_final = "final" in (known.usage_status, more.usage_status)

@@ -38,8 +38,8 @@ from relight.sources.events import (
     Returned,
     Said,
     Transcript,
-    add_turn,
     merge_sessions,
+    merge_turns,
 )
 from relight.sources.files import find_files, read_pieces
 from relight.sources.passages import quote_call, quote_result
@@ -55,6 +55,8 @@ BAD_LINE = (
     OverflowError,
     RecursionError,
 )
+# what records without types are checked for
+CHECKED = (Session, Turn, SkillEntry, Job, Run, Latency, Timing)
 # what Claude Code and exporters of its sessions write in a person's place
 INTERRUPTED = "[Request interrupted by user"
 TITLE_CHARACTERS = 200
@@ -305,8 +307,8 @@ class Collector:
         Session: _take_session,
         Said: _take_said,
         Compacted: lambda self, compacted: self.compactions.append(compacted),
-        Turn: lambda self, turn: add_turn(self.turns, turn),
-        Reported: lambda self, reported: add_turn(self.reports, reported.turn),
+        Turn: lambda self, turn: _add_turn(self.turns, turn),
+        Reported: lambda self, reported: _add_turn(self.reports, reported.turn),
         Called: _take_called,
         Returned: _take_returned,
         Measured: _take_measured,
@@ -343,7 +345,9 @@ class Collector:
         )
 
 
-CHECKED = (Session, Turn, SkillEntry, Job, Run, Latency, Timing)
+def _add_turn(turns: dict[str, Turn], turn: Turn) -> None:
+    known = turns.get(turn.key)
+    turns[turn.key] = merge_turns(known, turn) if known else turn
 
 
 def _check_first(noun: type) -> Callable[[Any, Any], None]:

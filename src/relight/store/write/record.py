@@ -16,9 +16,15 @@ from relight.store.derive import forks, outcomes, rollup, scores, unanswered
 from relight.store.derive.pricing import NAMED, Pricing, learn
 from relight.store.sql import read, same
 from relight.store.write import rows
-from relight.store.write.left_out import has_original, is_forgotten, remove_words
 from relight.store.write.rows import TurnRow
-from relight.store.write.seal import CallRow, Sealed, redate
+from relight.store.write.seal import (
+    CallRow,
+    Sealed,
+    list_originals,
+    list_origins,
+    redate,
+    remove_words,
+)
 from relight.store.write.tape import find_current, write_place
 
 # sources that record sessions as they happen: no turn is in two sessions, and none has totals
@@ -144,6 +150,18 @@ class Recorder:
             write_scheduled(database, judged)
         refresh_skills(database, judged)
         self.pricing.write_found(database)
+
+
+def is_forgotten(database: sqlite3.Connection, piece: Sealed) -> bool:
+    """Checked for each piece: a session may be forgotten while it goes on."""
+    ids = list_origins(piece)
+    statement = f"select 1 from forgotten where session_id in ({', '.join('?' * len(ids))})"
+    return database.execute(statement, ids).fetchone() is not None
+
+
+def has_original(database: sqlite3.Connection, piece: Sealed) -> bool:
+    """True for an export of a session that this store has: it would count twice."""
+    return bool(rows.find_known(database, list_originals(piece)))
 
 
 def write_texts(database: sqlite3.Connection, tape_part_id: int, piece: Sealed) -> None:

@@ -350,3 +350,30 @@ def _place_bad_lines(piece: Piece, bad_lines: dict[int, str]) -> list[Unreadable
 
 def _start(piece: Piece) -> int:
     return piece.before.offset if piece.start is None else piece.start
+
+
+def list_origins(piece: Sealed) -> list[int | None]:
+    """Return the rows of a piece's sessions, with those above sub-agents and exported ones."""
+    sessions = [one for _, one in piece.sessions]
+    # a fork of a forgotten session is a separate session
+    below = [one for one in sessions if one.parent is not None and one.parent_kind == "subagent"]
+    ids = [piece.owner_id, *(row_id("session", piece.source, one.parent or "") for one in below)]
+    exported = [one.parent for one in below if one.parent and one.exported_from]
+    return [*ids, *map(_find_original, exported), *list_originals(piece)]
+
+
+def list_originals(piece: Sealed) -> set[int]:
+    """Return the rows that exported sessions have where they were exported from."""
+    names = (one.exported_from for _, one in piece.sessions)
+    return {_find_original(name) for name in names if name}
+
+
+def _find_original(name: str) -> int:
+    source, _, key = name.partition(":")
+    return row_id("session", source, key)
+
+
+def remove_words(piece: Sealed) -> Sealed:
+    """Keep only the read mark of a piece that is left out: no tape and no reader's state."""
+    after = msgspec.structs.replace(piece.after, state=b"")
+    return msgspec.structs.replace(piece, records=b"", after=after)
