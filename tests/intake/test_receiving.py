@@ -367,3 +367,12 @@ def test_what_a_session_shows_is_marked_as_a_bound(store: Store, tmp_path: Path)
     assert "1 turn is partial: cached tokens are unknown, so the cost is an upper bound" in (
         done.output
     )
+
+
+def test_a_call_whose_exporter_sends_no_answer_is_not_cut_off(store: Store) -> None:
+    asked = '[{"role":"user","parts":[{"type":"text","content":"Hello"}]}]'
+    span = make_call("a", 0, session__id="mine", gen_ai__input__messages=asked)
+    send(Receiver(store), "traces", encode("traces", span))
+    import_received(store)
+    assert read_figures(store) == (1, 1, 0, 60, 40, 10)
+    assert store.query("select title, outcome from session") == [("Hello", "unknown")]

@@ -137,6 +137,8 @@ class OtlpReader(Reader):
         if name in self._told and answer is not None:
             return
         self._told.add(name)
+        # a call that succeeded answers its request, also if its exporter sends no answer
+        is_answered = turn is not None
         calls: dict[str, AskedTool] = {}
         for message in messages:
             if message.is_answer:  # an earlier one, which its own request reports
@@ -146,6 +148,8 @@ class OtlpReader(Reader):
                 yield from self._read_result(
                     session, at, calls.get(result.id), result.id, result.text
                 )
+            if message.results and not is_answered:
+                yield Session(key=session, started_at=at, ended_at=at, ending="result")
             if message.text and message.role == "user":
                 yield Said(session, "user", message.text, at=at)
                 yield Session(
@@ -153,7 +157,7 @@ class OtlpReader(Reader):
                     title=first_line(message.text),
                     started_at=at,
                     ended_at=at,
-                    ending="prompt",
+                    ending=None if is_answered else "prompt",
                     prompted_at=at,
                 )
         if answer is not None:
@@ -163,7 +167,6 @@ class OtlpReader(Reader):
         self, session: str, at: int, asked: AskedTool | None, call_id: str, text: str
     ) -> Iterator[Event]:
         key = _name_call(session, call_id)
-        yield Session(key=session, started_at=at, ended_at=at, ending="result")
         yield Returned(session, key, at, text, id=call_id)
         if asked is not None and key not in self._asked:
             # the answer with the call is in an earlier stretch
