@@ -31,12 +31,13 @@ START = """
 import importlib, os, pkgutil, signal, sys
 import relight
 
-def import_all():
+def import_all(*without):
     for one in pkgutil.walk_packages(relight.__path__, "relight."):
-        if not one.name.endswith("__main__"):
+        if not one.name.endswith("__main__") and one.name not in without:
             importlib.import_module(one.name)
 
-import_all()  # Python's and other packages' modules find the system as it is
+# `auto` hooks itself into the imports of its process, which is for once
+import_all("relight.auto")  # Python's and other packages' modules find the system as it is
 for name in [one for one in sys.modules if one.partition(".")[0] == "relight"]:
     del sys.modules[name]
 import test_systems
