@@ -132,6 +132,36 @@ with relight.auto.session("mine"):
         assert store.query("select distinct model from session") == [("gpt-5.1",)]
 
 
+def test_a_block_may_be_used_again_inside_itself_and_by_threads(program: Program) -> None:
+    done = program.run(
+        """
+import relight.auto
+block = relight.auto.session("mine")
+inside, left = threading.Event(), threading.Event()
+def share():
+    with block:
+        inside.set()
+        left.wait(20)
+thread = threading.Thread(target=share)
+thread.start()
+inside.wait(20)
+with block:
+    with block:
+        ask("one")
+        with relight.auto.session("mine"):
+            ask("two")
+    ask("three")
+left.set()
+thread.join()
+ask("outside")
+"""
+    )
+    assert done.stderr == ""
+    assert program.sessions() == {"one": 3, "outside": 1}
+    with open_store(program.home) as store:
+        assert store.query("select key from session where parent_id is not null") == []
+
+
 def test_threads_and_forks_record_into_the_sessions_that_they_continue(program: Program) -> None:
     done = program.run(
         """
@@ -285,6 +315,16 @@ def test_exec_refuses_what_it_cannot_record(words: list[str], message: str, tmp_
     with pytest.raises(RelightError, match=re.escape(message)) as raised:
         check_program(str(shutil.which(words[0], path=f"{tmp_path}:{os.environ['PATH']}")), words)
     assert raised.value.hint
+
+
+@pytest.mark.parametrize("words", [["-c", "1"], ["-mIdle"], ["-BWError", "a.py"], ["a.py", "-E"]])
+def test_exec_takes_what_only_looks_like_it(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a file of the user with our name, which a program's start does not see
+    (tmp_path / "relight.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    check_program(sys.executable, [sys.executable, *words])
 
 
 def test_exec_says_that_only_the_children_of_a_shell_are_recorded(program: Program) -> None:

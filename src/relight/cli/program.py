@@ -14,7 +14,7 @@ PYTHON = re.compile(r"(?:python|pypy)w?[\d.]*t?(?:\.exe)?", re.IGNORECASE)
 # what runs programs of other languages, and never starts Python
 OTHERS = ("node", "npm", "npx", "deno", "bun", "java", "ruby", "perl", "php", "dotnet")
 # options of Python that make it ignore its path or what is run at its start
-DEAF = re.compile(r"-(?![WX])[a-zA-Z]*[IES][a-zA-Z]*")
+DEAF = re.compile(r"-[^-WXcm]*[IES].*")
 # options of Python with a value, and those that are followed by the program itself
 VALUED, LAST = ("-W", "-X", "--check-hash-based-pycs"), ("-c", "-m")
 PROBE = "import relight.auto"
@@ -135,7 +135,8 @@ def _check_python(runner: Interpreter) -> None:
                 f"{runner.name} {option} ignores what would switch the recording on",
                 f"leave out {option}, or put `import relight.auto` into the program",
             )
-    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    # at the start of a program its folder is not yet on the path: a `relight.py` there is no matter
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore", "PYTHONSAFEPATH": "1"}
     done = subprocess.run(
         [runner.path, "-c", PROBE], env=environment, capture_output=True, check=False
     )

@@ -242,9 +242,11 @@ class _Reader:
 
     def set_exception(self: Any, error: Any, *args: Any) -> None:
         super().set_exception(error, *args)  # type: ignore[misc]
-        raised = error if isinstance(error, BaseException) else error()
-        # what aiohttp says if the program itself closes the response
-        _end_reader(id(self), GeneratorExit() if str(raised) == "Connection closed" else raised)
+        with ignoring_errors():
+            raised = error if isinstance(error, BaseException) else error()
+            # what aiohttp says if the program itself closes the response
+            is_left = str(raised) == "Connection closed"
+            _end_reader(id(self), GeneratorExit() if is_left else raised)
 
 
 def _end_reader(key: int, error: BaseException | None = None) -> None:

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Self
 
@@ -29,7 +29,6 @@ class AutoSession:
         self.title = title
         self.project = project
         self.parent: AutoSession | None = None
-        self._token: Token[AutoSession | None] | None = None
 
     @property
     def name(self) -> str:
@@ -41,8 +40,10 @@ class AutoSession:
             from relight.intake.recorder import make_session_name
 
             self.session_id = make_session_name(time.time())
-        self.parent = find_scope()
-        self._token = _current.set(self)
+        above = find_scope()
+        # a block in a block of the same session is no sub-agent's
+        self.parent = above.parent if above and above.session_id == self.session_id else above
+        _blocks.set((*_blocks.get(), self))
         return self
 
     def __exit__(
@@ -51,25 +52,26 @@ class AutoSession:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._token is not None:
-            try:
-                _current.reset(self._token)
-            except ValueError:  # entered in another task
-                _current.set(self.parent)
+        # without a token, which holds for one task and one use: tasks and threads may share a block
+        blocks = _blocks.get()
+        if self in blocks:
+            place = len(blocks) - 1 - blocks[::-1].index(self)
+            _blocks.set((*blocks[:place], *blocks[place + 1 :]))
         # loaded by the first call of the program; without one there is nothing to end
         if recording := sys.modules.get("relight.intake.auto.recording"):
             recording.end_session(self, error)
 
 
-_current: ContextVar[AutoSession | None] = ContextVar("relight_session", default=None)
+# the blocks that this task is in, the innermost last
+_blocks: ContextVar[tuple[AutoSession, ...]] = ContextVar("relight_blocks", default=())
 
 
 def find_scope() -> AutoSession | None:
     """Return the innermost block, else the session that the environment names; None for none."""
-    found = _current.get()
-    if found is None and (named := os.environ.get(VARIABLE)):
-        return AutoSession(named)
-    return found
+    if blocks := _blocks.get():
+        return blocks[-1]
+    named = os.environ.get(VARIABLE)
+    return AutoSession(named) if named else None
 
 
 def session(
