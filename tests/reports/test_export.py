@@ -304,6 +304,21 @@ def test_a_line_that_no_import_would_read_is_cut(tmp_path: Path) -> None:
     assert said["content"] == "x" * CUTS[-2] + "[4,000 characters left out]"
 
 
+def test_an_export_with_a_damaged_turn_is_left_out_whole(
+    store: Store, other: Store, tmp_path: Path
+) -> None:
+    path = tmp_path / "all.jsonl"
+    export_sessions(store, path, Filter(source="pi"))
+    first, *others = path.read_text(encoding="utf-8").splitlines()
+    record = json.loads(first)
+    record["turns"][-1]["output_tokens"] = -1
+    path.write_text("\n".join([json.dumps(record), *others, ""]), encoding="utf-8")
+    assert take(other, path).unreadable == 1
+    keys = {key for (key,) in other.query("select key from session")}
+    assert record["session_id"] not in keys
+    assert len(keys) == len(others)
+
+
 def test_an_export_of_a_newer_shape_is_unreadable_and_says_so(
     store: Store, other: Store, tmp_path: Path
 ) -> None:

@@ -153,8 +153,10 @@ class ChatReader(Reader):
         session = decode_session(line)
         key = find_chat_key(session)
         if session.relight_export is not None:
+            # whole or not at all: a session without its turns would seem to cost nothing
+            events = [*read_exported(decode_mended(decode_exported, line.removeprefix(BOM)))]
             self.owner = self.owner or key
-            yield from read_exported(decode_mended(decode_exported, line.removeprefix(BOM)))
+            yield from events
             return
         # a session without a time is dated by its file
         started_at = read_time(session.started_at) or self.origin.modified_ns // 1_000_000
