@@ -111,6 +111,16 @@ def test_the_setting_holds_for_earlier_sessions_after_a_rebuild_of_prices(tmp_pa
         assert not [one for one in advice if "price" in one]
 
 
+def test_advice_about_prices_stays_short_whatever_models_are_called(tmp_path: Path) -> None:
+    with build.open_home(tmp_path) as store:
+        for model in (None, "x" * 5000):
+            with record(store, model=model, provider="ollama") as rec:
+                rec.turn(input_tokens=100, output_tokens=10)
+        advice = examine(store, environment={"HOME": str(tmp_path)}, depth="quick").advice
+    (line,) = [one for one in advice if "no price is known" in one]
+    assert ("unknown" in line, "None" in line, len(line) < 400) == (True, False, True)
+
+
 def test_a_program_that_names_a_local_provider_costs_nothing(tmp_path: Path) -> None:
     with open_free(tmp_path) as store:
         with record(store, model="qwen3:8b", provider="ollama") as rec:

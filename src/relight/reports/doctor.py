@@ -24,7 +24,7 @@ from relight.store.queries.costs import UnpricedModel, read_unpriced_models
 from relight.store.queries.filters import Filter
 from relight.store.queries.health import DatabaseHealth, SetAsidePiece, UnreadableLine
 from relight.store.queries.sessions import count_by_source, count_subagents
-from relight.text import plural
+from relight.text import make_line, plural
 
 RECENT = 10
 Depth = Literal["quick", "usual", "deep"]
@@ -212,19 +212,23 @@ def _advise_on_prices(models: Sequence[UnpricedModel], is_free: bool) -> list[st
     """The settings that give models a price; local models have one setting in common."""
     advice = []
     local = [one for one in models if is_local_model(one.model, one.provider)]
-    if others := [one.model or "unknown" for one in models if one not in local]:
+    if others := [_name(one) for one in models if one not in local]:
         advice.append(
             f'no price is known for {", ".join(others[:3])}: add [prices."{others[0]}"] to'
             " config.toml, then run `relight rebuild --prices`"
         )
     if local:
-        names = ", ".join(str(one.model) for one in local[:3])
+        names = ", ".join(map(_name, local[:3]))
         cause = "recorded before they were free" if is_free else "at local endpoints"
         cure = "" if is_free else "set local_models_are_free = true in config.toml, then "
         advice.append(
             f"no price is known for {names}, {cause}: {cure}run `relight rebuild --prices`"
         )
     return advice
+
+
+def _name(one: UnpricedModel) -> str:
+    return make_line(one.model or "unknown", 80)
 
 
 def _advise_on_pieces(aside: Sequence[SetAsidePiece]) -> list[str]:
