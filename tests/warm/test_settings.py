@@ -66,13 +66,19 @@ def test_a_home_without_settings_is_as_it_was_after_removal(tmp_path: Path) -> N
     ).is_needed
 
 
-def test_settings_that_cannot_be_read_are_not_touched(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("{ broken", "Expecting"), ("[]", "it has"), ('{"hooks": {"SessionStart": [5]}}', "it has")],
+)
+def test_settings_that_cannot_be_read_are_not_touched(
+    tmp_path: Path, text: str, reason: str
+) -> None:
     path = tmp_path / ".claude" / "settings.json"
     path.parent.mkdir()
-    path.write_text("{ broken")
-    with pytest.raises(RelightError, match="cannot be read as settings"):
+    path.write_text(text)
+    with pytest.raises(RelightError, match=f"cannot be read as settings: {reason}"):
         change("claude-code", tmp_path)
-    assert path.read_text() == "{ broken"
+    assert path.read_text() == text
 
 
 def test_a_hook_that_shares_its_group_is_taken_out_alone(tmp_path: Path) -> None:

@@ -112,3 +112,14 @@ def test_the_command_writes_for_the_agents_that_are_there_and_asks_first(tmp_pat
     removed = cli.run("skills", "install", "codex", "--remove", "--yes")
     assert f"removed {tmp_path / PLACES['codex']}" in removed.stdout
     assert Path(paths[0]).exists()
+
+
+def test_an_edited_skill_of_one_agent_does_not_keep_those_of_others(tmp_path: Path) -> None:
+    cli = Cli(tmp_path)
+    cli.run("skills", "install", "claude-code", "codex", "--yes")
+    edited, other = (tmp_path / PLACES[name] for name in ("claude-code", "codex"))
+    edited.write_text(edited.read_text() + "mine\n")
+    (tmp_path / ".codex").mkdir()
+    done = cli.run("skills", "install", "--remove", "--yes")
+    assert (done.returncode, f"{edited} was changed" in done.stderr) == (1, True)
+    assert (edited.exists(), other.exists()) == (True, False)

@@ -80,11 +80,16 @@ def install_skills(agents: Sequence[str], *, remove: bool, yes: bool, as_json: b
         raise RelightError(
             f"none of {join_words(list(SKILLS))} was found", "name one: its folder is then made"
         )
-    done = []
+    done, failed = [], []
     for agent in agents or found:
         undo = as_typed(f"relight skills install {agent}{'' if remove else ' --remove'}")
-        done.append(_install(agent, SKILLS, undo=undo, remove=remove, yes=yes, as_json=as_json))
+        try:
+            done.append(_install(agent, SKILLS, undo=undo, remove=remove, yes=yes, as_json=as_json))
+        except RelightError as error:  # such as an edited file, which is no matter to other agents
+            failed.append(error)
     _print(Installations(done), as_json)
+    if failed:
+        raise failed[0]
 
 
 def _print(done: Installation | Installations, as_json: bool) -> None:

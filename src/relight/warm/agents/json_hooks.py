@@ -80,9 +80,11 @@ def _parse(text: str) -> Any:
     return json.loads(text) if text.strip() else {}
 
 
-def _refuse(path: Path, error: object) -> RelightError:
+def _refuse(path: Path, error: Exception) -> RelightError:
+    # an error of Python about a value of another type says nothing to a person
+    reason = error if isinstance(error, ValueError) else "it has an unknown shape"
     return RelightError(
-        f"{path} cannot be read as settings: {error}", "repair it first; it was not changed"
+        f"{path} cannot be read as settings: {reason}", "repair it first; it was not changed"
     )
 
 
