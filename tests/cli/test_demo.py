@@ -150,6 +150,12 @@ def test_only_the_local_model_has_no_price(demo: Demo) -> None:
     assert rows == [("qwen3.6-27b",)]
 
 
+def test_every_call_of_the_local_model_is_known_as_local(told: Store) -> None:
+    # so that one setting makes all of them free
+    rows = told.query("select distinct provider from turn where model = 'qwen3.6-27b'")
+    assert rows == [("local",)]
+
+
 def test_sub_agents_roll_up_to_the_session_that_asked(demo: Demo) -> None:
     children = demo.query("select source, parent_id, root_id from session where id <> root_id")
     assert {source for source, _, _ in children} == {"claude-code", "hermes"}
