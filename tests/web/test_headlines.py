@@ -97,6 +97,19 @@ def test_the_days_before_are_named(client: TestClient) -> None:
     assert re.fullmatch(r"[+-]\d+ % vs. the 7 days before", note)
 
 
+def test_a_day_is_compared_with_the_day_before(tmp_path: Path) -> None:
+    build.write_claude(tmp_path, build.claude_session())  # on 2026-11-15
+    later = [build.claude_prompt("Look", at=86_406), build.claude_answer("next", at=86_407)]
+    build.write_claude(tmp_path, later, name="22222222-0000-4000-8000-000000000000")
+    with build.open_home(tmp_path) as store:
+        build.import_home(store, tmp_path)
+    with serving.make_client(tmp_path / "relight") as client:
+        page = client.get("/?since=2026-11-16&until=2026-11-16").text
+    _, note = serving.read_tile(page, "Cost")
+    assert re.fullmatch(r"[+-]\d+ % vs. the day before", note)
+    assert " in the day before" in page
+
+
 def test_the_cost_of_sub_agents_is_in_the_curve_of_a_session(tmp_path: Path, store: Store) -> None:
     path = build.write_claude(tmp_path, build.claude_session())
     build.write_agent(path, [build.claude_prompt("Look", at=6), build.claude_answer("sub", at=7)])
