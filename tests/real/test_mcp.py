@@ -54,6 +54,9 @@ def test_claude_code_lists_the_tools_and_its_model_gets_the_result(
         claude = Claude(tmp_path, server.root_url)
         claude.folder = tmp_path / "shop"
         claude.environment["ENABLE_TOOL_SEARCH"] = "false"  # else tools are listed on request
+        # else it asks its model before a server that starts slowly has named its tools
+        claude.environment["MCP_CONNECTION_NONBLOCKING"] = "false"
+        claude.environment["MCP_CONNECT_TIMEOUT_MS"] = "60000"
         claude.run(str(claude.program), "mcp", "add", "relight", "--", *server_words)
         claude.relight("skills", "install", "claude-code", "--yes")
         words = ("--allowedTools", "mcp__relight__search_sessions")
