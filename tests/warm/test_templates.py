@@ -19,6 +19,7 @@ from relight.intake.retention import forget
 from relight.names import file_name
 from relight.store import Store
 from relight.warm.candidates import capture_candidates
+from relight.warm.gate import GateFigures, find_failed_rules
 from relight.warm.library import (
     add_version,
     delete_template,
@@ -61,6 +62,11 @@ def test_two_calls_that_worked_are_too_few_and_not_too_many_failures(store: Stor
         build_warm.capture(store, TASK, messages=messages)
     assert "too short: 5 messages and 2 calls" in found.value.message
     assert "failures" not in f"{found.value.message} {found.value.hint}"
+
+
+def test_calls_that_nothing_judges_are_not_called_failures() -> None:
+    figures = GateFigures(messages=30, calls=12, error_rate=None, outcome="success", evidence=[])
+    assert find_failed_rules(figures) == ["nothing shows whether its 12 calls failed"]
 
 
 @pytest.mark.parametrize(
