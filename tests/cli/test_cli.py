@@ -102,7 +102,7 @@ def test_a_report_of_nothing_says_what_to_ask_instead(filled: Cli) -> None:
 def test_a_misspelt_command_is_answered_with_the_one_meant(cli: Cli) -> None:
     done = cli.run("reprot")
     assert done.returncode == 2
-    assert "Error: No such command 'reprot'. Did you mean 'report'?" in done.stderr
+    assert "Error: No such command 'reprot'. Did you mean 'report' or 'export'?" in done.stderr
     assert "Error: No such command 'xyzzy'.\n" in cli.run("xyzzy").stderr
 
 

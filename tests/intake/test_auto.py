@@ -1,5 +1,6 @@
 """`relight.auto` and `relight exec` in real programs: sessions, processes, a store in trouble."""
 
+import logging
 import os
 import re
 import shutil
@@ -8,6 +9,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -360,3 +362,8 @@ print(client.post(URL.replace("chat/completions", "embeddings"), json={"input": 
     assert done.stderr == ""
     assert len(done.stdout.splitlines()) == 5
     assert not (program.home / "relight.db").exists()
+
+
+def test_the_warnings_of_others_are_shown_each_time_unless_a_program_is_recorded() -> None:
+    import_module("relight.intake.auto.recording")
+    assert not logging.getLogger("relight").filters

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import time
+from subprocess import PIPE
 from typing import Any
 
 import msgspec
@@ -488,7 +489,7 @@ def test_answers_of_any_shape_are_understood_or_refused(told: dict[str, Any]) ->
 
 
 FORK = """
-import os, sys, threading, time
+import os, sys, threading
 from relight.models import background
 from relight.models.endpoints import ChatRequest, Endpoint, build_request
 from relight.models.client import complete
@@ -499,7 +500,7 @@ def say():
     return background.run_coroutine(complete(build_request(endpoint, asked))).text
 
 threading.Thread(target=say, daemon=True).start()
-time.sleep(0.5)  # its prices are being asked for
+sys.stdin.readline()  # its prices are being asked for
 if os.fork() == 0:
     print(say(), flush=True)
     os._exit(0)
@@ -511,8 +512,12 @@ def test_a_fork_made_while_prices_are_asked_for_asks_for_itself() -> None:
     slow = {"/v1/models": Reply(body=b"{}", delay_seconds=3)}
     with Server(lambda _: Reply("Hello."), pages=slow) as server:
         words = [sys.executable, "-W", "ignore", "-c", FORK, server.base_url]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (0, "Hello.\n"), done.stderr
+        with subprocess.Popen(words, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as program:
+            while not server.requests:
+                assert program.poll() is None
+                time.sleep(0.01)
+            printed, errors = program.communicate("\n", timeout=60)
+    assert (program.returncode, printed) == (0, "Hello.\n"), errors
 
 
 FIRST_REQUEST = """

@@ -33,7 +33,9 @@ class SearchSessions(Struct, frozen=True, forbid_unknown_fields=True):
     tool: Annotated[str | None, Meta(description="only calls of this tool")] = None
     since: Since = None
     until: Until = None
-    source: Annotated[str | None, Meta(description="only this agent, such as claude-code")] = None
+    source: Annotated[
+        str | None, Meta(description="only this agent, by the name before the colon of a session")
+    ] = None
     limit: Annotated[int, Meta(ge=1, le=50)] = 10
 
 

@@ -36,7 +36,10 @@ class OnceFilter(logging.Filter):
         return is_new or record.levelno < logging.WARNING
 
 
-logger.addFilter(OnceFilter())
+def warn_once() -> None:
+    """Let each kind of warning through once in this program, which is being recorded."""
+    if not any(isinstance(one, OnceFilter) for one in logger.filters):
+        logger.addFilter(OnceFilter())
 
 
 class ignoring_errors:

@@ -59,6 +59,7 @@ def _watch(library: ModuleType) -> None:
     try:
         clients = import_module("relight.intake.auto.clients")
         getattr(clients, LIBRARIES[library.__name__])(library)
+        import_module("relight.intake.auto.calls").warn_once()
     except Exception as error:  # noqa: BLE001 - the program works without being recorded
         import logging
 
