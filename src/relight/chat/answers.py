@@ -186,33 +186,41 @@ class Gathering:
 
     def add(self, chunk: Mapping[str, Any]) -> bool:
         """Add a chunk; True if it has a part of the answer itself."""
+        if self.id is None or self.model is None or self.created is None:
+            self._add_facts(chunk)
+        usage = chunk.get("usage")
+        if isinstance(usage, dict):
+            self.usage = usage
+        choices = chunk.get("choices")
+        first = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(first, dict) or first.get("index", 0) != 0:
+            return False
+        reason = first.get("finish_reason")
+        if reason is not None:
+            self.finish_reason = _text(reason) or self.finish_reason
+        delta = first.get("delta")
+        return self._add_delta(delta) if isinstance(delta, dict) else False
+
+    def _add_facts(self, chunk: Mapping[str, Any]) -> None:
         self.id = self.id or _text(chunk.get("id"))
         self.model = self.model or _text(chunk.get("model"))
         created = chunk.get("created")
         if self.created is None and isinstance(created, int | float) and isfinite(created):
             self.created = int(created)
-        if isinstance(chunk.get("usage"), dict):
-            self.usage = chunk["usage"]
-        choices = chunk.get("choices")
-        first = choices[0] if isinstance(choices, list) and choices else None
-        if not isinstance(first, dict) or first.get("index", 0) != 0:
-            return False
-        self.finish_reason = _text(first.get("finish_reason")) or self.finish_reason
-        delta = first.get("delta")
-        return self._add_delta(delta) if isinstance(delta, dict) else False
 
     def _add_delta(self, delta: Mapping[str, Any]) -> bool:
         has_any = False
-        for name in TEXTS:
-            value = delta.get(name)
-            if value is not None and (text := _join_parts(value)) is not None:
-                self._texts.setdefault(name, []).append(text)
-                has_any = has_any or bool(text)
-        calls = delta.get("tool_calls")
-        for call in calls if isinstance(calls, list) else ():
-            if isinstance(call, dict):
-                self._add_call(call)
-                has_any = True
+        for name, value in delta.items():
+            if name in TEXTS:
+                text = value if isinstance(value, str) else _join_parts(value)
+                if text is not None:
+                    self._texts.setdefault(name, []).append(text)
+                    has_any = has_any or bool(text)
+            elif name == "tool_calls" and isinstance(value, list):
+                for call in value:
+                    if isinstance(call, dict):
+                        self._add_call(call)
+                        has_any = True
         return has_any
 
     def _add_call(self, part: Mapping[str, Any]) -> None:
