@@ -71,10 +71,8 @@ def test_forks_count_for_their_parents_arm_and_are_no_sessions_of_their_own(
     assert report.sessions == {"warm": 0, "cold": 0} | {arm: 1}
     assert report.provisions == {"warm": 0, "cold": 0, "abstained": 0} | {arm: 1}
     assert [(one.warm + one.cold, one.unfollowed) for one in stats] == [(1, 0)]
-    names = {"PARENT", "FORK", "SECOND", "DEEP"}
-    assert {one.session_id for one in listed} == {
-        f"claude-code:{getattr(build_forks, name)}" for name in names
-    }
+    # as many as the figures count
+    assert [one.session_id for one in listed] == [f"claude-code:{build_forks.PARENT}"]
 
 
 def test_a_difference_of_costs_has_as_many_digits_as_its_interval() -> None:
