@@ -15,6 +15,7 @@ from typing import Any
 from bench.campaign.stores import dump as dump
 from bench.campaign.stores import dump_search as dump_search
 
+import relight.store
 from relight.intake.importing import Imported
 from relight.judging.outcomes import RUN_SIGNS
 from relight.store import Store, open_store
@@ -274,7 +275,7 @@ def open_home(folder: Path, *, proven: Collection[str] = RUN_SIGNS) -> Store:
     is_new = not (home / "relight.db").exists()
     if is_new:
         (home / "relight.db").touch(mode=0o600)
-        (home / "relight.db").write_bytes(make_empty_database())
+        (home / "relight.db").write_bytes(make_empty_database(relight.store.SCHEMA))
     store = open_store(home)
     with store.transaction() as database:
         if is_new:
@@ -285,8 +286,8 @@ def open_home(folder: Path, *, proven: Collection[str] = RUN_SIGNS) -> Store:
 
 
 @cache
-def make_empty_database() -> bytes:
-    """The file of an empty store; to copy it is much quicker than to migrate each one."""
+def make_empty_database(_: int) -> bytes:
+    """The file of an empty store of a schema; to copy it is much quicker than to migrate each."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "config.toml").write_text(UTC)
         open_store(folder).close()
