@@ -5,9 +5,12 @@ from contextlib import contextmanager
 from typing import Literal
 
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 Scheme = Literal["light", "dark"]
+# a browser on a loaded machine takes seconds for a page
+PATIENCE_MS = 30_000
+expect.set_options(timeout=PATIENCE_MS)
 # all else that axe could tell takes longer to send than to find
 ONLY_VIOLATIONS = {"resultTypes": ["violations"]}
 HEIGHTS = {1920: 1080, 1280: 900, 390: 844}
@@ -82,7 +85,7 @@ def visiting(
         reduced_motion="reduce",
         timezone_id="UTC",
     )
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(PATIENCE_MS)
     try:
         yield Visit(context.new_page(), address)
     finally:
