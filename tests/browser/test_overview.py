@@ -121,6 +121,8 @@ def test_a_session_found_by_a_need_is_labelled_and_needs_nobody(
     ):
         page = visit.open("/")
         page.get_by_role("link", name="label them").click()
+        # a key pressed before the page is there would be lost
+        page.wait_for_url("**/sessions?**")
         page.keyboard.press("j")
         page.keyboard.press("y")
         expect(page.locator("#said")).not_to_be_empty()

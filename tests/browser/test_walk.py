@@ -141,6 +141,7 @@ def test_pages_work_without_any_script(browser: Browser, address: str) -> None:
     with visiting(browser, address, with_script=False) as visit:
         page = visit.open("/")
         page.get_by_role("navigation", name="Pages").get_by_role("link", name="Sessions").click()
+        page.wait_for_url("**/sessions**")
         page.get_by_role("searchbox", name="Search sessions").fill("daily-report")
         page.keyboard.press("Enter")
         page.wait_for_url("**search=daily-report**")

@@ -90,7 +90,8 @@ def test_a_fork_gets_no_second_seed_and_counts_for_its_parents_arm(tmp_path: Pat
     assert report.provisions == {"warm": 1, "cold": 0, "abstained": 0}
     assert report.sessions == {"warm": 1, "cold": 0}
     assert (unit.arm, unit.output_tokens) == ("warm", tokens)
-    assert {one.session_id for one in listed} == {f"claude-code:{one}" for one in (parent, fork)}
+    # as many as the figures count
+    assert [one.session_id for one in listed] == [f"claude-code:{parent}"]
 
 
 def test_a_broken_store_leaves_claude_code_as_it_is(tmp_path: Path) -> None:
