@@ -318,6 +318,15 @@ def test_foreign_spans_are_dropped_and_bad_ones_are_counted_apart(store: Store) 
     assert read_figures(store)[1] == 1
 
 
+def test_a_damaged_first_line_of_the_spool_is_noted_and_the_next_is_read(store: Store) -> None:
+    send(Receiver(store), "traces", encode("traces", make_call("a", 0)))
+    (spooled,) = store.config.telemetry.rglob("*.jsonl")
+    spooled.write_bytes(b"{damaged\n" + spooled.read_bytes())
+    import_received(store)
+    assert read_figures(store)[1] == 1
+    assert store.query("select count(*) from unreadable") == [(1,)]
+
+
 def test_a_span_with_too_many_attributes_or_a_wrong_clock_is_taken_and_reported(
     store: Store,
 ) -> None:

@@ -27,7 +27,7 @@ from relight.model import (
 )
 from relight.sources.events import Called, Event, Returned, Said, Transcript
 from relight.sources.exported import decode_exported, read_exported
-from relight.sources.files import BOM, read_piece
+from relight.sources.files import BOM, read_pieces
 from relight.sources.reading import (
     BAD_LINE,
     INTERRUPTED,
@@ -115,9 +115,7 @@ class ChatReader(Reader):
         The mark moves on behind the last of them: lines that were recorded before a crash are
         recorded again, which changes nothing.
         """
-        mark, more = marks.get(""), True
-        while more:
-            piece, more = read_piece(NAME, origin, mark)
+        for piece in read_pieces(origin, marks.get(""), source=NAME):
             start = piece.before.offset
             # the file's time dates sessions that have no time
             seen = msgspec.structs.replace(piece.before, modified_ns=piece.after.modified_ns)
@@ -127,7 +125,6 @@ class ChatReader(Reader):
                 start += len(line) + 1
             # behind the lines, or it would clear what was noted of the first one
             yield msgspec.structs.replace(piece, raw=b"", start=piece.after.offset)
-            mark = piece.after
 
     @classmethod
     def read_messages(cls, lines: Iterable[bytes], session: str) -> Transcript:

@@ -157,11 +157,11 @@ def read_piece(
     return piece, has_more
 
 
-def read_pieces(origin: Origin, mark: Mark | None) -> Iterator[Piece]:
+def read_pieces(origin: Origin, mark: Mark | None, *, source: str = "") -> Iterator[Piece]:
     """All whole lines after the mark, in pieces."""
     has_more = True
     while has_more:
-        piece, has_more = read_piece("", origin, mark)
+        piece, has_more = read_piece(source, origin, mark)
         mark = piece.after
         yield piece
 

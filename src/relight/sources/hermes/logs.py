@@ -15,7 +15,7 @@ import msgspec
 from relight.errors import RelightError
 from relight.model import Latency, Mark, Origin, Piece, Session, SkillEntry, Timing, Turn
 from relight.sources.events import Event, failed_turn
-from relight.sources.files import look_at, read_piece
+from relight.sources.files import look_at, read_pieces
 from relight.sources.hermes.totals import find_provider, read_usage
 from relight.sources.reading import BAD_LINE
 from relight.times import read_time
@@ -52,12 +52,9 @@ def fetch_logs(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterat
         yield from split_by_session(source, rows, marks, after)
         yield Piece(source=source, raw=b"", before=whole, after=after)
         return
-    mark, more = marks.get(""), True
-    while more:
-        piece, more = read_piece(source, origin, mark)
+    for piece in read_pieces(origin, marks.get(""), source=source):
         rows = [row for line in piece.raw.splitlines() if (row := read_line(line))]
         yield from split_by_session(source, rows, marks, piece.after)
-        mark = piece.after
         yield msgspec.structs.replace(piece, raw=b"")
 
 

@@ -14,7 +14,7 @@ from relight.judging.failures import classify_error
 from relight.model import Cost, Mark, Origin, Piece, Session, Turn, Unreadable
 from relight.prices import reported_cost
 from relight.sources.events import Event
-from relight.sources.files import look_at, read_piece
+from relight.sources.files import look_at, read_pieces
 from relight.sources.hermes.logs import split_by_session
 from relight.sources.hermes.totals import read_usage
 from relight.sources.reading import BAD_LINE
@@ -33,9 +33,8 @@ def find_moa(root: Path) -> Iterator[Origin]:
 
 def fetch_moa(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
     """New rows by session: ids that Hermes writes alike share one file."""
-    marks, mark, more = dict(marks), marks.get(""), True
-    while more:
-        piece, more = read_piece(source, origin, mark)
+    marks = dict(marks)
+    for piece in read_pieces(origin, marks.get(""), source=source):
         rows, bad_lines = [], []
         start = piece.before.offset
         for line in piece.raw.split(b"\n"):
@@ -48,7 +47,6 @@ def fetch_moa(source: str, origin: Origin, marks: Mapping[str, Mark]) -> Iterato
                 rows.append({"table": "moa", **row, "session_id": str(row["session_id"])})
             start += len(line) + 1
         yield from split_by_session(source, rows, marks, piece.after)
-        mark = piece.after
         yield msgspec.structs.replace(piece, raw=b"", unreadable=[*piece.unreadable, *bad_lines])
 
 

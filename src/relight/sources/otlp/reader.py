@@ -12,7 +12,7 @@ import msgspec
 from relight.model import Cost, Ending, Mark, Origin, Piece, Session, Timing, ToolCall, Turn
 from relight.prices import reported_cost
 from relight.sources.events import Called, Event, Returned, Said, failed_turn
-from relight.sources.files import read_piece
+from relight.sources.files import read_pieces
 from relight.sources.otlp.lines import (
     ReceivedCall,
     ReceivedEvent,
@@ -44,7 +44,7 @@ class OtlpReader(Reader):
         super().__init__(origin)
         self._asked: set[str] = set()
         # the calls whose messages were read: a span and a log record may both have them
-        self._told: set[str] = set()
+        self._seen: set[str] = set()
 
     def save(self) -> bytes:
         return b""  # each line stands for itself
@@ -56,9 +56,7 @@ class OtlpReader(Reader):
         The mark moves on behind the last of them: lines that were recorded before a crash are
         recorded again, which changes nothing.
         """
-        mark, more = marks.get(""), True
-        while more:
-            piece, more = read_piece(NAME, origin, mark)
+        for piece in read_pieces(origin, marks.get(""), source=NAME):
             at = piece.before.offset
             starts: dict[str, int] = {}
             lines: dict[str, list[bytes]] = {}
@@ -75,8 +73,8 @@ class OtlpReader(Reader):
                     after=piece.before,
                     start=starts[session],
                 )
-            yield msgspec.structs.replace(piece, raw=b"")
-            mark = piece.after
+            # behind the lines, or it would clear what was noted of the first one
+            yield msgspec.structs.replace(piece, raw=b"", start=piece.after.offset)
 
     @staticmethod
     def arrange(lines: Iterable[bytes]) -> Iterable[bytes]:
@@ -134,9 +132,9 @@ class OtlpReader(Reader):
         name = line.key if isinstance(line, ReceivedCall) else line.span
         if not messages and answer is None:
             return
-        if name in self._told and answer is not None:
+        if name in self._seen and answer is not None:
             return
-        self._told.add(name)
+        self._seen.add(name)
         # a call that succeeded answers its request, also if its exporter sends no answer
         is_answered = turn is not None
         calls: dict[str, AskedTool] = {}
