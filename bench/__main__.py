@@ -17,6 +17,7 @@ BENCHES = {
     "modules": "how many modules a command runs through",
     "otlp": "telemetry: spans acknowledged in a second, and how far the index is behind",
     "outcomes": "signs of how a session went: how often each kind is right on labelled sessions",
+    "profile": "where the CPU time of an import goes, by stage",
     "search": "full-text search: size of its index, cost for an import, time to the first hit",
     "startup": "how long a command takes to start, against an empty Python",
     "skills": "averages over a million uses of skills, against a plain sum",

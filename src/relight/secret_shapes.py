@@ -1,7 +1,9 @@
 """The shapes of secrets, from `data/redact.toml`, and the places in a text where one may be.
 
 A row has expressions for the text that a secret begins with (`prefixes`) or that stands before it
-(`near`). One scan for all of them names the places; the rest of a row is tried only there.
+(`near`). One scan for all of them names the places; the rest of a row is tried only there. A place
+counts only if the next byte is one that the rest can begin with: `token` stands in every count of
+tokens, and only an `s` follows it there.
 Hyperscan scans in one pass, however many rows there are. Where it is not installed, Python's own
 expressions name the same places.
 """
@@ -24,7 +26,11 @@ _START = r"""(?: (?<![A-Za-z0-9\\]) | (?<=\\[nrtbf]) | (?<=\\u[0-9a-fA-F]{4})
                | (?<=%[0-9a-fA-F]{2}) | (?<=[\[;][0-9]m) | (?<=[\[;][0-9]{2}m) )"""
 
 
-class Rule(Struct, frozen=True, forbid_unknown_fields=True):
+_ALL_BYTES = frozenset(range(256))
+_ANYTHING = frozenset({b"", *(bytes([byte]) for byte in _ALL_BYTES)})
+
+
+class Rule(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """A row of the table: the shape of one kind of secret."""
 
     name: str
@@ -40,6 +46,20 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if bool(self.prefixes) == bool(self.near):
             raise ValueError(f"the rule {self.name!r} needs `prefixes` or `near`")
+
+    @cached_property
+    def following(self) -> frozenset[bytes]:
+        """The bytes that can follow a place, one by one; empty bytes are the end of the text.
+
+        For prefixes that is not looked at: they are rare in clean text, and finding it takes time.
+        """
+        if self.prefixes:
+            return _ANYTHING
+        found, can_be_empty = find_first(_parser.parse(self.after.encode(), re.VERBOSE))
+        if can_be_empty:
+            return _ANYTHING
+        single = {bytes([byte]) for byte in found}
+        return frozenset(single | {byte.swapcase() for byte in single} if self.any_case else single)
 
     def write_pattern(self, place: str) -> str:
         """Return the expression after a place; a prefix is looked back at and is its group 1."""
@@ -94,12 +114,31 @@ class Shapes:
         if self._fast is None:
             return sorted(set(self.find_slowly(data)))
         found: set[tuple[int, int]] = set()
+        groups = self._groups
 
         def note(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
-            found.add((end, number))
+            following = data[end : end + 1]
+            for shape, allowed in groups[number]:
+                if following in allowed:
+                    found.add((end, shape))
 
         self._fast(data, note)
         return sorted(found)
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, bool], list[SecretShape]]:
+        """The shapes by place and whether its case matters."""
+        found: dict[tuple[str, bool], list[SecretShape]] = {}
+        for shape in self.all:
+            found.setdefault((shape.place, shape.rule.any_case), []).append(shape)
+        return found
+
+    @cached_property
+    def _groups(self) -> list[list[tuple[int, frozenset[bytes]]]]:
+        """For each place its shapes, and what can follow it in each."""
+        return [
+            [(one.number, one.rule.following) for one in group] for group in self._places.values()
+        ]
 
     @cached_property
     def _fast(self) -> Callable[[bytes, Any], object] | None:
@@ -110,10 +149,10 @@ class Shapes:
             return None
         database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         database.compile(
-            expressions=[shape.place.encode() for shape in self.all],
-            ids=[shape.number for shape in self.all],
-            elements=len(self.all),
-            flags=[hyperscan.HS_FLAG_CASELESS if one.rule.any_case else 0 for one in self.all],
+            expressions=[place.encode() for place, _ in self._places],
+            ids=list(range(len(self._places))),
+            elements=len(self._places),
+            flags=[hyperscan.HS_FLAG_CASELESS if any_case else 0 for _, any_case in self._places],
         )
         return lambda data, note: database.scan(data, match_event_handler=note)
 
@@ -124,7 +163,9 @@ class Shapes:
             for found in search.finditer(lowered if any_case else data):
                 for number, width, pattern in anchors:
                     if match := pattern.match(data, found.start() - width):
-                        yield match.end(), number
+                        end = match.end()
+                        if data[end : end + 1] in self.all[number].rule.following:
+                            yield end, number
 
     @cached_property
     def _slow(
@@ -196,6 +237,71 @@ def write_search(letter: str, anchors: Iterable[Anchor]) -> str:
     """Return the expression for a letter where one of the places is."""
     around = {f"(?<={one.before}{letter})(?={one.after})" for one in anchors}
     return f"{letter}(?:{'|'.join(sorted(around))})"
+
+
+_CATEGORIES = {"DIGIT": rb"\d", "SPACE": rb"\s", "WORD": rb"\w"}
+
+
+def find_first(parsed: Iterable[tuple[Any, Any]]) -> tuple[set[int], bool]:
+    """Return the bytes that a match of a parsed expression begins with, and if it can be empty.
+
+    >>> found, can_be_empty = find_first(_parser.parse(rb"s?(?:=|: )x"))
+    >>> bytes(sorted(found)), can_be_empty
+    (b':=s', False)
+    """
+    found: set[int] = set()
+    for operation, value in parsed:
+        first, can_be_empty = _find_first_of(str(operation), value)
+        found |= first
+        if not can_be_empty:
+            return found, False
+    return found, True
+
+
+def _find_first_of(operation: str, value: Any) -> tuple[set[int], bool]:
+    match operation:
+        case "LITERAL" | "NOT_LITERAL" | "IN" | "ANY":
+            return _list_bytes(operation, value), False
+        case "BRANCH":
+            branches = [find_first(one) for one in value[1]]
+            return {byte for first, _ in branches for byte in first}, any(e for _, e in branches)
+        case "SUBPATTERN":
+            return find_first(value[-1])
+        case "ATOMIC_GROUP":
+            return find_first(value)
+        case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+            first, can_be_empty = find_first(value[2])
+            return first, can_be_empty or value[0] == 0
+        case "ASSERT" | "ASSERT_NOT" | "AT":
+            return set(), True
+    return set(_ALL_BYTES), True  # a reference to a group
+
+
+def _list_bytes(operation: str, value: Any) -> set[int]:
+    match operation:
+        case "LITERAL":
+            return {value}
+        case "NOT_LITERAL":
+            return {*_ALL_BYTES} - {value}
+        case "RANGE":
+            return {*range(value[0], value[1] + 1)}
+        case "CATEGORY":
+            name = str(value).removeprefix("CATEGORY_")
+            pattern = re.compile(_CATEGORIES[name.removeprefix("NOT_")])
+            return {
+                byte
+                for byte in _ALL_BYTES
+                if bool(pattern.match(bytes([byte]))) != name.startswith("NOT_")
+            }
+        case "IN":
+            found = {
+                byte
+                for inner, one in value
+                if str(inner) != "NEGATE"
+                for byte in _list_bytes(str(inner), one)
+            }
+            return {*_ALL_BYTES} - found if str(value[0][0]) == "NEGATE" else found
+    return {*_ALL_BYTES}
 
 
 @cache
