@@ -297,6 +297,7 @@ class Timing(Struct, frozen=True):
     duration_ms: Milliseconds
     name: str | None = None  # the call's name, as in `ToolCall`
     call: str | None = None  # or the call's key
+    report: str | None = None  # the key of a call that stands for it if no record has it
 
 
 class LimitReport(Struct, frozen=True, kw_only=True):
@@ -380,8 +381,7 @@ class Piece(Struct, frozen=True, kw_only=True):
     raw: bytes
     before: Mark
     after: Mark
-    # where the records begin in their file, when that is not where the mark stands
-    start: int | None = None
+    start: int | None = None  # of the records in their file, if it is not where the mark stands
     unreadable: list[Unreadable] = []
 
 

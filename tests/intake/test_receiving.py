@@ -23,6 +23,7 @@ from relight.cli import relight
 from relight.intake.importing import import_all
 from relight.intake.rebuild import rebuild
 from relight.intake.receiver import Receiver
+from relight.reports.trace import read_trace
 from relight.sources.otlp.wire import read_protobuf
 from relight.store import Store
 
@@ -253,6 +254,37 @@ def test_telemetry_makes_the_session_of_an_agent_whose_files_were_not_read(store
     ((source, started, ended),) = store.query("select source, started_at, ended_at from session")
     assert source == "claude-code"
     assert (started, ended) == (build.START + 300, build.START + 5100)
+
+
+@pytest.mark.parametrize(
+    ("capture", "calls"),
+    [
+        (
+            "claude-code-2.1.325",
+            [("Bash", "ok", 50), ("Bash", "error", 29), ("Read", "error", 12)],
+        ),
+        (
+            "codex-0.166.0",
+            [
+                ("exec_command", "ok", 96),
+                ("exec_command", "error", 58),
+                ("exec_command", "error", 49),
+                ("nosuchtool", "error", 0),
+            ],
+        ),
+    ],
+)
+def test_tools_of_an_agent_whose_files_were_not_read_are_calls_with_verdicts(
+    store: Store, capture: str, calls: list[tuple[str, str, int]]
+) -> None:
+    for signal, form, body in CAPTURES[capture] * 2:
+        send(Receiver(store), signal, body, form)
+    import_received(store)
+    found = store.query("select tool, label, duration_ms from tool_call order by at")
+    assert [tuple(one) for one in found] == calls
+    ((session_id,),) = store.query("select id from session")
+    steps = read_trace(store, session_id).steps
+    assert [step.label for step in steps if step.kind == "call"] == [one[1] for one in calls]
 
 
 @pytest.mark.parametrize("is_first", [True, False])

@@ -1,7 +1,8 @@
 """Telemetry of agents whose files are read as well: it fills what the files lack.
 
 Model calls are reports, which `store/derive/reports.py` joins with the calls of the files. The
-durations of tools are timings. Neither says when the session ended and how: only its files do.
+durations of tools are timings; a tool call that no file has is a call itself. None of them says
+when the session ended and how: only its files do.
 """
 
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from relight.sources.otlp.reader import OtlpReader
 from relight.sources.reading import ReaderState, StatefulReader, first_line
 
 MOST_MS = 86_400_000
+# before the keys of reported tool calls: the agent's record has the same calls under their own
+REPORTED = "report:"
 
 
 class AgentState(ReaderState):
@@ -78,24 +81,36 @@ class AgentReader(StatefulReader[AgentState]):
         call_id = _find_text(event, "tool_use_id") or _find_text(event, "call_id")
         tool = _find_text(event, "tool_name") or ""
         spent = _find_milliseconds(event, "duration_ms")
-        if call_id is None:
+        if call_id is None or spent is None:
             return
-        if spent is not None:
-            yield Timing(
-                key=call_id,
-                session=event.session,
-                tool=tool,
-                at=event.at,
-                duration_ms=spent,
-                call=call_id,
-            )
+        yield Timing(
+            key=call_id,
+            session=event.session,
+            tool=tool,
+            at=event.at,
+            duration_ms=spent,
+            call=call_id,
+            report=f"{REPORTED}{call_id}",
+        )
+        success = event.attributes.get("success")
+        is_error = str(success).lower() == "false" if success is not None else None
+        text = _find_text(event, "output") or _find_text(event, "error")
+        call = ToolCall(
+            key=f"{REPORTED}{call_id}",
+            session=event.session,
+            tool=tool,
+            at=max(event.at - spent, 0),
+            finished_at=event.at,
+            arguments=_find_text(event, "tool_input") or _find_text(event, "arguments"),
+            result=text,
+            is_error=is_error,
+            duration_ms=spent,
+        )
         if self.has_words:
-            given = _find_text(event, "tool_input") or _find_text(event, "arguments")
-            call = ToolCall(key=call_id, session=event.session, tool=tool, arguments=given)
-            yield Called(call, call_id)
-            text = _find_text(event, "output") or _find_text(event, "error")
-            is_error = event.attributes.get("success") in (False, "false")
-            yield Returned(event.session, call_id, event.at, text, is_error or None)
+            yield Called(msgspec.structs.replace(call, finished_at=None, result=None), call_id)
+            yield Returned(event.session, call_id, event.at, text, is_error)
+        else:
+            yield call
 
     def _read_codex_request(self, event: ReceivedEvent) -> Iterator[Event]:
         """A request: its start, or its failure. The tokens come with the end of the response."""

@@ -83,6 +83,18 @@ UNDATE = """
 """
 
 
+# Reported tool calls of the families of these sessions that the agent's own record has as well.
+RECORDED = """
+    select tool_call.id, tool_call.session_id from call_timing
+    join tool_call on tool_call.id = call_timing.report_id
+    join session on session.id = call_timing.session_id
+    where session.root_id in
+            (select root_id from session where id in (select id from touched))
+        and exists (select 1 from tool_call as own where own.id = call_timing.name)
+"""
+OF_CALL = (("tool_call", "id"), ("file_edit", "call_id"), ("git_commit", "call_id"))
+
+
 class CallReportRow(TokenColumns, frozen=True):
     """A row of `call_report`."""
 
@@ -174,7 +186,7 @@ def _report_row(source: str, report_id: int, turn: Turn) -> CallReportRow:
 def join(database: sqlite3.Connection, touched: Iterable[int], pricing: Pricing) -> set[int]:
     """Give reports to the turns of these sessions' families; return the sessions that changed."""
     write_touched(database, touched)
-    changed: set[int] = set()
+    changed = _drop_recorded_calls(database)
     for root_id, source in database.execute(ROOTS).fetchall():
         changed |= {one for (one,) in database.execute(REMOVE, (root_id,)).fetchall()}
         reports = read(database, CallReportRow, REPORTS, (root_id,))
@@ -193,6 +205,15 @@ def join(database: sqlite3.Connection, touched: Iterable[int], pricing: Pricing)
         _write_alone(database, source, alone, pricing)
         database.execute(DATE, (root_id,))
     return changed
+
+
+def _drop_recorded_calls(database: sqlite3.Connection) -> set[int]:
+    """Remove reported tool calls that the agent's own record has; return their sessions."""
+    found = database.execute(RECORDED).fetchall()
+    for table, column in OF_CALL:
+        rows = [(call_id,) for call_id, _ in found]
+        database.executemany(f"delete from {table} where {column} = ?", rows)
+    return {session_id for _, session_id in found}
 
 
 def match_reports(turns: Sequence[JoinedTurn], reports: Sequence[CallReportRow]) -> dict[int, int]:

@@ -125,7 +125,7 @@ class Recorder:
     def derive(self, database: sqlite3.Connection, touched: set[int]) -> None:
         """Write everything that is derived from the rows of these sessions."""
         touched |= forks.settle(database, touched)
-        if _has_rows(database, "call_report"):
+        if _has_rows(database, "call_report") or _has_rows(database, "call_timing"):
             from relight.store.derive import reports
 
             touched |= reports.join(database, touched, self.pricing)

@@ -99,6 +99,7 @@ class TimingRow(Struct, frozen=True, array_like=True):
     at: int
     duration_ms: int
     name: int | None
+    report_id: int | None = None
 
 
 class FileEditRow(Struct, frozen=True, array_like=True):
@@ -205,6 +206,7 @@ def seal_parsed(source: str, parsed: Parsed, *, key: bytes, timezone: str) -> Se
                 at=one.at,
                 duration_ms=one.duration_ms,
                 name=_name_timing(source, one),
+                report_id=hash_names("call", source, one.report) if one.report else None,
             )
             for one in parsed.timings
         ],
