@@ -642,3 +642,16 @@ def write_droid_sums(path: Path, used: Sequence[Used]) -> None:
     }
     settings = {"model": MODEL, "tokenUsage": sums, "inclusiveTokenUsage": sums}
     path.with_suffix(".settings.json").write_text(json.dumps(settings, indent=2))
+
+
+def write_all(home: Path) -> None:
+    """Sessions of every kind of source, with a sub-agent, a failed call and a fork."""
+    parent = build.write_claude(home, build.claude_session())
+    build.write_agent(parent, build.claude_session()[:2])
+    write_copilot(home, copilot_session())
+    write_opencode(open_opencode(home))
+    write_gemini(home, gemini_session())
+    write_qwen(home, qwen_session())
+    write_pi(home, pi_session())
+    write_cline(home, cline_messages())
+    write_droid(home, droid_session())

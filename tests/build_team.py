@@ -8,9 +8,10 @@ from starlette.testclient import TestClient
 
 import build
 from relight.intake import joining
+from relight.intake.http_line import Answer
 from relight.intake.push import PushReport, push
 from relight.intake.take import Deriver
-from relight.intake.team_client import Answer, Line
+from relight.intake.team_client import Line
 from relight.intake.wire import Share
 from relight.reports.totals import report
 from relight.store import Store

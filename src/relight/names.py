@@ -50,6 +50,15 @@ def tool_name(text: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "_", text)[:TOOL_LIMIT] or "tool"
 
 
+def cut_project(project: str | None) -> str | None:
+    """Return the last part of a project's folder.
+
+    >>> cut_project("/home/anna/shop/"), cut_project("C:\\\\work\\\\shop"), cut_project("/")
+    ('shop', 'shop', None)
+    """
+    return re.split(r"[/\\]", (project or "").rstrip("/\\"))[-1] or None
+
+
 def slug(text: str, *, limit: int = LIMIT) -> str:
     """Return the letters and digits of a text, in lower case, joined by hyphens.
 

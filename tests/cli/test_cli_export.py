@@ -93,3 +93,14 @@ def test_a_pipe_is_written_as_it_is(cli: Cli) -> None:
     words = [sys.executable, "-m", "relight", "export", "--format", "jsonl", str(pipe)]
     with subprocess.Popen(words, env=cli.environment, stdout=subprocess.DEVNULL):
         assert json.loads(pipe.read_bytes())["relight_export"] == 1
+
+
+def test_spans_are_counted_by_a_dry_run_and_options_of_files_are_refused(cli: Cli) -> None:
+    words = ("export", "--format", "otlp", "http://127.0.0.1:9")
+    found = cli.json(*words, "--dry-run")
+    assert (found["sessions"], found["turns"], found["is_dry_run"]) == (1, 3, True)
+    failed = cli.run(*words)
+    assert (failed.returncode, "cannot be reached" in failed.stderr) == (1, True)
+    for wrong in (["--force"], ["--table", "turns"]):
+        assert cli.run(*words, *wrong).returncode == 2
+    assert cli.run("export", "--format", "jsonl", "--content", "-").returncode == 2

@@ -49,24 +49,11 @@ SESSION = """
 """
 
 
-def write_agents(home: Path) -> None:
-    """Sessions of every kind of source, with a sub-agent, a failed call and a fork."""
-    parent = build.write_claude(home, build.claude_session())
-    build.write_agent(parent, build.claude_session()[:2])
-    agents.write_copilot(home, agents.copilot_session())
-    agents.write_opencode(agents.open_opencode(home))
-    agents.write_gemini(home, agents.gemini_session())
-    agents.write_qwen(home, agents.qwen_session())
-    agents.write_pi(home, agents.pi_session())
-    agents.write_cline(home, agents.cline_messages())
-    agents.write_droid(home, agents.droid_session())
-
-
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home in which all of them were read, its export, and a store that read the export."""
     home = tmp_path_factory.mktemp("sample")
-    write_agents(home)
+    agents.write_all(home)
     with build.open_home(home) as store, build.open_home(home / "other") as other:
         build.import_home(store, home)
         done = export_sessions(store, home / "all.jsonl")

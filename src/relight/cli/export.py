@@ -1,4 +1,3 @@
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -7,9 +6,10 @@ from relight.cli.filters import TypedFilter, filter_options
 from relight.cli.options import current_store, json_option, print_json, reading_command
 
 if TYPE_CHECKING:
+    from relight.intake.span_target import SpanSummary
     from relight.reports.export_files import ExportSummary
 
-FORMATS = ("jsonl", "csv")
+FORMATS = ("jsonl", "csv", "otlp")
 TABLES = ("sessions", "turns", "calls")
 
 
@@ -19,31 +19,58 @@ TABLES = ("sessions", "turns", "calls")
     "form",
     type=click.Choice(FORMATS),
     required=True,
-    help="jsonl: a line for each session, with texts. csv: three tables of figures.",
+    help="jsonl: a line for each session, with texts. csv: three tables of figures."
+    " otlp: spans, sent to a collector.",
 )
 @click.option("--table", type=click.Choice(TABLES), help="With csv: only this one, as one file.")
+@click.option("--content", is_flag=True, help="With otlp: send prompts, answers and results too.")
+@click.option("--dry-run", is_flag=True, help="With otlp: count what would be sent, send nothing.")
 @filter_options(since="all")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
-@click.argument("target", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("target", type=click.Path(allow_dash=True))
 @json_option
 def command(
-    form: str, table: str | None, typed: TypedFilter, force: bool, target: Path, as_json: bool
+    form: str,
+    table: str | None,
+    content: bool,
+    dry_run: bool,
+    typed: TypedFilter,
+    force: bool,
+    target: str,
+    as_json: bool,
 ) -> None:
-    """Write sessions, turns and tool calls into files, redacted.
+    """Write sessions, turns and tool calls into files, redacted, or send them to a collector.
 
     TARGET is a file for jsonl and a folder for csv, which gets sessions.csv, turns.csv and
     calls.csv. `-` is standard output. Filters choose whole sessions, with their sub-agents. The
     lines of jsonl can be imported into another store with `relight import --source chat --from
     FILE`.
+
+    For otlp TARGET is the address of a collector of OpenTelemetry, such as http://127.0.0.1:6006
+    for Phoenix. Sessions are sent as spans, without words unless --content is given. The headers
+    are those of OTEL_EXPORTER_OTLP_HEADERS.
     """
+    if table and form != "csv":
+        raise click.UsageError("--table goes with --format csv")
+    if (content or dry_run) and form != "otlp":
+        raise click.UsageError("--content and --dry-run go with --format otlp")
+    if form == "otlp":
+        if force:
+            raise click.UsageError("--force replaces files: it does not go with --format otlp")
+        send(target, typed, has_content=content, is_dry_run=dry_run, as_json=as_json)
+    else:
+        write(target, typed, form=form, table=table, force=force, as_json=as_json)
+
+
+def write(
+    target: str, typed: TypedFilter, *, form: str, table: str | None, force: bool, as_json: bool
+) -> None:
     from relight.cli.news import LateProgress
     from relight.reports.export_files import STANDARD_OUTPUT, export_sessions
 
-    is_printed = str(target) == STANDARD_OUTPUT
+    is_printed = target == STANDARD_OUTPUT
     if as_json and is_printed:
         raise click.UsageError("--json and the target - both print to standard output")
-    if table and form != "csv":
-        raise click.UsageError("--table goes with --format csv")
     if is_printed and form == "csv" and not table:
         raise click.UsageError("three tables cannot go to standard output: choose one with --table")
     with current_store() as store, LateProgress("exporting", count_sessions) as progress:
@@ -60,6 +87,31 @@ def command(
         print_json(done)
     else:
         click.echo(describe(done), err=is_printed)
+
+
+def send(
+    target: str, typed: TypedFilter, *, has_content: bool, is_dry_run: bool, as_json: bool
+) -> None:
+    from relight.cli.news import LateProgress
+    from relight.intake.span_target import check_target, export_spans, is_open
+
+    if is_open(check_target(target)) and not is_dry_run:
+        click.echo(f"warning: {target} is not encrypted: use https, or a tunnel", err=True)
+    with current_store() as store, LateProgress("exporting", count_sessions) as progress:
+        done = export_spans(
+            store,
+            target,
+            typed.read(store),
+            has_content=has_content,
+            is_dry_run=is_dry_run,
+            progress=progress.update,
+        )
+    if as_json:
+        print_json(done)
+    else:
+        click.echo(describe_sent(done))
+    if done.rejected_spans:
+        raise click.exceptions.Exit(1)
 
 
 def count_sessions(number: int) -> str:
@@ -84,4 +136,24 @@ def describe(done: "ExportSummary") -> str:
     if done.cut_sessions:
         what = plural(done.cut_sessions, "session has", "sessions have")
         lines.append(f"{what} shortened texts: an import reads lines of at most 64 MB")
+    return "\n".join(lines)
+
+
+def describe_sent(done: "SpanSummary") -> str:
+    """Return one line about what was sent, and one for what was not."""
+    from relight.text import clean, plural, size
+
+    counts = [
+        plural(done.sessions, "session"),
+        plural(done.turns, "turn"),
+        plural(done.tool_calls, "tool call"),
+    ]
+    how = f"{plural(done.spans, 'span')} in {plural(done.requests, 'request')}, {size(done.bytes)}"
+    verb = "would send" if done.is_dry_run else "sent"
+    lines = [f"{verb} {', '.join(counts)} to {done.target} ({how})"]
+    if done.undated_sessions:
+        lines.append(f"{plural(done.undated_sessions, 'session')} without any time: left out")
+    if done.rejected_spans:
+        lines.append(f"{plural(done.rejected_spans, 'span was', 'spans were')} rejected")
+    lines += [f"the collector says: {clean(one)}" for one in done.problems]
     return "\n".join(lines)

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from relight.intake.joining import find_shared, need_target
 from relight.intake.push import Pusher
-from relight.intake.wire import cut_project
+from relight.names import cut_project
 from relight.store import Store
 from relight.store.team import read_due_forgets, read_due_outcomes, read_due_parts
 

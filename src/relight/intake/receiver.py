@@ -15,6 +15,7 @@ from msgspec import Struct
 from relight.errors import RelightError
 from relight.intake.receiving import SortedRecords, Sorter
 from relight.intake.spool import Spool
+from relight.sources.otlp.protobuf import write_bytes, write_number, write_text
 from relight.sources.otlp.reader import NAME
 from relight.sources.otlp.wire import OtlpRequest, Signal, read_protobuf
 from relight.sources.otlp.wire_json import read_json
@@ -165,26 +166,12 @@ def encode_response(signal: Signal, form: Format, rejected: int = 0, message: st
         return msgspec.json.encode({"partialSuccess": partial} if rejected or message else {})
     if not rejected and not message:
         return b""
-    inner = (b"\x08" + _varint(rejected) if rejected else b"") + _field(2, message)
-    return b"\x0a" + _varint(len(inner)) + inner
+    inner = (write_number(1, rejected) if rejected else b"") + write_text(2, message)
+    return write_bytes(1, inner)
 
 
 def encode_status(form: Format, message: str) -> bytes:
     """Return the body of an error: a `Status` with a message."""
     if form == JSON_TYPE:
         return msgspec.json.encode({"message": message})
-    return _field(2, message)
-
-
-def _field(number: int, text: str) -> bytes:
-    data = text.encode("utf-8", "replace")
-    return bytes([number << 3 | 2]) + _varint(len(data)) + data if data else b""
-
-
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 127:
-        found.append(value & 127 | 128)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
+    return write_text(2, message)

@@ -1,24 +1,27 @@
 """Requests of this machine to the server that it has joined."""
 
-import http.client
 import json
 import os
 import socket
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Struct
 
 from relight.errors import RelightError
+from relight.intake.http_line import (
+    LOOPBACK,
+    SECONDS,
+    UNREACHABLE,
+    Answer,
+    HttpLine,
+    name_reason,
+    read_wait,
+)
 from relight.intake.wire import CONTENT, VERSION
 
 VARIABLE = "RELIGHT_TEAM_TOKEN"
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-SECONDS = 30.0
-MOST_ANSWER = 1 << 20
 
 
 class ServerError(RelightError):
@@ -41,27 +44,12 @@ class TooLargeError(ServerError):
     """The server takes no message of this size."""
 
 
-class Answer(Struct, frozen=True):
-    """A response of the server; the names of headers are in lower case."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
-class Line:
-    """A connection to a server, opened when it is first used and again after an error."""
+class Line(HttpLine):
+    """The connection of a machine, with its token."""
 
     def __init__(self, url: str, token: str, *, seconds: float = SECONDS) -> None:
-        self._url = url
+        super().__init__(url, seconds=seconds)
         self._token = token
-        self.seconds = seconds
-        self._connection: http.client.HTTPConnection | None = None
-
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
     def send(self, method: str, path: str, body: object = None, **headers: str) -> bytes:
         """Return the body of the response; raise what went wrong, in words."""
@@ -74,34 +62,16 @@ class Line:
         data = b"" if body is None else msgspec.msgpack.encode(body)
         try:
             answer = self.exchange(method, path, data, given)
-        except (OSError, http.client.HTTPException) as error:
+        except UNREACHABLE as error:
             self.close()
-            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise ServerError(
-                f"{self._url} cannot be reached: {reason}",
+                f"{self._url} cannot be reached: {name_reason(error)}",
                 "nothing is lost: the next push sends what is pending",
             ) from error
         if answer.status == 200:
             return answer.body
         self.close()
         raise self._explain(answer)
-
-    def exchange(self, method: str, path: str, data: bytes, headers: Mapping[str, str]) -> Answer:
-        """Send one request and return the response."""
-        parts = urlsplit(self._url)
-        connection = self._open(parts.scheme, parts.hostname or "", parts.port)
-        connection.request(method, f"{parts.path}{path}", data, dict(headers))
-        response = connection.getresponse()
-        named = {name.lower(): value for name, value in response.getheaders()}
-        return Answer(response.status, named, response.read(MOST_ANSWER))
-
-    def _open(self, scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
-        if self._connection is None:
-            kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
-            self._connection = kind(host, port, timeout=self.seconds)
-        elif self._connection.sock is not None:
-            self._connection.sock.settimeout(self.seconds)
-        return self._connection
 
     def _explain(self, answer: Answer) -> ServerError:
         """Return the error of a refused request, with the server's own words."""
@@ -125,8 +95,7 @@ class Line:
             case 413:
                 return TooLargeError(message, str(hint) if hint else None)
             case 429 | 503:
-                wait = answer.headers.get("retry-after", "")
-                seconds = int(wait) if wait.isdigit() else 60
+                seconds = read_wait(answer, 60)
                 hint = f"nothing is lost: it is tried again in {seconds} s"
                 return BusyServerError(f"the server is busy: {message}", hint, seconds)
             case 301 | 302 | 303 | 307 | 308:

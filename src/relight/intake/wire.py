@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from relight.model import OutcomeName, Parsed, Session, Turn, hash_names, row_id
+from relight.names import cut_project
 from relight.sources import SOURCES, find_source, is_source
 from relight.store.write.pushed import decompress_most
 from relight.store.write.seal import CallRow, Sealed, redate, seal_parsed
@@ -231,15 +232,6 @@ def remove_words(sealed: Sealed, *, key: bytes | None = None) -> Sealed:
         limits=sealed.limits,
         compactions=sealed.compactions,
     )
-
-
-def cut_project(project: str | None) -> str | None:
-    """Return the last part of a project's folder.
-
-    >>> cut_project("/home/anna/shop/"), cut_project("C:\\\\work\\\\shop"), cut_project("/")
-    ('shop', 'shop', None)
-    """
-    return re.split(r"[/\\]", (project or "").rstrip("/\\"))[-1] or None
 
 
 def _keep_session(one: Session) -> Session:

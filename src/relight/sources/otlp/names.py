@@ -54,6 +54,7 @@ class TelemetryTable(Struct, frozen=True):
     dropped: list[str]
     call: SpanKind
     tool: SpanKind
+    work: SpanKind
     names: dict[str, list[str]]
     tokens: dict[str, list[str]]
     flat_messages: list[FlatMessages]
@@ -92,6 +93,21 @@ def is_wanted(source: str, name: str, attributes: Attributes) -> bool:
             needed = agent.events.get(name)
             return needed is not None and (not needed or any(one in attributes for one in needed))
     return False
+
+
+def name_fact(name: str) -> str:
+    """Return the name under which a fact is written.
+
+    >>> name_fact("provider"), name_fact("cache_read")
+    ('gen_ai.provider.name', 'gen_ai.usage.cache_read.input_tokens')
+    """
+    table = read_table()
+    return (table.tokens.get(name) or table.names[name])[0]
+
+
+def name_kind(kind: SpanKind) -> tuple[str, str]:
+    """Return the attribute and the value that say what a written span is about."""
+    return kind.kinds[0].name, kind.kinds[0].values[0]
 
 
 def find_value(attributes: Attributes, name: str) -> Any:

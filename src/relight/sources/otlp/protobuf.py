@@ -1,11 +1,11 @@
-"""A reader of protobuf's wire format: the fields of one message, and the values of attributes.
+"""Protobuf's wire format: the fields of one message, and the values of attributes.
 
 Telemetry needs three of the format's types: varint, 64 bits and length-delimited. A field that is
 not asked for is skipped unread.
 """
 
 from collections.abc import Iterator
-from struct import unpack_from
+from struct import pack, unpack_from
 from typing import Any, Literal, overload
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
@@ -141,12 +141,59 @@ def _read_usual_pair(data: bytes) -> tuple[str, Any] | None:
     if at + size != end or size < 2:
         return None
     kind = data[at]
+    if kind not in (TEXT, NUMBER):
+        return None
     value: Any
     size, at = _read_varint(data, at + 1, end)
     if kind == TEXT and at + size == end:
         value = data[at:].decode("utf-8", "replace")
     elif kind == NUMBER and at == end and size < 2**63:
-        value = size
+        value = size  # a larger one is negative
     else:
         return None
     return data[2:place].decode("utf-8", "replace"), value
+
+
+def write_varint(value: int) -> bytes:
+    """Return a whole number as it is written; a negative one as 64 bits."""
+    value &= 2**64 - 1
+    found = bytearray()
+    while value > 127:
+        found.append(value & 127 | 128)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def write_number(number: int, value: int) -> bytes:
+    """Return a field with a whole number."""
+    return write_varint(number << 3 | VARINT) + write_varint(value)
+
+
+def write_fixed(number: int, value: int) -> bytes:
+    """Return a field with 64 bits."""
+    return write_varint(number << 3 | FIXED64) + value.to_bytes(8, "little")
+
+
+def write_bytes(number: int, data: bytes) -> bytes:
+    """Return a field with bytes, a text or a message."""
+    return write_varint(number << 3 | BYTES) + write_varint(len(data)) + data
+
+
+def write_text(number: int, text: str) -> bytes:
+    """Return a field with a text; nothing for an empty one, which a reader takes for it."""
+    data = text.encode("utf-8", "replace")
+    return write_bytes(number, data) if data else b""
+
+
+def write_pair(name: str, value: str | bool | int | float) -> bytes:
+    """Return a `KeyValue` message."""
+    if isinstance(value, str):
+        held = write_bytes(1, value.encode("utf-8", "replace"))
+    elif isinstance(value, bool):
+        held = write_number(2, value)
+    elif isinstance(value, int):
+        held = write_number(3, value)
+    else:
+        held = write_varint(4 << 3 | FIXED64) + pack("<d", value)
+    return write_text(1, name) + write_bytes(2, held)

@@ -6,10 +6,11 @@ the model gave them, within their session.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
 
 import msgspec
 
-from relight.model import Cost, Ending, Mark, Origin, Piece, Session, Timing, ToolCall, Turn
+from relight.model import Cost, Ending, Mark, Origin, Piece, Session, Timing, ToolCall, Turn, Usage
 from relight.prices import reported_cost
 from relight.sources.events import Called, Event, Returned, Said, failed_turn
 from relight.sources.files import read_pieces
@@ -33,6 +34,7 @@ from relight.sources.otlp.names import (
 from relight.sources.reading import BAD_LINE, Reader, first_line, last_words
 
 NAME = "otlp"
+UsageStatus = Literal["final", "partial", "reconciled"]
 
 
 class OtlpReader(Reader):
@@ -105,8 +107,9 @@ class OtlpReader(Reader):
         ended_at = call.ended_at or call.at
         yield Session(
             key=call.session,
-            project=call.service,
+            project=find_text(call.attributes, "project") or call.service,
             version=call.version,
+            exported_from=find_text(call.attributes, "exported_from"),
             model=turn.model,
             started_at=call.at,
             ended_at=ended_at,
@@ -224,7 +227,9 @@ def _make_turn(call: ReceivedCall) -> Turn:
     attributes = call.attributes
     model = find_text(attributes, "model")
     provider = find_text(attributes, "provider")
-    spent = None if call.ended_at is None else call.ended_at - call.at
+    # a span without a length was not measured
+    spent = None if call.ended_at is None else call.ended_at - call.at or None
+    usage = find_usage(attributes)
     if call.is_failed:
         status = read_tokens(find_value(attributes, "status"))
         turn = failed_turn(
@@ -236,25 +241,44 @@ def _make_turn(call: ReceivedCall) -> Turn:
             model=model,
             provider=provider,
         )
-        return msgspec.structs.replace(turn, duration_ms=spent)
-    usage = find_usage(attributes)
+        # a call that broke off may have used tokens
+        known = usage if usage != Usage() else turn.usage
+        cost = _find_cost(call)
+        return msgspec.structs.replace(turn, usage=known, cost=cost, duration_ms=spent)
     return Turn(
         key=call.key,
         session=call.session,
         at=call.at,
         model=model,
         provider=provider,
+        role=find_text(attributes, "role"),
+        calls=read_tokens(find_value(attributes, "calls")) or 1,
         usage=usage,
-        usage_status="partial" if is_bound(usage, model, provider) else "final",
+        usage_status=_find_status(call, is_bound(usage, model, provider)),
         cost=_find_cost(call),
         duration_ms=spent,
         first_token_ms=_find_first_token(call),
     )
 
 
+def _find_status(call: ReceivedCall, is_bound: bool) -> UsageStatus:
+    """How sure the tokens are; another Relight that exported them knows it better."""
+    match find_text(call.attributes, "usage_status"):
+        case "final":
+            return "final"
+        case "reconciled":
+            return "reconciled"
+    return "partial" if is_bound else "final"
+
+
 def _find_cost(call: ReceivedCall) -> Cost | None:
+    included = read_number(find_value(call.attributes, "included_usd"))
     usd = read_number(find_value(call.attributes, "cost_usd"))
-    return None if usd is None else reported_cost(usd)
+    if included is not None:
+        return msgspec.structs.replace(reported_cost(included), status="included")
+    is_estimated = find_text(call.attributes, "cost_status") == "estimated"
+    status: Literal["reported", "estimated"] = "estimated" if is_estimated else "reported"
+    return None if usd is None else reported_cost(usd, status=status)
 
 
 def _find_first_token(call: ReceivedCall) -> int | None:
@@ -270,7 +294,13 @@ def _read_tool(tool: ReceivedTool) -> Iterator[Event]:
     name = find_text(tool.attributes, "tool") or ""
     call_id = find_text(tool.attributes, "tool_call")
     given = find_text(tool.attributes, "tool_input")
-    yield Session(key=session, project=tool.service, started_at=tool.at, ended_at=ended_at)
+    yield Session(
+        key=session,
+        project=find_text(tool.attributes, "project") or tool.service,
+        started_at=tool.at,
+        ended_at=ended_at,
+        exported_from=find_text(tool.attributes, "exported_from"),
+    )
     if call_id is None and given is not None:
         # exporters that send the words send them in messages too, which have the call
         spent = ended_at - tool.at
@@ -287,5 +317,5 @@ def _read_tool(tool: ReceivedTool) -> Iterator[Event]:
         arguments=given,
         result=result,
         is_error=True if tool.is_failed else None,
-        duration_ms=ended_at - tool.at,
+        duration_ms=ended_at - tool.at or None,
     )

@@ -1,0 +1,65 @@
+"""A connection to one server: what goes out of this machine over HTTP, besides model calls."""
+
+import http.client
+from collections.abc import Mapping
+from math import ceil
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+SECONDS = 30.0
+MOST_ANSWER = 1 << 20
+UNREACHABLE = (OSError, http.client.HTTPException)
+
+
+class Answer(Struct, frozen=True):
+    """A response of the server; the names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class HttpLine:
+    """A connection to a server, opened when it is first used and again after an error."""
+
+    def __init__(self, url: str, *, seconds: float = SECONDS) -> None:
+        self._url = url
+        self.seconds = seconds
+        self._connection: http.client.HTTPConnection | None = None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def exchange(self, method: str, path: str, data: bytes, headers: Mapping[str, str]) -> Answer:
+        """Send one request and return the response."""
+        parts = urlsplit(self._url)
+        connection = self._open(parts.scheme, parts.hostname or "", parts.port)
+        connection.request(method, f"{parts.path}{path}", data, dict(headers))
+        response = connection.getresponse()
+        named = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, named, response.read(MOST_ANSWER))
+
+    def _open(self, scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
+        if self._connection is None:
+            kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
+            self._connection = kind(host, port, timeout=self.seconds)
+        elif self._connection.sock is not None:
+            self._connection.sock.settimeout(self.seconds)
+        return self._connection
+
+
+def name_reason(error: BaseException) -> str:
+    """Return why a server could not be reached, in its own words."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def read_wait(answer: Answer, default: int) -> int:
+    """Return the seconds that a server asks to wait."""
+    from relight.judging.error_text import read_wait_headers
+
+    asked = read_wait_headers(answer.headers)
+    return default if asked is None else ceil(asked)
