@@ -109,7 +109,8 @@ def api_page() -> str:
             given = one.get("parameters", ())
             rows = [describe_parameter(each) for each in given if each["in"] == "query"]
             if sent := one.get("requestBody"):
-                name = sent["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+                (content,) = sent["content"].values()
+                name = content["schema"]["$ref"].rpartition("/")[2]
                 fields = document["components"]["schemas"][name]["properties"]
                 rows += [f"- `{field}` (sent)" for field in fields]
             parts[-1] += "\n\n" + "\n".join(rows) + "\n" if rows else "\n"

@@ -26,6 +26,7 @@ class DirectLine(Line):
 
     def __init__(self, client: TestClient, token: str) -> None:
         super().__init__(URL, token)
+        self.token = token
         self.client = client
         self.cut: Callable[[str, int], None] = lambda when, number: None
         self.number = 0

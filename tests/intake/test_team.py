@@ -28,6 +28,7 @@ from relight.reports.transcript import read_transcript
 from relight.store import Store
 from relight.store.members import revoke_tokens
 from relight.store.queries.filters import Filter
+from relight.store.queries.runs import read_runs
 from relight.store.team import count_due, read_target
 from relight.store.write.pushed import read_backlog
 from relight.store.write.seal import Sealed
@@ -550,3 +551,163 @@ def test_records_that_cannot_be_derived_are_set_aside_and_counted(
 def test_an_address_that_would_show_the_token_is_refused(url: str) -> None:
     with pytest.raises(RelightError):
         check_url(url)
+
+
+def record_own(laptop: Laptop, session: str, tokens: int) -> None:
+    """A session of a program, whose id is unique on one machine only."""
+    with relight.record(laptop.store, model="gpt-5.1", session_id=session) as rec:
+        rec.message("user", f"Count to {tokens}")
+        rec.turn(input_tokens=tokens, output_tokens=1)
+
+
+def copy_machine(laptop: Laptop, folder: Path, line: DirectLine) -> Laptop:
+    shutil.copytree(laptop.folder / "relight", folder / "relight")
+    return Laptop(folder, laptop.name, line)
+
+
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("has_joined_again", [False, True])
+def test_a_copied_home_gets_its_own_id_and_nothing_counts_twice_or_is_lost(
+    office: Office, laptop: Laptop, tmp_path: Path, share: wire.Share, has_joined_again: bool
+) -> None:
+    laptop.join(share)
+    record_own(laptop, "before", 1)
+    laptop.push()
+    record_own(laptop, "waiting", 10)  # both homes still have to push it
+    laptop.store.close()
+    twin = copy_machine(laptop, tmp_path / "copy", office.line(laptop.line.token))
+    laptop.store = build.open_home(laptop.folder)
+    for one, tokens in ((laptop, 100), (twin, 1000)):
+        record_own(one, "after", tokens)  # of the same id, and not the same session
+    assert laptop.push().notes == []
+    if has_joined_again:
+        twin.join(share)
+        done = twin.push()
+    else:
+        done = twin.push()
+        assert "one is a copy of the other" in done.notes[0]
+    assert done.pending == 0
+    office.derive()
+    found = office.store.query(
+        "select input_tokens, machine.key from turn join session on session.id = session_id"
+        " join machine on machine.id = session.machine_id where session.source = 'relight'"
+        " order by 1"
+    )
+    keys = ["laptop", "laptop", "laptop", found[-1][1]]
+    assert found == list(zip((1, 10, 100, 1000), keys, strict=True))
+    assert keys[-1].startswith("laptop-")
+    for one in (laptop, twin):  # from now on they are two
+        record_own(one, "later", 5)
+        assert one.push().notes == []
+
+
+def test_a_copied_home_cannot_delete_what_its_original_sent(
+    office: Office, laptop: Laptop, tmp_path: Path
+) -> None:
+    laptop.join()
+    laptop.store.close()
+    twin = copy_machine(laptop, tmp_path / "copy", office.line(laptop.line.token))
+    laptop.store = build.open_home(laptop.folder)
+    laptop.push()
+    with pytest.raises(ServerError, match="another home with the same id has pushed as laptop"):
+        twin.leave(forget=True)
+    assert office.store.query("select count(*) from tape_part") == [(1,)]
+
+
+def test_an_answer_that_is_lost_does_not_make_a_machine_a_copy(
+    office: Office, full: Laptop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relight.intake.push.BATCH_PARTS", 1)
+    full.join()
+    for number in range(1, 5):
+        lost = full.line.number + 1 + number % 2
+
+        def cut(when: str, count: int, lost: int = lost) -> None:
+            if (when, count) == ("after", lost):
+                raise ConnectionResetError("cut off")
+
+        full.line.cut = cut
+        with pytest.raises(ServerError, match="cut off"):
+            full.push()
+        record_own(full, f"s{number}", number)
+    full.line.cut = lambda when, number: None
+    assert full.push().notes == []
+    office.derive()
+    assert office.by("machine") == {("laptop",): (6, 8)}
+
+
+def test_what_one_of_two_people_forgot_is_refused_from_this_person_only(
+    office: Office, laptop: Laptop, machines: MakeMachine
+) -> None:
+    second = machines("one", "second", office.line(office.add("ben")))
+    for one in (laptop, second):
+        one.join()
+        one.push()
+        office.derive()
+    forget(second.store, find_session(second.store, build.CLAUDE_SESSION))
+    second.push()
+    third = machines("one", "third", second.line)  # ben's other machine
+    third.join()
+    done = third.push()
+    assert (done.sent, done.refused) == (0, 1)
+    again = machines("one", "again", laptop.line)  # anna's
+    again.join()
+    assert again.push().sent == 1
+    office.derive()
+    assert office.by("machine") == {("laptop",): (1, 3)}
+
+
+def add_run(laptop: Laptop, *, cost_nanos: int = 7) -> None:
+    """A run of a job with the session that it left, and a recorded use of a skill."""
+    with laptop.store.transaction() as database:
+        database.execute(
+            "insert into job (id, source, key, name, prompt, state) values"
+            " (1, 'relight', 'tidy', 'tidy', ?, 'scheduled') on conflict do nothing",
+            (WORDS["prompt"],),
+        )
+        database.execute(
+            "insert into run (id, source, key, job_id, session_id, status, error, outcome,"
+            " outcome_evidence, started_at, finished_at, cost_nanos) values"
+            " (1, 'relight', 'tidy@20261115T000000Z', 1, ?, 'failed', ?, 'failure', ?, 5, 9, ?)"
+            " on conflict (id) do update set cost_nanos = excluded.cost_nanos",
+            (
+                find_session(laptop.store, build.CLAUDE_SESSION),
+                WORDS["result"],
+                f'["{WORDS["answer"]}"]',
+                cost_nanos,
+            ),
+        )
+    relight.record_skill_invocation(
+        laptop.store, skill_name="tidying", invoked_at=5,
+        session_id=f"claude-code:{build.CLAUDE_SESSION}", success=False,
+        end_reason=WORDS["command"], cost_usd=0.5,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_runs_and_recorded_uses_of_skills_travel_and_go_with_their_machine(
+    office: Office, laptop: Laptop, share: wire.Share
+) -> None:
+    laptop.join(share)
+    add_run(laptop)
+    assert laptop.push().pending == 0
+    office.derive()
+    add_run(laptop, cost_nanos=8)
+    laptop.push()
+    (run,) = read_runs(office.store)
+    assert (run.run_id, run.job, run.outcome) == (
+        "tidy@20261115T000000Z@laptop", "tidy@laptop", "failure",
+    )  # fmt: skip
+    assert (run.session_id, run.cost_usd) == (f"claude-code:{build.CLAUDE_SESSION}", 8e-9)
+    assert run.evidence == (
+        [WORDS["answer"]] if share == "tapes" else ["as its own machine reports it"]
+    )
+    uses = "select session_id, skill_name, success, cost_nanos, is_told from skill_invocations"
+    assert office.store.query(uses) == laptop.store.query(uses)
+    assert office.store.query("select prompt, definition, state from job") == [(None,) * 3]
+    assert find_words(office, laptop.line) == (
+        {WORDS[one] for one in ("result", "answer", "command")} if share == "tapes" else set()
+    )
+    laptop.leave(forget=True)
+    for table in ("run", "job", "skill_told", "skill_invocations"):
+        assert not office.store.has_rows(table), table

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
@@ -139,3 +141,24 @@ def test_the_words_of_each_state(tmp_path: Path) -> None:
     process.take(WatchReport("live"))
     now += 12
     assert say() == ("failing", "not live: the watch does not answer", 12.0)
+
+
+def test_a_process_beside_the_server_ends_with_it_where_pipes_cannot_be_waited_for() -> None:
+    """As on Windows, whose Python has no fork: a thread reads the standard input."""
+    code = """
+import os, sys, time
+del os.fork
+from relight.web.watch import end_with_server
+wait = end_with_server()
+print(wait is time.sleep, flush=True)
+while True:
+    wait(0.01)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stdout.readline().strip() == b"True"
+        child.stdin.close()
+        assert child.wait(60) == 0

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.errors import RelightError
-from relight.intake.team_client import Line, check_url, find_token
+from relight.intake.team_client import CopiedTargetError, Line, check_url, find_token
 from relight.intake.wire import Joined, JoinRequest, Share
 from relight.locks import hold, open_lock
 from relight.reports.filters import is_in_project
@@ -19,8 +19,11 @@ from relight.store.team import (
     TeamTarget,
     count_due,
     drop_target,
+    read_marks,
     read_own_id,
     read_target,
+    renew_own_id,
+    write_mark,
     write_target,
 )
 from relight.times import write_time
@@ -58,7 +61,9 @@ def join(
     url = check_url(url)
     line = line or Line(url, find_token(token_file))
     with hold_push(store), closing(line):
-        found = send_join(line, store, name=name, share=share)
+        own_id = read_own_id(store)
+        found = join_as_own(line, store, name=name, share=share)
+        is_copy = read_own_id(store) != own_id
         before = read_target(store)
         target = TeamTarget(
             url=url,
@@ -71,7 +76,9 @@ def join(
             token_file=token_file,
             joined_at=int(time.time() * 1000),
         )
-        is_new = before is None or _list_aims(before) != _list_aims(target)
+        # what a copy's original has acknowledged is there already
+        is_known = is_copy and before is not None and before.store_id == found.store_id
+        is_new = not is_known and (before is None or _list_aims(before) != _list_aims(target))
         if before is not None and not is_new:
             target = replace(target, joined_at=before.joined_at, pushed_at=before.pushed_at)
         write_target(store, target, is_new=is_new)
@@ -91,10 +98,35 @@ def _list_aims(target: TeamTarget) -> tuple[Any, ...]:
     return (target.store_id, target.machine, target.share, target.only, target.never)
 
 
-def send_join(line: Line, store: Store, *, name: str, share: Share) -> Joined:
-    """Tell the server this machine's name and what it shares; return what it answers."""
-    request = JoinRequest(store_id=read_own_id(store), name=name, share=share)
-    return msgspec.json.decode(line.send("POST", "/api/v1/join", request), type=Joined)
+def join_as_own(line: Line, store: Store, *, name: str, share: Share) -> Joined:
+    """Join; a copy of another machine's home gets its own id first."""
+    try:
+        return send_join(line, store, name=name, share=share)
+    except CopiedTargetError:
+        return join_as_copy(line, store, name=name, share=share)
+
+
+def join_as_copy(line: Line, store: Store, *, name: str, share: Share) -> Joined:
+    """Join with a new id, as a copy of the machine that had this id until now."""
+    first = read_own_id(store)
+    renew_own_id(store)
+    return send_join(line, store, name=name, share=share, copied_from=first)
+
+
+def send_join(
+    line: Line, store: Store, *, name: str, share: Share, copied_from: str | None = None
+) -> Joined:
+    """Send this machine's name and what it shares to the server; return its response."""
+    request = JoinRequest(
+        store_id=read_own_id(store),
+        name=name,
+        share=share,
+        marks=read_marks(store),
+        copied_from=copied_from,
+    )
+    found = msgspec.json.decode(line.send("POST", "/api/v1/join", request), type=Joined)
+    write_mark(store, found.store_id, found.mark)
+    return found
 
 
 def leave(store: Store, *, forget: bool, line: Line | None = None) -> int | None:
@@ -108,7 +140,9 @@ def leave(store: Store, *, forget: bool, line: Line | None = None) -> int | None
         if forget:
             line = line or Line(target.url, find_token(target.token_file))
             with closing(line):
-                answer = line.send("DELETE", "/api/v1/machine", Machine=read_own_id(store))
+                marks = " ".join(read_marks(store).get(target.store_id, []))
+                own_id = read_own_id(store)
+                answer = line.send("DELETE", "/api/v1/machine", Machine=own_id, Marks=marks)
             gone = int(msgspec.json.decode(answer, type=dict[str, int])["sessions"])
         drop_target(store)
     return gone

@@ -6,39 +6,41 @@ push may be killed, refused or cut off anywhere: sending twice changes nothing.
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from relight.errors import DamagedTapeError, RelightError
+from relight.errors import RelightError
 from relight.intake.joining import (
     PushRunningError,
     find_shared,
     hold_push,
+    join_as_copy,
+    join_as_own,
     need_target,
-    send_join,
 )
+from relight.intake.pushed_facts import make_run, make_use
+from relight.intake.pushed_parts import make_outcome, make_part
 from relight.intake.team_client import (
     BusyServerError,
     ChangedTargetError,
+    CopiedTargetError,
     Line,
     ServerError,
     TooLargeError,
     find_token,
 )
 from relight.intake.wire import (
+    Joined,
     Naming,
     Push,
     Pushed,
-    SentOutcome,
     SentPart,
     Share,
-    hide_place,
-    make_figures,
 )
 from relight.store import Store
+from relight.store.members import make_mark
 from relight.store.team import (
     DueOutcome,
     DuePart,
@@ -48,12 +50,20 @@ from relight.store.team import (
     read_due_forgets,
     read_due_outcomes,
     read_due_parts,
+    read_marks,
     read_own_id,
     read_target,
     set_pushed,
+    write_mark,
     write_target,
 )
-from relight.store.write.tape import read_part
+from relight.store.team_facts import (
+    read_due_runs,
+    read_due_uses,
+    read_use_values,
+    strike_runs,
+    strike_uses,
+)
 
 BATCH_BYTES, BATCH_PARTS = 1 << 20, 64
 BATCH_OUTCOMES = 500
@@ -139,6 +149,8 @@ class Pusher:
         self._progress = progress or (lambda done, total: None)
         self._line = line
         self._total = 0
+        # of the last acknowledged push, and of one that was sent and perhaps not stored
+        self._marks = read_marks(store).get(target.store_id) or [""]
 
     def close(self) -> None:
         if self._line is not None:
@@ -148,14 +160,20 @@ class Pusher:
         if self._line is None:
             self._line = Line(self.target.url, find_token(self.target.token_file))
         self._total = count_due(self.store)
+        if not self._marks[0]:  # of a restored backup
+            self._marks = [self._join().mark]
         try:
             self._send_all()
         except ChangedTargetError as error:
             self._join_again(error)
             self._send_all()
+        except CopiedTargetError:
+            self._join_as_copy()
+            self._send_all()
         self.report.pending = count_due(self.store)
         self.target = replace(self.target, pushed_at=_now(), trouble=None, try_at=None)
         write_target(self.store, self.target)
+        write_mark(self.store, self.target.store_id, *self._marks)
 
     def note_trouble(self, message: str, wait_ms: int) -> None:
         """Note why a push failed, and when the next one by itself may try."""
@@ -163,20 +181,41 @@ class Pusher:
             target = replace(self.target, trouble=message, try_at=_now() + wait_ms)
             write_target(self.store, target)
 
-    def _join_again(self, error: ChangedTargetError) -> None:
-        """Join the store that the server has now: what another one acknowledged is not in it."""
+    def _join(self, join: Callable[..., Joined] = join_as_own) -> Joined:
         assert self._line is not None
         share: Share = "tapes" if self.target.share == "tapes" else "figures"
-        found = send_join(self._line, self.store, name=self.target.name, share=share)
+        return join(self._line, self.store, name=self.target.name, share=share)
+
+    def _join_again(self, error: ChangedTargetError) -> None:
+        """Join the store that the server has now: what another one acknowledged is not in it."""
+        found = self._join()
         self.target = replace(self.target, store_id=found.store_id, machine=found.machine)
         write_target(self.store, self.target, is_new=True)
+        self._marks = [found.mark]
         self._total = count_due(self.store)
         self.report.notes.append(f"{error.message}: everything is sent again")
+
+    def _join_as_copy(self) -> None:
+        """Push as a machine of its own: this home is a copy, and its twin has pushed meanwhile.
+
+        What the twin had acknowledged when it was copied is there, so only the rest is sent. The
+        server knows the parts that both still had to send.
+        """
+        twin = self.target.machine
+        found = self._join(join_as_copy)
+        self.target = replace(self.target, machine=found.machine)
+        write_target(self.store, self.target)
+        self._marks = [found.mark]
+        self.report.notes.append(
+            f"another home with the same id pushes as {twin}, so one is a copy of the other:"
+            f" this one pushes as {found.machine} from now on"
+        )
 
     def _send_all(self) -> None:
         self._send_forgets()
         self._send_parts()
         self._send_outcomes()
+        self._send_facts()
 
     def _is_late(self) -> bool:
         if self._until is None:
@@ -201,7 +240,8 @@ class Pusher:
                 is_shared = find_shared(self.target, due.project)
                 if is_shared is False:
                     left_out.append(due.id)
-                if not is_shared or (made := self.make_part(due)) is None:
+                made = make_part(self.store, due, self._naming, self._note) if is_shared else None
+                if made is None:
                     continue
                 batch.append((due, made))
                 size += len(made.records) + len(made.state)
@@ -238,7 +278,37 @@ class Pusher:
             if self._is_late():
                 return
             some = shared[start : start + BATCH_OUTCOMES]
-            self._send(Push(outcomes=[self._make_outcome(one) for one in some]), outcomes=some)
+            self._send(
+                Push(outcomes=[make_outcome(one, self._naming) for one in some]), outcomes=some
+            )
+
+    def _send_facts(self) -> None:
+        """Send ended runs and recorded uses of skills."""
+        while not self._is_late():
+            runs = read_due_runs(self.store, BATCH_OUTCOMES)
+            used = read_due_uses(self.store, BATCH_OUTCOMES)
+            # a run without a session is of no project
+            hidden = [one for one in runs if not find_shared(self.target, one.project)]
+            hidden_uses = [one for one in used if find_shared(self.target, one.project) is False]
+            drop_due(self.store, "run", [one.id for one in hidden])
+            drop_due(self.store, "use", [one.id for one in hidden_uses])
+            runs = [one for one in runs if find_shared(self.target, one.project)]
+            used = [one for one in used if find_shared(self.target, one.project)]
+            if not runs and not used:
+                return
+            values = {one.id: read_use_values(self.store, one.id) for one in used}
+            self._send(
+                Push(
+                    runs=[make_run(self.store, one, self._naming) for one in runs],
+                    uses=[make_use(one, values[one.id], self._naming) for one in used],
+                )
+            )
+            strike_runs(self.store, runs)
+            strike_uses(self.store, values)
+
+    @property
+    def _naming(self) -> Naming:
+        return Naming(self.target.machine, self.target.share == "figures")
 
     def _send(
         self,
@@ -250,6 +320,7 @@ class Pusher:
     ) -> None:
         """Send a message, and strike out what the server has committed."""
         assert self._line is not None
+        message = replace(message, before=self._marks[0], mark=self._note_mark())
         answer = self._line.send(
             "POST",
             "/api/v1/tapes",
@@ -259,64 +330,19 @@ class Pusher:
         )
         found = msgspec.json.decode(answer, type=Pushed)
         set_pushed(self.store, parts=parts or [], outcomes=outcomes or [], forgets=forgets or [])
+        self._marks = [message.mark]
         self.report.sent += found.stored
         self.report.known += found.known
         self.report.refused += len(found.refused)
         self.target = replace(self.target, behind=found.behind)
         self._progress(max(self._total - count_due(self.store), 0), self._total)
 
-    def make_part(self, due: DuePart) -> SentPart | None:
-        """Return a part as it is sent; None if it is gone or cannot be read."""
-        part = read_part(self.store, due.id)
-        if part is None:
-            return None
-        key = self.store.redaction_key
-        naming = Naming(self.target.machine, self.target.share == "figures")
-        common: dict[str, Any] = {
-            "source": due.source,
-            "session": naming.hide(due.session),
-            "generation": due.generation,
-            "position": due.position,
-            "recorded_at": due.recorded_at,
-            "raw_bytes": due.raw_bytes,
-        }
-        if self.target.share == "tapes":
-            return SentPart(
-                **common,
-                path=due.path,
-                part=due.part,
-                modified_ns=due.modified_ns,
-                state=part.state,
-                records=part.records,
-            )
-        try:
-            figures = make_figures(part, naming, key=key, timezone=self.store.timezone)
-        except DamagedTapeError as error:
-            self._note(error.message)
-            return None
-        except Exception as error:  # noqa: BLE001 - one part must not stop the others
-            self._note(f"a part of {due.source} cannot be read: {type(error).__name__}")
-            return None
-        return SentPart(
-            **common,
-            path=hide_place(due.path, key),
-            part=hide_place(due.part, key) if due.part else "",
-            records=figures,
-            is_figures=True,
-        )
-
-    def _make_outcome(self, due: DueOutcome) -> SentOutcome:
-        naming = Naming(self.target.machine, self.target.share == "figures")
-        fields = {
-            name: getattr(due, name)
-            for name in ("outcome", "points_to", "task_type", "category", "score")
-        }
-        return SentOutcome(
-            source=due.source,
-            session=naming.hide(due.session),
-            is_label=bool(due.is_label),
-            **fields,
-        )
+    def _note_mark(self) -> str:
+        """Return the mark of the next push, written first: its answer may be lost."""
+        if len(self._marks) < 2:
+            self._marks = [self._marks[0], make_mark()]
+            write_mark(self.store, self.target.store_id, *self._marks)
+        return self._marks[1]
 
     def _note(self, text: str) -> None:
         if text not in self.report.notes:

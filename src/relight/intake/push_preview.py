@@ -3,7 +3,8 @@
 from msgspec import Struct
 
 from relight.intake.joining import find_shared, need_target
-from relight.intake.push import Pusher
+from relight.intake.pushed_parts import make_part
+from relight.intake.wire import Naming
 from relight.names import cut_project
 from relight.store import Store
 from relight.store.team import read_due_forgets, read_due_outcomes, read_due_parts
@@ -33,7 +34,7 @@ class DryRun(Struct, frozen=True, kw_only=True):
 def try_out(store: Store) -> DryRun:
     """Return everything that a push would send, without sending it."""
     target = need_target(store)
-    pusher = Pusher(store, target)
+    naming = Naming(target.machine, target.share == "figures")
     rows: dict[tuple[str | None, str], DryRow] = {}
     sessions: dict[tuple[str | None, str], set[str]] = {}
     left_out = after = 0
@@ -43,7 +44,7 @@ def try_out(store: Store) -> DryRun:
             if not find_shared(target, due.project):
                 left_out += 1
                 continue
-            made = pusher.make_part(due)
+            made = make_part(store, due, naming, lambda note: None)
             if made is None:
                 continue
             project = due.project

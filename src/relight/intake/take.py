@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from relight.errors import RelightError
 from relight.intake.importing import PIECE_SECONDS
+from relight.intake.pushed_facts import take_runs, take_uses
 from relight.intake.rebuild import Derivation, derive
 from relight.intake.sealing import describe_error
 from relight.intake.search_filling import derive_from
@@ -38,7 +39,9 @@ from relight.store.members import (
     Machine,
     Member,
     find_forgotten,
+    find_twins,
     join_machine,
+    move_mark,
     note_push,
     note_use,
 )
@@ -50,6 +53,7 @@ from relight.store.write.pushed import (
     decompress_most,
     find_due,
     find_origin,
+    has_copy,
     read_backlog,
     read_due,
     remove_parts,
@@ -86,6 +90,7 @@ class DerivedPart(Struct, frozen=True):
 
 def join(store: Store, member: Member, request: JoinRequest) -> Joined:
     """Add a machine of a person. What it sent is removed if it shares something else from now."""
+    own_id = read_own_id(store)
     with store.transaction() as database:
         machine, before = join_machine(
             database,
@@ -93,11 +98,18 @@ def join(store: Store, member: Member, request: JoinRequest) -> Joined:
             request.name,
             person_id=member.person_id,
             share=request.share,
+            marks=request.marks.get(own_id, []),
+            copied_from=request.copied_from,
         )
         note_use(database, member)
     if before is not None and before != request.share:
         remove_machine(store, machine.id, derive_from(store))
-    return Joined(store_id=read_own_id(store), machine=machine.key, person=member.person)
+    return Joined(
+        store_id=own_id,
+        machine=machine.key,
+        person=member.person,
+        mark=machine.push_mark or "",
+    )
 
 
 def leave(store: Store, machine: Machine) -> int:
@@ -116,12 +128,17 @@ def take(store: Store, member: Member, machine: Machine, push: Push) -> Pushed:
     rows = [_make_row(store, machine, naming, part) for part in push.parts]
     stored = 0
     with store.transaction() as database:
-        gone = find_forgotten(database, [row.session_id for row in rows])
+        move_mark(database, machine, before=push.before, mark=push.mark)
+        gone = find_forgotten(database, [row.session_id for row in rows], member.person_id)
+        twins = find_twins(database, machine)
         for part, row in zip(push.parts, rows, strict=True):
-            if row.session_id not in gone:
+            others = [find_origin(part.source, key, part.path).id for key in twins]
+            if row.session_id not in gone and not has_copy(database, row, others):
                 origin = find_origin(part.source, machine.key, part.path)
                 stored += write_part(database, origin, row, derive_from(store))
         _write_outcomes(database, machine, naming, push)
+        take_runs(store, database, machine, push.runs)
+        take_uses(database, machine, push.uses)
         note_push(database, machine.id)
         note_use(database, member)
     for session_id in push.forgotten:

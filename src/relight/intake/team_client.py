@@ -40,6 +40,10 @@ class ChangedTargetError(ServerError):
     """The server has another store than the one this machine joined, or does not know it."""
 
 
+class CopiedTargetError(ServerError):
+    """Another home with this one's id has pushed: one is a copy of the other."""
+
+
 class TooLargeError(ServerError):
     """The server takes no message of this size."""
 
@@ -90,6 +94,8 @@ class Line(HttpLine):
                     f"this Relight sends wire version {VERSION}, and the server takes {known}",
                     "update the older of the two; nothing is lost until then",
                 )
+            case 409 if "copied" in said:
+                return CopiedTargetError(message, str(hint) if hint else None)
             case 404 | 409:
                 return ChangedTargetError(message, str(hint) if hint else None)
             case 413:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from relight.model import OutcomeName, Parsed, Session, Turn, hash_names, row_id
 from relight.names import cut_project
 from relight.sources import SOURCES, find_source, is_source
+from relight.store.team_facts import RunFigures
 from relight.store.write.pushed import decompress_most
 from relight.store.write.seal import CallRow, Sealed, redate, seal_parsed
 from relight.store.write.tape import TapePart, compress
@@ -27,6 +28,8 @@ MOST_BYTES = 16 << 20
 CONTENT = "application/msgpack"
 Share = Literal["figures", "tapes"]
 Name = Annotated[str, Meta(min_length=1, max_length=1000)]
+PushMark = Annotated[str, Meta(max_length=64)]
+StoreId = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
 # an id as programs make them; anything else may be words
 PLAIN_ID = re.compile(r"[\w.:@+#-]{1,128}", re.ASCII)
 NAME = re.compile(r"[\w][\w.@/+ -]{0,62}", re.ASCII)
@@ -62,12 +65,43 @@ class SentOutcome(Struct, frozen=True, kw_only=True):
     is_label: bool = False
 
 
+class SentRun(Struct, frozen=True, kw_only=True):
+    """A run of a job that has ended. `session` and `earlier` are `source:key` on the machine."""
+
+    source: Name
+    key: Name
+    job: Annotated[str, Meta(max_length=1000)] = ""
+    job_name: str | None = None
+    session: Name | None = None
+    earlier: list[Name] = []
+    figures: RunFigures
+    error: str | None = None
+    evidence: list[str] = []
+
+
+class SentUse(Struct, frozen=True, kw_only=True):
+    """A recorded use of a skill: the session that it was given for, and the facts by name."""
+
+    session: Name
+    skill: Name
+    entry: str | None = None
+    values: dict[str, str | int | float] = {}
+
+
 class Push(Struct, frozen=True, kw_only=True):
-    """What a machine sends at once. `forgotten` are the ids of sessions on the server."""
+    """What a machine sends at once. `forgotten` are the ids of sessions on the server.
+
+    `mark` is this push's own, `before` that of the last push that was acknowledged: a copy of the
+    machine's home does not know what its twin has pushed since.
+    """
 
     parts: list[SentPart] = []
     outcomes: list[SentOutcome] = []
+    runs: list[SentRun] = []
+    uses: list[SentUse] = []
     forgotten: list[int] = []
+    before: PushMark = ""
+    mark: PushMark = ""
 
 
 class Pushed(Struct, frozen=True, kw_only=True):
@@ -83,19 +117,27 @@ class Pushed(Struct, frozen=True, kw_only=True):
 
 
 class JoinRequest(Struct, frozen=True, kw_only=True):
-    """A machine's own store id, its name, and what it will share."""
+    """A machine's own store id, its name, and what it will share.
 
-    store_id: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+    `marks` are those of its last pushes, by the id of the server's store: the acknowledged one, and
+    one that was sent and perhaps lost. `copied_from` is the store id of the home that it is a copy
+    of.
+    """
+
+    store_id: StoreId
     name: Annotated[str, Meta(min_length=1, max_length=63)]
     share: Share
+    marks: dict[str, list[PushMark]] = {}
+    copied_from: StoreId | None = None
 
 
 class Joined(Struct, frozen=True, kw_only=True):
-    """The server's store id, and the key by which it knows the machine."""
+    """The server's store id, the key by which it knows the machine, and the last push's mark."""
 
     store_id: str
     machine: str
     person: str
+    mark: str = ""
 
 
 class Naming(Struct, frozen=True):

@@ -12,11 +12,12 @@ from hashlib import sha256
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from relight.errors import MissingError, RelightError
 from relight.model import row_id
 from relight.store import Store
-from relight.store.sql import Connection, insert, read
+from relight.store.sql import Connection, divide, insert, read
 from relight.times import write_time
 
 Scope = Literal["push", "read", "admin"]
@@ -26,6 +27,11 @@ PREFIX = "relight_"
 COOKIE_MARK = "."
 # a token's last use is noted this often
 USED_MS = 60_000
+MACHINE = "select id, key, name, person_id, share, copied_from, push_mark from machine"
+
+
+class CopiedHomeError(RelightError):
+    """Two homes have the same id: one is a copy of the other."""
 
 
 class Member(Struct, frozen=True):
@@ -50,6 +56,8 @@ class Machine(Struct, frozen=True):
     name: str
     person_id: int
     share: str
+    copied_from: int | None = None
+    push_mark: str | None = None
 
 
 class MachineRow(Struct, frozen=True):
@@ -61,6 +69,8 @@ class MachineRow(Struct, frozen=True):
     person_id: int
     share: str
     joined_at: int
+    copied_from: int | None
+    push_mark: str
 
 
 class TokenLine(Struct, frozen=True):
@@ -202,39 +212,87 @@ def find_machine(store: Store, store_id: str, person_id: int) -> Machine | None:
     """Return a person's machine by its own store id."""
     rows = store.read(
         Machine,
-        "select id, key, name, person_id, share from machine where id = ? and person_id = ?",
+        f"{MACHINE} where id = ? and person_id = ?",
         (row_id("machine", store_id), person_id),
     )
     return rows[0] if rows else None
 
 
 def join_machine(
-    database: Connection, store_id: str, name: str, *, person_id: int, share: str
+    database: Connection,
+    store_id: str,
+    name: str,
+    *,
+    person_id: int,
+    share: str,
+    marks: Sequence[str] = (),
+    copied_from: str | None = None,
 ) -> tuple[Machine, str | None]:
     """Add a machine, or change its name and share; return it, and what it shared before.
 
     Its key is its name, or longer if another machine has that already: two containers of one name
-    stay two.
+    stay two. `marks` are those that the machine knows of its pushes to this store. One that knows
+    none may be a restored backup, and gets a new mark.
     """
     machine_id = row_id("machine", store_id)
-    statement = "select id, key, name, person_id, share from machine where id = ?"
-    known = read(database, Machine, statement, (machine_id,))
+    known = read(database, Machine, f"{MACHINE} where id = ?", (machine_id,))
     if known and known[0].person_id != person_id:
         raise RelightError(
             "this machine has joined as another person",
             "`relight leave` there, or use a token of that person",
         )
     if known:
+        check_marks(known[0], marks)
+        mark = (known[0].push_mark if marks else None) or make_mark()
         database.execute(
-            "update machine set name = ?, share = ? where id = ?", (name, share, machine_id)
+            "update machine set name = ?, share = ?, push_mark = ? where id = ?",
+            (name, share, mark, machine_id),
         )
-        found = Machine(machine_id, known[0].key, name, person_id, share)
-        return found, known[0].share
+        return replace(known[0], name=name, share=share, push_mark=mark), known[0].share
     is_taken = database.execute("select 1 from machine where key = ?", (name,)).fetchone()
     key = f"{name}-{store_id[:8]}" if is_taken else name
-    row = MachineRow(machine_id, key, name, person_id, share, _now())
+    twin = copied_from and read(
+        database,
+        Machine,
+        f"{MACHINE} where id = ? and person_id = ?",
+        (row_id("machine", copied_from), person_id),
+    )
+    first = (twin[0].copied_from or twin[0].id) if twin else None
+    mark = make_mark()
+    row = MachineRow(machine_id, key, name, person_id, share, _now(), first, mark)
     insert(database, "machine", [row])
-    return Machine(machine_id, key, name, person_id, share), None
+    return Machine(machine_id, key, name, person_id, share, first, mark), None
+
+
+def check_marks(machine: Machine, marks: Sequence[str]) -> None:
+    """Raise if a machine knows marks of its pushes, and none of them is of the last one."""
+    if marks and machine.push_mark is not None and machine.push_mark not in marks:
+        raise CopiedHomeError(
+            f"another home with the same id has pushed as {machine.key} since then",
+            "one of the two is a copy",
+        )
+
+
+def move_mark(database: Connection, machine: Machine, *, before: str, mark: str) -> None:
+    """Note the mark of a push; raise if the last one was another home's."""
+    if not mark:
+        return  # of a client that knows no marks
+    (found,) = read(database, Machine, f"{MACHINE} where id = ?", (machine.id,))
+    check_marks(found, [before, mark])
+    database.execute("update machine set push_mark = ? where id = ?", (mark, machine.id))
+
+
+def make_mark() -> str:
+    return secrets.token_hex(16)
+
+
+def find_twins(database: Connection, machine: Machine) -> list[str]:
+    """Return the keys of machines whose homes are copies of the same one."""
+    rows = database.execute(
+        "select key from machine where coalesce(copied_from, id) = ? and id <> ? order by id",
+        (machine.copied_from or machine.id, machine.id),
+    )
+    return [key for (key,) in rows]
 
 
 def note_push(database: Connection, machine_id: int) -> None:
@@ -242,14 +300,17 @@ def note_push(database: Connection, machine_id: int) -> None:
     database.execute("update machine set pushed_at = ? where id = ?", (_now(), machine_id))
 
 
-def find_forgotten(database: Connection, ids: Sequence[int]) -> set[int]:
-    """Return those of these sessions that were forgotten here."""
-    from relight.store.sql import divide
-
+def find_forgotten(database: Connection, ids: Sequence[int], person_id: int) -> set[int]:
+    """Return those of these sessions that were forgotten here, by everybody or by this person."""
     found: set[int] = set()
     for some, marks in divide(ids):
-        statement = f"select session_id from forgotten where session_id in ({marks})"
-        found |= {one for (one,) in database.execute(statement, some)}
+        rows = database.execute(
+            f"select session_id from forgotten where session_id in ({marks}) union all"
+            f" select session_id from forgotten_by where session_id in ({marks})"
+            " and person_id = ?",
+            (*some, *some, person_id),
+        )
+        found |= {one for (one,) in rows}
     return found
 
 

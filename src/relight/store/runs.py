@@ -293,7 +293,8 @@ def read_run_costs(
                     select sum(unpriced_turns) from session_day where {sessions}
                 ) as unpriced
                 from run join job on job.id = run.job_id
-                where run.source = 'relight' and run.started_at >= ? and run.id <> ?
+                where run.source = 'relight' and run.machine_id is null
+                    and run.started_at >= ? and run.id <> ?
                     and (run.session_id is not null or run.cost_nanos is not null) {where}
             ) as spent
         """,

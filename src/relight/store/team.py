@@ -13,7 +13,7 @@ from msgspec import Struct
 from relight.store import Store
 from relight.store.sql import Connection, divide, read
 
-TARGET, OWN_ID, OWN_NAME = "team", "store_id", "machine_name"
+TARGET, OWN_ID, OWN_NAME, MARKS = "team", "store_id", "machine_name", "push_marks"
 WRITE_META = (
     "insert into meta (key, value) values (?, ?) on conflict (key) do update"
     " set value = excluded.value"
@@ -124,8 +124,33 @@ def _fill(database: Connection) -> None:
         "select 'part', id from tape_part where machine_id is null",
         "select 'session', id from session where machine_id is null and outcome is not null",
         "select 'forget', session_id from forgotten where session_id is not null",
+        "select 'run', id from run where machine_id is null"
+        " and status not in ('claimed', 'running')",
+        "select 'use', id from skill_told where machine_id is null",
     ):
         database.execute(f"insert into push_due (kind, id) {rows} on conflict do nothing")
+
+
+def read_marks(store: Store) -> dict[str, list[str]]:
+    """Return the marks of the last pushes by the id of the server's store: the acknowledged one,
+    and one that was sent and perhaps not stored.
+    """
+    rows = store.query("select value from meta where key = ?", (MARKS,))
+    return msgspec.json.decode(rows[0][0], type=dict[str, list[str]]) if rows else {}
+
+
+def write_mark(store: Store, store_id: str, *marks: str) -> None:
+    """Write the marks of the last push to a server."""
+    found = {**read_marks(store), store_id: list(marks)}
+    with store.transaction() as database:
+        database.execute(WRITE_META, (MARKS, msgspec.json.encode(found).decode()))
+
+
+def renew_own_id(store: Store) -> None:
+    """Give this store another id, and forget the marks of the one that it is a copy of."""
+    with store.transaction() as database:
+        database.execute(WRITE_META, (OWN_ID, secrets.token_hex(16)))
+        database.execute("delete from meta where key = ?", (MARKS,))
 
 
 def drop_target(store: Store) -> None:
@@ -163,7 +188,7 @@ def read_due_forgets(store: Store) -> list[int]:
 
 
 def count_due(store: Store) -> int:
-    """Return how many parts, outcomes and forgotten sessions are not acknowledged yet."""
+    """Return how many parts, outcomes, facts and forgotten sessions are not acknowledged yet."""
     return int(store.query("select count(*) from push_due")[0][0])
 
 

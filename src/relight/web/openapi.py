@@ -10,11 +10,15 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from relight.intake.wire import CONTENT as TEAM_TYPE
+from relight.intake.wire import VERSIONS
 from relight.web.actions import ACTIONS
 from relight.web.api import QUERIES
 from relight.web.parameters import NoParameters
 from relight.web.routes import SERVER_QUERIES, ErrorResponse
+from relight.web.team import TEAM_ACTIONS
 
+Schema = dict[str, Any]
 INFO = {
     "title": "Relight",
     "version": "1",
@@ -37,6 +41,21 @@ SECRET = {
     "schema": {"type": "string"},
     "description": ("The secret of `/api/secret`. Not needed with a token in Authorization."),
 }
+TEAM_HEADERS: list[Schema] = [
+    {
+        "name": "X-Relight-Wire",
+        "in": "header",
+        "required": True,
+        "schema": {"enum": [str(one) for one in VERSIONS]},
+        "description": "The version of the messages. A machine's token has the scope `push`.",
+    },
+    {
+        "name": "X-Relight-Machine",
+        "in": "header",
+        "schema": {"type": "string"},
+        "description": "The id of the machine's own store; needed once it has joined.",
+    },
+]
 PATH_DESCRIPTIONS = {
     "session": "`source:id`, the agent's own id, or a unique beginning of either; may have slashes."
 }
@@ -45,12 +64,14 @@ ERRORS = {
     401: "A token is required.",
     403: "The request comes from another site, or lacks the secret.",
     404: "The thing named does not exist.",
+    409: "The wire version, the server's store or the machine is another than the client expects.",
     413: "The body is too large.",
     415: "The body is not JSON.",
+    422: "A part is damaged, or not of the level that the machine shares.",
+    429: "The queue or the disk is full; Retry-After says when to send again.",
     503: "The database cannot be used.",
 }
 REFERENCE = "#/components/schemas/{name}"
-Schema = dict[str, Any]
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +83,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     parameters: type[Any] = NoParameters
     body: type[Any] = NoParameters
     errors: tuple[int, ...]
+    # an address of `relight serve --team`, for machines
+    is_team: bool = False
 
 
 def list_operations() -> Iterator[Operation]:
@@ -84,23 +107,31 @@ def list_operations() -> Iterator[Operation]:
         )
     for path, read in SERVER_QUERIES.items():
         yield Operation(path=path, method="get", function=read, errors=(400, 401, 403, 503))
+    for one in TEAM_ACTIONS:
+        yield Operation(
+            path=one.path,
+            method=one.method.lower(),
+            function=one.act,
+            body=one.body,
+            errors=(400, 401, 403, 404, 409, 413, 422, 429, 503),
+            is_team=True,
+        )
 
 
 def build_document() -> Schema:
     """Return the whole document."""
     operations = list(list_operations())
-    bodies = {one.body for one in operations if one.body is not NoParameters}
     returned = [get_type_hints(one.function)["return"] for one in operations]
     (error, *responses), components = msgspec.json.schema_components(
         [ErrorResponse, *returned], ref_template=REFERENCE
     )
-    _, sent = msgspec.json.schema_components(
-        sorted(bodies, key=lambda body: body.__name__), ref_template=REFERENCE
-    )
+    sent = list_bodies(one.body for one in operations if not one.is_team)
     for schema in components.values():
         tighten_response(schema)
     for schema in sent.values():
         schema["additionalProperties"] = False
+    # a machine may send a field that this version does not know
+    sent |= list_bodies(one.body for one in operations if one.is_team)
     paths: Schema = {}
     for one, response in zip(operations, responses, strict=True):
         path = one.path.replace(":path", "")
@@ -119,6 +150,13 @@ def build_document() -> Schema:
             "schemas": {name: drop_title(one) for name, one in (components | sent).items()},
         },
     }
+
+
+def list_bodies(kinds: Iterable[type[Any]]) -> Schema:
+    """Return the schemas of bodies, and of the shapes in them, by name."""
+    bodies = {kind for kind in kinds if kind is not NoParameters}
+    ordered = sorted(bodies, key=lambda body: body.__name__)
+    return dict(msgspec.json.schema_components(ordered, ref_template=REFERENCE)[1])
 
 
 def tighten_response(schema: Schema) -> None:
@@ -159,7 +197,9 @@ def describe_operation(one: Operation, response: Schema) -> Schema:
     if description:
         found["description"] = " ".join(description.split())
     parameters = [*path_parameters(one.path), *query_parameters(one.parameters)]
-    if one.method == "post":
+    if one.is_team:
+        parameters += TEAM_HEADERS
+    elif one.method == "post":
         parameters.append(SECRET)
     if parameters:
         found["parameters"] = parameters
@@ -168,7 +208,7 @@ def describe_operation(one: Operation, response: Schema) -> Schema:
         fields = msgspec.structs.fields(one.body)
         found["requestBody"] = {
             "required": any(field.required for field in fields),
-            "content": {"application/json": {"schema": schema}},
+            "content": {TEAM_TYPE if one.is_team else "application/json": {"schema": schema}},
         }
     found["responses"] = {
         "200": describe_response("Found." if one.method == "get" else "Done.", response),

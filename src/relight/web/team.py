@@ -22,12 +22,19 @@ from starlette.routing import Route
 from relight.errors import RelightError, StoreError
 from relight.intake.take import QueueFullError, join, leave, take
 from relight.intake.watching import WatchReport
-from relight.intake.wire import MOST_BYTES, NAME, VERSIONS, JoinRequest, Push
+from relight.intake.wire import MOST_BYTES, NAME, VERSIONS, Joined, JoinRequest, Push, Pushed
 from relight.store import Store, open_store
-from relight.store.members import Machine, Member, find_machine
+from relight.store.members import (
+    CopiedHomeError,
+    Machine,
+    Member,
+    check_marks,
+    find_machine,
+)
 from relight.store.team import read_own_id
 from relight.store.write.pushed import BadPartError, DeriveBacklog, read_backlog
 from relight.web.guard import MEMBER
+from relight.web.parameters import NoParameters
 from relight.web.request import RequestError
 from relight.web.site import Site
 from relight.web.watch import WatchProcess
@@ -101,7 +108,7 @@ class Team:
         )
 
     def routes(self) -> list[Route]:
-        return team_routes(self._site, self._door)
+        return [team_route(self._site, self._door, one) for one in TEAM_ACTIONS]
 
     def start(self) -> None:
         self._door.start()
@@ -114,41 +121,82 @@ class Team:
         self._door.close()
 
 
-def team_routes(site: Site, door: TeamDoor) -> list[Route]:
-    async def take_part(request: Request) -> Response:
-        member = _find_member(request)
-        push = await _read(request, Push)
-        _check_store(request, door)
-        _check_space(site)
-        name = request.headers.get("x-relight-machine", "")
+class TeamRequest(Struct, frozen=True):
+    """Who sends a request, and what its headers say of the machine."""
 
-        def act(store: Store) -> Any:
-            return take(store, member, _find_machine(store, name, member), push)
+    member: Member
+    # the machine's own store id, and the marks that it knows of its pushes
+    machine: str
+    marks: list[str]
 
-        return _answer(await door.run(act))
+    def find_machine(self, store: Store) -> Machine:
+        """Return the machine that sends the request; raise if it has not joined."""
+        found = find_machine(store, self.machine, self.member.person_id)
+        if found is None:
+            raise RequestError(404, "this machine has not joined", "relight join URL")
+        return found
 
-    async def take_join(request: Request) -> Response:
-        member = _find_member(request)
-        asked = await _read(request, JoinRequest)
-        if not NAME.fullmatch(asked.name):
-            raise RequestError(400, f"{asked.name!r} is not a name of a machine", "see --as")
-        return _answer(await door.run(lambda store: join(store, member, asked)))
 
-    async def take_leave(request: Request) -> Response:
-        member = _find_member(request)
-        _check_version(request)
-        name = request.headers.get("x-relight-machine", "")
+class LeftMachine(Struct, frozen=True):
+    """The number of sessions that are gone with a machine."""
 
-        def act(store: Store) -> Any:
-            return {"sessions": leave(store, _find_machine(store, name, member))}
+    sessions: int
 
-        return _answer(await door.run(act))
 
-    return [
-        Route("/api/v1/tapes", _guarded(take_part), methods=["POST"]),
-        Route("/api/v1/join", _guarded(take_join), methods=["POST"]),
-        Route("/api/v1/machine", _guarded(take_leave), methods=["DELETE"]),
-    ]
+def push_tapes(store: Store, request: TeamRequest, push: Push) -> Pushed:
+    """Take parts of the tape, outcomes, runs, uses of skills and forgotten sessions of a machine.
+
+    The response is sent after the commit. Sending again changes nothing.
+    """
+    return take(store, request.member, request.find_machine(store), push)
+
+
+def join_team(store: Store, request: TeamRequest, asked: JoinRequest) -> Joined:
+    """Add a machine of the token's person, or change its name and what it shares."""
+    if not NAME.fullmatch(asked.name):
+        raise RequestError(400, f"{asked.name!r} is not a name of a machine", "see --as")
+    return join(store, request.member, asked)
+
+
+def delete_machine(store: Store, request: TeamRequest, _: NoParameters) -> LeftMachine:
+    """Delete everything that a machine has pushed; other machines keep what they pushed too."""
+    machine = request.find_machine(store)
+    check_marks(machine, request.marks)
+    return LeftMachine(leave(store, machine))
+
+
+class TeamAction(Struct, frozen=True):
+    """An address for machines, and the function that answers it."""
+
+    method: str
+    path: str
+    act: Callable[[Store, TeamRequest, Any], Any]
+    body: type[Any] = NoParameters
+    # True if it fills the disk, and is for the store that the machine joined
+    is_push: bool = False
+
+
+# the addresses that machines use, in MessagePack
+TEAM_ACTIONS = (
+    TeamAction("POST", "/api/v1/tapes", push_tapes, Push, is_push=True),
+    TeamAction("POST", "/api/v1/join", join_team, JoinRequest),
+    TeamAction("DELETE", "/api/v1/machine", delete_machine),
+)
+
+
+def team_route(site: Site, door: TeamDoor, action: TeamAction) -> Route:
+    async def respond(request: Request) -> Response:
+        body = await _read(request, action.body)
+        if action.is_push:
+            _check_store(request, door)
+            _check_space(site)
+        headers = request.headers
+        member: Member = request.scope[MEMBER]
+        marks = headers.get("x-relight-marks", "").split()
+        sent = TeamRequest(member, headers.get("x-relight-machine", ""), marks)
+        return _answer(await door.run(lambda store: action.act(store, sent, body)))
+
+    return Route(action.path, _guarded(respond), methods=[action.method])
 
 
 def health_route(site: Site) -> Route:
@@ -178,8 +226,9 @@ def _guarded(
         try:
             return await act(request)
         except WireVersionError as error:
-            content = {"error": error.message, "hint": error.hint, "versions": list(VERSIONS)}
-            return JSONResponse(content, 409)
+            return _refuse(409, error, versions=list(VERSIONS))
+        except CopiedHomeError as error:
+            return _refuse(409, error, copied=True)
         except QueueFullError as error:
             return _refuse(429, error, BUSY_SECONDS)
         except DiskFullError as error:
@@ -201,26 +250,16 @@ class DiskFullError(RelightError):
     """There is too little space to take more."""
 
 
-def _refuse(status: int, error: RelightError, wait_seconds: int | None = None) -> Response:
+def _refuse(
+    status: int, error: RelightError, wait_seconds: int | None = None, **more: Any
+) -> Response:
     headers = {} if wait_seconds is None else {"Retry-After": str(wait_seconds)}
-    content = {"error": error.message, "hint": error.hint}
+    content = {"error": error.message, "hint": error.hint, **more}
     return JSONResponse(content, status, headers=headers)
 
 
 def _answer(value: Any) -> Response:
     return Response(msgspec.json.encode(value), media_type="application/json")
-
-
-def _find_member(request: Request) -> Member:
-    member: Member = request.scope[MEMBER]
-    return member
-
-
-def _find_machine(store: Store, store_id: str, member: Member) -> Machine:
-    found = find_machine(store, store_id, member.person_id)
-    if found is None:
-        raise RequestError(404, "this machine has not joined", "relight join URL")
-    return found
 
 
 def _check_version(request: Request) -> None:
@@ -247,6 +286,8 @@ def _check_space(site: Site) -> None:
 async def _read(request: Request, kind: type[R]) -> R:
     """Return the message in a request's body; raise if it is too large or none."""
     _check_version(request)
+    if kind is NoParameters:
+        return kind()
     body = bytearray()
     async for piece in request.stream():
         body += piece
@@ -267,9 +308,10 @@ def run_deriver(home: str) -> None:
     from relight.intake.take import TARGET, Deriver
     from relight.intake.watching import open_watched
     from relight.intake.workers import Workers
-    from relight.web.watch import make_reporter, wait_for_end
+    from relight.web.watch import end_with_server, make_reporter
 
     report = make_reporter(sys.stdout.buffer)
+    wait = end_with_server()
     while True:
         try:
             with (
@@ -281,7 +323,7 @@ def run_deriver(home: str) -> None:
                     done = deriver.run()
                     report(WatchReport("live"))
                     if not done:
-                        wait_for_end(IDLE_SECONDS)
+                        wait(IDLE_SECONDS)
         except Exception as error:  # noqa: BLE001 - whatever it is, the next try may work
             report(WatchReport("failing", describe_error(error)))
-            wait_for_end(FAILED_SECONDS)
+            wait(FAILED_SECONDS)

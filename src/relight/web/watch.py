@@ -162,11 +162,19 @@ def run(home: str) -> None:
     watcher = Watcher(
         lambda: open_watched(home), import_and_notify, report=report, received=received
     )
+    watcher.watch(end_with_server())
+
+
+def end_with_server() -> Callable[[float], None]:
+    """Let this process end with its server; return the function by which it waits.
+
+    No thread does this where processes fork: with a second thread none could fork its worker.
+    """
     if hasattr(os, "fork"):
-        watcher.watch(wait_for_end)
-    else:  # Windows: its pipes cannot be waited for
-        threading.Thread(target=wait_for_end, args=(None,), daemon=True).start()
-        watcher.watch()
+        return wait_for_end
+    # Windows: its pipes cannot be waited for
+    threading.Thread(target=wait_for_end, args=(None,), daemon=True).start()
+    return time.sleep
 
 
 def make_reporter(output: IO[bytes]) -> Callable[[WatchReport], None]:
@@ -183,10 +191,7 @@ def make_reporter(output: IO[bytes]) -> Callable[[WatchReport], None]:
 
 
 def wait_for_end(seconds: float | None) -> None:
-    """Wait for so long; end the process if the standard input ends.
-
-    No thread does this where processes fork: with a second thread none could fork its worker.
-    """
+    """Wait for so long, without an end if None; end the process if the standard input ends."""
     if seconds is not None:
         import select
 

@@ -7,6 +7,7 @@ from relight.store import Store
 from relight.store.keep.retention import clean_file, delete_index, forget
 from relight.store.search_index import DeriveTexts
 from relight.store.sql import divide
+from relight.store.team_facts import remove_facts
 from relight.store.write.pushed import remove_parts
 
 
@@ -22,14 +23,16 @@ def remove_machine(store: Store, machine_id: int, derive: DeriveTexts) -> int:
             database, "select session_id from machine_session where machine_id = ?", [machine_id]
         )
         gone = _remove_copies(store, database, [machine_id], sessions, derive)
+        remove_facts(database, machine_id)
     clean_file(store)
     return gone
 
 
 def forget_pushed(store: Store, session_id: int, person_id: int, derive: DeriveTexts) -> bool:
-    """Forget a session that a person's machine pushed; False if none of them did.
+    """Forget a session for a person; False if only machines of others pushed it.
 
-    It is refused from then on. If another person pushed it too, only this person's copies go.
+    It is refused from then on. If another person pushed it too, only this person's copies go, and
+    only what this person's machines push of it is refused.
     """
     store.run("pragma secure_delete = on")
     senders = store.query(
@@ -38,13 +41,18 @@ def forget_pushed(store: Store, session_id: int, person_id: int, derive: DeriveT
         (session_id,),
     )
     own = [machine for machine, person in senders if person == person_id]
-    if senders and not own:
-        return False
     if len(own) < len(senders):
         with store.transaction() as database:
-            _remove_copies(store, database, own, [session_id], derive)
-        clean_file(store)
-        return True
+            database.execute(
+                "insert into forgotten_by (session_id, person_id) values (?, ?)"
+                " on conflict do nothing",
+                (session_id, person_id),
+            )
+            if own:
+                _remove_copies(store, database, own, [session_id], derive)
+        if own:
+            clean_file(store)
+        return bool(own)
     if store.query("select 1 from session where id = ?", (session_id,)):
         forget(store, session_id, derive)
     with store.transaction() as database:

@@ -9,7 +9,8 @@
 -- name, which costs no bytes and no time: rows are written one after another, although ids are
 -- hashes, and a commit writes few pages.
 --
--- `machine_id` is the machine that recorded the row; null is this machine.
+-- `machine_id` is the machine that pushed the row; null is this machine. Turns and tool calls are
+-- of their session's machine, and leave it null.
 
 create table meta (
     -- Facts about the store itself: the time zone of its days, the key that redaction hashes with,

@@ -75,6 +75,17 @@ def write_part(
     return True
 
 
+def has_copy(database: sqlite3.Connection, part: PushedPartRow, origins: Sequence[int]) -> bool:
+    """True if another machine pushed the very same part: its home has a copy of it."""
+    return any(
+        database.execute(
+            f"select 1 from tape_part where {SAME_PLACE} and position = ? and recorded_at = ?",
+            (origin, part.part, part.generation, part.position, part.recorded_at),
+        ).fetchone()
+        for origin in origins
+    )
+
+
 def remove_parts(database: sqlite3.Connection, ids: list[int], derive: DeriveTexts) -> None:
     """Delete parts of the tape, with their entries of the search index and counts of words."""
     search_index.remove_parts(database, ids, derive)

@@ -1,0 +1,123 @@
+"""Runs of jobs and recorded uses of skills: as a machine sends them, and as the server takes them.
+
+At the level of figures they have no words: names of jobs, skills and models, numbers and times.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import json
+
+from relight.intake.wire import Naming, SentRun, SentUse
+from relight.model import row_id
+from relight.redact import redact_text
+from relight.store import Store
+from relight.store.derive.skills.facts import FACTS, SkillFact
+from relight.store.members import Machine
+from relight.store.sql import Connection
+from relight.store.team_facts import (
+    DueRun,
+    DueUse,
+    PushedJobRow,
+    PushedRunRow,
+    RunFigures,
+    name_columns,
+    read_earlier_attempts,
+    write_runs,
+    write_use,
+)
+
+# what a use says in a person's or a program's own words
+WORDS = ("end_reason", "cost_source")
+EVIDENCE = ["as its own machine reports it"]
+
+
+def make_run(store: Store, due: DueRun, naming: Naming) -> SentRun:
+    """Return a run as it is sent; its error and evidence are words."""
+    words: dict[str, Any] = {}
+    if not naming.hides:
+        evidence = json.decode(due.outcome_evidence or "[]")
+        words = {"error": due.error, "evidence": [str(one) for one in evidence]}
+    return SentRun(
+        source=due.source,
+        key=naming.hide(due.key),
+        job=naming.hide(due.job or ""),
+        job_name=due.job if naming.hides or not due.job_name else due.job_name,
+        session=_hide_name(naming, due.session) if due.session else None,
+        earlier=[_hide_name(naming, one) for one in read_earlier_attempts(store, due.id)],
+        figures=RunFigures(**name_columns(due)),
+        **words,
+    )
+
+
+def make_use(due: DueUse, values: dict[str, Any], naming: Naming) -> SentUse:
+    """Return a recorded use of a skill as it is sent."""
+    if naming.hides:
+        values = {name: value for name, value in values.items() if name not in WORDS}
+    session = _hide_name(naming, due.session)
+    return SentUse(session=session, skill=due.skill, entry=due.entry, values=values)
+
+
+def _hide_name(naming: Naming, name: str) -> str:
+    source, colon, key = name.partition(":")
+    return f"{source}:{naming.hide(key)}" if colon else naming.hide(name)
+
+
+def take_runs(
+    store: Store, database: Connection, machine: Machine, runs: Sequence[SentRun]
+) -> None:
+    """Write the runs that a machine sent, with names that no other machine has."""
+    naming, key = Naming(machine.key), store.redaction_key
+    jobs: dict[int, PushedJobRow] = {}
+    rows, attempts = [], []
+    for one in runs:
+        job = f"{one.job}@{machine.key}"
+        run = f"{one.key}@{machine.key}"
+        job_id, run_id = row_id("job", one.source, job), row_id("run", one.source, run)
+        jobs[job_id] = PushedJobRow(
+            id=job_id,
+            source=one.source,
+            key=job,
+            name=redact_text(one.job_name or one.job, key=key),
+            machine_id=machine.id,
+        )
+        evidence = [redact_text(text, key=key) for text in one.evidence] or EVIDENCE
+        rows.append(
+            PushedRunRow(
+                id=run_id,
+                source=one.source,
+                key=run,
+                job_id=job_id,
+                session_id=_find_session(naming, one.session) if one.session else None,
+                error=None if one.error is None else redact_text(one.error, key=key),
+                outcome_evidence=json.encode(evidence).decode(),
+                machine_id=machine.id,
+                **name_columns(one.figures),
+            )
+        )
+        attempts += [(_find_session(naming, name), run_id) for name in one.earlier]
+    write_runs(database, list(jobs.values()), rows, attempts)
+
+
+def take_uses(database: Connection, machine: Machine, sent: Sequence[SentUse]) -> None:
+    """Write the recorded uses of skills that a machine sent."""
+    naming, now = Naming(machine.key), int(time.time() * 1000)
+    for one in sent:
+        source, colon, key = one.session.partition(":")
+        name = f"{source}:{naming.name_session(source, key)}" if colon else None
+        values = {key: value for key, value in one.values.items() if key in FACTS}
+        if "job_id" in values:
+            values["job_id"] = f"{values['job_id']}@{machine.key}"
+        fact = SkillFact(
+            session_id=name or f"{one.session}@{machine.key}",
+            skill_name=one.skill,
+            entry=one.entry,
+            values=values,
+        )
+        write_use(database, fact, machine.id, now=now)
+
+
+def _find_session(naming: Naming, name: str) -> int:
+    source, _, key = name.partition(":")
+    return naming.find_session(source, key)
