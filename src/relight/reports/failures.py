@@ -162,7 +162,8 @@ def _find_all(store: Store, sessions: Sequence[int]) -> dict[int, list[SessionSp
     calls: dict[int, list[SpiralCall]] = {}
     for call in spiral_queries.read_judged_calls(store, sessions):
         calls.setdefault(call.session_id, []).append(call)
-    pools = {pool.session_id: pool for pool in spiral_queries.read_pools(store, sessions)}
+    loose = [one for one, own in calls.items() if any(call.turn_id is None for call in own)]
+    pools = {pool.session_id: pool for pool in spiral_queries.read_pools(store, loose)}
     return {
         session_id: _find_spirals(own, pools.get(session_id)) for session_id, own in calls.items()
     }

@@ -12,6 +12,7 @@ from relight.store.provisions import IS_BEGINNING, JOINED
 from relight.store.sql import S, column_list, greatest, read_list
 
 CALLS_AT_ONCE = 500
+_TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
 
 
 class TrialRun(Struct, frozen=True):
@@ -113,21 +114,27 @@ class ProvisionCount(Struct, frozen=True):
 
 
 _THIS_RUN = "experiment_id = :experiment_id and task = :task and round = :round and arm = :arm"
-# a sub-agent's tokens and dollars count for its root; one unpriced turn makes the cost unknown
-_SESSION_COLUMNS = """
-    session.id as id, session.outcome as outcome, session.started_at as started_at,
-    session.ended_at as ended_at,
-    (select case when sum(unpriced_turns) > 0 then null else sum(cost_nanos + included_nanos) end
-        from session_day where root_id = session.id) as cost_nanos,
-    (select sum(input_tokens) from session_day where root_id = session.id) as input_tokens,
-    (select sum(cache_read_tokens) from session_day
-        where root_id = session.id) as cache_read_tokens,
-    (select sum(cache_write_tokens) from session_day
-        where root_id = session.id) as cache_write_tokens,
-    (select sum(output_tokens) from session_day where root_id = session.id) as output_tokens,
-    (select sum(duration_ms) from turn where session_id = session.id) as model_ms,
-    (select count(duration_ms) from turn where session_id = session.id) as timed_calls
+# Sessions of arms with what they spent. A sub-agent's tokens and dollars count for its root; one
+# unpriced turn makes the cost unknown.
+_SPENT = f"""
+    with dealt as ({{dealt}}),
+    spent as (
+        select root_id, {", ".join(f"sum({name}) as {name}" for name in _TOKENS)},
+            case when sum(unpriced_turns) > 0 then null else sum(cost_nanos + included_nanos) end
+                as cost_nanos
+        from session_day where root_id in (select id from dealt) group by root_id
+    ),
+    timed as (
+        select session_id, sum(duration_ms) as model_ms, count(duration_ms) as timed_calls
+        from turn where session_id in (select id from dealt) group by session_id
+    )
+    select arm, id, outcome, started_at, ended_at, cost_nanos, {", ".join(_TOKENS)}, model_ms,
+        coalesce(timed_calls, 0) as timed_calls, hold_out
+    from dealt left join spent on spent.root_id = dealt.id
+    left join timed on timed.session_id = dealt.id
+    order by created_at, id
 """
+_SESSION = "session.id, session.outcome, session.started_at, session.ended_at"
 # as chance deals them: experiments deal by their tasks
 _DEALT = """
     provision.experiment_id is null and provision.created_at >= :since
@@ -288,8 +295,10 @@ def read_dealt_sessions(store: Store, among: DealtFilter) -> list[DealtSession]:
     """Return the sessions that followed provisions with a template, in the order of those."""
     return store.read(
         DealtSession,
-        f"select provision.arm as arm, {_SESSION_COLUMNS}, provision.hold_out as hold_out"
-        f" {JOINED} and {_DEALT} order by provision.created_at, session.id",
+        _SPENT.format(
+            dealt=f"select {_SESSION}, provision.arm, provision.hold_out, provision.created_at"
+            f" {JOINED} and {_DEALT}"
+        ),
         asdict(among),
     )
 
@@ -298,8 +307,10 @@ def find_dealt_session(store: Store, session_id: int, arm: str) -> DealtSession 
     """Return one session as part of an arm, if it is in the store."""
     rows = store.read(
         DealtSession,
-        f"select cast(? as text) as arm, {_SESSION_COLUMNS}, null as hold_out"
-        " from session where session.id = ?",
+        _SPENT.format(
+            dealt=f"select {_SESSION}, cast(? as text) as arm, cast(null as real) as hold_out,"
+            " 0 as created_at from session where session.id = ?"
+        ),
         (arm, session_id),
     )
     return rows[0] if rows else None

@@ -12,9 +12,11 @@ _FOLLOWED = """session.key = provision.session_key
         and (provision.source is null or provision.source = session.source)"""
 # A fork goes on from what its parent began with, so it is part of its parent's arm and no session
 # of its own there, even if it was dealt an arm.
+# Provisions are few: a `cross join` makes SQLite look up their sessions, not go through all.
 JOINED = f"""
-    from provision join session on {_FOLLOWED}
-    where provision.template_id is not null and coalesce(session.parent_kind, '') <> 'fork'
+    from provision cross join session
+    where {_FOLLOWED} and provision.template_id is not null
+        and coalesce(session.parent_kind, '') <> 'fork'
 """
 # the same for provisions that no recorded session followed yet
 IS_BEGINNING = f"""provision.arm <> 'continued' and not exists

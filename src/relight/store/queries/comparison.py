@@ -88,9 +88,14 @@ _ENDED = f"""
     from ({_RUNS}) as ended
 """
 _CELLS = f"""
-    select skill, job, (select min(job.name) from job where job.full_name = one.job) as name,
-        project, model, {_COUNTS}
-    from ({{ones}}) as one group by skill, job, project, model
+    select skill, job, named.name, project, model, runs, known, successes, priced, nanos, recent,
+        recent_at
+    from (
+        select skill, job, project, model, {_COUNTS}
+        from ({{ones}}) as one group by skill, job, project, model
+    ) as cell
+    left join (select full_name, min(name) as name from job group by full_name) as named
+        on named.full_name = cell.job
     order by skill nulls first, job nulls last, project nulls last, model nulls first
 """
 

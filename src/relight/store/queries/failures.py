@@ -1,6 +1,7 @@
 """Failures by kind, tool and day, and the calls among which spirals are found."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import nsmallest
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
@@ -22,31 +23,8 @@ SPREAD = """coalesce(sum(calls), 0) as calls, coalesce(sum(failed), 0) as failed
 FAILURE_KEYS = ("kind", "tool", "position", "length", "category")
 RANGES = (1, 11, 31, 101, 301)
 RANGE_KEYS = ("position", "length")
-LAST_ROOTS = ", ".join(
-    f"max(case when place = {place} and {FAILED} then root_id end) as {name}"
-    for place, name in enumerate(("last_root", "second_root", "third_root"), start=1)
-)
-# each group with its sessions that failed last
-GROUPS = f"""
-    with counted as (
-        select {{keys}}, root_id, sum(tool_calls) as tool_calls,
-            sum(tool_failures) as tool_failures, sum(failed_turns) as failed_turns,
-            max(case when {FAILED} then coalesce(last_at, 0) end) as last_at
-        from {{table}} {{test}} group by {{keys}}, root_id
-    ),
-    placed as (
-        select counted.*, row_number() over (
-            partition by {{keys}}
-            order by case when {FAILED} then 0 else 1 end, last_at desc, root_id
-        ) as place
-        from counted
-    )
-    select {{shown}}, sum(tool_calls) as tool_calls, sum(tool_failures) as tool_failures,
-        sum(failed_turns) as failed_turns,
-        sum(case when {FAILED} then 1 else 0 end) as sessions,
-        nullif(max(last_at), 0) as last_at, {LAST_ROOTS}
-    from placed group by {{keys}} having sum(tool_failures) + sum(failed_turns) > 0
-"""
+CALL_COLUMNS = "root_id, tool_calls, tool_failures, failed_turns, last_at"
+SAMPLE = 3  # of the sessions of a group
 # calls with what is known of their sessions: how many calls those made, and their kind of work
 DESCRIBED = """(
     select used.*, {length} as length, coalesce(listing.category, 'unknown') as category
@@ -77,22 +55,15 @@ LAST_CALL = """
 """
 
 
-class FailureSums(Struct, frozen=True):
-    """The failed calls of one group, and the sessions that failed last; a range by its first."""
+class FailureSums(Struct):
+    """The calls of one group, and when each session failed last; a range by its first."""
 
-    kind: str | None
-    tool: str | None
-    position: int | None
-    length: int | None
-    category: str | None
-    tool_calls: int
-    tool_failures: int
-    failed_turns: int
-    sessions: int
-    last_at: int | None
-    last_root: int
-    second_root: int | None
-    third_root: int | None
+    keys: dict[str, Any]
+    tool_calls: int = 0
+    tool_failures: int = 0
+    failed_turns: int = 0
+    # by the row of the session with its sub-agents; 0 if the time is not known
+    failed_at: dict[int, int] = {}
 
     @property
     def count(self) -> int:
@@ -100,8 +71,8 @@ class FailureSums(Struct, frozen=True):
 
     @property
     def roots(self) -> list[int]:
-        every = (self.last_root, self.second_root, self.third_root)
-        return [root for root in every if root is not None]
+        """The sessions that failed last."""
+        return nsmallest(SAMPLE, self.failed_at, key=lambda root: (-self.failed_at[root], root))
 
 
 class FailureGroup(Struct, frozen=True, kw_only=True):
@@ -167,12 +138,33 @@ def read_failure_groups(
     """Return failed calls by these keys: ranges in order, all else the most frequent first."""
     table, inner = _choose_table(chosen, by)
     test, values = _where_failed(chosen) if "kind" in by else where(chosen)
-    shown = ", ".join(key if key in by else f"null as {key}" for key in FAILURE_KEYS)
-    statement = GROUPS.format(keys=", ".join(by), shown=shown, table=table, test=test)
-    found = store.read(FailureSums, statement, [*inner, *values])
+    rows = store.query(
+        f"select {CALL_COLUMNS}, {', '.join(by)} from {table} {test}", inner + values
+    )
+    found = [one for one in _sum_failures(rows, by) if one.count]
     found.sort(key=lambda one: _place_group(one, by))
-    names = _name_sessions(store, [root for one in found for root in one.roots])
-    return [_make_group(store, by, one, names) for one in found]
+    roots = [one.roots for one in found]
+    names = _name_sessions(store, [root for own in roots for root in own])
+    return [
+        _make_group(store, by, one, roots=own, names=names)
+        for one, own in zip(found, roots, strict=True)
+    ]
+
+
+def _sum_failures(rows: Iterable[Sequence[Any]], by: Sequence[str]) -> Iterable[FailureSums]:
+    """Return the sums of calls by these keys; a database would sort the rows three times."""
+    groups: dict[tuple[Any, ...], FailureSums] = {}
+    for root, calls, failures, turns, last_at, *values in rows:
+        keys = (*values,)
+        sums = groups.get(keys)
+        if sums is None:
+            sums = groups[keys] = FailureSums(dict(zip(by, keys, strict=True)))
+        sums.tool_calls += calls
+        if failures or turns:
+            sums.tool_failures += failures
+            sums.failed_turns += turns
+            sums.failed_at[root] = max(sums.failed_at.get(root, 0), last_at or 0)
+    return groups.values()
 
 
 def name_range(first: int) -> str:
@@ -207,28 +199,32 @@ def _find_range(number: str) -> str:
 def _place_group(one: FailureSums, by: Sequence[str]) -> tuple[Any, ...]:
     """Return what groups are sorted by."""
     is_of_ranges = any(key in RANGE_KEYS for key in by)
-    keys = [getattr(one, key) or "" for key in by]
+    keys = [one.keys[key] or "" for key in by]
     return (*keys,) if is_of_ranges else (-one.count, *keys)
 
 
 def _make_group(
-    store: Store, by: Sequence[str], one: FailureSums, names: Mapping[int, str]
+    store: Store,
+    by: Sequence[str],
+    one: FailureSums,
+    *,
+    roots: Sequence[int],
+    names: Mapping[int, str],
 ) -> FailureGroup:
-    keys: dict[str, Any] = {key: getattr(one, key) for key in by}
-    keys |= {key: name_range(keys[key]) for key in RANGE_KEYS if key in by}
-    keys |= {"kind": one.kind or "unknown"} if "kind" in by else {}
-    reason, example = _find_example(store, by, one) if "kind" in by else (None, None)
+    keys = one.keys | {key: name_range(one.keys[key]) for key in RANGE_KEYS if key in by}
+    keys |= {"kind": one.keys["kind"] or "unknown"} if "kind" in by else {}
+    reason, example = _find_example(store, one, roots[0]) if "kind" in by else (None, None)
     return FailureGroup(
         **keys,
         count=one.count,
         tool_calls=None if "kind" in by else one.tool_calls,
         tool_failures=one.tool_failures,
         failed_turns=one.failed_turns,
-        sessions=one.sessions,
-        last_at=write_time(one.last_at),
+        sessions=len(one.failed_at),
+        last_at=write_time(max(one.failed_at.values()) or None),
         reason=reason,
         example=example,
-        sessions_sample=[names[root] for root in one.roots],
+        sessions_sample=[names[root] for root in roots],
     )
 
 
@@ -241,15 +237,13 @@ def _name_sessions(store: Store, ids: Sequence[int]) -> dict[int, str]:
     }
 
 
-def _find_example(
-    store: Store, by: Sequence[str], one: FailureSums
-) -> tuple[str | None, str | None]:
-    """Return reason and evidence of the last failure of a group's kind in its last session."""
-    is_any = "tool" not in by
-    values = {"root": one.last_root, "kind": one.kind}
-    found = store.read(FailureExample, LAST_TURN, values) if is_any or one.tool is None else []
-    if is_any or one.tool is not None:
-        more = {"tool": one.tool, "is_any": int(is_any)}
+def _find_example(store: Store, one: FailureSums, root: int) -> tuple[str | None, str | None]:
+    """Return reason and evidence of the last failure of a group's kind in one session."""
+    tool, is_any = one.keys.get("tool"), "tool" not in one.keys
+    values = {"root": root, "kind": one.keys["kind"]}
+    found = store.read(FailureExample, LAST_TURN, values) if is_any or tool is None else []
+    if is_any or tool is not None:
+        more = {"tool": tool, "is_any": int(is_any)}
         found += store.read(FailureExample, LAST_CALL, values | more)
     last = max(found, key=lambda one: one.at or 0, default=FailureExample(None, None, None))
     return last.reason, last.evidence
@@ -277,13 +271,19 @@ def count_tools(store: Store, chosen: Filter, *, kind: str = "") -> list[ToolCou
     if kind:
         failed = "sum(case when coalesce(kind, 'unknown') = ? then tool_failures else 0 end)"
         values = [kind, *values]
-    return store.read(
-        ToolCount,
-        f"select {SPREAD}, tool from (select tool, sum(tool_calls) as calls, {failed} as failed"
-        f" from call_day {test or 'where 1 = 1'} and tool in ({TOOLS}) group by tool, root_id)"
-        " as one group by tool order by failed desc, calls desc, tool",
-        values,
-    )
+    # the calls of one tool at a time: those of all would be sorted twice
+    statement = f"""
+        select {SPREAD}, cast(? as text) as tool from (
+            select sum(tool_calls) as calls, {failed} as failed
+            from call_day {test or "where 1 = 1"} and tool = ? group by root_id
+        ) as one having count(*) > 0
+    """
+    found = [
+        one
+        for (tool,) in store.query(TOOLS)
+        for one in store.read(ToolCount, statement, [tool, *values, tool])
+    ]
+    return sorted(found, key=lambda one: (-one.failed, -one.calls, one.tool))
 
 
 def spread_calls(store: Store, chosen: Filter) -> CallSpread:

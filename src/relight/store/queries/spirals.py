@@ -15,7 +15,8 @@ CALLS = f"""
     select tool_call.session_id, tool_call.tool, tool_call.fingerprint, tool_call.label,
         tool_call.turn_id, tool_call.at, tool_call.work, turn.calls, {TOKENS} as tokens,
         turn.cost_nanos, tool_call.place
-    from tool_call left join turn on turn.id = tool_call.turn_id
+    from tool_call
+    left join turn on turn.id = tool_call.turn_id and tool_call.label = 'error'
     where tool_call.session_id in ({{among}})
     order by tool_call.at nulls last, tool_call.place
 """
@@ -42,7 +43,7 @@ class SessionOfRoot(Struct, frozen=True):
 
 
 class SpiralCall(Struct, frozen=True):
-    """A tool call with the usage of its turn, if that is known."""
+    """A tool call; if it failed, with the usage of its turn, as far as that is known."""
 
     session_id: int
     tool: str
