@@ -15,6 +15,7 @@ from typing import Any
 from bench.labelled import FIELDS, Labelled, merge_calls, read_sessions
 from bench.measure import judge, print_rows
 from bench.warm_choice import measure_choice
+from bench.warm_lessons import measure_lessons, measure_repositories
 from bench.warm_speed import Row, measure_report, measure_speed
 from relight.chat.messages import read_entries
 from relight.chat.tokens import estimate_messages
@@ -48,7 +49,7 @@ def main(words: list[str]) -> int:
         FIELDS[field].insert(0, name)
     folder: Path | None = asked.data
     rows: list[Row] = [("what", "figure", "limit", "")]
-    rows += [*measure_speed(), *measure_report()]
+    rows += [*measure_speed(), *measure_report(), *measure_repositories()]
     kinds = ("*.jsonl", "*.jsonl.gz", "*.json")
     files = sorted(path for kind in kinds for path in folder.rglob(kind)) if folder else []
     for file in files:
@@ -79,6 +80,7 @@ def measure_file(file: Path) -> list[Row]:
         return []
     rows = [*measure_kinds(name, sessions), *measure_scores(name, sessions)]
     rows += [*measure_seeds(name, sessions), *measure_recall(name, sessions)]
+    rows += measure_lessons(name, sessions)
     return [*rows, *measure_choice(name, sessions), *measure_alarms(name, sessions)]
 
 

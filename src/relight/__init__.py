@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from relight.reports.filters import read_filter as read_filter
     from relight.reports.git_costs import read_cost as read_cost
     from relight.reports.labels import label_session as label_session
+    from relight.reports.lessons import find_lessons as find_lessons
     from relight.reports.limits import read_limits_report as read_limits_report
     from relight.reports.listing import list_sessions as list_sessions
     from relight.reports.search import Hit as Hit
@@ -99,6 +100,7 @@ NAMES = {
     "export_template": "warm.sharing",
     "extract_seed": "warm.seeds",
     "find_experiment": "work.experiments.register",
+    "find_lessons": "reports.lessons",
     "find_session": "reports.sessions",
     "import_all": "intake.importing",
     "import_template": "warm.sharing",

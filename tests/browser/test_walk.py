@@ -45,6 +45,7 @@ def list_pages(home: Path) -> list[str]:
         "/moa",
         f"/moa/{trace}",
         "/failures",
+        "/lessons",
         "/limits",
         "/glossary",
         # filters that narrow, that do not, and that leave nothing

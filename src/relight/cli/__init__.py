@@ -24,6 +24,7 @@ COMMANDS = {
     "search": ("search", "Search what was said and done in all sessions."),
     "resume": ("resume", "Continue a session in its own agent."),
     "failures": ("failures", "Show failures by kind and tool, and spirals."),
+    "lessons": ("lessons", "Show what a project's sessions stumble over, and what worked."),
     "cache": ("cache_rebuilds", "Show what rebuilding the prompt cache cost, and why."),
     "cost": ("cost", "Show what a branch, a commit or a path cost."),
     "label": ("label", "Label a session's outcome; a label overrides all other evidence."),

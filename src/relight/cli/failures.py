@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TEXT_ROWS = 20
 NEWEST_ROWS = 10
+READ_SECONDS = 1.0  # to find what cured failures
 # the columns of failed calls, after the keys of --by
 FIGURES = ("count", "tool_calls", "tool_failures", "failed_turns", "sessions", "last_at")
 EXAMPLES = ("reason", "example", "sessions_sample")
@@ -58,6 +59,7 @@ def command(
     from msgspec.structs import asdict
 
     from relight.reports.failures import KINDS, FailuresSince, explain_no_failure, read_failures
+    from relight.reports.lessons import read_new
     from relight.reports.sessions import shorten_names
     from relight.work.jobs.registry import find_allowed_slots
 
@@ -66,6 +68,7 @@ def command(
         raise click.UsageError("--by needs a key: kind, tool, position, length or category")
     with current_store() as store:
         chosen = typed.read(store, job=job)
+        read_new(store, chosen, seconds=READ_SECONDS)
         found = read_failures(store, chosen, keys, slots=find_allowed_slots(store))
         why = explain_no_failure(store, chosen, job=job) if found.is_empty else None
         listed = [one.session_id for one in found.runs if one.session_id]
@@ -95,6 +98,10 @@ def _print(found: "FailureReport", short: Mapping[str, str]) -> None:
     if found.failures:
         screen.print_text("\nfailed calls", style="bold")
         _print_calls(found)
+    if cured := [one for one in found.cures if one.cure][:NEWEST_ROWS]:
+        screen.print_text("\nwhat cured them", style="bold")
+    for cure in cured:
+        screen.print_text(f"{cure.cause}, {cure.count} ×, cured {cure.cured} × by {cure.cure}")
     for spiral in found.spirals[:TEXT_ROWS]:
         name = short.get(spiral.session_id, spiral.session_id)
         screen.print_text(f"spiral: {name} {describe_spiral(spiral)}")

@@ -54,6 +54,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _QUOTED = re.compile(r"""'([^']*+)(?:'|\Z)|"((?>(?:[^"\\]++|\\.)*))(?:"|\Z)|\\(.)""", re.DOTALL)
+_DOCUMENT = re.compile(r"<<-?[ \t]*['\"\\]?([\w.+!-]+)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _PYTHON = re.compile(r"(?:python|pypy|py)[\d.]*t?\Z")
 
@@ -128,6 +129,24 @@ def _limit(
         return tuple(read(iter(range(TOKEN_LIMIT))))
     except _TooLong:
         return (Stage("", tuple(first) or ("…",)),)
+
+
+def drop_documents(command: str) -> str:
+    """Return a command line without the bodies of its here-documents.
+
+    >>> drop_documents("cat > a <<'EOF'\\nx > y\\nEOF\\npython a")
+    "cat > a <<'EOF'\\npython a"
+    """
+    kept: list[str] = []
+    end = None
+    for line in command.split("\n"):
+        if end is not None:
+            end = None if line.strip() == end else end
+            continue
+        kept.append(line)
+        begun = _DOCUMENT.search(line)
+        end = begun[1] if begun else None
+    return "\n".join(kept)
 
 
 def find_deciders(stages: Sequence[Stage]) -> tuple[Stage, ...]:

@@ -10,6 +10,7 @@ from msgspec.structs import asdict, replace
 from relight.errors import RelightError
 from relight.judging.spirals import SPIRAL_MINIMUM, JudgedCall, Spiral, find_spirals
 from relight.model import row_id
+from relight.reports.cures import CauseCure, read_cures
 from relight.reports.failed_work import FailedReport, read_failed_totals, read_failed_work
 from relight.store import Store
 from relight.store.derive.scores import HARMLESS
@@ -49,11 +50,15 @@ class NamedSpiral(SessionSpiral, frozen=True):
 
 
 class FailureReport(FailedReport, frozen=True, kw_only=True):
-    """Failed runs and sessions; failed calls by the keys `by`; spirals, the costliest first."""
+    """Failed runs and sessions; failed calls by the keys `by`; spirals, the costliest first.
+
+    `cures` are causes of failed calls, as far as sessions were read for lessons.
+    """
 
     by: list[str]
     failures: list[FailureGroup]
     spirals: list[NamedSpiral]
+    cures: list[CauseCure]
 
     @property
     def is_empty(self) -> bool:
@@ -87,6 +92,7 @@ def read_failures(
         by=keys,
         failures=queries.read_failure_groups(store, chosen, keys),
         spirals=read_spirals(store, chosen),
+        cures=read_cures(store, chosen),
     )
 
 

@@ -1,7 +1,6 @@
 """The words that a template keeps of its session: asked, said, run and seen, and what was done."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -11,12 +10,12 @@ from relight.chat.messages import Call, list_own, read_arguments, read_entries
 from relight.chat.similarity import Vector, weigh_words
 from relight.judging.features import judge_calls
 from relight.judging.kinds import understand_call
+from relight.judging.shell import drop_documents
 from relight.store.templates import TemplateWords
 from relight.warm.units import read_result
 
 # of each result, and of all commands and all results
 RESULT_CHARACTERS, LONGEST = 600, 20_000
-_DOCUMENT = re.compile(r"<<-?[ \t]*['\"\\]?([\w.+!-]+)")
 
 
 def read_words(
@@ -49,16 +48,7 @@ def read_command(call: Call) -> str:
     command = understand_call(call.tool, call.arguments).command
     if not command:
         return ""
-    kept: list[str] = []
-    end = None
-    for line in (command if isinstance(command, str) else " ".join(command)).split("\n"):
-        if end is not None:
-            end = None if line.strip() == end else end
-            continue
-        kept.append(line)
-        begun = _DOCUMENT.search(line)
-        end = begun[1] if begun else None
-    return "\n".join(kept)
+    return drop_documents(command if isinstance(command, str) else " ".join(command))
 
 
 def _describe_call(call: Call, command: str) -> str:

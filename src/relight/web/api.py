@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import asdict, replace
 
 from relight.errors import MissingError, RelightError
-from relight.reports import doctor, failures, runs, sessions, trace
+from relight.reports import doctor, failures, lessons, runs, sessions, trace
 from relight.reports.budgets import BudgetList, read_budgets
 from relight.reports.cache_rebuilds import CacheReport, read_cache_report
 from relight.reports.comparison.models import Comparison, compare_job, compare_models
@@ -180,6 +180,11 @@ def read_cache(store: Store, asked: given.CacheParameters, _: Path) -> CacheRepo
     return read_cache_report(store, _choose(store, asked), limit=asked.limit)
 
 
+def list_lessons(store: Store, asked: given.LessonParameters, _: Path) -> lessons.LessonList:
+    """What sessions of projects stumble over again and again, and what worked."""
+    return lessons.list_lessons(store, Filter(project=asked.project or None))
+
+
 def read_skill_stats(store: Store, asked: given.SkillDayParameters, _: Path) -> SkillUseDays:
     """Uses, outcomes, costs and times of skills by day and model."""
     chosen = _choose(store, asked)
@@ -296,6 +301,7 @@ QUERIES = (
     Query("/api/sessions/{session:path}", given.NoParameters, read_session),
     Query("/api/failures", given.FailureParameters, read_failures, may_miss=True),
     Query("/api/limits", given.LimitParameters, read_limits),
+    Query("/api/lessons", given.LessonParameters, list_lessons),
     Query("/api/cache", given.CacheParameters, read_cache),
     Query("/api/budgets", given.NoParameters, list_budgets),
     Query("/api/skills/stats", given.SkillDayParameters, read_skill_stats, may_miss=True),

@@ -105,6 +105,14 @@ class FailureParameters(FilterParameters, frozen=True, kw_only=True):
     job: Annotated[Text, described("Only runs of this job, and their sessions.")] = ""
 
 
+class LessonParameters(Struct, frozen=True, kw_only=True):
+    """The project whose lessons are shown."""
+
+    project: Annotated[Text, described("Only this project: its folder, or a part of its name.")] = (
+        ""
+    )
+
+
 class CacheParameters(FilterParameters, frozen=True, kw_only=True):
     limit: Annotated[PageSize, described("List at most so many rebuilds, the costliest first.")] = (
         50

@@ -15,8 +15,10 @@ from relight.intake.recorder import SessionTracker, record
 from relight.locks import make_folder, write_private
 from relight.reports.budgets import set_limit
 from relight.reports.labels import label_session
+from relight.reports.lessons import read_new
 from relight.store import Store
 from relight.store.labels import find_unlabelled
+from relight.store.queries.filters import Filter
 from relight.store.queries.sessions import list_titled
 from relight.times import write_time
 from relight.warm.capture import capture_template
@@ -72,6 +74,7 @@ def write_settings(home: Path) -> None:
 def record_facts(store: Store, *, now: datetime) -> None:
     """Record what the invented developer did with Relight itself."""
     label_sessions(store, now=now)
+    read_new(store, Filter())
     start_warm(store)
     run_trial(store, at=now - timedelta(days=2, hours=5))
     run_chores(store, now=now)

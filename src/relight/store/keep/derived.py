@@ -22,6 +22,7 @@ DERIVED = (
     "session_day",
     "compaction",
     "cache_rebuild",
+    "stumble_reading",
 )
 
 

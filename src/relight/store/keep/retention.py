@@ -36,6 +36,7 @@ OWN = (
     "candidate_due",
     "label",
     "limit_report",
+    "stumble_reading",
 )
 
 

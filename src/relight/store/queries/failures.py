@@ -144,7 +144,7 @@ def read_failure_groups(
     found = [one for one in _sum_failures(rows, by) if one.count]
     found.sort(key=lambda one: _place_group(one, by))
     roots = [one.roots for one in found]
-    names = _name_sessions(store, [root for own in roots for root in own])
+    names = name_sessions(store, [root for own in roots for root in own])
     return [
         _make_group(store, by, one, roots=own, names=names)
         for one, own in zip(found, roots, strict=True)
@@ -228,7 +228,8 @@ def _make_group(
     )
 
 
-def _name_sessions(store: Store, ids: Sequence[int]) -> dict[int, str]:
+def name_sessions(store: Store, ids: Iterable[int]) -> dict[int, str]:
+    """Return the names of sessions by their ids."""
     statement = "select id, source || ':' || key as session, title from session where id in ({})"
     return {
         one.id: one.session

@@ -39,6 +39,7 @@ PAGES = (
     Page("mixtures", "/moa", "MoA", letter="m", ignores=("source", "project")),
     Page("mixture", "/moa/{name:path}", "Mixture", False, "", "mixtures", DAYS),
     Page("failures", "/failures", "Failures", letter="f"),
+    Page("lessons", "/lessons", "Lessons", False, "n", "failures", (*DAYS, "source", "model")),
     Page("limits", "/limits", "Limits", letter="l", ignores=("model", "project")),
     Page("prompt_cache", "/cache", "Cache", letter="c"),
     Page("glossary", "/glossary", "Glossary", False, ignores=(*DAYS, *NAMED)),

@@ -25,7 +25,7 @@ from relight.web.periods import find_step, walk_days
 from relight.work.jobs.registry import find_allowed_slots
 
 TOP, MOST = 40, 1000
-NEWEST = 20
+NEWEST, CURES = 20, 12
 
 
 HEADINGS = {
@@ -97,6 +97,7 @@ def show(view: View) -> Context:
         "causes": found.causes[: top["causes"]],
         "more_causes": max(len(found.causes) - top["causes"], 0),
         "newest": found.runs[:NEWEST],
+        "cures": found.cures[:CURES],
         "failures": [
             ShownFailure(**asdict(one), bar=draw_share(one.count, largest, kind="failure"))
             for one in rows[: top["kinds"]]

@@ -1,0 +1,71 @@
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import click
+
+from relight.cli.options import (
+    current_store,
+    json_option,
+    name_project,
+    print_json,
+    reading_command,
+)
+from relight.errors import as_typed
+
+if TYPE_CHECKING:
+    from relight.reports.lessons import Lesson, LessonList
+
+
+@reading_command("lessons", example="relight lessons --project .")
+@click.option(
+    "--project", metavar="P", help="Only this project: its folder, or a part of its name."
+)
+@json_option
+def command(project: str | None, as_json: bool) -> None:
+    """Show what sessions of a project stumble over again and again, and what worked.
+
+    A lesson needs two sessions that failed by the same cause, and a cure that two of them share.
+    It says no more than was seen. Sessions are read for it once, the newest 200 of each project.
+    """
+    from relight.cli.news import LateProgress
+    from relight.reports.lessons import list_lessons, read_new
+    from relight.store.queries.filters import Filter
+    from relight.text import plural
+
+    chosen = Filter(project=name_project(project))
+    with current_store() as store:
+        label = "reading sessions for lessons"
+        with LateProgress(label, lambda left: plural(left, "session")) as progress:
+            read_new(store, chosen, progress=progress.update)
+        found = list_lessons(store, chosen)
+    if as_json:
+        print_json(found)
+    else:
+        _print(found)
+
+
+def _print(found: "LessonList") -> None:
+    from relight.cli import screen
+    from relight.text import plural
+
+    if not found.lessons:
+        read = plural(found.read_sessions, "session")
+        click.echo(f"no lesson: no cause and cure is shared by two of {read} of one project")
+    for (project, machine), some in groupby(found.lessons, lambda one: (one.project, one.machine)):
+        screen.print_text(f"{project} ({machine})" if machine else project, style="bold")
+        for one in some:
+            screen.print_text(f"- {one.text}")
+            screen.print_text(f"  {_describe(one)}", style="dim")
+
+
+def _describe(one: "Lesson") -> str:
+    from relight.cli.screen import dollars
+
+    parts = ["given to sessions" if one.is_given else "not given yet"]
+    if one.burnt_usd is not None:
+        parts.append(f"{dollars(one.burnt_usd)} burnt")
+    if one.last_at:
+        parts.append(f"last {one.last_at[:10]}")
+    last = one.evidence[0]
+    parts.append(as_typed(f"relight show {last.session_id} --step {last.step}"))
+    return "; ".join(parts)

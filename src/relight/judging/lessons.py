@@ -1,0 +1,275 @@
+"""Lessons: causes that several sessions of a project stumbled over, and the cure that they share.
+
+One session is not enough evidence: what looks like a cause is mostly the bug that the task is about
+or the agent's own edit. A lesson claims no more than was seen: the cause failed in k of n sessions,
+and this worked in m of them.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+
+from msgspec import Struct
+
+from relight.judging.lesson_table import describe_cause
+from relight.judging.recoveries import Stumble
+from relight.judging.stumbles import SessionStumbles
+from relight.stats.rates import decay
+from relight.text import count
+
+LEAST_SESSIONS, LEAST_SHARE = 2, 0.25
+# from here on a lesson is given to sessions
+GIVEN_SESSIONS, GIVEN_PROBABILITY = 3, 0.1
+MOST_GIVEN = 5
+CONTRADICTED = 0.5  # of the sessions that ran a program
+SURE = 0.05  # the chance of a streak without failures if nothing had changed
+HALF_LIFE_DAYS = 30.0  # as of the results of templates
+_DAY_MS = 86_400_000
+MOST_EVIDENCE = 20
+NAMED_PROGRAMS = 3
+# kinds of causes that are about a program, whatever its message names
+OF_PROGRAM = frozenset(("unknown_option", "too_long", "failed", "tool"))
+
+Key = tuple[str, str, str]
+
+
+class TaughtSession(Struct, frozen=True):
+    """A session of a project with its stumbles; `given` are the ids of lessons it was given."""
+
+    session_id: int
+    at: int | None
+    found: SessionStumbles
+    given: frozenset[str] = frozenset()
+
+
+class Taught(Struct, frozen=True, kw_only=True):
+    """A lesson: a cause, the cure that sessions share, and the evidence for both.
+
+    `hit` of `of_sessions` sessions of the project failed by the cause, `cured` of them with the
+    cure. `probability` is that of the next session, where newer sessions weigh more; `saving` the
+    calls it would save a session. `evidence` are sessions, newest first, with their failed steps.
+    """
+
+    id: str
+    kind: str
+    name: str
+    programs: tuple[str, ...]
+    cure: str
+    seen: int
+    hit: int
+    of_sessions: int
+    cured: int
+    probability: float
+    saving: float
+    last_at: int | None
+    burnt_nanos: int | None
+    evidence: tuple[tuple[int, int], ...]
+
+    @property
+    def is_given(self) -> bool:
+        """True if it is sure and frequent enough to be given to sessions."""
+        return self.hit >= GIVEN_SESSIONS and self.probability >= GIVEN_PROBABILITY
+
+    @property
+    def cause(self) -> str:
+        """The cause in words, with the programs that fail by it."""
+        shown = [f"`{one}`" for one in self.programs[:NAMED_PROGRAMS]]
+        words = describe_cause(self.kind, self.name)
+        return f"{', '.join(shown)}: {words}" if shown else words
+
+    @property
+    def text(self) -> str:
+        """One sentence each for the failure and the cure; nothing that was not seen."""
+        return (
+            f"{self.cause} ({count(self.hit)} of {count(self.of_sessions)} sessions)."
+            f" What worked: {self.cure} ({count(self.cured)} sessions)."
+        )
+
+
+class _Hit(Struct):
+    """The stumbles of one session by one cause."""
+
+    session: TaughtSession
+    stumbles: list[Stumble]
+
+    @property
+    def cures(self) -> set[str]:
+        return {one.cure for one in self.stumbles if one.cure}
+
+    @property
+    def evidence(self) -> tuple[int, int]:
+        first = self.stumbles[0]
+        return first.session_id or self.session.session_id, first.step
+
+    @property
+    def is_recovered(self) -> bool:
+        return any(one.is_recovered for one in self.stumbles)
+
+
+def derive_lessons(sessions: Iterable[TaughtSession]) -> list[Taught]:
+    """Return the lessons of one project's sessions, those that save most first."""
+    ordered = sorted(sessions, key=lambda one: (one.at or 0, one.session_id))
+    weights = _weigh(ordered)
+    found = [
+        lesson
+        for key, hits in find_hits(ordered).items()
+        if (lesson := _derive(key, hits, ordered, weights))
+    ]
+    found.sort(key=lambda one: (-one.probability * one.saving, -one.hit, one.id))
+    return _drop_duplicates(found)
+
+
+def choose_given(lessons: Sequence[Taught], *, least: float = GIVEN_PROBABILITY) -> list[Taught]:
+    """Return the lessons for a new session, the best first."""
+    return [one for one in lessons if one.is_given and one.probability >= least][:MOST_GIVEN]
+
+
+def find_hits(sessions: Iterable[TaughtSession]) -> dict[Key, list[_Hit]]:
+    """Return the sessions that stumbled over each cause."""
+    hits: dict[Key, list[_Hit]] = defaultdict(list)
+    for session in sessions:
+        by_key: dict[Key, list[Stumble]] = defaultdict(list)
+        for one in session.found.stumbles:
+            by_key[make_key(one)].append(one)
+        for key, some in by_key.items():
+            hits[key].append(_Hit(session, some))
+    return hits
+
+
+def make_key(stumble: Stumble) -> Key:
+    """Return what makes two stumbles the same cause."""
+    program = stumble.program if stumble.kind in OF_PROGRAM else ""
+    return stumble.kind, program, stumble.name
+
+
+def name_lesson(key: Key, cure: str) -> str:
+    """Return the id of a lesson: the same as long as its cause and cure are."""
+    return blake2b("\0".join((*key, cure)).encode(), digest_size=5).hexdigest()
+
+
+def _derive(
+    key: Key,
+    hits: Sequence[_Hit],
+    sessions: Sequence[TaughtSession],
+    weights: Mapping[int, float],
+) -> Taught | None:
+    """The lesson of a cause; None if the evidence is not enough, contradicts it or is old."""
+    if len(hits) < LEAST_SESSIONS:
+        return None
+    shared = _find_cure(hits)
+    if shared is None:
+        return None
+    cure, cured = shared
+    programs = _find_programs(hits, sessions, name_lesson(key, cure))
+    if programs is None or _has_stopped(hits, sessions, programs, name_lesson(key, cure)):
+        return None
+    stumbles = [one for hit in hits for one in hit.stumbles]
+    costs = [one.cost_nanos for one in stumbles if one.cost_nanos is not None]
+    hit_weight = math.fsum(weights[hit.session.session_id] for hit in hits)
+    return Taught(
+        id=name_lesson(key, cure),
+        kind=key[0],
+        name=key[2],
+        programs=programs,
+        cure=cure,
+        seen=len(stumbles),
+        hit=len(hits),
+        of_sessions=len(sessions),
+        cured=cured,
+        probability=(hit_weight + 0.5) / (math.fsum(weights.values()) + 1),
+        saving=sum(one.calls for one in stumbles) / len(hits),
+        last_at=hits[-1].session.at,
+        burnt_nanos=sum(costs) if costs else None,
+        evidence=tuple(hit.evidence for hit in reversed(hits))[:MOST_EVIDENCE],
+    )
+
+
+def _find_cure(hits: Sequence[_Hit]) -> tuple[str, int] | None:
+    """The cure that most sessions share, and how many; None if too few share one.
+
+    What fails by the same cause elsewhere is no cure.
+    """
+    failing = {f"`{one.form}`" for hit in hits for one in hit.stumbles}
+    programs = {one.program for hit in hits for one in hit.stumbles if one.kind == "missing"}
+    counts = Counter(
+        cure
+        for hit in hits
+        for cure in hit.cures
+        if cure not in failing and not any(_runs(cure, program) for program in programs)
+    )
+    recovered = sum(hit.is_recovered for hit in hits)
+    for cure, number in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
+        if number >= LEAST_SESSIONS and number >= LEAST_SHARE * recovered:
+            return cure, number
+    return None
+
+
+def _runs(cure: str, program: str) -> bool:
+    return cure.startswith((f"`{program} ", f"`{program}`")) and not cure.endswith("first")
+
+
+def _find_programs(
+    hits: Sequence[_Hit], sessions: Sequence[TaughtSession], lesson: str
+) -> tuple[str, ...] | None:
+    """The programs that fail by a cause, the most frequent first; None if it is contradicted.
+
+    A program that mostly works is taken off. A script of a session's own is not named.
+    """
+    failed: Counter[str] = Counter()
+    has_own = False
+    for hit in hits:
+        has_own |= any(one.is_own_program for one in hit.stumbles)
+        failed.update({one.program for one in hit.stumbles if not one.is_own_program})
+    ran: Counter[str] = Counter()
+    for session in sessions:
+        if lesson not in session.given:
+            ran.update(set(session.found.programs) & failed.keys())
+    is_exempt = hits[0].stumbles[0].kind in ("too_long", "tool")
+    left = [
+        program
+        for program, number in sorted(failed.items(), key=lambda one: (-one[1], one[0]))
+        if is_exempt or number >= CONTRADICTED * ran[program]
+    ]
+    return tuple(left) if left or has_own else None
+
+
+def _has_stopped(
+    hits: Sequence[_Hit],
+    sessions: Sequence[TaughtSession],
+    programs: Sequence[str],
+    lesson: str,
+) -> bool:
+    """True if the failure stopped: too many sessions in a row ran the program without it.
+
+    Sessions that were given the lesson do not count: a lesson that works hides its failure.
+    """
+    named = set(programs)
+    hit = {one.session.session_id for one in hits}
+    could = [
+        one
+        for one in sessions
+        if one.session_id in hit
+        or (lesson not in one.given and (not named or named & set(one.found.programs)))
+    ]
+    last = max(place for place, one in enumerate(could) if one.session_id in hit)
+    before, after = last + 1, len(could) - last - 1
+    probability = (len(hit) + 0.5) / (before + 1)
+    return (1 - min(probability, 1.0)) ** after < SURE
+
+
+def _drop_duplicates(lessons: Sequence[Taught]) -> list[Taught]:
+    """Leave out lessons that name the same programs and the same cure as a better one."""
+    kept: dict[tuple[str, tuple[str, ...], str], Taught] = {}
+    for one in lessons:
+        kept.setdefault((one.kind, tuple(sorted(one.programs)), one.cure), one)
+    return list(kept.values())
+
+
+def _weigh(sessions: Sequence[TaughtSession]) -> dict[int, float]:
+    """The weight of each session by its age, as the newest one sees it."""
+    newest = max((one.at or 0 for one in sessions), default=0)
+    return {
+        one.session_id: decay((newest - (one.at or newest)) / _DAY_MS, HALF_LIFE_DAYS)
+        for one in sessions
+    }

@@ -1,0 +1,60 @@
+"""The causes of failed calls with their usual cures, as far as sessions were read for lessons."""
+
+from collections import Counter
+
+from msgspec import Struct
+
+from relight.judging.lesson_table import describe_cause
+from relight.judging.lessons import find_hits
+from relight.store import Store, stumbles
+from relight.store.queries.failures import name_sessions
+from relight.store.queries.filters import Filter
+
+MOST = 40
+
+
+class CauseCure(Struct, frozen=True, kw_only=True):
+    """A cause of failed calls and its usual cure; null if none is known.
+
+    `cured` of `count` failures were followed by the cure. The step is the newest failure.
+    """
+
+    cause: str
+    count: int
+    sessions: int
+    cure: str | None
+    cured: int
+    session_id: str
+    step: int
+
+
+def read_cures(store: Store, chosen: Filter) -> list[CauseCure]:
+    """Return the causes of failed calls, the most frequent first."""
+    projects = stumbles.read_projects(store, chosen)
+    every = sorted(
+        (one for project in projects for one in project.sessions),
+        key=lambda one: (one.at or 0, one.session_id),
+    )
+    causes = sorted(
+        find_hits(every).values(), key=lambda hits: -sum(len(hit.stumbles) for hit in hits)
+    )[:MOST]
+    names = name_sessions(store, {hits[-1].evidence[0] for hits in causes})
+    found = []
+    for hits in causes:
+        some = [one for hit in hits for one in hit.stumbles]
+        programs = Counter(one.program for one in some).most_common(1)
+        cures = Counter(one.cure for one in some if one.cure)
+        cure, cured = cures.most_common(1)[0] if cures else (None, 0)
+        session_id, step = hits[-1].evidence
+        found.append(
+            CauseCure(
+                cause=f"`{programs[0][0]}`: {describe_cause(some[0].kind, some[0].name)}",
+                count=len(some),
+                sessions=len(hits),
+                cure=cure,
+                cured=cured,
+                session_id=names[session_id],
+                step=step,
+            )
+        )
+    return found

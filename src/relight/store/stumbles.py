@@ -1,0 +1,121 @@
+"""What sessions stumbled over, as it was read from their tapes."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from relight.judging.lessons import TaughtSession
+from relight.judging.stumbles import RULES, SessionStumbles
+from relight.store import Store
+from relight.store.queries.filters import Filter, where
+from relight.store.sql import insert, replacing
+
+# Of each project the newest sessions are read: older ones weigh little.
+NEWEST = 200
+# A fork repeats the calls of its parent. A session without a call cannot stumble.
+_PLACED = """(
+    select session.*, row_number() over (
+        partition by project, coalesce(machine_id, 0) order by started_at desc nulls last, id
+    ) as newness
+    from session
+    where coalesce(parent_kind, '') <> 'fork' and project is not null and project <> ''
+        and exists (select 1 from tool_call where tool_call.session_id = session.id)
+) as placed"""
+_IS_STALE = """(stumble_reading.session_id is null or rules <> :rules
+    or read_to <> coalesce(placed.ended_at, 0))"""
+
+
+_EMPTY = TaughtSession(0, None, SessionStumbles([], []))
+
+
+class ReadingRow(Struct, frozen=True):
+    """A row of `stumble_reading`."""
+
+    session_id: int
+    read_to: int
+    rules: int
+    found: str | None
+
+
+class StaleSession(Struct, frozen=True):
+    """A session that has to be read, up to its last moment."""
+
+    session_id: int
+    read_to: int
+
+
+class _FoundRow(Struct, frozen=True):
+    session_id: int
+    root_id: int
+    project: str
+    at: int | None
+    machine: str | None
+    found: str
+
+
+class ProjectSessions(Struct, frozen=True):
+    """The sessions of a project on one machine, sub-agents within them."""
+
+    project: str
+    # None for this machine
+    machine: str | None
+    sessions: list[TaughtSession]
+
+
+def find_stale(store: Store, chosen: Filter) -> list[StaleSession]:
+    """Return the sessions that have not been read as they are now, newest first."""
+    test, values = _where(chosen)
+    return store.read(
+        StaleSession,
+        "select placed.id as session_id, coalesce(placed.ended_at, 0) as read_to"
+        f" from {_PLACED} left join stumble_reading on stumble_reading.session_id = placed.id"
+        f" where newness <= {NEWEST} and {_IS_STALE.replace(':rules', str(RULES))} {test}"
+        " order by placed.started_at desc nulls last, placed.id",
+        values,
+    )
+
+
+def write_readings(store: Store, rows: Sequence[ReadingRow]) -> None:
+    """Record what was read, in place of what was read before."""
+    with store.transaction() as database:
+        insert(database, "stumble_reading", rows, on_conflict=replacing(ReadingRow, "session_id"))
+
+
+def read_projects(store: Store, chosen: Filter) -> list[ProjectSessions]:
+    """Return the sessions that were read, by project and machine."""
+    test, values = _where(chosen)
+    rows = store.read(
+        _FoundRow,
+        "select placed.id as session_id, placed.root_id as root_id, project, started_at as at,"
+        " (select name from machine where machine.id = placed.machine_id) as machine, found"
+        f" from {_PLACED} join stumble_reading on stumble_reading.session_id = placed.id"
+        f" where found is not null and newness <= {NEWEST} {test}"
+        " order by project, started_at nulls first, placed.id",
+        values,
+    )
+    projects: dict[tuple[str, str | None], dict[int, TaughtSession]] = {}
+    for row in rows:
+        found = msgspec.json.decode(row.found, type=SessionStumbles)
+        sessions = projects.setdefault((row.project, row.machine), {})
+        named = [replace(one, session_id=row.session_id) for one in found.stumbles]
+        before = sessions.get(row.root_id) or _EMPTY
+        found = SessionStumbles(
+            [*before.found.stumbles, *named],
+            list(dict.fromkeys([*before.found.programs, *found.programs])),
+        )
+        at = row.at if before.at is None else before.at
+        sessions[row.root_id] = TaughtSession(row.root_id, at, found)
+    return [
+        ProjectSessions(project, machine, list(sessions.values()))
+        for (project, machine), sessions in projects.items()
+    ]
+
+
+def _where(chosen: Filter) -> tuple[str, list[str]]:
+    """The test of a filter: the project's own, the other parts by days of sessions."""
+    test, values = where(chosen)
+    if not test:
+        return "", []
+    return f"and placed.root_id in (select root_id from session_day {test})", values

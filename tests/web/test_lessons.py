@@ -1,0 +1,34 @@
+"""The page of lessons and the cures on the page of failures, of a demo home."""
+
+from html import unescape
+
+from starlette.testclient import TestClient
+
+
+def test_the_page_has_every_lesson_with_a_link_to_its_newest_failure(client: TestClient) -> None:
+    lessons = client.get("/api/lessons").json()["lessons"]
+    assert len(lessons) > 1
+    text = unescape(client.get("/lessons").text)
+    for one in lessons:
+        last = one["evidence"][0]
+        assert one["cause"] in text
+        assert one["cure"] in text
+        assert f"/sessions/{last['session_id']}?step={last['step']}#step-{last['step']}" in text
+
+
+def test_a_project_narrows_the_lessons(client: TestClient) -> None:
+    every = client.get("/api/lessons").json()["lessons"]
+    project = every[0]["project"]
+    own = client.get("/api/lessons", params={"project": project}).json()["lessons"]
+    assert own == [one for one in every if one["project"] == project]
+    assert "No cause and cure is shared" in client.get("/lessons?project=nowhere").text
+
+
+def test_failures_name_the_usual_cure_of_each_cause(client: TestClient) -> None:
+    cures = client.get("/api/failures?since=all").json()["cures"]
+    text = unescape(client.get("/failures?since=all").text)
+    cured = [one for one in cures if one["cure"]]
+    assert cured
+    for one in cured[:3]:
+        assert one["cause"] in text
+        assert one["cure"] in text
