@@ -1,7 +1,6 @@
 """A large store for the dashboard's benchmark, written straight into the tables."""
 
 import random
-import sqlite3
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from relight.intake.importing import import_all
 from relight.model import row_id
 from relight.store import Store, open_store
 from relight.store.derive import rollup
+from relight.store.sql import Connection
 
 DAYS = 365
 DAY_MS = 86_400_000
@@ -238,9 +238,7 @@ def make_uses(dice: random.Random, made: list[tuple[Any, ...]]) -> Iterator[tupl
         )
 
 
-def write_jobs(
-    database: sqlite3.Connection, dice: random.Random, made: list[tuple[Any, ...]]
-) -> None:
+def write_jobs(database: Connection, dice: random.Random, made: list[tuple[Any, ...]]) -> None:
     """Jobs of Hermes' scheduler, with four thousand runs of which each left a session."""
     for number in range(JOBS):
         key = f"job{number:09}"
@@ -267,9 +265,7 @@ def write_jobs(
         )
 
 
-def write_templates(
-    database: sqlite3.Connection, dice: random.Random, made: list[tuple[Any, ...]]
-) -> None:
+def write_templates(database: Connection, dice: random.Random, made: list[tuple[Any, ...]]) -> None:
     """Templates in two versions each, and the sessions that began with them or were held out."""
     for number in range(1, TEMPLATES + 1):
         session = dice.choice(made)

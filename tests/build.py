@@ -271,11 +271,7 @@ def open_home(folder: Path, *, proven: Collection[str] = RUN_SIGNS) -> Store:
     """
     home = folder / "relight"
     home.mkdir(parents=True, exist_ok=True)
-    (home / "config.toml").write_text(UTC)
-    is_new = not (home / "relight.db").exists()
-    if is_new:
-        (home / "relight.db").touch(mode=0o600)
-        (home / "relight.db").write_bytes(make_empty_database(relight.store.SCHEMA))
+    is_new = make_store(home)
     store = open_store(home)
     with store.transaction() as database:
         if is_new:
@@ -283,6 +279,16 @@ def open_home(folder: Path, *, proven: Collection[str] = RUN_SIGNS) -> Store:
             database.execute(own, (secrets.token_hex(32),))
         write_proven(database, proven)
     return store
+
+
+def make_store(home: Path) -> bool:
+    """Write the settings and the empty database of a home; False if it has one already."""
+    (home / "config.toml").write_text(UTC)
+    if (home / "relight.db").exists():
+        return False
+    (home / "relight.db").touch(mode=0o600)
+    (home / "relight.db").write_bytes(make_empty_database(relight.store.SCHEMA))
+    return True
 
 
 @cache

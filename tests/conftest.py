@@ -39,6 +39,14 @@ os.environ[TYPED] = "relight"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--real", action="store_true", help="run the programs of all agents too")
+    parser.addoption("--postgres", action="store_true", help="keep the stores on PostgreSQL")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--postgres"):
+        import postgres
+
+        postgres.start()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -54,6 +62,19 @@ def _end_hermes() -> Iterator[None]:
     yield
     while build.HELD:
         build.HELD.pop().close()
+
+
+@pytest.fixture(autouse=True)
+def _free_databases(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With --postgres, give the databases of a test to the next one."""
+    if not request.config.getoption("--postgres") or "tmp_path" not in request.fixturenames:
+        yield
+        return
+    import postgres
+
+    folder = request.getfixturevalue("tmp_path")
+    yield
+    postgres.free_below(folder)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -190,7 +190,7 @@ def test_a_recorders_id_is_redacted_wherever_it_is_kept(tmp_path: Path) -> None:
             rec.child(f"child-{token}").finish("success")
         assert token not in rec.name
         find_session(store, rec.name)
-        store.run("vacuum")
+        store.keep_up("shrink")
     found = [name for name, data in secrets.read_home(home) if token.encode() in data]
     assert found == []
 

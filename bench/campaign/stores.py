@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import subprocess
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -54,12 +55,9 @@ def dump(store: Store) -> dict[str, Any]:
 
 def dump_search(store: Store) -> list[tuple[int, int, tuple[str, ...]]]:
     """Return the entries of the search index: session, kind, and words in their order."""
-    store.query(
-        "create virtual table if not exists temp.w using fts5vocab(main, search_words, instance)"
-    )
     sessions = dict(store.query("select place, session_id from search_part"))
     entries: dict[int, list[tuple[str, int, str]]] = {}
-    for term, number, column, place in store.query('select term, doc, col, "offset" from w'):
+    for term, number, column, place in _read_words(store):
         entries.setdefault(number, []).append((column, place, term))
     return sorted(
         (sessions[number >> PART_SHIFT], number & 3, tuple(f"{c}:{t}" for c, _, t in sorted(words)))
@@ -67,12 +65,28 @@ def dump_search(store: Store) -> list[tuple[int, int, tuple[str, ...]]]:
     )
 
 
+def _read_words(store: Store) -> Iterable[tuple[str, int, str, int]]:
+    """Return the words of the search index, each with its entry, column and place."""
+    if store.engine == "postgres":
+        return [
+            (word, number, column, place)
+            for number, *texts in store.query("select entry, words, path, tool from search_words")
+            for column, text in zip(("words", "path", "tool"), texts, strict=True)
+            for place, word in enumerate((text or "").split())
+        ]
+    store.query(
+        "create virtual table if not exists temp.w using fts5vocab(main, search_words, instance)"
+    )
+    return store.query('select term, doc, col, "offset" from w')  # type: ignore[return-value]
+
+
 def _name(store: Store, table: str, columns: str) -> str:
     """The columns by name, and all but `place` for `*`."""
     if columns != "*":
         return columns
-    rows = store.query("select name from pragma_table_info(?) where name <> 'place'", (table,))
-    return ", ".join(name for (name,) in rows)
+    with store.reading() as database:
+        found = database.execute(f"select * from {table} where 1 = 0").description
+    return ", ".join(name for (name, *_) in found if name != "place")
 
 
 def dump_home(home: Path) -> dict[str, Any]:

@@ -1,15 +1,19 @@
 """Checks of parameters; an error names the parameter."""
 
+import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from relight.errors import ParameterError
+from relight.errors import ParameterError, RelightError
 
 SHOWN = 80
 LARGEST = sys.float_info.max
 # the year 9999: from 1970 to there a moment has a day in every zone
 LATEST_MS = 253_370_764_800_000
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.ASCII)
 
 
 def refuse(name: str, problem: str, hint: str | None = None) -> ParameterError:
@@ -103,3 +107,23 @@ def describe(value: object) -> str:
     except Exception:  # noqa: BLE001 - a foreign repr must not hide the problem
         text = f"something that cannot be shown ({type(value).__name__})"
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
+def expand_path(setting: str, text: str, *, environment: Mapping[str, str] | None = None) -> Path:
+    """Return a path with `~`, `$NAME` and `${NAME}` replaced; raise for a variable that is not set.
+
+    >>> expand_path("moa.trace_dir", "$DATA/x", environment={"DATA": "/data"}).as_posix()
+    '/data/x'
+    """
+    known = os.environ if environment is None else environment
+
+    def read_variable(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        if not known.get(name):
+            raise RelightError(
+                f"{setting} = {text!r}: the variable {name} is not set",
+                f"set {name}, or write the folder without it",
+            )
+        return known[name]
+
+    return Path(_VARIABLE.sub(read_variable, text)).expanduser()

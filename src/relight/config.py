@@ -139,6 +139,19 @@ class ServeSettings(Struct, forbid_unknown_fields=True):
     hosts: list[str] = []
 
 
+class StoreSettings(Struct, forbid_unknown_fields=True):
+    """`[store]`: the database of a team's server, if it is not the file in the home folder."""
+
+    url: Annotated[str, Meta(pattern="^postgres(ql)?://")] | None = None
+
+    @property
+    def shown(self) -> str | None:
+        """The address without its password."""
+        from relight.text import show_url
+
+        return show_url(self.url) if self.url else None
+
+
 class NotifySettings(Struct, forbid_unknown_fields=True, omit_defaults=True):
     """`[notify]`: a program, an address or a file that is notified of failed runs."""
 
@@ -196,6 +209,7 @@ class Settings(Struct, forbid_unknown_fields=True, kw_only=True):
     serve: ServeSettings = field(default_factory=ServeSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
     models: ModelSettings = field(default_factory=ModelSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
 
 
 class Config(Settings, kw_only=True):
@@ -206,6 +220,11 @@ class Config(Settings, kw_only=True):
     @property
     def database(self) -> Path:
         return self.home / "relight.db"
+
+    @property
+    def has_store(self) -> bool:
+        """True if a store was made, or is on a server."""
+        return self.store.url is not None or self.database.exists()
 
     @property
     def backlog(self) -> Path:
@@ -226,6 +245,8 @@ class Config(Settings, kw_only=True):
     def trace_folder(self) -> Path:
         if not self.moa.trace_dir:
             return self.home / "moa-traces"
+        from relight.checks import expand_path
+
         return expand_path("moa.trace_dir", self.moa.trace_dir)
 
 
@@ -240,6 +261,7 @@ _KNOWN = {
     "$.serve": ServeSettings.__struct_fields__,
     "$.notify": NotifySettings.__struct_fields__,
     "$.models": ModelSettings.__struct_fields__,
+    "$.store": StoreSettings.__struct_fields__,
     "$.prices[...]": get_args(PriceKey),
     "$.plans[...]": PlanSettings.__struct_fields__,
     "$.limits[...]": LimitSettings.__struct_fields__,
@@ -260,31 +282,11 @@ _EXPECTED = {
     "display.rate": "the price of a dollar, above 0",
     "display": 'a currency and the price of a dollar: currency = "EUR", rate = 0.92',
     "limits": "dollars or tokens above 0",
+    "store.url": "an address such as postgresql://relight@localhost/relight",
     "plans": "a name, dollars a month, and days as 2026-01-31 with since before until",
 }
-_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.ASCII)
 _PROBLEM = re.compile(r"(.*?)(?: - at (?:`key` in )?`(\$[^`]*)`)?", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`|Invalid enum value '(.*)'", re.DOTALL)
-
-
-def expand_path(setting: str, text: str, *, environment: Mapping[str, str] | None = None) -> Path:
-    """Return a path with `~`, `$NAME` and `${NAME}` replaced; raise for a variable that is not set.
-
-    >>> expand_path("moa.trace_dir", "$DATA/x", environment={"DATA": "/data"}).as_posix()
-    '/data/x'
-    """
-    known = os.environ if environment is None else environment
-
-    def read_variable(found: re.Match[str]) -> str:
-        name = found[1] or found[2]
-        if not known.get(name):
-            raise RelightError(
-                f"{setting} = {text!r}: the variable {name} is not set",
-                f"set {name}, or write the folder without it",
-            )
-        return known[name]
-
-    return Path(_VARIABLE.sub(read_variable, text)).expanduser()
 
 
 def find_home(
@@ -349,8 +351,8 @@ def _explain(path: Path, fields: Mapping[str, Any], problem: str) -> RelightErro
         full = shown if "[...]" in place else f"{shown}.{name}".lstrip(".")
         message = f"{path} has an unknown setting: {full}"
         return RelightError(message, f"{hint}the settings here are {', '.join(known)}")
-    # a token and the address of a webhook are secrets
-    has_value = value is not None and not shown.startswith(("serve", "notify"))
+    # a token, the address of a webhook and the password of a database are secrets
+    has_value = value is not None and not shown.startswith(("serve", "notify", "store"))
     message = f"{path}: {shown}{f' = {value!r}' if has_value else ''} is not valid"
     if expected := _EXPECTED.get(table):
         return RelightError(message, f"it must be {expected}")

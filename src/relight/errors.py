@@ -68,6 +68,10 @@ class StoreError(RelightError):
     """The database could not be used."""
 
 
+class UnavailableError(StoreError):
+    """The database could not be used, whatever was to be written: it may work later."""
+
+
 class DamagedTapeError(StoreError):
     """Records on a tape are not those that were written."""
 

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +31,20 @@ def make_folder(path: Path) -> None:
         missing.append(parent)
     for folder in reversed(missing):
         folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+
+
+def check_place(home: Path, file: Path) -> None:
+    """Raise if others could replace a file of a folder, or if it is a link to another place."""
+    if os.name == "posix" and home.stat().st_mode & stat.S_IWOTH:
+        raise RelightError(
+            f"every user of this machine may write in {home}",
+            f"run: chmod go-w {shlex.quote(str(home))}",
+        )
+    if file.is_symlink():
+        raise RelightError(
+            f"{file} is a link",
+            "move the file it leads to here, or name that file's folder with --home",
+        )
 
 
 def open_private(path: Path, flags: int) -> int:

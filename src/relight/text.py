@@ -344,3 +344,17 @@ def hide_secrets(to: str) -> str:
     scheme, _, rest = target.partition("://")
     host = re.split(r"[/?#]", rest, maxsplit=1)[0]
     return f"{kind}:{scheme}://{host.rpartition('@')[2]}{'' if host == rest else '/…'}"
+
+
+def show_url(url: str) -> str:
+    """Return the address of a database without its password.
+
+    >>> show_url("postgresql://anna:secret@db.example/relight?password=x")
+    'postgresql://anna@db.example/relight'
+    """
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    user = f"{parts.username}@" if parts.username else ""
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{user}{parts.hostname or ''}{port}{parts.path}"

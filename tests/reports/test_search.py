@@ -12,11 +12,11 @@ import relight
 from build import claude_answer, claude_prompt, claude_result, tool_use
 from relight.errors import RelightError
 from relight.reports.search import find_hits, rank_sessions, search
-from relight.reports.search_query import Matcher, SearchText, parse_query, write_match
+from relight.reports.search_query import Matcher, SearchText, parse_query
 from relight.reports.trace import read_trace
 from relight.store import Store
 from relight.store.queries.filters import Filter
-from relight.store.search_index import FoundTexts
+from relight.store.search_index import FoundTexts, write_match
 
 ROOT = f"claude-code:{build.CLAUDE_SESSION}"
 

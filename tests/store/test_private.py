@@ -144,7 +144,7 @@ import sys
 from relight.store import open_store
 from relight.store.changes import ChangeWatcher
 with open_store(sys.argv[1]) as store:
-    watcher = ChangeWatcher(store.path)
+    watcher = ChangeWatcher(store.config)
     versions = set()
     for line in sys.stdin:
         watcher.look_again()

@@ -1,5 +1,6 @@
 """The word index: what may be given is found before what is near, and an addition costs little."""
 
+import sqlite3
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -139,6 +140,7 @@ def test_adding_one_template_writes_its_own_words_and_no_others(store: Store) ->
 
 def _count_changes(store: Store) -> int:
     with store.reading() as database:
+        assert isinstance(database, sqlite3.Connection)
         return database.total_changes
 
 

@@ -49,6 +49,7 @@ COMMANDS = {
     "status": ("status", "Show where this machine pushes to, and what is pending."),
     "leave": ("leave", "Stop pushing; remove what this machine sent."),
     "member": ("member", "Manage the people whose machines push to this store."),
+    "migrate": ("migrate", "Bring a server's database to the schema of this version."),
     "doctor": (
         "doctor",
         "Check the agents found, unreadable files, missing prices and the database.",
@@ -190,7 +191,7 @@ def _check_database(home: str | None, error: Exception) -> None:
     from relight.store.queries.health import find_damage
 
     config = read_config(find_home(home))
-    if not config.database.exists():
+    if not config.has_store:
         return
     with open_reader(config) as store:
         damage = find_damage(store)

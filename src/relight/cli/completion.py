@@ -60,7 +60,7 @@ def _complete(name: str) -> Complete:
             from relight.store import open_reader
 
             config = read_config(find_home(_find_typed_home(ctx)))
-            if not config.database.exists():
+            if not config.has_store:
                 return []
             with open_reader(config) as store:
                 return _make_items(_find(store, name, incomplete))

@@ -73,6 +73,8 @@ rate = 0.92                    # what a dollar costs
 [serve]
 token = "…"                    # that the dashboard requires
 hosts = ["box.lan"]            # further names of the server
+[store]                        # of a team's server, not of a laptop
+url = "postgresql://…"         # needs relight[postgres]; then `migrate`
 """
 
 
@@ -81,6 +83,12 @@ class ShownServeSettings(Struct, frozen=True):
 
     has_token: bool
     hosts: list[str]
+
+
+class ShownStoreSettings(Struct, frozen=True):
+    """`[store]` without a password."""
+
+    url: str | None
 
 
 class ShownNotifySettings(Struct, frozen=True):
@@ -112,6 +120,7 @@ class ShownSettings(Struct, frozen=True, kw_only=True):
     serve: ShownServeSettings
     notify: ShownNotifySettings
     models: ModelSettings
+    store: ShownStoreSettings
 
 
 @relight_group("config", example="relight config timezone Europe/Berlin", alone="show")
@@ -151,6 +160,7 @@ def show(as_json: bool) -> None:
                 serve=ShownServeSettings(bool(config.serve.token), config.serve.hosts),
                 notify=ShownNotifySettings(config.notify.shown),
                 models=config.models,
+                store=ShownStoreSettings(config.store.shown),
             )
         )
         return
@@ -170,6 +180,8 @@ def show(as_json: bool) -> None:
         f"jobs: {config.jobs.model or 'every job names its model'},"
         f" {'any cost' if limit is None else dollars(limit, digits=2)} a day"
     )
+    if config.store.shown:
+        click.echo(f"store: {config.store.shown}")
     if config.notify.shown:
         click.echo(f"notify: {config.notify.shown}")
     if config.display.rate is not None:
@@ -196,7 +208,7 @@ def _find_timezone(config: Config) -> str | None:
     from relight.store import open_reader
     from relight.store.keep.migrate import local_timezone
 
-    if not config.database.exists():
+    if not config.has_store:
         return config.timezone or local_timezone()
     try:
         with open_reader(config) as store:

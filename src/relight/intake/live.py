@@ -19,13 +19,13 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from relight.errors import StoreError
+from relight.errors import UnavailableError
 from relight.intake.checks import make_plain
 from relight.locks import append_whole, create_held, hold, make_folder, renew_in_forks
 from relight.model import Mark, Origin, Piece, row_id
 from relight.redact import redact
 from relight.sources import relight as events
-from relight.store import TROUBLE, Store
+from relight.store import Store
 from relight.store.derive import scores
 from relight.store.misses import count_miss
 from relight.store.write import tape
@@ -153,7 +153,7 @@ class LiveTape:
             try:
                 count = self._record(lines)
             except Exception as error:  # of one event: it is counted, and the others are written
-                if isinstance(error, StoreError) and type(error.__cause__) in TROUBLE:
+                if isinstance(error, UnavailableError):
                     raise  # the database is not available now: all events wait
                 if len(lines) > 1:
                     self._write_until(self._written + len(lines), batch=1)

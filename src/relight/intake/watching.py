@@ -200,7 +200,7 @@ class Watcher:
 def open_watched(home: str | Path | None) -> Store:
     """Return the store for one import of a watch; raise if it is gone: no new one is made."""
     config = read_config(find_home(home))
-    identify(config.database)
+    identify(config)
     store = open_store(home)
     if not store.can_write:
         store.close()

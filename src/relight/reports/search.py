@@ -16,7 +16,7 @@ from relight.redact import redact_cell
 from relight.reports.conversation import Item
 from relight.reports.filters import read_filter
 from relight.reports.narrowing import explain_no_match, list_given, make_filter
-from relight.reports.search_query import Matcher, SearchText, Term, parse_query, write_match
+from relight.reports.search_query import Matcher, SearchText, Term, parse_query
 from relight.reports.trace import read_numbered
 from relight.sources.passages import RESULT_CHARACTERS
 from relight.store import Store
@@ -114,7 +114,7 @@ def find_hits(
     terms = parse_query(f'{query} tool:"{tool}"' if tool and not query.strip() else query)
     if tool:
         terms += [one for one in parse_query(f'tool:"{tool}"') if one not in terms]
-    found = find_texts(store, write_match(terms), chosen)
+    found = find_texts(store, terms, chosen)
     if failed:
         found = [one for one in found if KINDS[one.kind] in ("call", "result")]
     ranked = rank_sessions(found)
@@ -246,18 +246,18 @@ def _read_root_title(store: Store, facts: SessionFacts) -> str | None:
 def _explain(store: Store, terms: Sequence[Term], chosen: Filter, *, failed: bool) -> str:
     """Return the reason why nothing was found."""
     wanted = [one for one in terms if not one.is_excluded]
-    unknown = [one.describe() for one in wanted if not has_match(store, write_match([one]))]
+    unknown = [one.describe() for one in wanted if not has_match(store, [one])]
     if unknown:
         return f"no text has {join_words(unknown, 'or')}"
-    if not has_match(store, write_match(wanted)):
+    if not has_match(store, wanted):
         return "each of these is found, but no single text has all of them"
-    if not has_match(store, write_match(terms)):
+    if not has_match(store, terms):
         return "every text that matches has a word that the query excludes"
-    if failed and find_texts(store, write_match(terms), chosen):
+    if failed and find_texts(store, terms, chosen):
         return "none of the calls that match failed"
 
     def count(given: Mapping[str, str]) -> int:
-        return sum(one.texts for one in find_texts(store, write_match(terms), make_filter(given)))
+        return sum(one.texts for one in find_texts(store, terms, make_filter(given)))
 
     return explain_no_match(store, "matching text", list_given(chosen), count).text
 

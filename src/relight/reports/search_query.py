@@ -6,7 +6,7 @@ a person types reaches the index as an operator.
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -135,19 +135,6 @@ class _Folds(dict[int, str]):
 
 
 _FOLDS = _Folds()
-
-
-def write_match(terms: Iterable[Term]) -> str:
-    """Return the terms as a query of the index, each in quotes."""
-    terms = list(terms)
-    wanted = " AND ".join(_write_term(one) for one in terms if not one.is_excluded)
-    excluded = " OR ".join(_write_term(one) for one in terms if one.is_excluded)
-    return f"({wanted}) NOT ({excluded})" if excluded else wanted
-
-
-def _write_term(term: Term) -> str:
-    columns = "{words path}" if term.field == "words" else term.field
-    return f'{columns} : "{" ".join(term.words)}"{" *" if term.is_prefix else ""}'
 
 
 class Matcher:

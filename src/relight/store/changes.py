@@ -1,14 +1,14 @@
 """A watch for changes of the database; its cost does not grow with the number of callers."""
 
 import secrets
-import sqlite3
 import threading
 import time
-from pathlib import Path
 
+from relight.config import Config
 from relight.errors import StoreError
 from relight.store import StillConnection, connect_reader, readable_errors
 from relight.store.keep.migrate import find_migrations
+from relight.store.sql import Connection
 
 LOOK_SECONDS = 0.1
 
@@ -20,9 +20,10 @@ class ChangeWatcher:
     microseconds and no lock that a writer would notice.
     """
 
-    def __init__(self, database: Path) -> None:
-        self._database = database
-        self.connection: sqlite3.Connection | None = None
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._database = config.database
+        self.connection: Connection | None = None
         self._lock = threading.Lock()
         # makes the counts of two processes different
         self._start = secrets.token_hex(4)
@@ -52,7 +53,7 @@ class ChangeWatcher:
             self._looked_at = float("-inf")
 
     def _look(self) -> None:
-        file: object = identify(self._database)
+        file: object = identify(self._config)
         if isinstance(self.connection, StillConnection):  # it reports no change by itself
             from relight.store.still import read_stamp
 
@@ -70,7 +71,7 @@ class ChangeWatcher:
                 self._changes += 1
 
 
-def check_schema(connection: sqlite3.Connection) -> None:
+def check_schema(connection: Connection) -> None:
     """Raise if Relight was upgraded while this server runs."""
     (version,) = connection.execute("pragma user_version").fetchone()
     known = max(find_migrations())
@@ -81,8 +82,23 @@ def check_schema(connection: sqlite3.Connection) -> None:
         )
 
 
-def identify(database: Path) -> tuple[int, int]:
-    """Return the file's device and inode: a file that was moved away still answers reads."""
+def make_watcher(config: Config) -> ChangeWatcher:
+    """Return the watch for changes of a store's database."""
+    if config.store.url:
+        from relight.store.postgres import PostgresWatcher
+
+        return PostgresWatcher(config)
+    return ChangeWatcher(config)
+
+
+def identify(config: Config) -> tuple[int, int] | None:
+    """Return the file's device and inode: a file that was moved away still answers reads.
+
+    None for a database on a server.
+    """
+    if config.store.url:
+        return None
+    database = config.database
     try:
         found = database.stat()
     except OSError as error:

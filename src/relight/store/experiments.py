@@ -1,6 +1,5 @@
 """Experiments and their runs, and the sessions that were dealt to arms."""
 
-import sqlite3
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -9,7 +8,7 @@ from msgspec.structs import asdict
 
 from relight.store import Store
 from relight.store.provisions import IS_BEGINNING, JOINED
-from relight.store.sql import S, column_list, greatest, read_list
+from relight.store.sql import Connection, S, column_list, greatest, read_list
 
 CALLS_AT_ONCE = 500
 _TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
@@ -138,7 +137,7 @@ _SESSION = "session.id, session.outcome, session.started_at, session.ended_at"
 # as chance deals them: experiments deal by their tasks
 _DEALT = """
     provision.experiment_id is null and provision.created_at >= :since
-    and (cast(:until as integer) is null or provision.created_at < :until)
+    and (cast(:until as bigint) is null or provision.created_at < :until)
     and (cast(:template as text) is null
         or template_id = (select id from template where name = :template))
 """
@@ -169,9 +168,7 @@ def read_trial_runs(store: Store, experiment_id: int) -> list[TrialRun]:
     )
 
 
-def insert_experiment(
-    database: sqlite3.Connection, name: str, definition: str, *, now: int
-) -> bool:
+def insert_experiment(database: Connection, name: str, definition: str, *, now: int) -> bool:
     """Insert an experiment; False if the name is taken."""
     added = database.execute(
         "insert into experiment (name, definition, status, created_at)"
@@ -189,7 +186,7 @@ def update_definition(store: Store, experiment_id: int, definition: str) -> None
         )
 
 
-def claim_experiment(database: sqlite3.Connection, experiment_id: int, holder: str) -> None:
+def claim_experiment(database: Connection, experiment_id: int, holder: str) -> None:
     """Set an experiment running; a run that a dead process left counts as interrupted."""
     database.execute(
         "update experiment set status = 'running', note = null, holder = ?, stop = 0,"

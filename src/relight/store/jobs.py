@@ -3,13 +3,12 @@
 The functions here read and write rows. What a job is, and when it is due, is in `work/jobs/`.
 """
 
-import sqlite3
 from collections.abc import Iterable
 
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.sql import column_list, insert, replacing
+from relight.store.sql import Connection, column_list, insert, replacing
 
 # The session of a scheduler's job is named after the job: this finds all sessions of a job. The
 # character after `_` is the backtick.
@@ -67,7 +66,7 @@ class DueJob(Struct, frozen=True):
     retry_at: int | None
 
 
-def replace_job(database: sqlite3.Connection, row: JobRow) -> None:
+def replace_job(database: Connection, row: JobRow) -> None:
     """Write the row of a job, in the place of an earlier one with the same id."""
     insert(database, "job", [row], on_conflict=replacing(JobRow, "id"))
 
@@ -107,9 +106,7 @@ def find_prompt(store: Store, full_name: str) -> str | None:
     return rows[0][0] if rows else None
 
 
-def set_job_state(
-    database: sqlite3.Connection, job_id: int, state: str, next_run_at: int | None
-) -> None:
+def set_job_state(database: Connection, job_id: int, state: str, next_run_at: int | None) -> None:
     """Change a job's state and its next slot."""
     database.execute(
         "update job set state = ?, next_run_at = ? where id = ?", (state, next_run_at, job_id)
@@ -155,7 +152,7 @@ def move_slots(store: Store, moves: Iterable[tuple[int, int, int]]) -> None:
         )
 
 
-def restore_slot(database: sqlite3.Connection, job_id: int, slot: int) -> None:
+def restore_slot(database: Connection, job_id: int, slot: int) -> None:
     """Make a slot due again that was claimed and never begun, unless the job is paused or gone."""
     database.execute(
         "update job set state = 'scheduled',"

@@ -1,6 +1,5 @@
 """Labels of sessions, and the score weights that are fitted to them."""
 
-import sqlite3
 from collections import Counter
 
 import msgspec
@@ -13,6 +12,7 @@ from relight.redact import redact_text
 from relight.store import Store
 from relight.store.derive import outcomes, scores
 from relight.store.derive.skills import uses
+from relight.store.sql import Connection
 
 LATEST = 2**63 - 1
 FITTED = "score_weights_fitted"
@@ -113,7 +113,7 @@ def measure_signs(store: Store) -> list[SignPrecision]:
         return _measure_signs(database)
 
 
-def _measure_signs(database: sqlite3.Connection) -> list[SignPrecision]:
+def _measure_signs(database: Connection) -> list[SignPrecision]:
     table = read_sign_table()
     seen, right = Counter[str](), Counter[str]()
     for session_id, outcome in database.execute(LABELLED).fetchall():
@@ -165,7 +165,7 @@ def count_fitted(store: Store) -> int:
     return int(rows[0][0]) if rows else 0
 
 
-def write_weights(database: sqlite3.Connection, weights: Weights | None, *, fitted: int) -> None:
+def write_weights(database: Connection, weights: Weights | None, *, fitted: int) -> None:
     """Store the weights fitted to so many sessions, None for the shipped ones; score all again."""
     database.execute(SET_META, (FITTED, str(fitted)))
     if weights is None:

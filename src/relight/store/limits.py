@@ -1,13 +1,12 @@
 """The use of the windows of plans, as agents reported it."""
 
-import sqlite3
 from collections.abc import Sequence
 
 from msgspec import Struct
 
 from relight.model import LimitReport, WindowKind, row_id
 from relight.store import Store
-from relight.store.sql import insert, take_new
+from relight.store.sql import Connection, insert, take_new
 
 MERGE = f"""
     on conflict (session_id, kind, ends_at) do update set {take_new(("at", "used_percent"))}
@@ -45,12 +44,12 @@ def make_limit_row(source: str, report: LimitReport) -> LimitReportRow:
     )
 
 
-def write_limits(database: sqlite3.Connection, rows: Sequence[LimitReportRow]) -> None:
+def write_limits(database: Connection, rows: Sequence[LimitReportRow]) -> None:
     """Write reports; of those of one session on one window, the last one holds."""
     insert(database, "limit_report", rows, on_conflict=MERGE)
 
 
-def write_status_limits(database: sqlite3.Connection, rows: Sequence[LimitReportRow]) -> None:
+def write_status_limits(database: Connection, rows: Sequence[LimitReportRow]) -> None:
     """Write what status lines reported; a repeated figure keeps the time it was first seen."""
     insert(database, "limit_report", rows, on_conflict=MERGE_STATUS)
 

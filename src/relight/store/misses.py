@@ -21,7 +21,7 @@ WAIT_SECONDS = 5.0
 COUNT = """
     insert into meta (key, value) values ('missed', :number)
     on conflict (key) do update
-        set value = cast(cast(meta.value as integer) + cast(excluded.value as integer) as text)
+        set value = cast(cast(meta.value as bigint) + cast(excluded.value as bigint) as text)
 """
 
 R = TypeVar("R")

@@ -4,7 +4,6 @@ A run is `claimed` by a holder, then `running`, then ended. The holder is the pr
 lease. The functions here read and write rows; the rules are in `work/jobs/`.
 """
 
-import sqlite3
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -13,7 +12,7 @@ from msgspec.structs import asdict, astuple
 from relight.config import Config
 from relight.store import Store
 from relight.store.jobs import restore_slot
-from relight.store.sql import column_list, flag, insert_into
+from relight.store.sql import Connection, column_list, flag, insert_into
 
 _OPEN = "source = 'relight' and status in ('claimed', 'running')"
 
@@ -110,7 +109,7 @@ class RecordedSession(Struct, frozen=True):
     started_at: int | None
 
 
-def insert_run(database: sqlite3.Connection, row: ClaimRow) -> bool:
+def insert_run(database: Connection, row: ClaimRow) -> bool:
     """Write a new run; False if there is one for the same slot already."""
     statement = insert_into("run", ClaimRow, "on conflict do nothing")
     return database.execute(statement, astuple(row)).rowcount == 1
@@ -224,14 +223,14 @@ def write_run_end(
     return True
 
 
-def _is_of_other_run(database: sqlite3.Connection, session_id: int, run_id: int) -> bool:
+def _is_of_other_run(database: Connection, session_id: int, run_id: int) -> bool:
     other = database.execute(
         "select 1 from run where session_id = ? and id <> ?", (session_id, run_id)
     )
     return other.fetchone() is not None
 
 
-def _derive(database: sqlite3.Connection, sessions: set[int], config: Config) -> None:
+def _derive(database: Connection, sessions: set[int], config: Config) -> None:
     """Update the sums and outcomes of sessions, and their skill uses, after their run has ended.
 
     Only the run says whether its session was cut off inside a model call.

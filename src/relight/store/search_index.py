@@ -1,4 +1,4 @@
-"""The full-text index of sessions: SQLite's FTS5, which another engine replaces as a whole.
+"""The full-text index of sessions: SQLite's FTS5, and `postgres_search` on the other engine.
 
 The index is written with the tape (`record`), filled for tapes of older stores in portions, and
 made again by a rebuild. It keeps no texts. SQLite before 3.43 deletes from such an index only by
@@ -6,10 +6,11 @@ the text itself, so a tape's entries are deleted before the tape is. If its text
 were indexed, after a reader has changed, the whole index is cleared and filled again.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -33,8 +34,23 @@ DELETE = (
     " values ('delete', ?, ?, ?, ?)"
 )
 
+# the number of an entry, its words, paths and tool
+Entry: TypeAlias = tuple[int, str | None, str | None, str | None]
 # gives the texts of a part of the tape again
 DeriveTexts = Callable[[int], Sequence["TextRow"]]
+
+
+class SearchTerm(Protocol):
+    """One condition of a query: words that a text must have in a row, or must not have."""
+
+    @property
+    def words(self) -> tuple[str, ...]: ...
+    @property
+    def field(self) -> str: ...
+    @property
+    def is_prefix(self) -> bool: ...
+    @property
+    def is_excluded(self) -> bool: ...
 
 
 class SearchPartRow(Struct, frozen=True):
@@ -71,7 +87,16 @@ def add_texts(
         row = SearchPartRow(tape_part_id, session_id, len(some), _sum(some))
         insert(database, "search_part", [row])
         (place,) = database.execute("select max(place) from search_part").fetchone()
-        database.executemany(WRITE, _number(place, some))
+        _write_entries(database, _number(place, some))
+
+
+def _write_entries(database: Connection, entries: Iterable[Entry]) -> None:
+    if isinstance(database, sqlite3.Connection):
+        database.executemany(WRITE, entries)
+    else:
+        from relight.store.postgres_search import write_entries
+
+        write_entries(database, entries)
 
 
 def has_part(database: Connection, tape_part_id: int) -> bool:
@@ -89,9 +114,7 @@ def _divide(texts: Sequence["TextRow"]) -> list[tuple[int, list["TextRow"]]]:
     ]
 
 
-def _number(
-    place: int, texts: Sequence["TextRow"]
-) -> Iterator[tuple[int, str | None, str | None, str | None]]:
+def _number(place: int, texts: Sequence["TextRow"]) -> Iterator[Entry]:
     for number, text in enumerate(texts):
         entry = place << PART_SHIFT | number << KIND_BITS | text.kind
         yield entry, text.words, text.path, text.tool
@@ -128,6 +151,14 @@ def remove_parts(database: Connection, parts: Collection[int], derive: DeriveTex
 
 def _remove_part(database: Connection, tape_part_id: int, derive: DeriveTexts) -> bool:
     """Delete the entries of a part of the tape; False if its texts are not those indexed."""
+    if not isinstance(database, sqlite3.Connection):
+        database.execute(
+            f"delete from search_words where entry >> {PART_SHIFT} in"
+            " (select place from search_part where tape_part_id = ?)",
+            (tape_part_id,),
+        )
+        database.execute("delete from search_part where tape_part_id = ?", (tape_part_id,))
+        return True
     parts = [
         IndexedPart(*row)
         for row in database.execute(
@@ -165,7 +196,10 @@ def join_parts(database: Connection, first: int, others: Sequence[int]) -> None:
 
 def clear(database: Connection, *, fills: bool = True) -> None:
     """Delete all entries; with `fills`, later imports index the tapes again."""
-    database.execute("insert into search_words (search_words) values ('delete-all')")
+    if isinstance(database, sqlite3.Connection):
+        database.execute("insert into search_words (search_words) values ('delete-all')")
+    else:
+        database.execute("delete from search_words")
     database.execute("delete from search_part")
     (newest,) = database.execute("select max(id) from tape_part").fetchone()
     write_below(database, newest + 1 if fills and newest is not None else None)
@@ -182,8 +216,10 @@ def skip_rest(database: Connection) -> None:
 
 
 def merge(database: Connection) -> None:
-    """Merge the parts of the index: until then, deleted words are still in the file."""
-    database.execute("insert into search_words (search_words) values ('optimize')")
+    """Merge the parts of the search indexes: until then, deleted words are still in the file."""
+    if isinstance(database, sqlite3.Connection):
+        for name in ("search_words", "listing_words"):
+            database.execute(f"insert into {name} ({name}) values ('optimize')")
 
 
 def write_below(database: Connection, below: int | None) -> None:
@@ -205,7 +241,7 @@ def find_newest_missing(database: Connection) -> MissingPart | None:
         database,
         MissingPart,
         "select id, session_id, raw_bytes from tape_part where id <"
-        " (select cast(value as integer) from meta where key = ?) order by id desc limit 1",
+        " (select cast(value as bigint) from meta where key = ?) order by id desc limit 1",
         (BELOW,),
     )
     return rows[0] if rows else None
@@ -220,10 +256,11 @@ class FoundTexts(Struct, frozen=True):
     started_at: int | None
 
 
-def find_texts(store: Store, match: str, chosen: "Filter") -> list[FoundTexts]:
+def find_texts(store: Store, terms: Sequence[SearchTerm], chosen: "Filter") -> list[FoundTexts]:
     """Return the sessions with texts that match, and how many of each kind."""
     from relight.store.queries.filters import where
 
+    number, test, given = _write_test(store, terms)
     limit, values = where(chosen)
     within = f"where session.id in (select session_id from session_day {limit})" if limit else ""
     return store.read(
@@ -231,23 +268,54 @@ def find_texts(store: Store, match: str, chosen: "Filter") -> list[FoundTexts]:
         f"""
         select search_part.session_id, kind, sum(found) as texts, started_at
         from (
-            select rowid >> {PART_SHIFT} as place, rowid & 3 as kind, count(*) as found
-            from search_words where search_words match ?
-            group by rowid >> {PART_SHIFT}, rowid & 3
+            select {number} >> {PART_SHIFT} as place, {number} & 3 as kind, count(*) as found
+            from search_words where {test}
+            group by {number} >> {PART_SHIFT}, {number} & 3
         ) as matching
         join search_part on search_part.place = matching.place
         join session on session.id = search_part.session_id
         {within}
         group by search_part.session_id, kind, started_at
         """,
-        (match, *values),
+        (*given, *values),
     )
 
 
-def has_match(store: Store, match: str) -> bool:
+def has_match(store: Store, terms: Sequence[SearchTerm]) -> bool:
     """True if any text matches."""
-    statement = "select 1 from search_words where search_words match ? limit 1"
-    return bool(store.query(statement, (match,)))
+    _, test, values = _write_test(store, terms)
+    return bool(store.query(f"select 1 from search_words where {test} limit 1", values))
+
+
+def _write_test(store: Store, terms: Sequence[SearchTerm]) -> tuple[str, str, list[str]]:
+    """Return the column of an entry's number, the test that terms make, and its values."""
+    if store.engine == "sqlite":
+        return "rowid", "search_words match ?", [write_match(terms)]
+    from relight.store import postgres_search
+
+    return "entry", *postgres_search.write_match(terms)
+
+
+def write_match(terms: Sequence[SearchTerm]) -> str:
+    """Return the terms as a query of FTS5, each in quotes."""
+    wanted = " AND ".join(_write_term(one) for one in terms if not one.is_excluded)
+    excluded = " OR ".join(_write_term(one) for one in terms if one.is_excluded)
+    return f"({wanted}) NOT ({excluded})" if excluded else wanted
+
+
+def _write_term(term: SearchTerm) -> str:
+    columns = "{words path}" if term.field == "words" else term.field
+    return f'{columns} : "{" ".join(term.words)}"{" *" if term.is_prefix else ""}'
+
+
+def match_listing(store: Store, parts: Sequence[str]) -> tuple[str, str]:
+    """Return the test of `listing` that finds beginnings of words, and its value `:words`."""
+    if store.engine == "sqlite":
+        found = "select rowid from listing_words where listing_words match :words"
+        return f"listing.root_id in ({found})", " AND ".join(f'"{part}"*' for part in parts)
+    from relight.store import postgres_search
+
+    return postgres_search.match_listing(parts)
 
 
 def find_missing_share(store: Store) -> float:

@@ -3,17 +3,17 @@
 No statement in Relight relies on the order of a table's columns. `insert` writes the names of the
 Struct's fields, and `read` refuses a query whose columns are not the fields of its Struct.
 
-SQL that engines write differently comes from functions that return its text, today for SQLite:
-`greatest`, `least`, `same`, `differs`. Everything else in Relight's statements is portable: `case`
-instead of `iif`, `on conflict` instead of `insert or …`, `nulls first` or `nulls last` for a sorted
-column that can be null.
+Every statement is one that SQLite and PostgreSQL both take: `case` instead of `iif`, `on conflict`
+instead of `insert or …`, `nulls first` or `nulls last` for a sorted column that can be null,
+`bigint` for a cast to a whole number. The functions here return the text of what is easily written
+for one engine only: `same`, `differs`, `like`, `greatest`, `least`.
 """
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -23,8 +23,28 @@ S = TypeVar("S", bound=Struct)
 # queries whose columns are known to be the fields of their Struct
 _checked: set[tuple[type[Struct], str]] = set()
 MOST_CHECKED = 500
-# an open transaction, which other rooms pass on without using it
-Connection = sqlite3.Connection
+
+
+class Cursor(Protocol):
+    """The result of a statement."""
+
+    @property
+    def description(self) -> Any: ...
+    @property
+    def rowcount(self) -> int: ...
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """A connection to either engine, as far as statements need it."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+    def execute(self, statement: str, values: Any = ..., /) -> Cursor: ...
+    def executemany(self, statement: str, rows: Iterable[Any], /) -> Cursor: ...
+    def close(self) -> None: ...
 
 
 @cache
@@ -53,7 +73,7 @@ def take_new(names: Iterable[str]) -> str:
 
 
 def insert(
-    database: sqlite3.Connection, table: str, rows: Sequence[Struct], *, on_conflict: str = ""
+    database: Connection, table: str, rows: Sequence[Struct], *, on_conflict: str = ""
 ) -> None:
     """Insert rows of one Struct; `on_conflict` is the rest of the statement, if any."""
     if rows:
@@ -62,7 +82,7 @@ def insert(
 
 
 def read(
-    database: sqlite3.Connection,
+    database: Connection,
     shape: type[S],
     statement: str,
     values: Any = (),
@@ -88,7 +108,7 @@ def read(
     return found
 
 
-def _check_columns(shape: type[Struct], statement: str, cursor: sqlite3.Cursor) -> None:
+def _check_columns(shape: type[Struct], statement: str, cursor: Cursor) -> None:
     """Raise unless the query has the Struct's fields; the recorder asks the same ones each turn."""
     names = tuple(column[0] for column in cursor.description)
     if names != shape.__struct_fields__:
@@ -120,13 +140,20 @@ def read_list(text: str | None) -> list[str]:
     return msgspec.json.decode(text, type=list[str]) if text else []
 
 
-def write_touched(database: sqlite3.Connection, sessions: Iterable[int]) -> None:
+def write_touched(database: Connection, sessions: Iterable[int]) -> None:
     """Fill the temporary table `touched` with the ids of the sessions to derive again."""
-    database.execute("create temp table if not exists touched (id integer primary key)")
+    make_id_table(database, "touched")
     database.execute("delete from touched")
     database.executemany(
         "insert into touched (id) values (?) on conflict do nothing", [(one,) for one in sessions]
     )
+
+
+def make_id_table(database: Connection, name: str, columns: str = "") -> None:
+    """Make a temporary table with a column `id` unless it is there; `columns` are the others."""
+    # for SQLite this very type is that of its fastest table, for PostgreSQL it is too small
+    kind = "integer" if isinstance(database, sqlite3.Connection) else "bigint"
+    database.execute(f"create temp table if not exists {name} (id {kind} primary key{columns})")
 
 
 def add_up(columns: Iterable[str], table: str = "") -> str:
@@ -153,17 +180,26 @@ def least(*values: str) -> str:
 
 
 def same(first: str, second: str) -> str:
-    """True if both are equal or both are null: `is not distinct from`.
+    """True if both are equal or both are null.
 
     >>> same("model", ":model")
-    'model is :model'
+    'model is not distinct from :model'
     """
-    return f"{first} is {second}"
+    return f"{first} is not distinct from {second}"
 
 
 def differs(first: str, second: str) -> str:
-    """True if the values are unequal, or only one of them is null: `is distinct from`."""
-    return f"{first} is not {second}"
+    """True if the values are unequal, or only one of them is null."""
+    return f"{first} is distinct from {second}"
+
+
+def like(text: str, pattern: str) -> str:
+    """True if a text matches a pattern of `escape_like`, whatever the case of ASCII letters.
+
+    >>> like("project", "?")
+    "lower(project) like lower(?) escape '\\\\'"
+    """
+    return f"lower({text}) like lower({pattern}) escape '\\'"
 
 
 def count_if(test: str) -> str:

@@ -6,15 +6,15 @@ leave such a reader with old pages, or with old and new ones mixed.
 """
 
 import os
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from relight.config import Config
 from relight.errors import StoreError
-from relight.store import StillConnection, Store, connect_reader
-from relight.store.sql import S
+from relight.store import SCHEMA, StillConnection, Store, connect_reader, open_reader
+from relight.store.sql import Connection, S
 
 R = TypeVar("R")
 Stamp = tuple[tuple[int, int, int] | None, ...]
@@ -51,7 +51,7 @@ class StillStore(Store):
         return self._steadily(lambda: Store.read(self, shape, statement, values, formats))
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[Connection]:
         self._open_again()
         with super().reading() as connection:
             yield connection
@@ -91,3 +91,16 @@ class StillStore(Store):
                 self._connection.close()
                 self._connection = opened
             self._stamp = stamp
+
+
+def open_unwritable(config: Config) -> Store:
+    """Return a store that exists, for reading only; raise if it must be migrated."""
+    store = open_reader(config)
+    version = store.read_schema()
+    if version != SCHEMA:
+        store.close()
+        raise StoreError(
+            f"{config.home} is only read here, and its database has schema {version}, not {SCHEMA}",
+            "run a command of this Relight as a user who may write there",
+        )
+    return store

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from relight.config import Config, find_home, read_config
 from relight.store import Store, open_reader, open_store
-from relight.store.changes import ChangeWatcher, identify
+from relight.store.changes import identify, make_watcher
 from relight.store.members import Member, find_member
 from relight.store.members import make_cookie as make_member_cookie
 from relight.web.cache import ResponseCache
@@ -52,7 +52,7 @@ class Site:
         self.is_team = is_team
         self.token_checks = TokenChecks()
         self.readers = Readers(self.config)
-        self.watcher = ChangeWatcher(self.config.database)
+        self.watcher = make_watcher(self.config)
         self.watch = WatchProcess(self.config.home) if is_watching else None
         self.cache = ResponseCache()
         self.static_files = StaticFiles()
@@ -126,7 +126,7 @@ class Readers:
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, query)
 
     def _run(self, query: Callable[[Store], T]) -> T:
-        file = identify(self.config.database)
+        file = identify(self.config)
         store: Store | None = getattr(self._own, "store", None)
         if store is None or self._own.file != file:
             if store is not None:

@@ -75,7 +75,7 @@ class TeamDoor:
     def _open(self) -> None:
         self._store = open_store(self._home)
         # an acknowledged part must outlive a power failure
-        self._store.run("pragma synchronous = full")
+        self._store.keep_up("sync")
         self.store_id = read_own_id(self._store)
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import asdict
 
-from relight.config import expand_path
+from relight.checks import expand_path
 from relight.intake.importing import Imported
 from relight.locks import make_folder, open_private
 from relight.redact import redact_text

@@ -11,7 +11,7 @@ from relight.cli.mcp.text import render
 from relight.cli.mcp.tools import TOOLS
 from relight.config import Config
 from relight.errors import MissingError, RelightError
-from relight.store import Store, open_store, open_unwritable
+from relight.store import Store, open_store
 
 # an import is started at most so often, and a call waits so long for it
 OLD_SECONDS = 20.0
@@ -48,11 +48,13 @@ class SharedRecord:
         return f"{RUNNING}\n{text}" if is_running else text
 
     def _open(self, *, is_reading: bool) -> Store:
-        if not self._config.database.exists():
+        if not self._config.has_store:
             begun = "an import has begun: ask again in a moment"
             hint = begun if self._has_imports else "a person must run `relight import`"
             raise MissingError("nothing is recorded yet", hint)
         if is_reading:
+            from relight.store.still import open_unwritable
+
             return open_unwritable(self._config)
         return open_store(self._config.home, wait_seconds=BUSY_SECONDS)
 

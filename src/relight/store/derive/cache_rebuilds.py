@@ -6,14 +6,13 @@ with calls of the same role and model. A call that writes no cache entry rebuild
 that a provider keeps by itself have no price for writing.
 """
 
-import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
 
 from relight.prices import MTOK, find_rates
 from relight.store.derive.pricing import NAMED, Pricing
-from relight.store.sql import differs, insert, read, replacing, write_touched
+from relight.store.sql import Connection, differs, insert, read, replacing, write_touched
 
 FIVE_MINUTES_MS, HOUR_MS = 5 * 60_000, 60 * 60_000
 COLUMNS = """
@@ -121,7 +120,7 @@ class CacheRebuildRow(Struct, frozen=True):
     read_nanos: int | None
 
 
-def refresh(database: sqlite3.Connection, touched: Iterable[int], pricing: Pricing) -> None:
+def refresh(database: Connection, touched: Iterable[int], pricing: Pricing) -> None:
     """Find the rebuilds of these sessions again."""
     write_touched(database, touched)
     database.execute("delete from cache_rebuild where session_id in (select id from touched)")
@@ -130,7 +129,7 @@ def refresh(database: sqlite3.Connection, touched: Iterable[int], pricing: Prici
 
 
 def append_turns(
-    database: sqlite3.Connection, session_id: int, turns: Collection[int], pricing: Pricing
+    database: Connection, session_id: int, turns: Collection[int], pricing: Pricing
 ) -> None:
     """Look at new turns at the end of a live session, at a cost that does not grow with it."""
     write_touched(database, [session_id])
@@ -138,7 +137,7 @@ def append_turns(
     _write(database, [one for one in found if one.turn_id in turns], pricing)
 
 
-def _write(database: sqlite3.Connection, found: Sequence[RebuiltTurn], pricing: Pricing) -> None:
+def _write(database: Connection, found: Sequence[RebuiltTurn], pricing: Pricing) -> None:
     rows = [_price(one, pricing) for one in found]
     insert(
         database, "cache_rebuild", rows, on_conflict=replacing(CacheRebuildRow, "day", "turn_id")

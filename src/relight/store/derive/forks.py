@@ -5,12 +5,11 @@ made it. As long as that one has not been read, the oldest fork owns the turn. O
 are functions of the rows, so the order of reading does not matter.
 """
 
-import sqlite3
 from collections.abc import Iterable
 
 from msgspec import Struct
 
-from relight.store.sql import differs, read, write_touched
+from relight.store.sql import Connection, differs, make_id_table, read, write_touched
 
 LATEST = 2**63 - 1
 # the turns that one of these sessions shares with another
@@ -91,12 +90,12 @@ class LastCopied(Struct, frozen=True):
     is_copy: int
 
 
-def settle(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
+def settle(database: Connection, touched: Iterable[int]) -> set[int]:
     """Give the turns that these sessions share to their owners; return all sessions changed."""
     if database.execute("select 1 from shared_turn limit 1").fetchone() is None:
         return set()
     write_touched(database, touched)
-    database.execute("create temp table if not exists held (id integer primary key)")
+    make_id_table(database, "held")
     database.execute("delete from held")
     database.execute(f"insert into held (id) {HELD}")
     claims = read(database, Claim, CLAIMS)
@@ -109,7 +108,7 @@ def settle(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
 
 
 def _move_turns(
-    database: sqlite3.Connection, claims: Iterable[Claim], holders: dict[int, SharingSession]
+    database: Connection, claims: Iterable[Claim], holders: dict[int, SharingSession]
 ) -> set[int]:
     """Give each turn to the holder with the first rank; return the old and the new owners."""
     best: dict[int, Claim] = {}
@@ -129,7 +128,7 @@ def _move_turns(
     return {session for one in moves for session in (one.owner_id, one.holder_id)}
 
 
-def _write_parent(database: sqlite3.Connection, fork: SharingSession) -> bool:
+def _write_parent(database: Connection, fork: SharingSession) -> bool:
     """Write the parent of a fork; True if it changed. Sub-agents and others have their own."""
     if fork.parent_kind not in (None, "fork"):
         return False

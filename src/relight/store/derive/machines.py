@@ -4,13 +4,12 @@ A session that two machines pushed has the same rows from both, and belongs to t
 it first. If that one leaves, it is the other's.
 """
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
 from relight.model import row_id
-from relight.store.sql import differs, insert, least, replacing, same, write_touched
+from relight.store.sql import Connection, differs, insert, least, replacing, same, write_touched
 from relight.store.write.seal import Sealed
 
 IS_HERE = """exists (select 1 from tape_part
@@ -81,9 +80,7 @@ MERGE = f"""
 """
 
 
-def note_machine(
-    database: sqlite3.Connection, piece: Sealed, machine_id: int, recorded_at: int
-) -> None:
+def note_machine(database: Connection, piece: Sealed, machine_id: int, recorded_at: int) -> None:
     """Note that a machine pushed the sessions of a piece, and their parents."""
     found = {found for found, _ in piece.sessions}
     parents = {one.parent for _, one in piece.sessions if one.parent is not None}
@@ -92,20 +89,20 @@ def note_machine(
     insert(database, "machine_session", rows, on_conflict=MERGE)
 
 
-def write_told(database: sqlite3.Connection, rows: Sequence[ToldOutcomeRow]) -> None:
+def write_told(database: Connection, rows: Sequence[ToldOutcomeRow]) -> None:
     """Write what a machine reported of sessions; they must be judged again."""
     replaces = replacing(ToldOutcomeRow, "session_id", "machine_id")
     insert(database, "told_outcome", rows, on_conflict=replaces)
 
 
-def settle(database: sqlite3.Connection, touched: Iterable[int]) -> None:
+def settle(database: Connection, touched: Iterable[int]) -> None:
     """Give these sessions to their machines, and count the words of one copy only."""
     write_touched(database, touched)
     database.execute(OWN)
     database.execute(DROP_COPIES)
 
 
-def apply_told(database: sqlite3.Connection, touched: Iterable[int]) -> None:
+def apply_told(database: Connection, touched: Iterable[int]) -> None:
     """Write the outcomes that machines reported of these sessions."""
     write_touched(database, touched)
     database.execute(APPLY, {"evidence": EVIDENCE})

@@ -1,6 +1,5 @@
 """Outcomes of sessions and runs, judged again whenever their evidence changes."""
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
@@ -12,7 +11,7 @@ from relight.judging.outcomes import STOPPED, OutcomeEvidence, judge_outcome
 from relight.judging.spirals import SPIRAL_MINIMUM, JudgedCall, Spiral, find_open_spiral
 from relight.store.derive.scores import COMMITTED, HARMLESS, SUBMITTED, read_work
 from relight.store.jobs import IS_NAMED_AFTER
-from relight.store.sql import S, count_if, differs, read, write_touched
+from relight.store.sql import Connection, S, count_if, differs, read, write_touched
 
 EVIDENCE = """
     select label.outcome as label, label.why as label_why, run.id as run_id,
@@ -148,7 +147,7 @@ class CallCounts(Struct, frozen=True):
     failed_calls: int = 0
 
 
-def join_runs(database: sqlite3.Connection) -> set[int]:
+def join_runs(database: Connection) -> set[int]:
     """Join other schedulers' runs to their sessions; return those whose run is known to be failed.
 
     Only sessions of runs that have not been judged since their ledger was read.
@@ -162,7 +161,7 @@ def join_runs(database: sqlite3.Connection) -> set[int]:
     return {found for (found,) in rows}
 
 
-def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
+def refresh(database: Connection, touched: Iterable[int]) -> set[int]:
     """Judge these sessions and the runs that concern them; return all sessions judged."""
     if database.execute(f"{SESSIONLESS} limit 1").fetchone():
         database.execute(JOIN_RUNS)
@@ -183,13 +182,13 @@ def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
     return judged_ids
 
 
-def read_proven(database: sqlite3.Connection) -> frozenset[str]:
+def read_proven(database: Connection) -> frozenset[str]:
     """Return the kinds of signs that the user's labels have proven."""
     row = database.execute("select value from meta where key = ?", (PROVEN,)).fetchone()
     return frozenset(msgspec.json.decode(row[0], type=list[str])) if row else frozenset()
 
 
-def write_proven(database: sqlite3.Connection, kinds: Iterable[str]) -> None:
+def write_proven(database: Connection, kinds: Iterable[str]) -> None:
     """Let these kinds of signs decide from now on."""
     database.execute(
         "insert into meta (key, value) values (?, ?)"
@@ -198,7 +197,7 @@ def write_proven(database: sqlite3.Connection, kinds: Iterable[str]) -> None:
     )
 
 
-def _judge_session(database: sqlite3.Connection, session_id: int, proven: frozenset[str]) -> None:
+def _judge_session(database: Connection, session_id: int, proven: frozenset[str]) -> None:
     seen = read_evidence(database, session_id)
     if seen is None:
         return
@@ -210,7 +209,7 @@ def _judge_session(database: sqlite3.Connection, session_id: int, proven: frozen
         database.execute(WRITE_RUN, values)
 
 
-def read_evidence(database: sqlite3.Connection, session_id: int) -> OutcomeEvidence | None:
+def read_evidence(database: Connection, session_id: int) -> OutcomeEvidence | None:
     """Return the evidence about a session, and about the run that it belongs to."""
     found = read(database, SessionEvidence, EVIDENCE, (session_id,))
     if not found:
@@ -261,13 +260,13 @@ def _is_committed(late: Sequence[LateCall]) -> bool:
 
 
 def _read_last_words(
-    database: sqlite3.Connection, session_id: int
+    database: Connection, session_id: int
 ) -> Literal["thanks", "correction"] | None:
     row = database.execute(LAST_WORDS, {"id": session_id}).fetchone()
     return row[0] if row else None
 
 
-def _find_asked_again(database: sqlite3.Connection, named: dict[str, Any]) -> int | None:
+def _find_asked_again(database: Connection, named: dict[str, Any]) -> int | None:
     """Return the time of the next session with the same task in the same project."""
     if len(named["title"] or "") < LEAST_TITLE or named["ended_at"] is None:
         return None
@@ -305,7 +304,7 @@ def _find_last_tests(late: Sequence[LateCall], prompted_at: int | None) -> str |
     return None
 
 
-def _judge_sessionless(database: sqlite3.Connection) -> None:
+def _judge_sessionless(database: Connection) -> None:
     for run_id, status, error in database.execute(SESSIONLESS).fetchall():
         seen = OutcomeEvidence(
             is_run=True, has_session=False, ledger_status=status, ledger_error=error
@@ -317,6 +316,6 @@ def _judge_sessionless(database: sqlite3.Connection) -> None:
         )
 
 
-def _read_first(database: sqlite3.Connection, shape: type[S], statement: str, session_id: int) -> S:
+def _read_first(database: Connection, shape: type[S], statement: str, session_id: int) -> S:
     rows = read(database, shape, statement, (session_id,))
     return rows[0] if rows else shape()

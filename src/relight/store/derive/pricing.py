@@ -5,7 +5,6 @@ If the rules or the user's aliases change, the next import or rebuild sums the s
 names again.
 """
 
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
 from hashlib import blake2b
@@ -22,7 +21,7 @@ from relight.model import Cost, Turn, Usage
 from relight.names import find_model_name
 from relight.prices import PriceList, find_own_price, find_price, price_usage
 from relight.store import Store
-from relight.store.sql import insert, replacing
+from relight.store.sql import Connection, insert, replacing
 from relight.times import day_reader
 
 # the short name of the model in a column or expression
@@ -65,7 +64,7 @@ class AliasRow(Struct, frozen=True):
 
 
 def learn(
-    database: sqlite3.Connection, models: Iterable[str | None], own: Mapping[str, str]
+    database: Connection, models: Iterable[str | None], own: Mapping[str, str]
 ) -> dict[str | None, str]:
     """Record the short names of models; return those that differ from the full ones."""
     named = {one: find_model_name(one, own) for one in set(models) if one is not None}
@@ -109,7 +108,7 @@ def refresh_aliases(store: Store) -> int:
     return len(touched)
 
 
-def _find_sessions(database: sqlite3.Connection, models: list[str]) -> set[int]:
+def _find_sessions(database: Connection, models: list[str]) -> set[int]:
     found: set[int] = set()
     for start in range(0, len(models), 100):
         some = models[start : start + 100]
@@ -119,7 +118,7 @@ def _find_sessions(database: sqlite3.Connection, models: list[str]) -> set[int]:
     return found
 
 
-def _has_skills(database: sqlite3.Connection) -> bool:
+def _has_skills(database: Connection) -> bool:
     return database.execute("select 1 from skill_invocations limit 1").fetchone() is not None
 
 
@@ -210,7 +209,7 @@ class Pricing:
         self._found.append(PriceRow(model, provider or "", prices, version))
         return found
 
-    def write_found(self, database: sqlite3.Connection) -> None:
+    def write_found(self, database: Connection) -> None:
         """Cache the prices looked up since, so that the next import need not look them up."""
         replaces = replacing(PriceRow, "model", "provider")
         insert(database, "price", self._found, on_conflict=replaces)

@@ -4,7 +4,6 @@ The difference becomes one residual turn for each model. Nothing is added twice:
 its parent's total, so of a fork only the difference beyond its parent's counts.
 """
 
-import sqlite3
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -13,7 +12,7 @@ from msgspec.structs import asdict
 from relight.model import BUCKETS, TOKENS, WHOLE_TOKENS, Cost, TokenColumns, Turn, Usage, row_id
 from relight.store.derive.pricing import Pricing
 from relight.store.derive.rollup import days_of
-from relight.store.sql import add_up, column_list, insert, read, same
+from relight.store.sql import Connection, add_up, column_list, insert, read, same
 from relight.store.write.rows import TotalRow, TurnRow, name_tokens
 
 SUMS = ", ".join(f"sum({name}) as {name}" for name in TOKENS)
@@ -88,14 +87,14 @@ class WeighedTurn(Struct, frozen=True):
     cost_source: str | None
 
 
-def reconcile(database: sqlite3.Connection, touched: Iterable[int], pricing: Pricing) -> set[int]:
+def reconcile(database: Connection, touched: Iterable[int], pricing: Pricing) -> set[int]:
     """Write the residual turns of these sessions' totals; return the sessions that changed."""
     pending = _find_totalled(database, touched)
     settled = [_write_residuals(database, session_id, pricing) for session_id in pending]
     return pending.union(*settled)
 
 
-def _find_totalled(database: sqlite3.Connection, touched: Iterable[int]) -> set[int]:
+def _find_totalled(database: Connection, touched: Iterable[int]) -> set[int]:
     """Return the sessions with a total that these concern: themselves, roots, and forks."""
     found: set[int] = set()
     for session_id in touched:
@@ -108,18 +107,18 @@ def _find_totalled(database: sqlite3.Connection, touched: Iterable[int]) -> set[
     return {one for one in found if database.execute(statement, (one,)).fetchone()}
 
 
-def _find_peers(database: sqlite3.Connection, session_id: int) -> list[int]:
+def _find_peers(database: Connection, session_id: int) -> list[int]:
     """Return the sessions that hold some of the same turns."""
     rows = database.execute(PEERS, {"id": session_id}).fetchall()
     return [found for (found,) in rows if found != session_id]
 
 
-def _find_ancestors(database: sqlite3.Connection, session_id: int) -> list[int]:
+def _find_ancestors(database: Connection, session_id: int) -> list[int]:
     """Return the sessions that this one copied turns from, its parent first."""
     return [found for (found,) in database.execute(ANCESTORS, (session_id,)).fetchall()]
 
 
-def _write_residuals(database: sqlite3.Connection, session_id: int, pricing: Pricing) -> set[int]:
+def _write_residuals(database: Connection, session_id: int, pricing: Pricing) -> set[int]:
     """Write what a session's totals show beyond its turns; return the sub-agents it settles."""
     settled: set[int] = set()
     database.execute(ECHOES, {"session": session_id, "moment_ms": MOMENT_MS})
@@ -146,7 +145,7 @@ def _write_residuals(database: sqlite3.Connection, session_id: int, pricing: Pri
 
 
 def _write_residual(
-    database: sqlite3.Connection,
+    database: Connection,
     total: TotalRow,
     ancestors: list[int],
     pricing: Pricing,
@@ -197,7 +196,7 @@ def _write_residual(
         _share_cost(database, total, shared)
 
 
-def _share_cost(database: sqlite3.Connection, total: TotalRow, cost: Cost) -> None:
+def _share_cost(database: Connection, total: TotalRow, cost: Cost) -> None:
     """Share a total's cost among its turns by their tokens, if no list prices them.
 
     The rest of the total is one of them. A cost that was shared before, when the total was smaller,
@@ -235,7 +234,7 @@ def _share_cost(database: sqlite3.Connection, total: TotalRow, cost: Cost) -> No
 
 
 def _residual_row(
-    database: sqlite3.Connection, turn_id: int, total: TotalRow, turn: Turn, cost: Cost
+    database: Connection, turn_id: int, total: TotalRow, turn: Turn, cost: Cost
 ) -> TurnRow:
     (duration_ms,) = database.execute(
         "select sum(latency_ms) from call_latency where session_id = :session"
@@ -264,7 +263,7 @@ def _residual_row(
     )
 
 
-def _read_advice(database: sqlite3.Connection, session_id: int) -> Advice | None:
+def _read_advice(database: Connection, session_id: int) -> Advice | None:
     """Return the known calls of a mixture's advisers; None if there are none."""
     (advice,) = read(
         database,
@@ -284,7 +283,7 @@ def _subtract_cost(whole: Cost, advice: Advice) -> Cost | None:
 
 
 def _read_known(
-    database: sqlite3.Connection,
+    database: Connection,
     session_id: int,
     model: str | None,
     *,
@@ -297,7 +296,7 @@ def _read_known(
     before: a fork takes the whole total over. A mixture's total includes its advisers' tokens,
     whatever their models, but does not count their calls.
     """
-    scope, inherited = "select :id", "select null"
+    scope, inherited = "select :id", "select cast(null as bigint)"
     if with_children:
         scope = "select id from session where root_id = :id"
         if above := ", ".join(map(str, _find_ancestors(database, session_id))):
@@ -318,14 +317,14 @@ def _read_known(
     return known
 
 
-def _read_fork(database: sqlite3.Connection, session_id: int) -> int | None:
+def _read_fork(database: Connection, session_id: int) -> int | None:
     """Return the moment that a fork began; None if that is unknown."""
     statement = "select forked_at from session where id = ?"
     found: int | None = database.execute(statement, (session_id,)).fetchone()[0]
     return found
 
 
-def _read_difference(database: sqlite3.Connection, session_id: int, model: str | None) -> Usage:
+def _read_difference(database: Connection, session_id: int, model: str | None) -> Usage:
     totals = read(
         database,
         TotalRow,

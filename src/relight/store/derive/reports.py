@@ -6,7 +6,6 @@ was cut short. A report without a turn becomes one: of a call that no file has, 
 is read. All of this is a function of the rows, so the order of arrival does not matter.
 """
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import asdict
@@ -15,7 +14,7 @@ from relight.model import TOKENS, WHOLE_TOKENS, Cost, CostStatus, TokenColumns, 
 from relight.store.derive.pricing import Pricing
 from relight.store.derive.reconcile import usage_of
 from relight.store.derive.rollup import days_of
-from relight.store.sql import greatest, insert, least, read, write_touched
+from relight.store.sql import Connection, greatest, insert, least, read, write_touched
 from relight.store.write.rows import TurnRow, name_request, name_tokens
 from relight.store.write.seal import Sealed
 
@@ -144,9 +143,7 @@ TURNS = f"""
 """
 
 
-def write_reports(
-    database: sqlite3.Connection, pieces: Sequence[Sealed], touched: Iterable[int]
-) -> None:
+def write_reports(database: Connection, pieces: Sequence[Sealed], touched: Iterable[int]) -> None:
     """Write what telemetry reports, and take away the times that it gave to these sessions.
 
     Their own records may follow, whose times count; `join` dates those that still have none.
@@ -183,7 +180,7 @@ def _report_row(source: str, report_id: int, turn: Turn) -> CallReportRow:
     )
 
 
-def join(database: sqlite3.Connection, touched: Iterable[int], pricing: Pricing) -> set[int]:
+def join(database: Connection, touched: Iterable[int], pricing: Pricing) -> set[int]:
     """Give reports to the turns of these sessions' families; return the sessions that changed."""
     write_touched(database, touched)
     changed = _drop_recorded_calls(database)
@@ -257,7 +254,7 @@ def _tokens(row: TokenColumns) -> list[int]:
     return [getattr(row, name) or 0 for name in WHOLE_TOKENS]
 
 
-def _fill(database: sqlite3.Connection, turn: JoinedTurn, report: CallReportRow) -> None:
+def _fill(database: Connection, turn: JoinedTurn, report: CallReportRow) -> None:
     """Give a turn what its record lacks; the tokens only if the record was cut short."""
     values = asdict(report) | {"turn": turn.id}
     database.execute(FILL_TIMES, values)
@@ -268,7 +265,7 @@ def _fill(database: sqlite3.Connection, turn: JoinedTurn, report: CallReportRow)
 
 
 def _write_alone(
-    database: sqlite3.Connection, source: str, reports: Sequence[CallReportRow], pricing: Pricing
+    database: Connection, source: str, reports: Sequence[CallReportRow], pricing: Pricing
 ) -> None:
     """Write the reports that have no turn as turns."""
     read_day = days_of(database)

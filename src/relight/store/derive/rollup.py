@@ -3,7 +3,6 @@
 `session_day` has usage by day and model, `call_day` has calls by tool and kind of failure.
 """
 
-import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
@@ -11,7 +10,7 @@ from msgspec.structs import asdict
 
 from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS
 from relight.store.derive.pricing import NAMED
-from relight.store.sql import add_up, flag, greatest, insert, read, same, write_touched
+from relight.store.sql import Connection, add_up, flag, greatest, insert, read, same, write_touched
 from relight.times import day_reader
 
 # The amounts of one turn. A failed call is no turn, but what it cost counts, or that its cost is
@@ -24,7 +23,7 @@ UNPRICED_TURNS = """case when cost_nanos is not null then 0
     when calls = 0 and usage_status <> 'reconciled' then 1 else calls end"""
 COST_NANOS = "case when cost_status = 'included' then 0 else coalesce(cost_nanos, 0) end"
 INCLUDED_NANOS = "case when cost_status = 'included' then coalesce(cost_nanos, 0) else 0 end"
-NO_NUMBER, NO_TEXT = "cast(null as integer)", "cast(null as text)"
+NO_NUMBER, NO_TEXT = "cast(null as bigint)", "cast(null as text)"
 NO_TOKENS = ", ".join([NO_NUMBER] * len(TOKENS))
 SUMS = ", ".join(f"sum({name})" for name in AMOUNTS)
 DAY_COLUMNS = f"""
@@ -134,7 +133,7 @@ CALLS = f"""
     select turn.session_id, session.root_id, coalesce(turn.day, 'unknown'), session.source,
         session.project, {NAMED.format("turn.model")}, turn.provider, cast(null as text),
         turn.failure,
-        session.machine_id, 0, 0, 1, turn.at, cast(null as integer)
+        session.machine_id, 0, 0, 1, turn.at, cast(null as bigint)
     from turn join session on session.id = turn.session_id
     where turn.failure is not null and turn.{{test}}
 """
@@ -154,13 +153,13 @@ SHIFT_CALLS = f"""
 """
 
 
-def days_of(database: sqlite3.Connection) -> Callable[[int | None], str | None]:
+def days_of(database: Connection) -> Callable[[int | None], str | None]:
     """Return the function that gives the calendar day of a time in the store's time zone."""
     (timezone,) = database.execute("select value from meta where key = 'timezone'").fetchone()
     return day_reader(timezone)
 
 
-def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> None:
+def refresh(database: Connection, touched: Iterable[int]) -> None:
     """Sum these sessions again."""
     sessions = set(touched)
     write_touched(database, sessions)
@@ -173,14 +172,14 @@ def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> None:
     database.execute("delete from listing where parts = 0")
 
 
-def _refresh_calls(database: sqlite3.Connection) -> None:
+def _refresh_calls(database: Connection) -> None:
     touched = "session_id in (select id from touched)"
     database.execute(f"delete from call_day where {touched}")
     columns = f"{CALL_KEYS}, tool_calls, tool_failures, failed_turns, last_at"
     database.execute(f"insert into call_day ({columns}) {CALL_SUMS.format(test=touched)}")
 
 
-def _refresh_silent(database: sqlite3.Connection) -> None:
+def _refresh_silent(database: Connection) -> None:
     silent = database.execute(
         "select id, started_at from session where id in (select id from touched)"
         " and started_at is not null"
@@ -191,7 +190,7 @@ def _refresh_silent(database: sqlite3.Connection) -> None:
     database.executemany(REFRESH_SILENT, values)
 
 
-def shift_calls(database: sqlite3.Connection, ids: Sequence[int], sign: int) -> None:
+def shift_calls(database: Connection, ids: Sequence[int], sign: int) -> None:
     """Add these calls and turns to the roll-up of calls, or subtract them, as they are now.
 
     So the next event of a live session is counted without reading all that came before it.

@@ -5,7 +5,6 @@ reads the whole session, so a step of a live session does not wait for it: the s
 `score_due` and scored when it ends, or by the next import if its program was killed.
 """
 
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -30,7 +29,7 @@ from relight.judging.kinds import (
 )
 from relight.judging.scoring import Weights, score_measures
 from relight.model import Parsed, Passage, hash_names, row_id
-from relight.store.sql import read, write_touched
+from relight.store.sql import Connection, read, write_touched
 
 if TYPE_CHECKING:
     from relight.store import Store
@@ -213,7 +212,7 @@ def _count(session_id: int, messages: int, passages: Iterable[Passage]) -> WordC
     )
 
 
-def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> None:
+def refresh(database: Connection, touched: Iterable[int]) -> None:
     """Write the kinds and scores of these sessions."""
     touched = set(touched)
     weights = read_weights(database)
@@ -228,7 +227,7 @@ def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> None:
         )
 
 
-def postpone(database: sqlite3.Connection, session_id: int) -> None:
+def postpone(database: Connection, session_id: int) -> None:
     """Queue a live session to be scored later."""
     database.execute(
         "insert into score_due (session_id) values (?) on conflict do nothing", (session_id,)
@@ -256,15 +255,13 @@ def refresh_due(store: "Store") -> None:
         return
 
 
-def read_weights(database: sqlite3.Connection) -> Weights | None:
+def read_weights(database: Connection) -> Weights | None:
     """Return the weights fitted to this store's labelled sessions; None for those shipped."""
     row = database.execute("select value from meta where key = ?", (KEY,)).fetchone()
     return msgspec.json.decode(row[0], type=Weights) if row else None
 
 
-def read_measures(
-    database: sqlite3.Connection, touched: Iterable[int]
-) -> list[tuple[int, Measures]]:
+def read_measures(database: Connection, touched: Iterable[int]) -> list[tuple[int, Measures]]:
     """Return the measures of these sessions, without those in which nothing was said or done."""
     write_touched(database, touched)
     calls = _group(read(database, ScoredCall, SHARED))

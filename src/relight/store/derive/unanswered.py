@@ -6,7 +6,6 @@ lower bound, unless the model is free. The call becomes a failed turn of unknown
 later record answers it.
 """
 
-import sqlite3
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -16,7 +15,7 @@ from relight.judging.failures import classify_error
 from relight.model import Cost, Usage, row_id
 from relight.prices import UNKNOWN, find_own_price, price_usage
 from relight.store.derive.rollup import days_of
-from relight.store.sql import greatest, insert, read, write_touched
+from relight.store.sql import Connection, greatest, insert, read, write_touched
 from relight.store.write.rows import TurnRow, name_tokens
 
 # a scheduled run whose process died: only that says that a program's live session has ended
@@ -87,7 +86,7 @@ class CutOffSession(Struct, frozen=True):
         return self.error is not None and classify_error(self.error).is_refusal
 
 
-def refresh(database: sqlite3.Connection, touched: Iterable[int], config: Config) -> set[int]:
+def refresh(database: Connection, touched: Iterable[int], config: Config) -> set[int]:
     """Write the unanswered call of each session that has one; return all sessions looked at.
 
     A session that goes on under another id after a compaction was not cut off.

@@ -1,13 +1,12 @@
 """The derived index as a whole: cleared before a rebuild, which retains the recorded costs."""
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 
 from relight.model import TOKENS, Cost, CostStatus, TokenColumns, Usage
 from relight.store import Store
 from relight.store.derive.pricing import FindRecorded
 from relight.store.derive.reconcile import usage_of
-from relight.store.sql import column_list, read
+from relight.store.sql import Connection, column_list, make_id_table, read
 
 DERIVED = (
     "tool_call",
@@ -34,15 +33,13 @@ class RecordedCost(TokenColumns, frozen=True):
     cost_source: str | None
 
 
-def keep_costs(database: sqlite3.Connection) -> FindRecorded:
+def keep_costs(database: Connection) -> FindRecorded:
     """Copy the costs of all turns aside; return a function that finds them by turn."""
     drop_costs(database)
     columns = column_list(RecordedCost)
-    database.execute(
-        "create temp table kept_cost (id integer primary key,"
-        f" {', '.join(f'{name} integer' for name in TOKENS)}, cost_nanos integer,"
-        " cost_status text, cost_source text)"
-    )
+    tokens = "".join(f", {name} bigint" for name in TOKENS)
+    others = f"{tokens}, cost_nanos bigint, cost_status text, cost_source text"
+    make_id_table(database, "kept_cost", others)
     database.execute(f"insert into kept_cost (id, {columns}) select id, {columns} from turn")
 
     def find_recorded(turn_id: int) -> tuple[Usage, Cost] | None:
@@ -54,8 +51,8 @@ def keep_costs(database: sqlite3.Connection) -> FindRecorded:
     return find_recorded
 
 
-def drop_costs(database: sqlite3.Connection) -> None:
-    database.execute("drop table if exists temp.kept_cost")
+def drop_costs(database: Connection) -> None:
+    database.execute("drop table if exists kept_cost")
 
 
 def read_taped_sources(store: Store) -> list[str]:
@@ -67,7 +64,7 @@ def read_taped_sources(store: Store) -> list[str]:
 
 
 def clear_index(
-    database: sqlite3.Connection,
+    database: Connection,
     *,
     reprice: bool,
     without: Sequence[str] = (),
@@ -83,7 +80,7 @@ def clear_index(
     kept = _keep_trees(database, unreadable)
     marks = ", ".join("?" for _ in without) or "''"
     is_derivable = f"is_frozen = 0 and source not in ({marks})"
-    is_derivable += " and id not in (select id from temp.kept_session)"
+    is_derivable += " and id not in (select id from kept_session)"
     derivable = f"select id from session where {is_derivable}"
     for table in DERIVED:
         database.execute(f"delete from {table} where session_id in ({derivable})", without)
@@ -93,18 +90,18 @@ def clear_index(
         f"delete from skill_invocations where is_told = 0 and root_id in ({derivable})", without
     )
     database.execute(f"delete from session where {is_derivable}", without)
-    database.execute("drop table temp.kept_session")
+    database.execute("drop table kept_session")
     return kept
 
 
-def _keep_trees(database: sqlite3.Connection, sessions: Iterable[int]) -> set[int]:
-    """Note these sessions, and all of their trees, in `temp.kept_session`; return their ids."""
-    database.execute("drop table if exists temp.kept_session")
-    database.execute("create temp table kept_session (id integer primary key)")
+def _keep_trees(database: Connection, sessions: Iterable[int]) -> set[int]:
+    """Note these sessions, and all of their trees, in `kept_session`; return their ids."""
+    database.execute("drop table if exists kept_session")
+    make_id_table(database, "kept_session")
     statement = (
         "insert into kept_session (id) select id from session"
         " where root_id = (select root_id from session where id = ?)"
         " on conflict do nothing"
     )
     database.executemany(statement, [(one,) for one in sessions])
-    return {found for (found,) in database.execute("select id from temp.kept_session")}
+    return {found for (found,) in database.execute("select id from kept_session")}

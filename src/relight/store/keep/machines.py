@@ -1,12 +1,11 @@
 """Deletion of what machines pushed: all of one machine's, or a session that a person forgot."""
 
-import sqlite3
 from collections.abc import Sequence
 
 from relight.store import Store
 from relight.store.keep.retention import clean_file, delete_index, forget
 from relight.store.search_index import DeriveTexts
-from relight.store.sql import divide
+from relight.store.sql import Connection, divide
 from relight.store.team_facts import remove_facts
 from relight.store.write.pushed import remove_parts
 
@@ -17,7 +16,7 @@ def remove_machine(store: Store, machine_id: int, derive: DeriveTexts) -> int:
     A session that another machine pushed too, or that was recorded here, stays as that one's, and
     is derived again from what is left of its tape.
     """
-    store.run("pragma secure_delete = on")
+    store.keep_up("overwrite")
     with store.transaction() as database:
         sessions = _read_ids(
             database, "select session_id from machine_session where machine_id = ?", [machine_id]
@@ -34,7 +33,7 @@ def forget_pushed(store: Store, session_id: int, person_id: int, derive: DeriveT
     It is refused from then on. If another person pushed it too, only this person's copies go, and
     only what this person's machines push of it is refused.
     """
-    store.run("pragma secure_delete = on")
+    store.keep_up("overwrite")
     senders = store.query(
         "select machine.id, person_id from machine_session join machine"
         " on machine.id = machine_session.machine_id where session_id = ?",
@@ -69,7 +68,7 @@ def forget_pushed(store: Store, session_id: int, person_id: int, derive: DeriveT
 
 def _remove_copies(
     store: Store,
-    database: sqlite3.Connection,
+    database: Connection,
     machines: Sequence[int],
     sessions: Sequence[int],
     derive: DeriveTexts,
@@ -112,9 +111,7 @@ def _remove_copies(
     return len(known - kept)
 
 
-def _remove_with_origins(
-    database: sqlite3.Connection, parts: list[int], derive: DeriveTexts
-) -> None:
+def _remove_with_origins(database: Connection, parts: list[int], derive: DeriveTexts) -> None:
     """Delete parts of the tape, and the paths of files of which no part is left."""
     origins: set[int] = set()
     for some, marks in divide(parts):
@@ -129,11 +126,11 @@ def _remove_with_origins(
     )
 
 
-def _read_ids(database: sqlite3.Connection, statement: str, values: Sequence[int]) -> list[int]:
+def _read_ids(database: Connection, statement: str, values: Sequence[int]) -> list[int]:
     return [int(found) for (found,) in database.execute(statement, values).fetchall()]
 
 
-def _read_labels(database: sqlite3.Connection, session_id: int) -> list[tuple[object, ...]]:
+def _read_labels(database: Connection, session_id: int) -> list[tuple[object, ...]]:
     return database.execute(
         "select session_id, outcome, why, labelled_at from label where session_id = ?",
         (session_id,),

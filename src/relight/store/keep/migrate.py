@@ -13,6 +13,7 @@ from pathlib import Path
 
 from relight.errors import RelightError, as_typed
 from relight.store import MIGRATIONS, Store
+from relight.store.sql import Connection
 
 # one more whenever a rule changes figures or outcomes that are already recorded
 RULES = 4
@@ -20,7 +21,7 @@ KEY = "rules"
 CHANGED = "the rules have changed since this was derived: run `relight rebuild`"
 
 
-def note_rules(database: sqlite3.Connection) -> None:
+def note_rules(database: Connection) -> None:
     """Note that the whole index is derived by the present rules."""
     database.execute(
         "insert into meta (key, value) values (?, ?)"
@@ -50,6 +51,28 @@ def migrate(connection: sqlite3.Connection, *, timezone: str | None) -> None:
     """
     first, newest = min(find_migrations()), max(find_migrations())
     version = _version(connection)
+    check_version(version)
+    while version < newest:
+        connection.execute("begin immediate")
+        try:
+            # another process may have migrated it while this one waited
+            version = _version(connection)
+            if version < newest:
+                is_new, version = version == 0, max(version + 1, first)
+                for statement in split_statements(find_migrations()[version].read_text("utf-8")):
+                    connection.execute(statement)
+                if is_new:
+                    write_meta(connection, timezone or local_timezone())
+                connection.execute(f"pragma user_version = {version}")
+        except BaseException:  # also on Ctrl-C: a step is done whole or not at all
+            connection.execute("rollback")
+            raise
+        connection.execute("commit")
+
+
+def check_version(version: int) -> None:
+    """Raise for a schema that no migration of this Relight begins with."""
+    first, newest = min(find_migrations()), max(find_migrations())
     if version < 0:
         raise RelightError(
             f"the database is damaged: its schema cannot be {version}",
@@ -66,29 +89,14 @@ def migrate(connection: sqlite3.Connection, *, timezone: str | None) -> None:
             f" {first})",
             "move it aside and import again; the database was not touched",
         )
-    while version < newest:
-        connection.execute("begin immediate")
-        try:
-            # another process may have migrated it while this one waited
-            version = _version(connection)
-            if version < newest:
-                is_new, version = version == 0, max(version + 1, first)
-                for statement in split_statements(find_migrations()[version].read_text("utf-8")):
-                    connection.execute(statement)
-                if is_new:
-                    _write_meta(connection, timezone or local_timezone())
-                connection.execute(f"pragma user_version = {version}")
-        except BaseException:  # also on Ctrl-C: a step is done whole or not at all
-            connection.execute("rollback")
-            raise
-        connection.execute("commit")
 
 
 def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("pragma user_version").fetchone()[0])
 
 
-def _write_meta(connection: sqlite3.Connection, timezone: str) -> None:
+def write_meta(connection: Connection, timezone: str) -> None:
+    """Write the settings of a new store."""
     facts = {"timezone": timezone, "redaction_key": secrets.token_hex(32)}
     connection.executemany("insert into meta (key, value) values (?, ?)", facts.items())
     note_rules(connection)

@@ -1,6 +1,5 @@
 """Deletion of old tapes, of old sessions, or of one session for good."""
 
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -11,6 +10,7 @@ from relight.errors import RelightError
 from relight.store import Store, search_index
 from relight.store.derive.skills import facts, uses
 from relight.store.search_index import DeriveTexts
+from relight.store.sql import Connection
 from relight.store.team import note_forgotten
 from relight.store.write.record import Recorder
 
@@ -66,7 +66,7 @@ def prune(
     deleted is left in the file.
     """
     if not dry_run:
-        store.run("pragma secure_delete = on")
+        store.keep_up("overwrite")
     old_tapes = _find_old(store, now, tape_days) | (gone := _find_old(store, now, index_days))
     with store.transaction() as database:
         count, size = _count_tapes(database, old_tapes)
@@ -81,10 +81,10 @@ def prune(
                 "update session set is_frozen = 1 where id = ?", [(found,) for found in old_tapes]
             )
             delete_index(store, database, gone)
-            _merge_words(database)
+            search_index.merge(database)
     if not dry_run and (count or gone):
-        store.run("vacuum")
-        store.run("pragma wal_checkpoint(truncate)")
+        store.keep_up("shrink")
+        store.keep_up("shorten_log")
     return pruned
 
 
@@ -96,7 +96,7 @@ def forget(store: Store, session_id: int, derive: DeriveTexts, *, there: Sequenc
     are overwritten, so that nothing of them is left in the database file. `there` are the ids of
     the same sessions on the server that this machine has joined: they are forgotten there too.
     """
-    store.run("pragma secure_delete = on")
+    store.keep_up("overwrite")
     with store.transaction() as database:
         _refuse_part(database, session_id)
         rows = database.execute(
@@ -120,25 +120,19 @@ def forget(store: Store, session_id: int, derive: DeriveTexts, *, there: Sequenc
             _delete_templates(database, found)
         delete_index(store, database, {found for (found,) in rows})
         note_forgotten(database, there)
-        _merge_words(database)
-    store.run("pragma wal_checkpoint(truncate)")
+        search_index.merge(database)
+    store.keep_up("shorten_log")
     return len(rows)
 
 
 def clean_file(store: Store) -> None:
     """Leave nothing of deleted rows in the search indexes and in the log."""
     with store.transaction() as database:
-        _merge_words(database)
-    store.run("pragma wal_checkpoint(truncate)")
+        search_index.merge(database)
+    store.keep_up("shorten_log")
 
 
-def _merge_words(database: sqlite3.Connection) -> None:
-    """Merge the parts of the search indexes, which keep deleted words until then."""
-    search_index.merge(database)
-    database.execute("insert into listing_words (listing_words) values ('optimize')")
-
-
-def _forget_paths(database: sqlite3.Connection, sessions: Sequence[int]) -> None:
+def _forget_paths(database: Connection, sessions: Sequence[int]) -> None:
     """Replace the paths of files that hold nothing but these sessions by the files' ids.
 
     A file's id is a hash of its path, so its read mark still finds it and it is not read again.
@@ -163,7 +157,7 @@ def _forget_paths(database: sqlite3.Connection, sessions: Sequence[int]) -> None
         )
 
 
-def _refuse_part(database: sqlite3.Connection, session_id: int) -> None:
+def _refuse_part(database: Connection, session_id: int) -> None:
     """Raise if a sub-agent is on its session's tape, which cannot forget it alone."""
     row = database.execute(
         "select session.source || ':' || session.key, root.source || ':' || root.key"
@@ -180,7 +174,7 @@ def _refuse_part(database: sqlite3.Connection, session_id: int) -> None:
         )
 
 
-def _find_answers(database: sqlite3.Connection, now: int, days: int | None) -> Answers:
+def _find_answers(database: Connection, now: int, days: int | None) -> Answers:
     """Return the runs that ended so long ago and have an answer, with the files."""
     if days is None:
         return []
@@ -191,13 +185,13 @@ def _find_answers(database: sqlite3.Connection, now: int, days: int | None) -> A
     ).fetchall()
 
 
-def _delete_answers(home: Path, database: sqlite3.Connection, answers: Answers) -> None:
+def _delete_answers(home: Path, database: Connection, answers: Answers) -> None:
     for run_id, name in answers:
         (home / name).unlink(missing_ok=True)
         database.execute("update run set answer_file = null where id = ?", (run_id,))
 
 
-def _forget_run(home: Path, database: sqlite3.Connection, session_id: int) -> None:
+def _forget_run(home: Path, database: Connection, session_id: int) -> None:
     """Delete the words of a session that a Relight run has, but not the run."""
     answers = database.execute(
         "select id, answer_file from run where session_id = ? and answer_file is not null",
@@ -213,7 +207,7 @@ def _forget_run(home: Path, database: sqlite3.Connection, session_id: int) -> No
     )
 
 
-def _delete_templates(database: sqlite3.Connection, session_id: int) -> None:
+def _delete_templates(database: Connection, session_id: int) -> None:
     """Delete the templates made from a session, and the decision that it began with."""
     source, key = database.execute(
         "select source, key from session where id = ?", (session_id,)
@@ -250,7 +244,7 @@ def _find_old(store: Store, now: int, days: int | None) -> set[int]:
     return {found for (found,) in rows}
 
 
-def _count_tapes(database: sqlite3.Connection, sessions: set[int]) -> tuple[int, int]:
+def _count_tapes(database: Connection, sessions: set[int]) -> tuple[int, int]:
     count = size = 0
     for session_id in sessions:
         row: tuple[Any, ...] = database.execute(
@@ -262,14 +256,14 @@ def _count_tapes(database: sqlite3.Connection, sessions: set[int]) -> tuple[int,
     return count, size
 
 
-def delete_index(store: Store, database: sqlite3.Connection, sessions: set[int]) -> None:
+def delete_index(store: Store, database: Connection, sessions: set[int]) -> None:
     """Delete these sessions' rows; derive the sessions again that they belong to or share with."""
     near = {near for found in sessions for near in _delete_session(database, found)} - sessions
     if near:
         Recorder(store).derive(database, near)
 
 
-def _delete_session(database: sqlite3.Connection, session_id: int) -> set[int]:
+def _delete_session(database: Connection, session_id: int) -> set[int]:
     """Delete a session; return its root, its forks, and the sessions that share turns with it."""
     (root_id,) = database.execute(
         "select root_id from session where id = ?", (session_id,)

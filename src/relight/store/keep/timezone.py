@@ -1,9 +1,8 @@
 """The time zone of a store's calendar days, which can be changed: all days are derived again."""
 
-import sqlite3
-
 from relight.store import Store
 from relight.store.derive import rollup
+from relight.store.sql import Connection, make_id_table
 from relight.times import QUARTER_HOUR_MS, day_reader
 
 # the tables whose rows have a day, and the moment that it is of; roll-ups are added up from them
@@ -21,19 +20,19 @@ def change_timezone(store: Store, timezone: str) -> None:
         database.execute("update meta set value = ? where key = 'timezone'", (timezone,))
         _write_days(database, timezone)
         for table, moment in DATED.items():
-            day = f"(select day from quarter_day where quarter = {moment} / {QUARTER_HOUR_MS})"
+            day = f"(select day from quarter_day where id = {moment} / {QUARTER_HOUR_MS})"
             database.execute(f"update {table} set day = {day} where {moment} is not null")
-        database.execute("drop table temp.quarter_day")
+        database.execute("drop table quarter_day")
         rollup.refresh(database, {found for (found,) in database.execute("select id from session")})
     store.reread()
 
 
-def _write_days(database: sqlite3.Connection, timezone: str) -> None:
+def _write_days(database: Connection, timezone: str) -> None:
     """Fill a temporary table with the day of every quarter of an hour in which something was."""
     read_day = day_reader(timezone)
-    database.execute("create temp table quarter_day (quarter integer primary key, day text)")
+    make_id_table(database, "quarter_day", ", day text")
     quarters = [quarter for (quarter,) in database.execute(QUARTERS)]
     database.executemany(
-        "insert into quarter_day (quarter, day) values (?, ?)",
+        "insert into quarter_day (id, day) values (?, ?)",
         [(quarter, read_day(quarter * QUARTER_HOUR_MS)) for quarter in quarters],
     )

@@ -441,9 +441,9 @@ create trigger session_day_changed after update on session_day begin
 end;
 
 create trigger session_changed after update of title, project, started_at, outcome, category, score
-on session when new.title is not old.title or new.project is not old.project
-    or new.started_at is not old.started_at or new.outcome is not old.outcome
-    or new.category is not old.category or new.score is not old.score
+on session when new.title is distinct from old.title or new.project is distinct from old.project
+    or new.started_at is distinct from old.started_at or new.outcome is distinct from old.outcome
+    or new.category is distinct from old.category or new.score is distinct from old.score
 begin
     update listing set began_at = coalesce(new.started_at, 0), project = new.project,
         words = coalesce(new.title, '') || ' ' || coalesce(new.project, '') || ' ' || new.key,
@@ -541,7 +541,7 @@ create table skill_invocations (
     cache_write_tokens integer,
     -- at list price also where a plan included it
     cost_nanos integer,
-    cost_usd real generated always as (cost_nanos / 1e9) virtual,
+    cost_usd real generated always as (cost_nanos / cast(1e9 as real)) virtual,
     -- as in turn, or partial: some of the calls have no price, so the cost is a lower bound
     cost_status text not null default 'unknown',
     cost_source text,

@@ -93,9 +93,9 @@ create trigger tape_part_removed after delete on tape_part begin
 end;
 
 create trigger session_judged after update of outcome, points_to, category, score on session
-when new.machine_id is null and (new.outcome is not old.outcome
-    or new.points_to is not old.points_to or new.category is not old.category
-    or new.score is not old.score) and exists (select 1 from meta where key = 'team')
+when new.machine_id is null and (new.outcome is distinct from old.outcome
+    or new.points_to is distinct from old.points_to or new.category is distinct from old.category
+    or new.score is distinct from old.score) and exists (select 1 from meta where key = 'team')
 begin
     insert into push_due (kind, id) values ('session', new.id) on conflict do nothing;
 end;

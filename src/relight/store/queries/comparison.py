@@ -50,7 +50,7 @@ _USES = f"""
 """
 _RECORDED = {"root": "root_id", "recorded": "not null", "key": "root_id"}
 _TOLD = {
-    "root": "cast(null as integer)",
+    "root": "cast(null as bigint)",
     "recorded": "null",
     "key": "coalesce(session_id, 'use ' || id)",
 }
@@ -66,8 +66,8 @@ _RUNS = f"""
     where run.status not in ('claimed', 'running', 'skipped', 'refused') {{test}}
     union all
     select job.full_name as job, {NAMED.format("session.model")}, session.outcome,
-        session.id as session_id, cast(null as integer) as cost_nanos,
-        cast(null as integer), cast(null as integer), cast(null as integer),
+        session.id as session_id, cast(null as bigint) as cost_nanos,
+        cast(null as bigint), cast(null as bigint), cast(null as bigint),
         session.started_at as at
     from session join job on {IS_NAMED_AFTER}
     where not exists (select 1 from run where run.session_id = session.id) {{test}}

@@ -88,7 +88,7 @@ FAILED = f"""
         session.source, {NAMED.format("session.model")}, session.project,
         {SESSION_AT}, session.source || ':' || session.key, session.title, session.outcome_evidence,
         cast(null as text), cast(null as text), {SESSION_COST}, listing.unpriced_turns,
-        cast(null as text), cast(null as integer), lost.next_run_at, 0, session.id
+        cast(null as text), cast(null as bigint), lost.next_run_at, 0, session.id
     from session
     join listing on listing.root_id = session.id
     left join run_attempt on run_attempt.session_id = session.id

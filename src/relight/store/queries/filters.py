@@ -10,6 +10,7 @@ from relight.errors import RelightError
 from relight.names import find_model_name
 from relight.store import Store
 from relight.store.jobs import IS_NAMED_AFTER
+from relight.store.sql import like
 
 LONGEST_NAME = 4000  # longer than the path of any folder
 # the sessions of jobs: of their runs, of earlier attempts, and those whose run a ledger has lost
@@ -25,7 +26,7 @@ JOB_SESSIONS = f"""
 """
 
 # sessions in a folder or below it
-IS_BELOW = "project || '/' like ? escape '\\'"
+IS_BELOW = like("project || '/'", "?")
 
 
 # a session with the machine that pushed it and the person of that; without one it is from here
@@ -95,7 +96,7 @@ def find_first_day(store: Store, chosen: Filter) -> str | None:
 
 def _test_name(column: str, wanted: str | None) -> tuple[str, str | None]:
     if wanted is None or not is_whole(wanted):
-        return f"{column} like ? escape '\\'", None if wanted is None else escape_like(wanted)
+        return like(column, "?"), None if wanted is None else escape_like(wanted)
     name = wanted[1:-1]
     return f"{column} = ?" if name else f"coalesce({column}, '') = ?", name
 

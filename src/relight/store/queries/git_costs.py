@@ -7,11 +7,11 @@ from relight.store.derive.rollup import UNPRICED_TURNS
 from relight.store.queries.costs import KNOWN_COST
 from relight.store.queries.filters import escape_like
 from relight.store.queries.sessions import FAMILY
-from relight.store.sql import read_usd
+from relight.store.sql import like, read_usd
 from relight.times import write_time
 
 # sessions in a folder, or below it
-IN_FOLDER = "(session.project = :folder or session.project like :below escape '\\')"
+IN_FOLDER = f"(session.project = :folder or {like('session.project', ':below')})"
 IS_MADE = "coalesce(tool_call.label, '') <> 'error'"
 # the path of an edit from the root of the file system
 FULL_PATH = """case when substr(file_edit.path, 1, 1) = '/' then file_edit.path
@@ -153,7 +153,7 @@ def sum_path(store: Store, path: str) -> GitCost:
 
     A turn that changed several files is divided equally among them.
     """
-    is_it = f"({FULL_PATH} = :folder or {FULL_PATH} like :below escape '\\')"
+    is_it = f"({FULL_PATH} = :folder or {like(FULL_PATH, ':below')})"
     touched = f"""
         select tool_call.turn_id as id, session.root_id,
             count(distinct case when {is_it} then {FULL_PATH} end) as own,
@@ -165,7 +165,7 @@ def sum_path(store: Store, path: str) -> GitCost:
             join session on session.id = tool_call.session_id where {IS_MADE} and {is_it}
         ) group by tool_call.turn_id, session.root_id
     """
-    share = "cast(round(turn.cost_nanos * 1.0 * own / every) as integer)"
+    share = "cast(round(cast(turn.cost_nanos as double precision) * own / every) as bigint)"
     sums = TURN_SUMS.replace("session.root_id", "touched.root_id")
     sums = sums.replace("0 else turn.cost_nanos end", f"0 else {share} end")
     sums = sums.replace("then turn.cost_nanos else 0", f"then {share} else 0")

@@ -103,12 +103,7 @@ def read_cells(store: Store) -> list[CellText]:
 
 def examine_database(store: Store, *, is_whole: bool = True) -> DatabaseHealth:
     """Return the database's health; `is_whole` reads all of it, a second for 100 MB."""
-    size = sum(
-        path.stat().st_size
-        for path in (store.path, store.path.with_name(store.path.name + "-wal"))
-        if path.exists()
-    )
-    schema = store.query("pragma user_version")[0][0]
+    size, schema = store.read_size(), store.read_schema()
     if not is_whole:
         return DatabaseHealth(_find_bad_settings(store), size, schema)
     return DatabaseHealth(find_damage(store) or "ok", size, schema)
@@ -117,14 +112,12 @@ def examine_database(store: Store, *, is_whole: bool = True) -> DatabaseHealth:
 def find_damage(store: Store) -> str | None:
     """Return the first damage that a check of all pages and indexes finds; None if there is none.
 
-    `quick_check` would not compare indexes with their tables: of files with 20 flipped bits it
-    finds 57 %, this one 73 %. Tapes have their own checksums.
+    Tapes have their own checksums.
     """
     try:
-        ((found,),) = store.query("pragma integrity_check(1)")
+        return store.find_damage() or _find_bad_settings(store)
     except StoreError as error:
         return error.message
-    return _find_bad_settings(store) if found == "ok" else str(found)
 
 
 def _find_bad_settings(store: Store) -> str | None:

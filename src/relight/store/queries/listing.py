@@ -16,7 +16,7 @@ from relight.store.derive.pricing import NAMED
 from relight.store.provisions import JOINED
 from relight.store.queries.costs import KNOWN_COST
 from relight.store.queries.filters import Filter, escape_like, find_day_start, is_whole, where
-from relight.store.sql import add_up, read_list, read_seconds, read_usd
+from relight.store.sql import add_up, like, read_list, read_seconds, read_usd
 from relight.times import write_time
 
 SORTS = {
@@ -35,7 +35,6 @@ WORD = re.compile(r"[^\W_]+")
 UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-FOUND = "select rowid from listing_words where listing_words match :words"
 NAME = "{0}.source || ':' || {0}.key"
 COLUMNS = f"""
     {NAME.format("session")} as session_id, session.source, title, session.project, branch,
@@ -161,7 +160,7 @@ def select_sessions(store: Store, chosen: Filter, wanted: Listing) -> ListingTes
     contents = _test_contents(chosen, test, wanted, values)
     if wanted.with_subagents:
         contents = [test.replace("listing.root_id", "listing.top_id") for test in contents]
-    rest = _test_columns(wanted, values) + contents
+    rest = _test_columns(store, wanted, values) + contents
     quick = []
     is_newest = wanted.sort == "started" and not wanted.is_ascending
     is_open = replace(chosen, since=None, source=None, jobs=()) == Filter()
@@ -260,7 +259,7 @@ def _name_values(prefix: str, chosen: Filter, values: dict[str, Value]) -> str:
     return test
 
 
-def _test_columns(wanted: Listing, values: dict[str, Value]) -> list[str]:
+def _test_columns(store: Store, wanted: Listing, values: dict[str, Value]) -> list[str]:
     """Return the tests of the row itself: outcome, category and words."""
     tests = []
     for name in ("outcome", "category"):
@@ -277,10 +276,12 @@ def _test_columns(wanted: Listing, values: dict[str, Value]) -> list[str]:
         indexed = []  # the index has no words of sub-agents
     if indexed:
         parts = [part for word in indexed for part in WORD.findall(word)]
-        tests.append(f"listing.root_id in ({FOUND})")
-        values["words"] = " AND ".join(f'"{part}"*' for part in parts)
+        from relight.store.search_index import match_listing
+
+        test, values["words"] = match_listing(store, parts)
+        tests.append(test)
     for number, word in enumerate(word for word in words if word not in indexed):
-        tests.append(f"listing.words like :word_{number} escape '\\'")
+        tests.append(like("listing.words", f":word_{number}"))
         values[f"word_{number}"] = escape_like(word)
     return tests
 

@@ -109,9 +109,9 @@ RECORDED = f"""
 # a scheduled session is a run even if its scheduler's ledger lost the run
 LOST = f"""
     select session.key as run_id, session.source, job.full_name as job, job.name,
-        cast(null as integer) as scheduled_for, session.started_at, session.ended_at as finished_at,
+        cast(null as bigint) as scheduled_for, session.started_at, session.ended_at as finished_at,
         'unknown' as status, session.outcome, session.outcome_evidence as evidence,
-        session.id as session_id, cast(null as integer) as run_row, cast(null as text) as label,
+        session.id as session_id, cast(null as bigint) as run_row, cast(null as text) as label,
         cast(null as text) as why,
         coalesce(session.model, job.model) as model, job.provider,
         {

@@ -5,7 +5,6 @@ there once. A longer one at the same place replaces it and those that it covers,
 joined into one.
 """
 
-import sqlite3
 import time
 from collections.abc import Sequence
 
@@ -16,7 +15,7 @@ from relight.errors import RelightError
 from relight.model import row_id
 from relight.store import Store, search_index
 from relight.store.search_index import DeriveTexts
-from relight.store.sql import divide, insert, insert_into, read
+from relight.store.sql import Connection, divide, insert, insert_into, read
 from relight.store.write.tape import OriginRow, TapePart, TapePartRow, load_zstd, read_part
 
 MOST_RAW = 256 << 20  # of one part, before compression
@@ -50,7 +49,7 @@ class DeriveBacklog(Struct, frozen=True):
 
 
 def write_part(
-    database: sqlite3.Connection, origin: OriginRow, part: PushedPartRow, derive: DeriveTexts
+    database: Connection, origin: OriginRow, part: PushedPartRow, derive: DeriveTexts
 ) -> bool:
     """Write a part and note it as due; False if it is there already."""
     insert(database, "origin", [origin], on_conflict="on conflict do nothing")
@@ -75,7 +74,7 @@ def write_part(
     return True
 
 
-def has_copy(database: sqlite3.Connection, part: PushedPartRow, origins: Sequence[int]) -> bool:
+def has_copy(database: Connection, part: PushedPartRow, origins: Sequence[int]) -> bool:
     """True if another machine pushed the very same part: its home has a copy of it."""
     return any(
         database.execute(
@@ -86,7 +85,7 @@ def has_copy(database: sqlite3.Connection, part: PushedPartRow, origins: Sequenc
     )
 
 
-def remove_parts(database: sqlite3.Connection, ids: list[int], derive: DeriveTexts) -> None:
+def remove_parts(database: Connection, ids: list[int], derive: DeriveTexts) -> None:
     """Delete parts of the tape, with their entries of the search index and counts of words."""
     search_index.remove_parts(database, ids, derive)
     for some, marks in divide(ids):
@@ -127,7 +126,7 @@ def read_due(store: Store, limit: int) -> list[TapePart]:
     return [part for part in parts if part is not None]
 
 
-def find_due(database: sqlite3.Connection, ids: list[int]) -> set[int]:
+def find_due(database: Connection, ids: list[int]) -> set[int]:
     """Return those of these parts that still are to be derived."""
     found: set[int] = set()
     for some, marks in divide(ids):
@@ -136,7 +135,7 @@ def find_due(database: sqlite3.Connection, ids: list[int]) -> set[int]:
     return found
 
 
-def set_derived(database: sqlite3.Connection, ids: Sequence[int | None]) -> None:
+def set_derived(database: Connection, ids: Sequence[int | None]) -> None:
     """Strike parts out of the queue."""
     database.executemany(
         "delete from derive_due where tape_part_id = ?", [(found,) for found in ids]

@@ -4,7 +4,6 @@ The rows do not depend on the order of records, or on how often they arrive. An 
 session is appended without summing the whole session again, at a cost that does not grow with it.
 """
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
@@ -14,7 +13,7 @@ from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS, Turn
 from relight.store import Store, search_index
 from relight.store.derive import forks, outcomes, rollup, scores, unanswered
 from relight.store.derive.pricing import NAMED, Pricing, learn
-from relight.store.sql import read, same
+from relight.store.sql import Connection, read, same
 from relight.store.write import rows
 from relight.store.write.rows import TurnRow
 from relight.store.write.seal import (
@@ -93,7 +92,7 @@ class Recorder:
                     write_texts(database, part_id, piece)
         return current, new
 
-    def write(self, database: sqlite3.Connection, pieces: Sequence[Sealed]) -> set[int]:
+    def write(self, database: Connection, pieces: Sequence[Sealed]) -> set[int]:
         """Write the rows of these pieces and everything derived from them."""
         touched = {found for piece in pieces for found, _ in piece.sessions}
         new = touched - rows.find_known(database, touched)
@@ -122,7 +121,7 @@ class Recorder:
         self.derive(database, touched)
         return new
 
-    def derive(self, database: sqlite3.Connection, touched: set[int]) -> None:
+    def derive(self, database: Connection, touched: set[int]) -> None:
         """Write everything that is derived from the rows of these sessions."""
         touched |= forks.settle(database, touched)
         if _has_rows(database, "call_report") or _has_rows(database, "call_timing"):
@@ -152,19 +151,19 @@ class Recorder:
         self.pricing.write_found(database)
 
 
-def is_forgotten(database: sqlite3.Connection, piece: Sealed) -> bool:
+def is_forgotten(database: Connection, piece: Sealed) -> bool:
     """Checked for each piece: a session may be forgotten while it goes on."""
     ids = list_origins(piece)
     statement = f"select 1 from forgotten where session_id in ({', '.join('?' * len(ids))})"
     return database.execute(statement, ids).fetchone() is not None
 
 
-def has_original(database: sqlite3.Connection, piece: Sealed) -> bool:
+def has_original(database: Connection, piece: Sealed) -> bool:
     """True for an export of a session that this store has: it would count twice."""
     return bool(rows.find_known(database, list_originals(piece)))
 
 
-def write_texts(database: sqlite3.Connection, tape_part_id: int, piece: Sealed) -> None:
+def write_texts(database: Connection, tape_part_id: int, piece: Sealed) -> None:
     """Index the texts of a piece that is on the tape, so that they can be searched."""
     assert piece.owner_id is not None
     search_index.add_texts(database, tape_part_id, piece.owner_id, piece.texts)
@@ -173,7 +172,7 @@ def write_texts(database: sqlite3.Connection, tape_part_id: int, piece: Sealed) 
 # Most agents leave no side records, totals or skills: the modules for them are loaded when needed.
 
 
-def _write_side_records(database: sqlite3.Connection, pieces: Sequence[Sealed]) -> set[int]:
+def _write_side_records(database: Connection, pieces: Sequence[Sealed]) -> set[int]:
     """Write the records beside sessions; return the sessions that logs have durations of."""
     found = [
         one for one in pieces if one.jobs or one.runs or one.timings or one.latencies or one.limits
@@ -185,14 +184,14 @@ def _write_side_records(database: sqlite3.Connection, pieces: Sequence[Sealed]) 
     return {session for piece in found for session in write_side_records(database, piece)}
 
 
-def _refresh_durations(database: sqlite3.Connection, touched: set[int]) -> None:
+def _refresh_durations(database: Connection, touched: set[int]) -> None:
     if _has_rows(database, "call_timing"):
         from relight.store.write.side_records import refresh_durations
 
         refresh_durations(database, touched)
 
 
-def _refresh_rebuilds(database: sqlite3.Connection, touched: set[int], pricing: Pricing) -> None:
+def _refresh_rebuilds(database: Connection, touched: set[int], pricing: Pricing) -> None:
     written = "session_id in (select id from touched) and cache_write_tokens > 0"
     if _has_rows(database, f"turn where {written}"):
         from relight.store.derive import cache_rebuilds
@@ -200,14 +199,14 @@ def _refresh_rebuilds(database: sqlite3.Connection, touched: set[int], pricing: 
         cache_rebuilds.refresh(database, touched, pricing)
 
 
-def refresh_skills(database: sqlite3.Connection, judged: set[int]) -> None:
+def refresh_skills(database: Connection, judged: set[int]) -> None:
     if _has_rows(database, "skill_entry", "skill_invocations"):
         from relight.store.derive.skills import uses
 
         uses.refresh(database, judged)
 
 
-def _has_rows(database: sqlite3.Connection, *tables: str) -> bool:
+def _has_rows(database: Connection, *tables: str) -> bool:
     """True if one of these tables has a row."""
     return any(database.execute(f"select 1 from {one} limit 1").fetchone() for one in tables)
 
@@ -234,7 +233,7 @@ class EarlierCall(Struct, frozen=True):
     finished_at: int | None
 
 
-def append(database: sqlite3.Connection, piece: Sealed, pricing: Pricing) -> bool:
+def append(database: Connection, piece: Sealed, pricing: Pricing) -> bool:
     """Write the piece and add its figures to the roll-up; False if `Recorder.write` must do it.
 
     That is for unusual events: a first turn, a parent, an event older than the last.
@@ -287,7 +286,7 @@ def append(database: sqlite3.Connection, piece: Sealed, pricing: Pricing) -> boo
     return True
 
 
-def _continues(database: sqlite3.Connection, session_id: int, started_at: int | None) -> bool:
+def _continues(database: Connection, session_id: int, started_at: int | None) -> bool:
     """True if the session has turns and a wall time, and nothing in it is later."""
     row = database.execute(
         "select ended_at, id <> root_id or exists (select 1 from session_day"
@@ -303,7 +302,7 @@ def _continues(database: sqlite3.Connection, session_id: int, started_at: int | 
 
 
 def _group_calls(
-    database: sqlite3.Connection, calls: Sequence[CallRow], turns: Sequence[TurnRow]
+    database: Connection, calls: Sequence[CallRow], turns: Sequence[TurnRow]
 ) -> dict[int | None, Group] | None:
     """Return the roll-up groups of the turns that made these calls; None if one is unknown."""
     known = {turn.id: Group(turn.day, turn.model, turn.provider) for turn in turns}
@@ -324,7 +323,7 @@ def _group_calls(
     return needed
 
 
-def _has_any(database: sqlite3.Connection, turns: Iterable[TurnRow]) -> bool:
+def _has_any(database: Connection, turns: Iterable[TurnRow]) -> bool:
     return any(
         database.execute("select 1 from turn where id = ?", (turn.id,)).fetchone() for turn in turns
     )
@@ -356,7 +355,7 @@ def _add_turn(sums: dict[Group, Sums], turn: TurnRow) -> None:
     _add(found, "included_nanos" if is_included else "cost_nanos", turn.cost_nanos or 0)
 
 
-def _find_earlier(database: sqlite3.Connection, calls: Sequence[CallRow]) -> dict[int, EarlierCall]:
+def _find_earlier(database: Connection, calls: Sequence[CallRow]) -> dict[int, EarlierCall]:
     """Return those of these calls that are recorded already, by id."""
     statement = "select label, finished_at from tool_call where id = ?"
     found = {call.id: read(database, EarlierCall, statement, (call.id,)) for call in calls}
@@ -380,7 +379,7 @@ def _add(sums: Sums, name: str, value: int | None) -> None:
         sums[name] = (sums[name] or 0) + value
 
 
-def _add_sums(database: sqlite3.Connection, session_id: int, sums: dict[Group, Sums]) -> None:
+def _add_sums(database: Connection, session_id: int, sums: dict[Group, Sums]) -> None:
     """Add the sums to the roll-up, and the time that has passed."""
     is_widened = False
     for group, added in sums.items():

@@ -1,6 +1,5 @@
 """Rows of the index, written so that any order and any repetition give the same rows."""
 
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
@@ -21,7 +20,7 @@ from relight.model import (
     row_id,
 )
 from relight.store.derive.scores import WordCounts
-from relight.store.sql import greatest, insert, least, replacing, take_new
+from relight.store.sql import Connection, greatest, insert, least, replacing, take_new
 from relight.store.write.seal import Sealed
 
 
@@ -227,11 +226,11 @@ def name_request(source: str, turn: Turn) -> int | None:
     return None if turn.request is None else row_id("request", source, turn.request)
 
 
-def write_turns(database: sqlite3.Connection, turns: Sequence[TurnRow]) -> None:
+def write_turns(database: Connection, turns: Sequence[TurnRow]) -> None:
     insert(database, "turn", turns, on_conflict=MERGE_TURN)
 
 
-def write_piece(database: sqlite3.Connection, piece: Sealed) -> None:
+def write_piece(database: Connection, piece: Sealed) -> None:
     """Write everything of a piece that is neither a session nor a turn."""
     insert(database, "tool_call", piece.calls, on_conflict=MERGE_CALL)
     insert(database, "file_edit", piece.edits, on_conflict="on conflict do nothing")
@@ -243,7 +242,7 @@ def write_piece(database: sqlite3.Connection, piece: Sealed) -> None:
     insert(database, "session_words", list(_word_rows(piece)), on_conflict=replaces)
 
 
-def write_sessions(database: sqlite3.Connection, piece: Sealed) -> set[int]:
+def write_sessions(database: Connection, piece: Sealed) -> set[int]:
     """Write sessions and place each below its root; return those whose root changed."""
     rows, children = [], []
     for session_id, session in piece.sessions:
@@ -261,7 +260,7 @@ def write_sessions(database: sqlite3.Connection, piece: Sealed) -> set[int]:
     return {moved for child in children for moved in _place_below_root(database, child)}
 
 
-def _is_forgotten(database: sqlite3.Connection, session_id: int) -> bool:
+def _is_forgotten(database: Connection, session_id: int) -> bool:
     statement = "select 1 from forgotten where session_id = ?"
     return database.execute(statement, (session_id,)).fetchone() is not None
 
@@ -291,7 +290,7 @@ def _session_row(session_id: int, source: str, session: Session) -> SessionRow:
     )
 
 
-def _place_below_root(database: sqlite3.Connection, session_id: int) -> list[int]:
+def _place_below_root(database: Connection, session_id: int) -> list[int]:
     """Place a sub-agent and all below it under its parent's root; return those that moved."""
     (root_id,) = database.execute(
         "select parent.root_id from session join session as parent"
@@ -341,18 +340,18 @@ def _word_rows(piece: Sealed) -> Iterator[SessionWordsRow]:
         )
 
 
-def find_known(database: sqlite3.Connection, ids: set[int]) -> set[int]:
+def find_known(database: Connection, ids: set[int]) -> set[int]:
     """Return those of these sessions that are recorded already."""
     statement = "select id from session where started_at is not null and id in"
     return {found for (found,) in _select_in(database, statement, ids)}
 
 
-def find_roots(database: sqlite3.Connection, ids: set[int]) -> dict[int, int]:
+def find_roots(database: Connection, ids: set[int]) -> dict[int, int]:
     """Return the root of each of these sessions: sub-agents are part of it."""
     return dict(_select_in(database, "select id, root_id from session where id in", ids))
 
 
-def find_shared(database: sqlite3.Connection, turns: Sequence[TurnRow]) -> dict[int, set[int]]:
+def find_shared(database: Connection, turns: Sequence[TurnRow]) -> dict[int, set[int]]:
     """Return the turns that more than one session holds, here or in the store, with the holders."""
     holder: dict[int, int] = {}
     shared: dict[int, set[int]] = {}
@@ -367,7 +366,7 @@ def find_shared(database: sqlite3.Connection, turns: Sequence[TurnRow]) -> dict[
     return shared
 
 
-def write_shared(database: sqlite3.Connection, shared: dict[int, set[int]]) -> None:
+def write_shared(database: Connection, shared: dict[int, set[int]]) -> None:
     """Write which sessions hold a turn besides the one that owns it."""
     rows = [SharedTurnRow(one, turn) for turn, sessions in shared.items() for one in sessions]
     insert(database, "shared_turn", rows, on_conflict="on conflict do nothing")
@@ -379,7 +378,7 @@ def write_shared(database: sqlite3.Connection, shared: dict[int, set[int]]) -> N
 
 
 def _select_in(
-    database: sqlite3.Connection, statement: str, ids: Iterable[int]
+    database: Connection, statement: str, ids: Iterable[int]
 ) -> Iterator[tuple[Any, ...]]:
     remaining = iter(ids)
     while some := list(islice(remaining, 500)):

@@ -1,6 +1,5 @@
 """Pieces that no worker process could seal: what is known of them, and when to try again."""
 
-import sqlite3
 import time
 
 from msgspec import Struct
@@ -8,7 +7,7 @@ from msgspec import Struct
 from relight import __version__
 from relight.model import Origin, row_id
 from relight.store import Store
-from relight.store.sql import column_list, insert, replacing
+from relight.store.sql import Connection, column_list, insert, replacing
 
 # the first try, and one more at the next import: the machine may have been short of memory
 TRIES = 2
@@ -61,7 +60,7 @@ def read_set_aside(store: Store, source: str, path: str) -> list[SetAsideRow]:
 
 
 def write_set_aside(
-    database: sqlite3.Connection, place: tuple[int, str, int], generation: int, piece: SetAside
+    database: Connection, place: tuple[int, str, int], generation: int, piece: SetAside
 ) -> None:
     """Set a piece aside, at this origin, part and position."""
     origin_id, part, position = place

@@ -1,6 +1,5 @@
 """Records beside sessions: runs of other schedulers, durations from logs, and reported limits."""
 
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -10,7 +9,7 @@ from msgspec.structs import asdict
 from relight.model import Job, Run, row_id
 from relight.store.jobs import JobRow
 from relight.store.limits import write_limits
-from relight.store.sql import insert, read, replacing
+from relight.store.sql import Connection, insert, read, replacing
 from relight.store.write.seal import Sealed, TimingRow
 
 MERGE_RUN = """
@@ -65,7 +64,7 @@ class LoggedCall(Struct, frozen=True):
     duration_ms: int
 
 
-def write_side_records(database: sqlite3.Connection, piece: Sealed) -> set[int]:
+def write_side_records(database: Connection, piece: Sealed) -> set[int]:
     """Write these records; return the sessions of the model calls that logs have durations of."""
     source = piece.source
     jobs = [_job_row(source, job) for job in piece.jobs]
@@ -115,7 +114,7 @@ def _run_row(source: str, run: Run) -> RunRow:
     )
 
 
-def refresh_durations(database: sqlite3.Connection, touched: Iterable[int]) -> None:
+def refresh_durations(database: Connection, touched: Iterable[int]) -> None:
     """Give calls of these sessions the durations that logs have.
 
     A call is known by the agent's id of it. Servers that number the calls of each response from

@@ -3,7 +3,6 @@
 An import that finds nothing new loads this module and no other of the door.
 """
 
-import sqlite3
 import sys
 import threading
 import time
@@ -18,7 +17,7 @@ from msgspec.structs import astuple, replace
 from relight.errors import DamagedTapeError
 from relight.model import Mark, Origin, row_id
 from relight.store import Store, search_index
-from relight.store.sql import insert, insert_into, read, replacing, same
+from relight.store.sql import Connection, insert, insert_into, read, replacing, same
 
 if TYPE_CHECKING:
     from relight.store.write.seal import Sealed
@@ -128,7 +127,7 @@ def read_marks(store: Store, source: str, path: str) -> dict[str, Mark]:
     }
 
 
-def find_current(database: sqlite3.Connection, pieces: Sequence["Sealed"]) -> list["Sealed"]:
+def find_current(database: Connection, pieces: Sequence["Sealed"]) -> list["Sealed"]:
     """Return the pieces that continue at the store's marks, or at the end of the piece before."""
     reached: dict[tuple[int, str], Reached | None] = {}
     current = []
@@ -143,7 +142,7 @@ def find_current(database: sqlite3.Connection, pieces: Sequence["Sealed"]) -> li
     return current
 
 
-def _read_reached(database: sqlite3.Connection, place: tuple[int, str]) -> Reached | None:
+def _read_reached(database: Connection, place: tuple[int, str]) -> Reached | None:
     rows = read(
         database,
         Reached,
@@ -161,9 +160,7 @@ def _continues(before: Mark, reached: Reached | None) -> bool:
     return Reached(before.offset, before.generation, before.head) == reached
 
 
-def write_place(
-    database: sqlite3.Connection, piece: "Sealed", *, is_forgotten: bool = False
-) -> int | None:
+def write_place(database: Connection, piece: "Sealed", *, is_forgotten: bool = False) -> int | None:
     """Write a piece's tape, the lines that could not be read, and the read mark.
 
     Return the id of the new part of the tape, if the piece has records for one.
@@ -309,7 +306,7 @@ def split_lines(records: bytes) -> list[bytes]:
     return lines
 
 
-def join_parts(database: sqlite3.Connection, source: str, mark: Mark) -> None:
+def join_parts(database: Connection, source: str, mark: Mark) -> None:
     """Replace the many tape parts of a live session by one.
 
     Only for a source whose reader keeps no state between its records.

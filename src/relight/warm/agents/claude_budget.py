@@ -32,7 +32,7 @@ def answer_event(
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     config = read_config(find_home(home))
-    if not config.database.exists():
+    if not config.has_store:
         return None
     start_refresh(str(config.home))
     with open_reader(config) as store:

@@ -1,6 +1,5 @@
 """The share of a session's rows that each of its skills is charged with."""
 
-import sqlite3
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
@@ -11,7 +10,7 @@ from relight.judging.shares import Charge, Entered, SpentItem, Use, charge_skill
 from relight.model import AMOUNTS, TOKENS
 from relight.store.derive.pricing import NAMED
 from relight.store.derive.rollup import INCLUDED_NANOS, IS_COUNTED, PARTIAL_TURNS, UNPRICED_TURNS
-from relight.store.sql import count_if, flag, read
+from relight.store.sql import Connection, count_if, flag, read
 
 IS_ERROR = "label = 'error'"
 OWN = "session_id in (select id from session where root_id = ?)"
@@ -105,7 +104,7 @@ class Bill(Struct, frozen=True):
     charged: list[ChargedTurn]
 
 
-def read_skill_entries(database: sqlite3.Connection, root_id: int) -> list[RecordedEntry]:
+def read_skill_entries(database: Connection, root_id: int) -> list[RecordedEntry]:
     """Return the recorded entries of skills into a session and its sub-agents."""
     return read(database, RecordedEntry, ENTRIES, (root_id,))
 
@@ -119,7 +118,7 @@ def list_uses(entries: Sequence[RecordedEntry], given: Sequence[Entered] = ()) -
 
 
 def read_bills(
-    database: sqlite3.Connection,
+    database: Connection,
     root_id: int,
     entries: Sequence[RecordedEntry],
     given: Sequence[Entered],
@@ -145,9 +144,7 @@ def read_bills(
     return bills
 
 
-def _read_turns(
-    database: sqlite3.Connection, statement: str, root_id: int
-) -> Iterator[ChargedTurn]:
+def _read_turns(database: Connection, statement: str, root_id: int) -> Iterator[ChargedTurn]:
     for row in database.execute(statement, (root_id,)):
         turn_id, session, at, is_lump, model, provider, role, status, source, *rest = row
         calls, unpriced, *amounts = rest
@@ -199,7 +196,7 @@ def _charge_one(
 
 
 def _charge_several(
-    database: sqlite3.Connection,
+    database: Connection,
     root_id: int,
     entries: Sequence[RecordedEntry],
     given: Sequence[Entered],

@@ -1,6 +1,5 @@
 """Facts about uses of skills, given through the API, apart from the uses they become."""
 
-import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +8,7 @@ from msgspec.structs import asdict, replace
 
 from relight.judging.shares import Entered, Use
 from relight.model import WHOLE_TOKENS
+from relight.store.sql import Connection
 
 # the columns that a fact may give; what it leaves out is null
 FACTS = (
@@ -75,23 +75,23 @@ def combine(older: Mapping[str, Any], newer: Mapping[str, Any]) -> Values:
     return found
 
 
-def write_fact(database: sqlite3.Connection, fact: SkillFact) -> SkillFact:
+def write_fact(database: Connection, fact: SkillFact) -> SkillFact:
     """Write a fact, combined with what is known of the same use; return the result."""
     known = _find(database, fact)
     return _write(database, fact, combine(known.values if known else {}, fact.values))
 
 
-def read_of_session(database: sqlite3.Connection, name: str) -> list[SkillFact]:
+def read_of_session(database: Connection, name: str) -> list[SkillFact]:
     """Return the facts about one session, recorded or not."""
     return _read(database, "session_id = ?", (name,))
 
 
-def read_of_tree(database: sqlite3.Connection, root_id: int) -> list[SkillFact]:
+def read_of_tree(database: Connection, root_id: int) -> list[SkillFact]:
     """Return the facts about a recorded session and its sub-agents."""
     return _read(database, OF_TREE, (root_id,))
 
 
-def join_named_sessions(database: sqlite3.Connection) -> None:
+def join_named_sessions(database: Connection) -> None:
     """Give the facts about sessions in `touched`, recorded under bare keys, their full names."""
     for fact_id, name in database.execute(UNJOINED).fetchall():
         (fact,) = _read(database, "id = ?", (fact_id,))
@@ -107,7 +107,7 @@ def join_named_sessions(database: sqlite3.Connection) -> None:
         _write(database, both[-1], combine(both[0].values, both[-1].values))
 
 
-def remove_facts(database: sqlite3.Connection, session_id: int) -> None:
+def remove_facts(database: Connection, session_id: int) -> None:
     """Delete the facts about a recorded session."""
     database.execute(
         "delete from skill_told where session_id ="
@@ -133,7 +133,7 @@ def place_facts(given: Sequence[SkillFact], seen: Collection[Use]) -> dict[Use, 
 
 
 def list_unseen(
-    database: sqlite3.Connection,
+    database: Connection,
     root_id: int,
     given: Sequence[SkillFact],
     seen: Collection[Use],
@@ -156,13 +156,13 @@ def list_unseen(
     ]
 
 
-def _find(database: sqlite3.Connection, fact: SkillFact) -> SkillFact | None:
+def _find(database: Connection, fact: SkillFact) -> SkillFact | None:
     """Return what is known of the use that this fact is about."""
     found = _read(database, OF_USE, (fact.session_id, fact.skill_name, fact.entry or ""))
     return found[0] if found else None
 
 
-def _write(database: sqlite3.Connection, fact: SkillFact, values: Values) -> SkillFact:
+def _write(database: Connection, fact: SkillFact, values: Values) -> SkillFact:
     """Write a fact in place of the one about the same use; ids are in the order of arrival."""
     known = (fact.session_id, fact.skill_name, fact.entry or "")
     database.execute(f"delete from skill_told where {OF_USE}", known)
@@ -177,7 +177,7 @@ def _write(database: sqlite3.Connection, fact: SkillFact, values: Values) -> Ski
     return replace(fact, id=row[0], values=values)
 
 
-def _read(database: sqlite3.Connection, test: str, values: tuple[Any, ...]) -> list[SkillFact]:
+def _read(database: Connection, test: str, values: tuple[Any, ...]) -> list[SkillFact]:
     return [
         SkillFact(
             id=fact_id,

