@@ -51,6 +51,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the programs of the newer agents, 2 GB from npm, unless they are wanted."""
+    if config.getoption("--postgres"):
+        for item in items:
+            if mark := item.get_closest_marker("sqlite"):
+                item.add_marker(pytest.mark.skip(reason=f"about SQLite: {mark.args[0]}"))
     if not config.getoption("--real"):
         left_out = [item for item in items if item.get_closest_marker("programs")]
         items[:] = [item for item in items if item not in left_out]

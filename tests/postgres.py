@@ -9,6 +9,7 @@ import itertools
 import os
 import shutil
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import psycopg
@@ -57,6 +58,12 @@ class TestServer:
             made.execute("create schema kept")
             made.execute("create table kept.meta as select * from meta")
 
+    def make_empty(self) -> str:
+        """Return the address of a database without tables."""
+        name = f"empty_{next(_counter)}"
+        self._admin.execute(f"create database {name} encoding 'UTF8' template template0")
+        return self._server.get_uri(name)
+
     def make_database(self) -> str:
         """Return the address of a new store's database."""
         if _free:
@@ -71,6 +78,11 @@ class TestServer:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
+def find_url(home: Path) -> str:
+    """Return the address of a home's database."""
+    return _urls[home]
+
+
 def free_below(folder: Path) -> None:
     """Empty the databases of the homes below a folder, whose test is done."""
     for home in [home for home in _urls if home.is_relative_to(folder)]:
@@ -80,17 +92,24 @@ def free_below(folder: Path) -> None:
         _free.append(url)
 
 
-def start() -> None:
-    """Keep the stores that `build.open_home` makes on PostgreSQL from now on."""
+@cache
+def find_server() -> TestServer:
+    """Return the server of this run, started on first use."""
     server = TestServer()
     atexit.register(server.close)
+    return server
 
-    def make_store(home: Path) -> bool:
-        is_new = home not in _urls
-        if is_new:
-            _urls[home] = server.make_database()
-        settings = f'{build.UTC}[store]\nurl = "{_urls[home]}"\n'
-        (home / "config.toml").write_text(settings)
-        return is_new
 
+def make_store(home: Path) -> bool:
+    """Write the settings of a home whose store is on PostgreSQL; False if it has one already."""
+    is_new = home not in _urls
+    if is_new:
+        _urls[home] = find_server().make_database()
+    (home / "config.toml").write_text(f'{build.UTC}[store]\nurl = "{_urls[home]}"\n')
+    return is_new
+
+
+def start() -> None:
+    """Keep the stores that `build.open_home` makes on PostgreSQL from now on."""
+    find_server()
     build.make_store = make_store

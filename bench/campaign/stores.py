@@ -77,7 +77,7 @@ def _read_words(store: Store) -> Iterable[tuple[str, int, str, int]]:
     store.query(
         "create virtual table if not exists temp.w using fts5vocab(main, search_words, instance)"
     )
-    return store.query('select term, doc, col, "offset" from w')  # type: ignore[return-value]
+    return store.query('select term, doc, col, "offset" from w')
 
 
 def _name(store: Store, table: str, columns: str) -> str:

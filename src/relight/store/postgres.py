@@ -45,7 +45,6 @@ HINTS = {
     "28": "check the user and password of [store] url",
     "3D": "create the database there first",
     "42501": "the user of [store] url needs to own the tables",
-    "42P01": "run: relight migrate",
 }
 
 

@@ -204,7 +204,7 @@ def join(database: Connection, touched: Iterable[int], pricing: Pricing) -> set[
     return changed
 
 
-def _drop_recorded_calls(database: sqlite3.Connection) -> set[int]:
+def _drop_recorded_calls(database: Connection) -> set[int]:
     """Remove reported tool calls that the agent's own record has; return their sessions."""
     found = database.execute(RECORDED).fetchall()
     for table, column in OF_CALL:
