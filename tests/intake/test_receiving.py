@@ -132,9 +132,11 @@ def test_a_call_of_two_instrumentations_counts_once_in_whatever_requests_they_co
 
 def test_a_server_that_uses_ids_again_has_all_its_calls_counted(store: Store) -> None:
     calls = [make_call(f"s{at}", at, response="chatcmpl-7") for at in (0, 600, 1200)]
-    send(Receiver(store), "traces", encode("traces", *calls))
+    soon = make_call("soon", 1, response="chatcmpl-7", gen_ai__usage__input_tokens=200)
+    sibling = make_call("sibling", 2, response="chatcmpl-7")
+    send(Receiver(store), "traces", encode("traces", *calls, soon, sibling))
     import_received(store)
-    assert read_figures(store)[1] == 3
+    assert read_figures(store)[1] == 4
 
 
 def test_sessions_are_named_by_attributes_then_traces_then_pauses(store: Store) -> None:

@@ -28,6 +28,7 @@ from relight.sources.otlp.messages import (
 )
 from relight.sources.otlp.names import (
     find_text,
+    find_usage,
     is_call,
     is_tool,
     is_wanted,
@@ -48,7 +49,8 @@ from relight.sources.otlp.wire import OtlpRequest, WireRecord, WireScope
 
 # without messages or a name, the calls of a process are one session until it pauses so long
 PAUSE_MS = 30 * 60_000
-# shorter ids of responses are counters, which begin again: they are joined with the time
+# shorter ids of responses are counters, which begin again, or numbers by chance, as of Ollama:
+# they are joined with the time and the tokens
 UNIQUE_ID = 20
 REMEMBERED = 20_000
 
@@ -199,7 +201,7 @@ class Sorter:
         for record in ordered:
             if response := find_response(record):
                 is_unique = len(response) >= UNIQUE_ID
-                return response if is_unique else f"{response}@{record.start // 60_000}"
+                return response if is_unique else _name_reused(response, record)
         return f"{top.trace}:{top.span}" if top.span else f"{top.trace}@{top.start}"
 
     def _add_call(self, found: SortedRecords, call: SeenCall) -> None:
@@ -323,6 +325,13 @@ class Sorter:
             answer=answer,
         )
         found.add("otlp", line)
+
+
+def _name_reused(response: str, record: WireRecord) -> str:
+    """The key of a call whose server uses ids again; two calls of a minute differ in tokens."""
+    usage = find_usage(record.attributes)
+    prompt = sum(one or 0 for one in (usage.input, usage.cache_read, usage.cache_write))
+    return f"{response}@{record.start // 60_000}:{prompt}:{usage.output or 0}"
 
 
 def _covers(period: Period, at: int) -> bool:
