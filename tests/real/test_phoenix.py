@@ -48,7 +48,7 @@ def run_phoenix(folder: Path) -> Iterator[str]:
         "PHOENIX_GRPC_PORT": str(find_port()),
         "PHOENIX_TELEMETRY_ENABLED": "false",
     }
-    command = [find_program("phoenix", PHOENIX), "serve"]
+    command = [str(find_program("phoenix", PHOENIX)), "serve"]
     with (
         (folder / "log").open("wb") as log,
         subprocess.Popen(command, env=environment, stdout=log, stderr=log) as server,
