@@ -1,4 +1,5 @@
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -9,6 +10,7 @@ from relight.cli.options import (
     name_project,
     print_json,
     reading_command,
+    yes_option,
 )
 from relight.errors import as_typed
 
@@ -20,13 +22,32 @@ if TYPE_CHECKING:
 @click.option(
     "--project", metavar="P", help="Only this project: its folder, or a part of its name."
 )
+@click.option(
+    "--to",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the lessons that are sure enough into this file, such as AGENTS.md or CLAUDE.md.",
+)
+@click.option("--remove", is_flag=True, help="With --to: remove them again.")
+@yes_option
 @json_option
-def command(project: str | None, as_json: bool) -> None:
+def command(project: str | None, file: Path | None, remove: bool, yes: bool, as_json: bool) -> None:
     """Show what sessions of a project stumble over again and again, and what worked.
 
     A lesson needs two sessions that failed by the same cause, and a cure that two of them share.
     It says no more than was seen. Sessions are read for it once, the newest 200 of each project.
+
+    --to shows the change, asks, and keeps one marked block in the file; the project is the file's
+    folder. Run it again to update the block. --remove restores the file.
     """
+    if remove and file is None:
+        raise click.UsageError("--remove goes with --to")
+    if file is not None:
+        file = file.absolute()
+        project = project or str(file.parent.resolve())
+        if file.suffix != ".md":
+            raise click.UsageError("--to takes a Markdown file, such as AGENTS.md")
     from relight.cli.news import LateProgress
     from relight.reports.lessons import list_lessons, read_new
     from relight.store.queries.filters import Filter
@@ -38,7 +59,16 @@ def command(project: str | None, as_json: bool) -> None:
         with LateProgress(label, lambda left: plural(left, "session")) as progress:
             read_new(store, chosen, progress=progress.update)
         found = list_lessons(store, chosen)
-    if as_json:
+    if file is not None:
+        from relight.cli.warm_install import write_lessons
+        from relight.warm.lessons import render_lessons
+
+        own = [one for one in found.lessons if one.project == chosen.project and not one.machine]
+        text = "" if remove else render_lessons(own)
+        if not text and not remove:
+            click.echo("no lesson is sure enough: three sessions must have failed", err=True)
+        write_lessons(file, text, remove=remove or not text, yes=yes, as_json=as_json)
+    elif as_json:
         print_json(found)
     else:
         _print(found)

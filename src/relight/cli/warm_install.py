@@ -92,6 +92,15 @@ def install_skills(agents: Sequence[str], *, remove: bool, yes: bool, as_json: b
         raise failed[0]
 
 
+def write_lessons(path: Path, text: str, *, remove: bool, yes: bool, as_json: bool) -> None:
+    """Write the block of lessons into a file, update it, or remove it."""
+    from relight.warm.lessons import make_file_row
+
+    row = {"lessons": make_file_row(path, text)}
+    undo = as_typed(f"relight lessons --to {shlex.quote(str(path))}{'' if remove else ' --remove'}")
+    _print(_install("lessons", row, undo=undo, remove=remove, yes=yes, as_json=as_json), as_json)
+
+
 def _print(done: Installation | Installations, as_json: bool) -> None:
     if as_json:
         print_json(done)

@@ -44,6 +44,8 @@ class Change(Struct, frozen=True):
     others: list[Original] = []
     # True if the folder of the file is Relight's too
     has_folder: bool = False
+    # of a new file
+    mode: int = 0o600
 
     @property
     def is_needed(self) -> bool:
@@ -82,6 +84,10 @@ class Agent(Struct, frozen=True):
     check: str | None = None
     # finds the file that is changed, if it is not that of the agent's settings
     find_file: Callable[[Mapping[str, str]], Path] | None = None
+    # True if its folder is Relight's too
+    has_folder: bool = False
+    # of a new file: settings may hold keys
+    mode: int = 0o600
 
 
 def make_hook_agent(own: JsonHook, *, hook: str, part: str = "", check: str | None = None) -> Agent:
@@ -113,14 +119,13 @@ def plan_change(
     before = _strip(row, path, current, original)
     if remove:
         others = _strip_others(row, path, home, original, current, before)
-        has_folder = row.find_file is not None
-        return Change(path, current, before, home, None, row.part, others, has_folder)
+        return Change(path, current, before, home, None, row.part, others, row.has_folder)
     command = command or find_command(home, row.words)
     if current is not None and row.has(path, current, command):
         return Change(path, current, current)
     after = row.add(path, before or "", command)
     kept = Original(str(path), before, hash_text(after), row.part)
-    return Change(path, current, after, home, kept, row.part)
+    return Change(path, current, after, home, kept, row.part, mode=row.mode)
 
 
 def find_settings(agent: str, row: Agent, environment: Mapping[str, str]) -> Path:
@@ -192,7 +197,7 @@ def apply_change(change: Change) -> None:
                 with suppress(OSError):  # somebody else's files are in it
                     change.path.parent.rmdir()
         elif change.is_needed:
-            _write(change.path, change.after)
+            _write(change.path, change.after, mode=change.mode)
         if change.home and not change.original:
             for other in change.others:
                 keep_original(change.home, other)
@@ -201,7 +206,7 @@ def apply_change(change: Change) -> None:
         raise RelightError(f"cannot write {change.path}: {error.strerror}") from error
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str, *, mode: int) -> None:
     make_folder(path.parent)
     # follow a link: the settings may be elsewhere
     target = path.resolve()
@@ -210,8 +215,7 @@ def _write(path: Path, text: str) -> None:
     beside.unlink(missing_ok=True)
     beside.touch(mode=0o600)
     beside.write_bytes(text.encode())
-    if target.exists():
-        beside.chmod(target.stat().st_mode & 0o777)
+    beside.chmod(target.stat().st_mode & 0o777 if target.exists() else mode)
     beside.replace(target)
 
 
@@ -279,6 +283,7 @@ SKILLS = {
         skill_file.remove_skill,
         words="",
         find_file=skill_file.find_skill(name),
+        has_folder=True,
     )
     for name in ("claude-code", "codex", "hermes")
 }
