@@ -1,8 +1,9 @@
 """Telemetry: spans acknowledged in a second, and how far the index is behind.
 
 The bytes are those that real exporters sent (`tests/sources/telemetry.zip`), with new ids: 42 spans
-of five instrumentations, 29 of them model calls with messages. The floor is an append of the same
-bytes to a file, with an `fsync` for each request, in the same run.
+of five instrumentations, 29 of them model calls with messages. The floor is a server that redacts
+the same requests and appends them as they are, with an `fsync` for each, in the same run. It is
+compared by processor time: on a loaded machine, waiting says nothing about either.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -23,8 +25,8 @@ from relight.store import Store, open_store
 
 CAPTURES = ROOT / "tests" / "sources" / "telemetry.zip"
 RATE, LAG_SECONDS, CORES = 3000, 5.0, 2
-# a request with messages costs more than its bytes: most of it is one `fsync` and the parsing
-FLOOR_LIMIT = 60.0
+# times the floor, which does not parse spans, sort calls and write lines
+FLOOR_LIMIT = 15.0
 PROGRAMS = 20
 COPIES = 12  # of the captures in one request: about 500 spans, as exporters send them
 NAMES = re.compile(rb"(?:chatcmpl-|msg_|req_)\d{5}")
@@ -90,59 +92,114 @@ def main(words: list[str]) -> int:
     spans = SPANS * COPIES
     requests = list(make_requests(chosen.seconds * RATE // spans))
     with tempfile.TemporaryDirectory() as folder:
-        floor = measure_floor(Path(folder) / "floor", requests)
-        rows = list(measure(Path(folder) / "home", requests, floor))
+        rows = list(measure(Path(folder), requests))
     print_rows(rows)
     return int(any(row[-1] != "ok" for row in rows))
 
 
-def measure_floor(path: Path, requests: list[bytes]) -> float:
-    """Seconds to write all requests to a file, each with an fsync."""
-    began = time.perf_counter()
-    with path.open("ab") as file:
-        for body in requests:
-            file.write(body)
+def serve_floor(path: str) -> None:
+    """Serve what every receiver must do: take a request, remove secrets, store it, answer."""
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
+
+    from relight.cli.serve import HOST, listen, run_app
+    from relight.redact import redact
+
+    with Path(path).open("ab") as file:
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                return
+            file.write(redact(await Request(scope, receive).body(), key=b"key"))
             file.flush()
             os.fsync(file.fileno())
-    return time.perf_counter() - began
+            await Response()(scope, receive, send)
+
+        with listen(HOST, 0) as listening:
+            print(f"http://{HOST}:{listening.getsockname()[1]}/", flush=True)
+            run_app(app, listening)
 
 
-def measure(home: Path, requests: list[bytes], floor: float) -> Iterator[tuple[str, str, str, str]]:
-    open_store(home).close()
-    command = [sys.executable, "-m", "relight", "--home", str(home), "collect", "--port", "0"]
-    environment = {**os.environ, "HOME": str(home)}
+@contextmanager
+def running(command: list[str], home: Path) -> Iterator[tuple[int, str]]:
+    """The process of a server and its address."""
+    environment = {**os.environ, "HOME": str(home), "RELIGHT_HOME": str(home / "relight")}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, env=environment, text=True, start_new_session=True
     ) as server:
         assert server.stdout is not None
         address = server.stdout.readline().strip()
         try:
-            yield from _drive(address, home, requests, floor)
-            spent = sum(map(_read_cpu, tree_of(server.pid)))
-            cost = spent * RATE / (SPANS * COPIES * len(requests))
-            yield (
-                f"processor time for {RATE:,} spans, received and indexed",
-                f"{cost:.2f} s of {CORES} cores",
-                f"{CORES} s",
-                judge(cost, CORES),
-            )
+            yield server.pid, address
         finally:
             os.killpg(server.pid, signal.SIGTERM)
 
 
-def _read_cpu(pid: int) -> float:
-    """Seconds of processor time of a process and of its children that have ended."""
+def measure_floor(folder: Path, requests: list[bytes]) -> float:
+    """Processor seconds of the floor for these requests."""
+    code = f"from bench.otlp import serve_floor; serve_floor({str(folder / 'floor')!r})"
+    with running([sys.executable, "-c", code], folder) as (pid, address):
+        connection = connect(address)
+        post(connection, requests[0])
+        begun = _read_cpu(pid)
+        for body in requests:
+            post(connection, body)
+        return _read_cpu(pid) - begun
+
+
+def measure(folder: Path, requests: list[bytes]) -> Iterator[tuple[str, str, str, str]]:
+    floor = measure_floor(folder, requests)
+    home = folder / "home"
+    open_store(home / "relight").close()
+    with running([sys.executable, "-m", "relight", "collect", "--port", "0"], home) as found:
+        pid, address = found
+        begun = _read_cpu(pid)
+        yield from _drive(address, home / "relight", requests)
+        received = _read_cpu(pid) - begun
+        indexed = sum(_read_cpu(one, with_ended=True) for one in tree_of(pid)[1:])
+    part = RATE / (SPANS * COPIES * len(requests))
+    ratio = received / floor
+    yield (
+        f"processor time until {RATE:,} spans are acknowledged",
+        f"{received * part:.2f} s of a core, {ratio:.1f} × redacting and storing them",
+        f"{FLOOR_LIMIT:.0f} ×",
+        judge(ratio, FLOOR_LIMIT),
+    )
+    for what, spent, most in (
+        # each is one process: within a core of its own it keeps up
+        ("received", received, CORES / 2),
+        ("indexed", indexed, CORES / 2),
+        ("received and indexed", received + indexed, CORES),
+    ):
+        yield (
+            f"processor time for {RATE:,} spans, {what}",
+            f"{spent * part:.2f} s of {CORES} cores",
+            f"{most:.0f} s",
+            judge(spent * part, most),
+        )
+
+
+def connect(address: str) -> HTTPConnection:
+    return HTTPConnection("127.0.0.1", int(address.rstrip("/").rpartition(":")[2]))
+
+
+def post(connection: HTTPConnection, body: bytes) -> None:
+    connection.request("POST", "/v1/traces", body, {"Content-Type": "application/x-protobuf"})
+    response = connection.getresponse()
+    response.read()
+    assert response.status == 200, response.status
+
+
+def _read_cpu(pid: int, *, with_ended: bool = False) -> float:
+    """Seconds of processor time of a process, with its children that have ended if wanted."""
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, words[11 : 15 if with_ended else 13])) / os.sysconf("SC_CLK_TCK")
 
 
-def _drive(
-    address: str, home: Path, requests: list[bytes], floor: float
-) -> Iterator[tuple[str, str, str, str]]:
+def _drive(address: str, home: Path, requests: list[bytes]) -> Iterator[tuple[str, str, str, str]]:
     spans = SPANS * COPIES
-    port = int(address.rstrip("/").rpartition(":")[2])
-    connection = HTTPConnection("127.0.0.1", port)
-    headers = {"Content-Type": "application/x-protobuf"}
+    connection = connect(address)
     sent: list[tuple[float, int]] = []
     spent = behind = 0.0
     with open_store(home) as store:
@@ -151,10 +208,7 @@ def _drive(
             while time.perf_counter() - began < number * spans / RATE:
                 time.sleep(0.005)
             started = time.perf_counter()
-            connection.request("POST", "/v1/traces", body, headers)
-            response = connection.getresponse()
-            response.read()
-            assert response.status == 200, response.status
+            post(connection, body)
             spent += time.perf_counter() - started
             sent.append((time.perf_counter(), number + 1))
             if number % 6 == 5:
@@ -168,24 +222,16 @@ def _drive(
             time.sleep(0.1)
     total = spans * len(requests)
     busy = total / spent
+    load = f"load {os.getloadavg()[0]:.0f}"
     yield (
         f"{total:,} spans sent, {RATE:,} in a second",
-        f"{busy:,.0f} spans acknowledged in a second of waiting ({took:.0f} s)",
+        f"{busy:,.0f} spans acknowledged in a second of waiting ({took:.0f} s, {load})",
         f"≥ {RATE:,}",
         judge(RATE / busy, 1.0),
     )
-    ratio = spent / floor
-    figure = f"{ratio:.0f} × an append with fsync"
-    yield (
-        "time until a request is acknowledged",
-        figure,
-        f"{FLOOR_LIMIT:.0f} ×",
-        judge(ratio, FLOOR_LIMIT),
-    )
-    figure = f"{behind:.1f} s"
     yield (
         "the index is behind by at most",
-        figure,
+        f"{behind:.1f} s ({load})",
         f"{LAG_SECONDS:.0f} s",
         judge(behind, LAG_SECONDS),
     )

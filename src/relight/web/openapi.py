@@ -27,6 +27,8 @@ INFO = {
         "The JSON behind the dashboard of `relight serve`, in the shapes of the command line's"
         " --json. Times are ISO-8601 in UTC, money is dollars, and null is unknown, never zero."
         " An unknown parameter is an error. With a token set, send `Authorization: Bearer TOKEN`."
+        " Not part of it: what machines of a team send each other (`/api/v1/…`, MessagePack), and"
+        " the receiver of telemetry (`/v1/…` on its own port), which follows the document of OTLP."
     ),
     "license": {"name": "MIT"},
 }
