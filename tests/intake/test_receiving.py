@@ -369,8 +369,8 @@ def test_a_span_with_too_many_attributes_or_a_wrong_clock_is_taken_and_reported(
     many = make_call("a", 0, **more)
     late = make_call("b", 400 * 86_400)
     text = send(receiver, "traces", encode("traces", many, late))["partialSuccess"]["errorMessage"]
-    assert "1 records had too many attributes" in text
-    assert "1 records had impossible times" in text
+    assert "too many attributes: 1 record shortened" in text
+    assert "impossible times: 1 record dated" in text
     assert (receiver.counts.shortened, receiver.counts.skewed) == (1, 1)
     import_received(store)
     assert read_figures(store)[1] == 2

@@ -22,6 +22,7 @@ from relight.sources.otlp.wire_json import read_json
 from relight.store import Store
 from relight.store.misses import count_miss
 from relight.store.queries.sessions import find_spans_of_time
+from relight.text import plural
 
 # a larger body, also after unpacking, is refused: exporters send some megabytes at most
 MOST_BODY = 32 << 20
@@ -114,11 +115,11 @@ class Receiver:
         counts.shortened += found.shortened
         counts.skewed += found.skewed
         if reason := _describe(request, found):
-            self.note(reason, number=request.rejected + found.shortened + found.skewed)
+            logger.warning("%s", reason)
+            self.count_lost(reason, number=request.rejected + found.shortened + found.skewed)
 
-    def note(self, reason: str, *, number: int = 1) -> None:
-        """Report records that were not taken as they were sent, and count them for the doctor."""
-        logger.warning("%s", reason)
+    def count_lost(self, reason: str, *, number: int = 1) -> None:
+        """Count records for the doctor that were not taken as they were sent."""
         count_miss(self._store, self._home, reason, number=number)
 
 
@@ -126,11 +127,11 @@ def _describe(request: OtlpRequest, found: SortedRecords) -> str:
     """The reasons why records were not taken as they were sent; empty if all were."""
     reasons = [f"not readable: {problem}" for problem in request.problems]
     if found.shortened:
-        reasons.append(f"{found.shortened} records had too many attributes and were shortened")
+        what = plural(found.shortened, "record")
+        reasons.append(f"too many attributes: {what} shortened")
     if found.skewed:
-        reasons.append(
-            f"{found.skewed} records had impossible times and are dated by their arrival"
-        )
+        what = plural(found.skewed, "record")
+        reasons.append(f"impossible times: {what} dated by arrival")
     return "; ".join(reasons)
 
 

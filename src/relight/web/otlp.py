@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -36,6 +36,8 @@ from relight.web.watch import WatchProcess
 # bodies that wait to be taken: with more, or more bytes, exporters are asked to send again
 MOST_WAITING = 16
 MOST_HELD = 2 * MOST_BODY
+# of a refused body so much is read and dropped
+MOST_DRAINED = 8 * MOST_BODY
 REPORT_SECONDS = 60.0
 SIGNALS: tuple[Signal, ...] = ("traces", "logs", "metrics")
 
@@ -67,6 +69,7 @@ class OtlpSite:
             content = await self._receive(request, signal, form)
             return Response(content, media_type=form)
         except RefusedRequestError as error:
+            await _drain(request)
             return self._refuse(error, form or JSON_TYPE)  # type: ignore[arg-type]
 
     async def _receive(self, request: Request, signal: Signal, form: Format) -> bytes:
@@ -111,10 +114,23 @@ class OtlpSite:
             self._reported_at[error.status] = now
             sys.stderr.write(f"warning: refused a request: {error.message}\n")
         if error.retry_seconds is None:  # an exporter drops it
-            self._thread.submit(self.receiver.note, error.message)
+            self._thread.submit(self.receiver.count_lost, error.message)
         headers = {} if error.retry_seconds is None else {"Retry-After": str(error.retry_seconds)}
         content = encode_status(form, error.message)
         return Response(content, status_code=error.status, media_type=form, headers=headers)
+
+
+async def _drain(request: Request) -> None:
+    """Read on what a refused request still sends, and drop it.
+
+    A connection that is closed before is a broken one for the exporter, which sends it again.
+    """
+    left = MOST_DRAINED
+    with suppress(ClientDisconnect, RuntimeError):  # gone, or read to its end
+        async for part in request.stream():
+            left -= len(part)
+            if left < 0:
+                return
 
 
 def create_receiver(home: str | Path | None, *, is_watching: bool = False) -> ASGIApp:
