@@ -253,7 +253,7 @@ def test_rejected_spans_are_counted_with_the_reason(store: Store, collector: Col
     ("reply", "words"),
     [
         ((401, {}, b"no key"), "OTEL_EXPORTER_OTLP_HEADERS"),
-        ((404, {}, b""), "before /v1/traces"),
+        ((404, {"Content-Type": "text/html"}, f"{KEY}".encode()), "before /v1/traces"),
         ((415, {}, b""), "protobuf"),
         ((413, {}, b""), "413"),
         ((308, {"Location": "https://else.example/"}, b""), "https://else.example/"),

@@ -29,6 +29,7 @@ from relight.sources.otlp.protobuf import expect, read_fields, read_text
 from relight.store import Store
 from relight.store.queries.export import count_roots
 from relight.store.queries.filters import Filter
+from relight.text import make_line
 
 SCOPE = "relight"
 PATH = "/v1/traces"
@@ -197,7 +198,7 @@ class SpanSender:
                 hint = f"it is busy or asks to wait: {read_wait(answer, 60)} s; {HINT}"
             case _:
                 hint = HINT
-        said = _read_words(answer.body)
+        said = _read_words(answer)
         return RelightError(
             f"{self._url} answered {answer.status}{f': {said}' if said else ''}"
             f"{self._count_sent()}",
@@ -231,14 +232,15 @@ def read_partial_success(body: bytes) -> tuple[int, str]:
     return rejected, message
 
 
-def _read_words(body: bytes) -> str:
-    """The reason in a refusal: the message of a `Status`, or plain text."""
+def _read_words(answer: Answer) -> str:
+    """The reason in a refusal: the message of a `Status`, or plain text; of a page nothing."""
+    if "html" in answer.headers.get("content-type", ""):
+        return ""
     try:
-        found = [read_text(value) for number, _, value in read_fields(body) if number == 2]
+        found = [read_text(value) for number, _, value in read_fields(answer.body) if number == 2]
     except ValueError:
         found = []
-    text = found[0] if found else body.decode("utf-8", "replace")
-    return " ".join(text.split())[:300]
+    return make_line(found[0] if found else answer.body.decode("utf-8", "replace"))
 
 
 def check_target(target: str) -> str:
