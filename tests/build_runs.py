@@ -4,14 +4,19 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from relight.model import row_id
 from relight.store import Store
+from relight.store.jobs import find_own_job
+from relight.store.sql import insert
 from relight.work.jobs.claimed_run import run_now
 from relight.work.jobs.job import JobDefinition, JobResult, JobRun
-from relight.work.jobs.registry import add_job
+from relight.work.jobs.registry import add_job, job_id
 from relight.work.jobs.run import execute_run
 
 # A stand-in for Claude Code: the same options, transcript and result, without a model. What it
@@ -142,6 +147,61 @@ def run_job(store: Store, job: JobDefinition, *, home: Path) -> JobResult:
         )
 
     return run_now(store, job.name, holder="test", execute=do)[1]
+
+
+class EndedRun(Struct, frozen=True, kw_only=True):
+    """The columns of a run that a series is made of."""
+
+    id: int
+    source: str = "relight"
+    key: str
+    job_id: int
+    session_id: int | None = None
+    status: str = "completed"
+    started_at: int
+    finished_at: int
+    outcome: str
+    outcome_evidence: str = "[]"
+    attempts: int = 1
+    model: str | None = "big"
+    cost_nanos: int | None = None
+
+
+def write_runs(
+    store: Store,
+    job: str,
+    outcomes: Sequence[bool | None],
+    *,
+    first_at: int,
+    every_ms: int,
+    costs_usd: Sequence[float] | None = None,
+    **fields: Any,
+) -> None:
+    """Ended runs of a job, which is added if it is new; True is a success, None unknown."""
+    if find_own_job(store, job_id(job)) is None:
+        add_job(store, make_job(name=job), now=first_at)
+    rows = []
+    for number, outcome in enumerate(outcomes):
+        at = first_at + number * every_ms
+        key = f"{job}@{at}"
+        cost = None if costs_usd is None else round(costs_usd[number] * 1e9)
+        word = {True: "success", False: "failure", None: "unknown"}[outcome]
+        rows.append(
+            EndedRun(
+                **{
+                    "id": row_id("run", "relight", key),
+                    "key": key,
+                    "job_id": job_id(job),
+                    "started_at": at,
+                    "finished_at": at + 60_000,
+                    "outcome": word,
+                    "cost_nanos": cost,
+                    **fields,
+                }
+            )
+        )
+    with store.transaction() as database:
+        insert(database, "run", rows)
 
 
 def read_answer(store: Store, result: JobResult) -> dict[str, Any]:

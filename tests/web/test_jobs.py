@@ -8,6 +8,8 @@ from starlette.testclient import TestClient
 import build
 import serving
 from build_jobs import DONE, make_job
+from build_runs import write_runs
+from relight.reports.alarms import refresh_alarms
 from relight.reports.runs import RECENT_RUNS, find_trouble, read_jobs
 from relight.store import Store
 from relight.store.queries.runs import read_runs
@@ -125,3 +127,33 @@ def test_a_job_whose_model_has_no_price_has_no_cost_of_a_run(client: TestClient)
     assert "≥" not in tile
     assert "no price" in tile
     assert "$" not in tile
+
+
+def test_an_alarm_is_shown_and_acknowledged_on_its_page(store: Store) -> None:
+    name = "<b>\u202etriage"
+    day_ms = 86_400_000
+    write_runs(
+        store, "triage", [True] * 45 + [False] * 6, first_at=1_788_220_800_000, every_ms=day_ms
+    )
+    refresh_alarms(store)
+    with store.transaction() as database:
+        database.execute("update alarm set scope = ?", (f"job:{name}",))
+    with serving.make_client(store.config.home) as client:
+        (one,) = client.get("/api/alarms").json()["alarms"]
+        overview = client.get("/").text
+        page = client.get("/jobs").text.partition('id="alarms"')[2].partition("</section>")[0]
+        action = f"/api/alarms/{one['id']}/acknowledge"
+        form = {"secret": serving.read_secret(client), "act": action, "next": "/jobs"}
+        sent = client.post("/jobs", data=form, follow_redirects=False)
+        assert client.get("/api/alarms").json()["alarms"] == []
+        assert len(client.get("/api/alarms?all=true").json()["alarms"]) == 1
+        for wrong in ("77", "x", "99999999999999999999"):
+            head = {"X-Relight-Secret": form["secret"]}
+            wrong_action = f"/api/alarms/{wrong}/acknowledge"
+            assert client.post(wrong_action, json={}, headers=head).status_code == 404
+    assert sent.status_code == 303
+    assert "fails more: 6 of" in page
+    assert action in page
+    assert "fails more: 6 of" in overview
+    assert "/jobs#alarms" in overview
+    assert "<b>" not in page + overview.partition('id="needs"')[2].partition("</section>")[0]

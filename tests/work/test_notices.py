@@ -16,12 +16,14 @@ import pytest
 
 import build
 import build_jobs
+import build_runs
 import build_skills
 from hooks import Hook
 from relight.config import read_config
 from relight.errors import RelightError
 from relight.intake.retention import forget
 from relight.model import OutcomeName
+from relight.reports.alarms import read_alarms
 from relight.reports.doctor import examine
 from relight.store import Store, open_store
 from relight.store.notices import count_notices
@@ -36,6 +38,7 @@ from relight.work.notices import (
     import_and_notify,
     notify,
     notify_failed_runs,
+    notify_news,
 )
 from terminal import Cli
 
@@ -422,3 +425,24 @@ def test_reading_commands_notify_of_what_they_take_in(tmp_path: Path) -> None:
         ledger.execute("update executions set finished_at = ?", (just_now,))
     assert cli.run("report").returncode == 0
     assert len(read_lines(tmp_path / "relight" / "failed.jsonl")) == 1
+
+
+def test_an_alarm_is_notified_once_and_not_if_it_is_of_old_history(tmp_path: Path) -> None:
+    day_ms = 24 * HOUR_MS
+    outcomes = [True] * 45 + [False] * 6
+    with open_notified(tmp_path, file="told.jsonl") as store:
+        now = now_ms()
+        for job, last_at in (("new", now), ("old", now - 30 * day_ms)):
+            first = last_at - (len(outcomes) - 1) * day_ms
+            build_runs.write_runs(store, job, outcomes, first_at=first, every_ms=day_ms)
+        notify_news(store)
+        notify_news(store)
+        open_alarms = read_alarms(store, is_open=True).alarms
+    told = [
+        one for one in read_lines(tmp_path / "relight" / "told.jsonl") if one["kind"] == "alarm"
+    ]
+    assert len(open_alarms) == 2
+    assert [one["scope"] for one in told] == ["job:new"]
+    assert told[0]["key"] == str(told[0]["id"])
+    assert told[0]["text"].startswith("Since about ")
+    assert "new fails more: " in told[0]["text"]

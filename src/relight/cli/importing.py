@@ -104,7 +104,9 @@ def _import_once(
             )
     else:
         done = import_and_propose(store, sources=sources, folder=folder, on_wait=_report_waiting)
-    if store.config.notify.to:
+    from relight.store.alarms import has_new_runs
+
+    if store.config.notify.to or has_new_runs(store):
         from relight.work.notices import notify_news
 
         notify_news(store)

@@ -1,4 +1,4 @@
-"""Things that need a person: budgets, failing jobs, spirals, missing outcomes, candidates …"""
+"""Things that need a person: budgets, alarms, failing jobs, spirals, missing outcomes …"""
 
 import shlex
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from relight.text import count, dollars, plural
 if TYPE_CHECKING:
     from relight.reports.failures import NamedSpiral
 
-NeedKind = Literal["budget", "job", "spiral", "outcome", "price", "file", "candidate"]
+NeedKind = Literal["budget", "alarm", "job", "spiral", "outcome", "price", "file", "candidate"]
 
 
 class Need(Struct, frozen=True, kw_only=True):
@@ -47,6 +47,7 @@ def find_needs(
     """
     return [
         *_find_budgets(store),
+        *_find_alarms(store),
         *find_failing_jobs(jobs),
         *map(_show_spiral, spirals),
         *_find_unlabelled(store, chosen),
@@ -91,6 +92,24 @@ def _find_budgets(store: Store) -> list[Need]:
         )
         for one in read_budgets(store).budgets
         if one.state != "ok"
+    ]
+
+
+def _find_alarms(store: Store) -> list[Need]:
+    """Return the alarms that are neither over nor acknowledged."""
+    if not store.has_rows("alarm"):
+        return []
+    from relight.reports.alarms import read_alarms
+
+    return [
+        Need(
+            kind="alarm",
+            title=one.scope.partition(":")[2],
+            reason=one.sentence,
+            command=as_typed("relight alarms"),
+            name=one.scope.partition(":")[2],
+        )
+        for one in read_alarms(store, is_open=True).alarms
     ]
 
 

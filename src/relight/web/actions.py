@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from relight.reports import alarms
 from relight.reports.labels import label_session as write_label
 from relight.reports.sessions import find_session, read_head
 from relight.store import Store
@@ -133,6 +134,11 @@ def run_job(store: Store, _: given.NoParameters, path: Path) -> StartedRun:
     return StartedRun(name)
 
 
+def acknowledge_alarm(store: Store, _: given.NoParameters, path: Path) -> alarms.Alarm:
+    """Acknowledge an alarm: what it found is the usual state from then on."""
+    return alarms.acknowledge_alarm(store, alarms.read_id(path["alarm"]))
+
+
 def _show_job(store: Store, name: str) -> JobStatus:
     state, due = registry.find_state(store, name)
     return JobStatus(name, state, write_time(due))
@@ -147,4 +153,5 @@ ACTIONS = (
     Action("/api/jobs/{job:path}/run", given.NoParameters, run_job),
     Action("/api/jobs/{job:path}/pause", given.NoParameters, pause_job),
     Action("/api/jobs/{job:path}/resume", given.NoParameters, resume_job),
+    Action("/api/alarms/{alarm}/acknowledge", given.NoParameters, acknowledge_alarm),
 )

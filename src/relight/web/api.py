@@ -13,6 +13,7 @@ from msgspec.structs import asdict, replace
 
 from relight.errors import MissingError, RelightError
 from relight.reports import doctor, failures, lessons, runs, sessions, trace
+from relight.reports.alarms import AlarmList, read_alarms
 from relight.reports.budgets import BudgetList, read_budgets
 from relight.reports.cache_rebuilds import CacheReport, read_cache_report
 from relight.reports.comparison.models import Comparison, compare_job, compare_models
@@ -280,6 +281,11 @@ def list_budgets(store: Store, asked: given.NoParameters, _: Path) -> BudgetList
     return read_budgets(store)
 
 
+def list_alarms(store: Store, asked: given.AlarmParameters, _: Path) -> AlarmList:
+    """Jobs and models that fail more, or cost more a run, than before."""
+    return read_alarms(store, is_open=not asked.all)
+
+
 def _check_skill(name: str) -> None:
     if not name.strip() or "\0" in name:
         raise MissingError("no skill has such a name", "`/api/skills/stats` lists them")
@@ -304,6 +310,7 @@ QUERIES = (
     Query("/api/lessons", given.LessonParameters, list_lessons),
     Query("/api/cache", given.CacheParameters, read_cache),
     Query("/api/budgets", given.NoParameters, list_budgets),
+    Query("/api/alarms", given.AlarmParameters, list_alarms),
     Query("/api/skills/stats", given.SkillDayParameters, read_skill_stats, may_miss=True),
     Query("/api/skills/ema", given.SkillAverageParameters, read_skill_averages),
     Query("/api/skills/compare", given.SkillComparisonParameters, compare_skill, may_miss=True),

@@ -56,6 +56,12 @@ class LimitParameters(Struct, frozen=True, kw_only=True):
     since: Since = DEFAULT_SINCE
 
 
+class AlarmParameters(Struct, frozen=True, kw_only=True):
+    """The alarms to list."""
+
+    all: Annotated[bool, described("Also those that are over or acknowledged.")] = False
+
+
 class NoParameters(Struct, frozen=True):
     """No parameters."""
 

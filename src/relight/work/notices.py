@@ -20,6 +20,7 @@ from relight.intake.importing import Imported
 from relight.locks import make_folder, open_private
 from relight.redact import redact_text
 from relight.store import Store
+from relight.store.alarms import has_new_runs
 from relight.store.notices import (
     NoticeRow,
     add_notices,
@@ -78,9 +79,40 @@ def import_and_notify(store: Store, **options: Any) -> list[Imported]:
 
 
 def notify_news(store: Store) -> None:
-    """Notify of failed runs and of budgets, if the settings ask for it; never raise."""
+    """Look for alarms; notify of them, of failed runs and of budgets if asked for; never raise."""
+    watch_runs(store)
     notify_failed_runs(store)
     notify_budgets(store)
+    notify_alarms(store)
+
+
+def watch_runs(store: Store) -> None:
+    """Look for alarms in series that have new runs; never raise."""
+    try:
+        if store.can_write and has_new_runs(store):
+            from relight.reports.alarms import refresh_alarms
+
+            refresh_alarms(store)
+    except Exception as error:  # noqa: BLE001 - neither a run nor an import may fail by it
+        logger.warning("alarms could not be looked for: %s", error)
+
+
+def notify_alarms(store: Store, *, now: int | None = None) -> None:
+    """Notify of each open alarm once; never raise. Those of old history are left out."""
+    if store.config.notify.to is None or not store.can_write or not store.has_rows("alarm"):
+        return
+    from relight.reports.alarms import read_alarms
+    from relight.times import read_time
+
+    at = round(time.time() * 1000) if now is None else now
+    try:
+        found = read_alarms(store, is_open=True).alarms
+    except Exception as error:  # noqa: BLE001 - neither a run nor an import may fail by it
+        logger.warning("alarms could not be read: %s", error)
+        return
+    for one in found:
+        if (read_time(one.raised_at) or 0) >= at - OLDEST_MS:
+            notify(store, "alarm", str(one.id), one.sentence, asdict(one), now=now)
 
 
 def notify_failed_runs(store: Store, *, now: int | None = None) -> None:

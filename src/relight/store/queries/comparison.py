@@ -55,7 +55,7 @@ _TOLD = {
     "key": "coalesce(session_id, 'use ' || id)",
 }
 # The model is the one that ran, not the one the job has now. A run that never began says nothing.
-_RUNS = f"""
+RUNS = f"""
     select job.full_name as job, {NAMED.format("coalesce(run.model, session.model)")} as model,
         coalesce(label.outcome, run.outcome) as outcome, run.session_id, run.cost_nanos,
         run.input_tokens, run.cache_read_tokens, run.output_tokens,
@@ -76,16 +76,19 @@ _SUM = "select sum({0}) from session_day where root_id = ended.session_id"
 _TOKENS = " + ".join(f"coalesce({name}_tokens, 0)" for name in ("input", "cache_read", "output"))
 # a run that died before a model answered says nothing about the cost of the work
 _HAS_WORKED = f"{_TOKENS} > 0 or coalesce(({_SUM.format(_TOKENS)}), 0) > 0"
+# the outcome and the wholly known cost of a run of `RUNS`, named `ended`
+RESULT = f"""
+    case outcome when 'success' then 1 when 'failure' then 0 end as success,
+    case when cost_nanos <> 0 then cost_nanos
+        when not ({_HAS_WORKED}) then null
+        when cost_nanos = 0 then 0
+        when ({_SUM.format("unpriced_turns")}) = 0 then ({_SUM.format("cost_nanos")})
+    end as nanos
+"""
 _ENDED = f"""
-    select cast(null as text) as skill, job, model, cast(null as text) as project,
-        case outcome when 'success' then 1 when 'failure' then 0 end as success,
-        case when cost_nanos <> 0 then cost_nanos
-            when not ({_HAS_WORKED}) then null
-            when cost_nanos = 0 then 0
-            when ({_SUM.format("unpriced_turns")}) = 0 then ({_SUM.format("cost_nanos")})
-        end as nanos,
+    select cast(null as text) as skill, job, model, cast(null as text) as project, {RESULT},
         case when at >= :since then at end as recent_at
-    from ({_RUNS}) as ended
+    from ({RUNS}) as ended
 """
 _CELLS = f"""
     select skill, job, named.name, project, model, runs, known, successes, priced, nanos, recent,

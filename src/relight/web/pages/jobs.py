@@ -6,6 +6,7 @@ from markupsafe import Markup
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from relight.reports.alarms import read_alarms
 from relight.reports.filters import is_model
 from relight.reports.narrowing import NoMatch, explain_no_match
 from relight.reports.runs import RECENT_RUNS, JobReport
@@ -40,6 +41,7 @@ def show(view: View) -> Context:
     return {
         "why": explain_no_job(view, every) if every and not jobs else None,
         "jobs": jobs,
+        "alarms": read_alarms(view.store, is_open=True).alarms,
         "budget": view.store.config.jobs.budget_usd_per_day,
         "spent": read_spent_today(view),
         "runs": sum(job.runs for job in jobs),

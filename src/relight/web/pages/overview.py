@@ -67,6 +67,13 @@ NEED_ACTIONS: dict[NeedKind, NeedAction] = {
         others="budgets",
         all_path="/limits#budgets",
     ),
+    "alarm": NeedAction(
+        "see all alarms",
+        "/jobs",
+        anchor="#alarms",
+        others="alarms",
+        all_path="/jobs#alarms",
+    ),
     "job": NeedAction(
         "see its runs", "/jobs/{}", {"outcome": "failure"}, "#runs-title", "failing jobs", "/jobs"
     ),
