@@ -5,8 +5,8 @@ again and again as they grow. A cell is the share of series with a verdict at an
 what 99 of 100 simulations of this size stay within if the promised bound is the truth: 7.4 % of 500
 series for a bound of 5 %. A look that cannot give the verdict asked for is skipped: "worse" needs a
 difference of the margin, and "good enough" a difference below it. With that and a look at every
-fifth run, 500 series a cell take about three minutes of one core; `--series N` draws more or fewer.
-Seeds are fixed, one for each series.
+fifth run, 500 series a cell take about eight minutes of one core; `--series N` draws more or fewer,
+and `--only alarms` (or `verdicts`, `arms`) chooses a part. Seeds are fixed, one for each series.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from statistics import median
 
 from bench.measure import print_rows
 from relight.stats.evalues import ArmSums, Deal
-from relight.stats.odds import MARGIN, Tally, Verdict, judge_job, judge_jobs
+from relight.stats.odds import MARGIN, Tally, Verdict, count_more_runs, judge_job, judge_jobs
 from relight.stats.rates import Estimate
 from relight.warm.plans import WarmPlan
 from relight.work.experiments.metrics import FIRST_CALLS
@@ -44,9 +44,18 @@ def main(words: list[str]) -> int:
     """Print the table; 1 if a cell is beyond its limit."""
     parser = argparse.ArgumentParser(prog="bench decisions")
     parser.add_argument("--series", type=int, default=SERIES, help="series in each cell")
-    series = parser.parse_known_args(words)[0].series
+    parser.add_argument("--only", choices=("verdicts", "arms", "alarms"), help="one part of them")
+    given = parser.parse_known_args(words)[0]
+    series, only = given.series, given.only
     rows: list[Row] = [(f"of {series} series", "share", "limit", "")]
-    for part in (compare_job, recognise_equal, compare_jobs, compare_arms):
+    from bench.alarms import watch_costs, watch_success
+
+    parts = {
+        "verdicts": (compare_job, recognise_equal, recognise_worse, compare_jobs, forecast),
+        "arms": (compare_arms,),
+        "alarms": (watch_success, watch_costs),
+    }
+    for part in parts[only] if only else [one for some in parts.values() for one in some]:
         for row in part(series):
             rows.append(row)
             print(".", end="", flush=True)
@@ -99,6 +108,28 @@ def recognise_equal(series: int) -> Iterator[Row]:
         ]
         found = sum(look is not None for look in looks)
         yield at_least(f"canary, {rate}, equal: 'good enough' in 300 runs", found, series, share)
+
+
+def recognise_worse(series: int) -> Iterator[Row]:
+    """A worse model under a canary: "worse" within 300 of its runs."""
+    before, beside = DESIGNS["canary"]
+    for rate, behind, share in ((0.8, 0.1, 0.88), (0.95, 0.1, 0.99), (0.9, 0.25, 0.99)):
+        looks = [
+            find_verdict(dice, rate, rate - behind, before, beside, "worse")
+            for dice in deal(f"worse {rate} {behind}", series)
+        ]
+        found = sum(look is not None for look in looks)
+        what = f"canary, {rate}, {behind * 100:.0f} points worse: 'worse' in 300 runs"
+        yield at_least(what, found, series, share)
+
+
+def forecast(_: int) -> Iterator[Row]:
+    """The runs of B that are still needed from 200 runs of A on, if B is as good."""
+    expected = {0.99: 103, 0.98: 134, 0.95: 215, 0.9: 380, 0.8: 647, 0.6: 899}
+    for rate, runs in expected.items():
+        found = count_more_runs(Tally(200 * rate, 200 * (1 - rate)), Tally(0, 0)) or 0
+        is_near = abs(found - runs) <= 0.02 * runs
+        yield (f"runs needed at {rate} success", str(found), f"= {runs}", judge_limit(is_near))
 
 
 def compare_jobs(series: int) -> Iterator[Row]:
@@ -200,15 +231,15 @@ def count(dice: random.Random, runs: int, share: float) -> int:
 
 def at_most(what: str, found: int, series: int, bound: float) -> Row:
     limit = find_limit(series, bound)
-    return (what, f"{found / series:.1%}", f"≤ {limit / series:.1%}", rate(found <= limit))
+    return (what, f"{found / series:.1%}", f"≤ {limit / series:.1%}", judge_limit(found <= limit))
 
 
 def at_least(what: str, found: int, series: int, bound: float) -> Row:
     limit = series - find_limit(series, 1 - bound)
-    return (what, f"{found / series:.1%}", f"≥ {limit / series:.1%}", rate(found >= limit))
+    return (what, f"{found / series:.1%}", f"≥ {limit / series:.1%}", judge_limit(found >= limit))
 
 
-def rate(is_within: bool) -> str:
+def judge_limit(is_within: bool) -> str:
     return "ok" if is_within else "MISSED"
 
 
