@@ -112,6 +112,8 @@ class JobSettings(Struct, forbid_unknown_fields=True):
     warn_at: Positive = 0.8
     context_tokens: Annotated[int, Meta(gt=0)] | None = None
     max_parallel: Annotated[int, Meta(gt=0)] = 4
+    # run jobs of the server that this machine has joined
+    for_team: bool = False
     routes: list[JobRoute] = []
 
 

@@ -16,6 +16,7 @@ Function = Callable[..., Any]
 PLAIN = (
     "schedule",
     "timezone",
+    "place",
     "runner",
     "provider",
     "base_url",
@@ -32,6 +33,9 @@ PLAIN = (
 OPTIONS = (
     click.option("--schedule", metavar="S", help='"every 30m", "daily 07:00", cron, or a time.'),
     click.option("--timezone", metavar="TZ", help="The schedule's time zone (else the store's)."),
+    click.option(
+        "--on", "place", metavar="PLACE", help="Machines of the team: any, machine:M or label:L."
+    ),
     click.option("--prompt", metavar="P", help="The agent's task."),
     click.option("--prompt-file", metavar="F", help="A file with the prompt; - is standard input."),
     click.option(

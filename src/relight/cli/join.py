@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 @click.option("--as", "name", metavar="NAME", help="This machine's name (default: its host name).")
 @click.option("--only", multiple=True, metavar="P", help="Share only this project.")
 @click.option("--never", multiple=True, metavar="P", help="Never share this project.")
+@click.option(
+    "--label", "labels", multiple=True, metavar="L", help="A word that the team's jobs may ask for."
+)
 @json_option
 def command(
     url: str,
@@ -42,6 +45,7 @@ def command(
     name: str | None,
     only: tuple[str, ...],
     never: tuple[str, ...],
+    labels: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Push this machine's record to a server of yours from now on.
@@ -69,6 +73,7 @@ def command(
             name=chosen,
             only=[name_project(one) or one for one in only],
             never=[name_project(one) or one for one in never],
+            labels=labels,
         )
         status = read_status(store)
     if as_json:

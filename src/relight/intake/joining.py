@@ -55,6 +55,7 @@ def join(
     name: str,
     only: Sequence[str] = (),
     never: Sequence[str] = (),
+    labels: Sequence[str] = (),
     line: Line | None = None,
 ) -> tuple[TeamTarget, bool]:
     """Join a server; return the target, and whether everything is to be sent."""
@@ -62,7 +63,7 @@ def join(
     line = line or Line(url, find_token(token_file))
     with hold_push(store), closing(line):
         own_id = read_own_id(store)
-        found = join_as_own(line, store, name=name, share=share)
+        found = join_as_own(line, store, name=name, share=share, labels=labels)
         is_copy = read_own_id(store) != own_id
         before = read_target(store)
         target = TeamTarget(
@@ -74,6 +75,7 @@ def join(
             only=list(only),
             never=list(never),
             token_file=token_file,
+            labels=list(labels),
             joined_at=int(time.time() * 1000),
         )
         # what a copy's original has acknowledged is there already
@@ -98,23 +100,33 @@ def _list_aims(target: TeamTarget) -> tuple[Any, ...]:
     return (target.store_id, target.machine, target.share, target.only, target.never)
 
 
-def join_as_own(line: Line, store: Store, *, name: str, share: Share) -> Joined:
+def join_as_own(
+    line: Line, store: Store, *, name: str, share: Share, labels: Sequence[str] = ()
+) -> Joined:
     """Join; a copy of another machine's home gets its own id first."""
     try:
-        return send_join(line, store, name=name, share=share)
+        return send_join(line, store, name=name, share=share, labels=labels)
     except CopiedTargetError:
-        return join_as_copy(line, store, name=name, share=share)
+        return join_as_copy(line, store, name=name, share=share, labels=labels)
 
 
-def join_as_copy(line: Line, store: Store, *, name: str, share: Share) -> Joined:
+def join_as_copy(
+    line: Line, store: Store, *, name: str, share: Share, labels: Sequence[str] = ()
+) -> Joined:
     """Join with a new id, as a copy of the machine that had this id until now."""
     first = read_own_id(store)
     renew_own_id(store)
-    return send_join(line, store, name=name, share=share, copied_from=first)
+    return send_join(line, store, name=name, share=share, labels=labels, copied_from=first)
 
 
 def send_join(
-    line: Line, store: Store, *, name: str, share: Share, copied_from: str | None = None
+    line: Line,
+    store: Store,
+    *,
+    name: str,
+    share: Share,
+    labels: Sequence[str] = (),
+    copied_from: str | None = None,
 ) -> Joined:
     """Send this machine's name and what it shares to the server; return its response."""
     request = JoinRequest(
@@ -122,6 +134,7 @@ def send_join(
         name=name,
         share=share,
         marks=read_marks(store),
+        labels=list(labels),
         copied_from=copied_from,
     )
     found = msgspec.json.decode(line.send("POST", "/api/v1/join", request), type=Joined)

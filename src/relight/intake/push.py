@@ -61,6 +61,7 @@ from relight.store.team_facts import (
     read_due_runs,
     read_due_uses,
     read_use_values,
+    strike_remote,
     strike_runs,
     strike_uses,
 )
@@ -184,7 +185,13 @@ class Pusher:
     def _join(self, join: Callable[..., Joined] = join_as_own) -> Joined:
         assert self._line is not None
         share: Share = "tapes" if self.target.share == "tapes" else "figures"
-        return join(self._line, self.store, name=self.target.name, share=share)
+        return join(
+            self._line,
+            self.store,
+            name=self.target.name,
+            share=share,
+            labels=self.target.labels,
+        )
 
     def _join_again(self, error: ChangedTargetError) -> None:
         """Join the store that the server has now: what another one acknowledged is not in it."""
@@ -284,6 +291,7 @@ class Pusher:
 
     def _send_facts(self) -> None:
         """Send ended runs and recorded uses of skills."""
+        strike_remote(self.store)
         while not self._is_late():
             runs = read_due_runs(self.store, BATCH_OUTCOMES)
             used = read_due_uses(self.store, BATCH_OUTCOMES)

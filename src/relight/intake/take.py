@@ -44,6 +44,7 @@ from relight.store.members import (
     move_mark,
     note_push,
     note_use,
+    set_labels,
 )
 from relight.store.sql import Connection
 from relight.store.team import read_own_id
@@ -101,6 +102,7 @@ def join(store: Store, member: Member, request: JoinRequest) -> Joined:
             marks=request.marks.get(own_id, []),
             copied_from=request.copied_from,
         )
+        set_labels(database, machine, request.labels)
         note_use(database, member)
     if before is not None and before != request.share:
         remove_machine(store, machine.id, derive_from(store))
@@ -165,7 +167,10 @@ def _make_row(store: Store, machine: Machine, naming: Naming, part: SentPart) ->
         raw_bytes = part.raw_bytes
     else:
         lines = decompress_most(part.records)
-        records, state = compress(redact(lines, key=key)), redact(part.state, key=key)
+        clean = redact(lines, key=key)
+        # nearly always the machine has redacted it already, and it need not be compressed again
+        records = part.records if clean == lines else compress(clean)
+        state = redact(part.state, key=key)
         raw_bytes = part.raw_bytes
     return PushedPartRow(
         session_id=naming.find_session(part.source, part.session),

@@ -29,6 +29,7 @@ CONTENT = "application/msgpack"
 Share = Literal["figures", "tapes"]
 Name = Annotated[str, Meta(min_length=1, max_length=1000)]
 PushMark = Annotated[str, Meta(max_length=64)]
+Label = Annotated[str, Meta(pattern=r"^\w[\w.@/+-]{0,62}$")]
 StoreId = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
 # an id as programs make them; anything else may be words
 PLAIN_ID = re.compile(r"[\w.:@+#-]{1,128}", re.ASCII)
@@ -128,6 +129,8 @@ class JoinRequest(Struct, frozen=True, kw_only=True):
     name: Annotated[str, Meta(min_length=1, max_length=63)]
     share: Share
     marks: dict[str, list[PushMark]] = {}
+    # words that jobs may ask for
+    labels: list[Label] = []
     copied_from: StoreId | None = None
 
 

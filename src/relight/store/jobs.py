@@ -3,7 +3,7 @@
 The functions here read and write rows. What a job is, and when it is due, is in `work/jobs/`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -42,6 +42,8 @@ class JobRow(Struct, frozen=True, kw_only=True):
     created_at: int | None = None
     next_run_at: int | None = None
     definition: str | None = None
+    # where it may run: None is this store's own schedulers
+    place: str | None = None
 
 
 class OwnJob(Struct, frozen=True):
@@ -113,19 +115,26 @@ def set_job_state(database: Connection, job_id: int, state: str, next_run_at: in
     )
 
 
-def find_due_jobs(store: Store, *, now: int, limit: int) -> list[DueJob]:
-    """Up to `limit` jobs whose slot has come and that are not running, the earliest first."""
+def find_due_jobs(
+    store: Store, *, now: int, limit: int, places: Sequence[str] = (), is_own: bool = True
+) -> list[DueJob]:
+    """Up to `limit` jobs whose slot has come and that are not running, the earliest first.
+
+    They may run at one of `places`; with `is_own` also those that ask for no place.
+    """
+    at = f"place in ({', '.join('?' for _ in places)})" if places else "1 = 0"
+    allowed = f"(place is null or {at})" if is_own else at
     return store.read(
         DueJob,
         f"""
             select {_DUE} from job
-            where {_SCHEDULED} and next_run_at <= ? and not exists (
+            where {_SCHEDULED} and {allowed} and next_run_at <= ? and not exists (
                 select 1 from run where run.job_id = job.id
                     and run.source = 'relight' and run.status in ('claimed', 'running')
             )
             order by next_run_at limit ?
         """,
-        (now, limit),
+        (*places, now, limit),
     )
 
 

@@ -20,8 +20,8 @@ from relight.store import Store
 from relight.store.sql import Connection, divide, insert, read
 from relight.times import write_time
 
-Scope = Literal["push", "read", "admin"]
-SCOPES: tuple[Scope, ...] = ("push", "read", "admin")
+Scope = Literal["push", "read", "label", "claim", "admin"]
+SCOPES: tuple[Scope, ...] = ("push", "read", "label", "claim", "admin")
 NAME = re.compile(r"\w[\w.@+-]{0,62}")
 PREFIX = "relight_"
 COOKIE_MARK = "."
@@ -284,6 +284,17 @@ def move_mark(database: Connection, machine: Machine, *, before: str, mark: str)
 
 def make_mark() -> str:
     return secrets.token_hex(16)
+
+
+def find_labels(database: Connection, machine: Machine) -> list[str]:
+    """Return the words by which jobs may ask for a machine."""
+    rows = database.execute("select labels from machine where id = ?", (machine.id,)).fetchall()
+    return [label for (labels,) in rows for label in labels.split()]
+
+
+def set_labels(database: Connection, machine: Machine, labels: Sequence[str]) -> None:
+    """Write the words by which jobs may ask for a machine."""
+    database.execute("update machine set labels = ? where id = ?", (" ".join(labels), machine.id))
 
 
 def find_twins(database: Connection, machine: Machine) -> list[str]:

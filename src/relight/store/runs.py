@@ -149,14 +149,17 @@ def set_running(store: Store, run_id: int, holder: str, *, now: int) -> BegunRun
             " where id = ? and holder = ? and status = 'claimed'",
             (now, run_id, holder),
         )
-        if not begun.rowcount:
-            return None
-        return store.read(
-            BegunRun,
-            "select run.key as key, job.key as job, scheduled_for, definition"
-            " from run join job on job.id = run.job_id where run.id = ?",
-            (run_id,),
-        )[0]
+        return read_begun(store, run_id) if begun.rowcount else None
+
+
+def read_begun(store: Store, run_id: int) -> BegunRun:
+    """A run with its job's definition."""
+    return store.read(
+        BegunRun,
+        "select run.key as key, job.key as job, scheduled_for, definition"
+        " from run join job on job.id = run.job_id where run.id = ?",
+        (run_id,),
+    )[0]
 
 
 def renew_lease(store: Store, holder: str, *, until: int) -> None:

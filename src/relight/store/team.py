@@ -53,6 +53,8 @@ class TeamTarget(Struct, frozen=True, kw_only=True):
     only: list[str] = []
     never: list[str] = []
     token_file: str | None = None
+    # words that the server's jobs may ask for
+    labels: list[str] = []
     joined_at: int
     pushed_at: int | None = None
     # why the last push failed, and when the next one by itself may try
@@ -125,7 +127,7 @@ def _fill(database: Connection) -> None:
         "select 'session', id from session where machine_id is null and outcome is not null",
         "select 'forget', session_id from forgotten where session_id is not null",
         "select 'run', id from run where machine_id is null"
-        " and status not in ('claimed', 'running')",
+        " and status not in ('claimed', 'running') and id not in (select run_id from remote_run)",
         "select 'use', id from skill_told where machine_id is null",
     ):
         database.execute(f"insert into push_due (kind, id) {rows} on conflict do nothing")

@@ -94,6 +94,14 @@ class PushedJobRow(JobRow, frozen=True, kw_only=True):
     machine_id: int
 
 
+def strike_remote(store: Store) -> None:
+    """Leave out runs for the server itself, which has them in its own history."""
+    with store.transaction() as database:
+        database.execute(
+            "delete from push_due where kind = 'run' and id in (select run_id from remote_run)"
+        )
+
+
 def read_due_runs(store: Store, limit: int) -> list[DueRun]:
     """Return the next runs to push."""
     return store.read(DueRun, f"{RUNS} order by run.id limit ?", (limit,))

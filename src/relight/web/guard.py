@@ -21,9 +21,11 @@ FindMember = Callable[[str], Awaitable[Member | None]]
 MEMBER = "relight.member"
 # the addresses that machines push to
 PUSH = "/api/v1/"
+CLAIM = ("/api/v1/claims", "/api/v1/runs/")
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 COOKIE = "relight_token"
 # served without the token
+LABEL = re.compile(r"/api/sessions/.+/label")
 OPEN = re.compile(r"/login|/healthz|/static/[^/]+")
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?", re.IGNORECASE)
 # a search for 10 KB of text, each byte of it encoded
@@ -156,8 +158,7 @@ class Guard:
         if member is None:  # the one token of this server, which belongs to no machine
             return _refuse(scope, 403, "a member's token is required", "") if is_push else None
         scope[MEMBER] = member
-        is_read = scope["method"] in ("GET", "HEAD")
-        needed: TokenScope = "push" if is_push else "read" if is_read else "admin"
+        needed = choose_scope(scope["method"], scope["path"])
         if member.may(needed):
             return None
         return _refuse(
@@ -181,6 +182,21 @@ class Guard:
         if is_same(_read_bearer(headers), self.token):
             return True
         return is_same(_read_cookie(headers), make_cookie(self.token))
+
+
+def choose_scope(method: str, path: str) -> TokenScope:
+    """Return what a token must allow for a request.
+
+    >>> choose_scope("POST", "/api/v1/runs/5/begin"), choose_scope("GET", "/api/report")
+    ('claim', 'read')
+    """
+    if path.startswith(CLAIM):
+        return "claim"
+    if path.startswith(PUSH):
+        return "push"
+    if method in ("GET", "HEAD"):
+        return "read"
+    return "label" if LABEL.fullmatch(path) else "admin"
 
 
 def _read_bearer(headers: Headers) -> str:

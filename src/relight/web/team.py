@@ -26,10 +26,8 @@ from relight.intake.wire import MOST_BYTES, NAME, VERSIONS, Joined, JoinRequest,
 from relight.store import Store, open_store
 from relight.store.members import (
     CopiedHomeError,
-    Machine,
     Member,
     check_marks,
-    find_machine,
 )
 from relight.store.team import read_own_id
 from relight.store.write.pushed import BadPartError, DeriveBacklog, read_backlog
@@ -37,6 +35,8 @@ from relight.web.guard import MEMBER
 from relight.web.parameters import NoParameters
 from relight.web.request import RequestError
 from relight.web.site import Site
+from relight.web.team_jobs import JOB_ACTIONS
+from relight.web.team_request import TeamAction, TeamRequest
 from relight.web.watch import WatchProcess
 
 T = TypeVar("T")
@@ -121,22 +121,6 @@ class Team:
         self._door.close()
 
 
-class TeamRequest(Struct, frozen=True):
-    """Who sends a request, and what its headers say of the machine."""
-
-    member: Member
-    # the machine's own store id, and the marks that it knows of its pushes
-    machine: str
-    marks: list[str]
-
-    def find_machine(self, store: Store) -> Machine:
-        """Return the machine that sends the request; raise if it has not joined."""
-        found = find_machine(store, self.machine, self.member.person_id)
-        if found is None:
-            raise RequestError(404, "this machine has not joined", "relight join URL")
-        return found
-
-
 class LeftMachine(Struct, frozen=True):
     """The number of sessions that are gone with a machine."""
 
@@ -165,22 +149,12 @@ def delete_machine(store: Store, request: TeamRequest, _: NoParameters) -> LeftM
     return LeftMachine(leave(store, machine))
 
 
-class TeamAction(Struct, frozen=True):
-    """An address for machines, and the function that answers it."""
-
-    method: str
-    path: str
-    act: Callable[[Store, TeamRequest, Any], Any]
-    body: type[Any] = NoParameters
-    # True if it fills the disk, and is for the store that the machine joined
-    is_push: bool = False
-
-
 # the addresses that machines use, in MessagePack
 TEAM_ACTIONS = (
     TeamAction("POST", "/api/v1/tapes", push_tapes, Push, is_push=True),
     TeamAction("POST", "/api/v1/join", join_team, JoinRequest),
     TeamAction("DELETE", "/api/v1/machine", delete_machine),
+    *JOB_ACTIONS,
 )
 
 
@@ -193,7 +167,8 @@ def team_route(site: Site, door: TeamDoor, action: TeamAction) -> Route:
         headers = request.headers
         member: Member = request.scope[MEMBER]
         marks = headers.get("x-relight-marks", "").split()
-        sent = TeamRequest(member, headers.get("x-relight-machine", ""), marks)
+        run = request.path_params.get("run", "")
+        sent = TeamRequest(member, headers.get("x-relight-machine", ""), marks, run)
         return _answer(await door.run(lambda store: action.act(store, sent, body)))
 
     return Route(action.path, _guarded(respond), methods=[action.method])

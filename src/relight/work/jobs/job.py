@@ -20,6 +20,7 @@ RUNNERS = ("chat", "command")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LONGEST_SECONDS = 7 * 86400.0
+PLACE = re.compile(r"any|(machine|label):\w[\w.@/+ -]{0,62}", re.ASCII)
 
 
 class JobFields(Struct, frozen=True, kw_only=True):
@@ -29,6 +30,8 @@ class JobFields(Struct, frozen=True, kw_only=True):
     schedule: str
     # the zone of its schedule; None is the store's
     timezone: str | None = None
+    # where it runs: any, machine:NAME or label:NAME; None is this store's own schedulers
+    place: str | None = None
     prompt: str = ""
     skills: list[str] = []
     runner: Literal["chat", "command"] = "chat"
@@ -146,6 +149,7 @@ def check_job(job: JobDefinition) -> JobDefinition:
     _need(NAME.fullmatch(job.name), "name", job.name, "letters, digits, - and _, at most 64")
     _check_times(job)
     _check_work(job)
+    _check_place(job)
     _check_model(job)
     _check_limits(job)
     return job
@@ -196,6 +200,11 @@ def _check_work(job: JobDefinition) -> None:
     is_address = kind != "webhook" or target.startswith(("http://", "https://"))
     _need(is_address, "deliver", job.deliver, "an address that begins with http:// or https://")
     _need(kind != "command" or _can_split(target), "deliver", job.deliver, "check its quotes")
+
+
+def _check_place(job: JobDefinition) -> None:
+    is_known = job.place is None or PLACE.fullmatch(job.place)
+    _need(is_known, "place", job.place, "any, machine:NAME or label:NAME")
 
 
 def _check_model(job: JobDefinition) -> None:

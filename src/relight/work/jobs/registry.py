@@ -46,6 +46,7 @@ class JobDescription(JobHistory, frozen=True, kw_only=True):
     next_times: list[str]
     retry: RetryAdvice | None
     prompt: str | None
+    place: str | None = None
     command: list[str] | None = None
     use_shell: bool | None = None
     default_model: str | None = None
@@ -112,7 +113,7 @@ def add_jobs(
             is_paused = job.name in paused or (before is not None and before.state == "paused")
             replace_job(
                 database,
-                _make_row(
+                make_row(
                     checked,
                     shown,
                     state="paused" if is_paused else "scheduled",
@@ -121,7 +122,7 @@ def add_jobs(
             )
 
 
-def _make_row(
+def make_row(
     job: JobDefinition, shown: JobDefinition, *, state: JobState, due: int | None
 ) -> JobRow:
     """The row of a job: only the definition, which runs use, has the secrets in it."""
@@ -140,6 +141,7 @@ def _make_row(
         created_at=job.created_at,
         next_run_at=due,
         definition=msgspec.json.encode(job).decode(),
+        place=job.place,
     )
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from relight.errors import StoreError
 from relight.store import Store
@@ -24,6 +24,9 @@ from relight.work.jobs.slots import (
     finish,
     keep_lease,
 )
+
+if TYPE_CHECKING:
+    from relight.work.jobs.remote import RemoteRuns
 
 POLL_SECONDS = 0.5
 TROUBLE_SECONDS = 5.0
@@ -44,8 +47,14 @@ class Scheduler:
         execute: str = EXECUTE,
         clock: Callable[[], float] = time.time,
         report: Callable[[str, Any], None] = lambda kind, value: None,
+        remote: "RemoteRuns | None" = None,
     ) -> None:
         self.store = store
+        self._remote = remote
+        if remote is None and store.config.jobs.for_team:
+            from relight.work.jobs.remote import find_remote_runs
+
+            self._remote = find_remote_runs(store, report)
         self._max_parallel = max_parallel
         self._execute = execute
         self._clock = clock
@@ -101,6 +110,10 @@ class Scheduler:
             keep_lease(self.store, holder, now=now)
             self._renewed_at = now
         self._settle(holder)
+        if self._remote is not None:
+            # none is claimed by a scheduler that stops, or that runs what is due now
+            free = 0 if self._stops or until is not None else workers.free
+            self._remote.tick(holder, free=free, now=now)
         if self._stops:
             return False
         if lost := settle_dead(self.store, find_dead(self.store, now=now)):

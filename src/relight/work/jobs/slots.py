@@ -8,7 +8,9 @@ repeated.
 
 import secrets
 import time
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -48,6 +50,8 @@ from relight.work.jobs.schedules import (
 )
 
 MOST_COUNTED = 1000
+# the place of jobs that any machine may run
+ANYWHERE = "any"
 BY_HAND = "asked for by a person"
 
 
@@ -92,15 +96,25 @@ def _format_rough(milliseconds: int) -> str:
     return format_span(max(seconds, 1))
 
 
-def claim_due(store: Store, holder: str, *, now: int, limit: int) -> list[int]:
+def claim_due(
+    store: Store,
+    holder: str,
+    *,
+    now: int,
+    limit: int,
+    places: Sequence[str] = (ANYWHERE,),
+    is_own: bool = True,
+) -> list[int]:
     """Claim up to `limit` runs of jobs that are due; return their ids.
 
-    The store's write lock is the lock of the tick: its owner sees all claims made before.
+    The store's write lock is the lock of the tick: its owner sees all claims made before. `places`
+    are those that the holder can run jobs of, and `is_own` is True for this store's schedulers.
     """
     claimed: list[int] = []
-    while limit > len(claimed) and find_due_jobs(store, now=now, limit=1):
+    find = partial(find_due_jobs, store, now=now, places=places, is_own=is_own)
+    while limit > len(claimed) and find(limit=1):
         with store.transaction() as database:
-            for job in find_due_jobs(store, now=now, limit=limit - len(claimed)):
+            for job in find(limit=limit - len(claimed)):
                 slot, state = _judge_job(job, now=now, timezone=store.timezone)
                 set_job_state(database, job.id, state, slot.next_at)
                 row = _make_row(job, slot, holder, now=now)

@@ -1,0 +1,71 @@
+"""Machines that push to a server: speed against a floor, kills, and many machines."""
+
+import argparse
+import random
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.campaign.score import Score
+from bench.measure import judge, print_rows
+from bench.team import jobs, kills, speed
+
+Rows = list[tuple[str, str, str, str]]
+PARTS = ("speed", "machines", "kills", "jobs")
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="./dev bench team")
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="all by default")
+    parser.add_argument("--clients", type=int, default=4)
+    parser.add_argument("--mb", type=float, default=8.0, help="of records on each machine")
+    parser.add_argument("--machines", type=int, default=16)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--slots", type=int, default=1000)
+    parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--job-kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    chosen = parser.parse_args(words)
+    parts = chosen.parts or PARTS
+    dice = random.Random(chosen.seed)
+    rows: Rows = [("what", "figure", "limit", "")]
+    problems: list[str] = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if "speed" in parts:
+            rows += speed.measure(folder / "speed", clients=chosen.clients, megabytes=chosen.mb)
+        if "machines" in parts:
+            score = Score("machines", "lost", "twice")
+            kills.compare_machines(score, folder / "machines", chosen.machines, dice)
+            rows += describe(f"{chosen.machines} machines, and all of it on one", score, problems)
+        if "kills" in parts:
+            score = Score("kills", "lost", "twice", "hung")
+            kills.kill_pushes(score, folder / "kills", dice, kills=chosen.kills)
+            rows += describe(f"{score.counts['tried']} kills in mid-push", score, problems)
+            rows += [("… signals", note, "", "") for note in score.notes]
+        if "jobs" in parts:
+            score = Score("jobs", "lost", "twice", "hung")
+            jobs.share_slots(
+                score,
+                folder / "jobs",
+                dice,
+                slots=chosen.slots,
+                workers=chosen.workers,
+                kills=chosen.job_kills,
+            )
+            what = f"{chosen.slots} slots, {chosen.workers} workers on two hosts"
+            rows += describe(what, score, problems)
+            rows += [("…", note, "", "") for note in score.notes]
+    print_rows(rows)
+    for problem in problems:
+        print(problem)
+    return int(any(row[3] == "MISSED" for row in rows))
+
+
+def describe(what: str, score: Score, problems: list[str]) -> Rows:
+    """The rows of a part's score; its problems are printed below the table."""
+    problems += score.problems
+    counts: Sequence[tuple[str, int]] = [
+        (column, count) for column, count in score.counts.items() if column != "tried"
+    ]
+    return [(f"{what}: {name}", str(count), "0", judge(count, 0)) for name, count in counts]

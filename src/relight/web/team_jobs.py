@@ -1,0 +1,75 @@
+"""The addresses at which machines claim, begin, keep and finish runs of the server's jobs.
+
+All times are the server's: a machine whose clock is wrong holds its lease like any other.
+"""
+
+from relight.store import Store
+from relight.store.members import Machine, find_labels
+from relight.web.parameters import NoParameters
+from relight.web.team_request import TeamAction, TeamRequest
+from relight.work.jobs.board import (
+    BegunResponse,
+    ClaimedRuns,
+    ClaimRequest,
+    FinishRequest,
+    HeldRequest,
+    StoreBoard,
+    WrittenResponse,
+)
+from relight.work.jobs.slots import ANYWHERE
+
+
+def claim_runs(store: Store, request: TeamRequest, asked: ClaimRequest) -> ClaimedRuns:
+    """Claim runs of jobs that are due and that this machine may run.
+
+    Runs that it claimed before and has not begun are in the response again.
+    """
+    machine = request.find_machine(store)
+    holder = name_holder(machine, asked.holder)
+    return ClaimedRuns(find_board(store, machine).claim(holder, limit=asked.limit))
+
+
+def keep_runs(store: Store, request: TeamRequest, asked: HeldRequest) -> NoParameters:
+    """Extend the lease on all runs of a holder.
+
+    A run whose lease ends is given up: it is `unknown`, and never repeated by itself.
+    """
+    machine = request.find_machine(store)
+    find_board(store, machine).keep(name_holder(machine, asked.holder))
+    return NoParameters()
+
+
+def begin_run(store: Store, request: TeamRequest, asked: HeldRequest) -> BegunResponse:
+    """Begin a claimed run; null if it is not this holder's any more."""
+    machine = request.find_machine(store)
+    board = find_board(store, machine)
+    return BegunResponse(board.begin(request.run_id, name_holder(machine, asked.holder)))
+
+
+def finish_run(store: Store, request: TeamRequest, sent: FinishRequest) -> WrittenResponse:
+    """Write the result of a run; `is_written` is false if it is not this holder's."""
+    machine = request.find_machine(store)
+    holder = name_holder(machine, sent.holder)
+    board = find_board(store, machine)
+    return WrittenResponse(board.finish(request.run_id, sent.result, holder=holder))
+
+
+def name_holder(machine: Machine, holder: str) -> str:
+    """Return a holder's name here: no machine can name another's, nor one of this host."""
+    return f"@{machine.key}/{holder}"
+
+
+def find_board(store: Store, machine: Machine) -> StoreBoard:
+    """Return the board of the jobs that a machine may run."""
+    with store.reading() as database:
+        labels = find_labels(database, machine)
+    places = [ANYWHERE, f"machine:{machine.name}", *(f"label:{one}" for one in labels)]
+    return StoreBoard(store, places=places, is_own=False)
+
+
+JOB_ACTIONS = (
+    TeamAction("POST", "/api/v1/claims", claim_runs, ClaimRequest),
+    TeamAction("POST", "/api/v1/claims/keep", keep_runs, HeldRequest),
+    TeamAction("POST", "/api/v1/runs/{run}/begin", begin_run, HeldRequest),
+    TeamAction("POST", "/api/v1/runs/{run}/finish", finish_run, FinishRequest),
+)
