@@ -320,7 +320,7 @@ def git(folder: Path, *words: str) -> str:
     return found.stdout
 
 
-def wait_for(test: Callable[[], object], *, seconds: float = 30.0) -> None:
+def wait_for(test: Callable[[], object], *, seconds: float = 120.0) -> None:
     """Go on as soon as something has come to pass; never to wait for ever."""
     deadline = time.monotonic() + seconds
     while not test():

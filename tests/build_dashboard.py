@@ -1,12 +1,13 @@
 """Sessions to be shown that a demo does not have: one that began just now, one that is hostile."""
 
 import json
-import subprocess
-import sys
+import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from terminal import run_relight
 
 HOSTILE = (
     "<script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">"
@@ -39,10 +40,9 @@ def write_chat(path: Path, *, key: str, title: str, result: str = "done") -> Pat
 
 def import_chat(home: Path, path: Path) -> None:
     """Read a chat file as a person would: by the command, in a separate process."""
-    command = [sys.executable, "-m", "relight", "--home", str(home), "import"]
-    subprocess.run(
-        [*command, "--source", "chat", "--from", str(path)], check=True, capture_output=True
-    )
+    words = ["--home", str(home), "import", "--source", "chat", "--from", str(path)]
+    done = run_relight(os.environ, *words)
+    assert done.returncode == 0, done.stderr
 
 
 Message = dict[str, Any]

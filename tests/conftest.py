@@ -1,6 +1,7 @@
 """Settings for all tests: examples are the same on every machine, and never against the clock."""
 
 import atexit
+import gc
 import os
 import shutil
 import signal
@@ -59,6 +60,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("programs")]
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_collection_finish() -> None:
+    """Leave thousands of tests out of later collections; a fork then shares their memory."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,6 @@
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -175,7 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
         logged = Logged(self.command, self.path, dict(self.headers), raw)
         reply = self.server_owner.take(logged)
         if reply.delay_seconds:
-            time.sleep(reply.delay_seconds)
+            self.server_owner.wait(reply.delay_seconds)
         try:
             if reply.status != 200 or reply.body is not None:
                 self._send(reply, reply.body or b"")

@@ -16,11 +16,18 @@ from types import TracebackType
 from typing import Any, Self
 
 import build
+from command_server import can_fork, fork_command
 
 Run = subprocess.CompletedProcess[str]
 
 
 def run_relight(environment: Mapping[str, str], *words: str, given: str | None = None) -> Run:
+    """Run a command in a process that is forked, if an interpreter would start there as here."""
+    if can_fork(environment):
+        found = fork_command(environment, words, None if given is None else given.encode())
+        code, *written = found
+        output, errors = (text.decode().replace("\r\n", "\n") for text in written)
+        return Run(words, code, output, errors)
     return subprocess.run(
         [sys.executable, "-m", "relight", *words],
         env=environment,

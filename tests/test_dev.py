@@ -210,6 +210,39 @@ def test_an_unknown_word_shows_the_help(clone: Path) -> None:
     assert "./dev run ARGS…" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ("", ""),
+        ("mypy", "types failed"),
+        ("pytest tests/web", "tests of the dashboard failed"),
+    ],
+)
+def test_the_gate_runs_every_check_and_fails_with_the_one_that_fails(
+    clone: Path, broken: str, said: str
+) -> None:
+    dev(clone, "test")
+    for name in ("ruff", "mypy", "lint-imports", "pytest"):
+        program = clone / ".venv" / "bin" / name
+        program.write_text(
+            f'#!/bin/sh\nline="{name} $*"\necho "$line" >> ran\necho "says $line"\n'
+            f'case "$line " in "{broken or "nothing"} "*) exit 1;; esac\n'
+        )
+        program.chmod(0o755)
+    done = dev(clone, "check")
+    assert done.returncode == (1 if broken else 0), done.stderr
+    assert done.stderr.splitlines() == ([said] if said else [])
+    ran = [line.strip() for line in (clone / "ran").read_text().splitlines()]
+    assert ran.index("ruff format --check .") < ran.index("ruff check .") < ran.index("mypy")
+    if broken != "mypy":
+        assert "lint-imports --no-cache" in ran
+        assert all(f"says {line}" in done.stdout for line in ran)
+        # every folder of tests is named once, or left to the group of the others
+        (others,) = [line.split() for line in ran if line.startswith("pytest --ignore=")]
+        named = [word for line in ran for word in line.split() if word.startswith("tests/")]
+        assert sorted(named) == sorted(word.removeprefix("--ignore=") for word in others[1:])
+
+
 @pytest.mark.parametrize("name", ["run.txt", "dev.txt", "build.txt", "uv.txt"])
 def test_every_pin_has_hashes_and_names_no_registry(name: str) -> None:
     for pin, hashes in read_pins(name).items():

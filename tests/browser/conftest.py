@@ -35,6 +35,18 @@ def address(demo_home: Path) -> Iterator[str]:
         yield found.rstrip("/")
 
 
+@pytest.fixture(scope="module")
+def shared_home(demo_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the demo for a module, each of whose tests adds or changes something else."""
+    return Path(shutil.copytree(demo_home, tmp_path_factory.mktemp("shared") / "relight"))
+
+
+@pytest.fixture(scope="module")
+def shared_address(shared_home: Path) -> Iterator[str]:
+    with serving.serve(shared_home) as (found, _):
+        yield found.rstrip("/")
+
+
 @pytest.fixture
 def own_home(demo_home: Path, tmp_path: Path) -> Path:
     """A copy of the demo that a test may change."""

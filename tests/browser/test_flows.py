@@ -15,6 +15,7 @@ def test_a_bar_opens_the_sessions_it_is_made_of(browser: Browser, address: str) 
         page = visit.open("/")
         bar = page.locator("svg.chart a").nth(20)
         bar.hover()
+        expect(page.locator("#tip")).not_to_be_empty()
         tip = page.locator("#tip").inner_text()
         bar.click()
         page.wait_for_url("**/sessions?since=**")
@@ -70,9 +71,9 @@ def test_filters_stay_in_the_address_from_page_to_page(browser: Browser, address
 
 
 def test_a_person_can_say_how_a_session_went(
-    browser: Browser, own_address: str, own_home: Path
+    browser: Browser, shared_address: str, shared_home: Path
 ) -> None:
-    with visiting(browser, own_address) as visit:
+    with visiting(browser, shared_address) as visit:
         page = visit.open("/sessions?outcome=unknown")
         page.locator("tbody a[data-row]").first.click()
         page.get_by_label("Why").fill("I merged it")
@@ -80,12 +81,12 @@ def test_a_person_can_say_how_a_session_went(
         evidence = page.get_by_text("a person said success: I merged it")
         expect(evidence).to_be_visible()
         visit.check()
-    with open_store(own_home) as store:
+    with open_store(shared_home) as store:
         assert ("success", "I merged it") in store.query("select outcome, why from label")
 
 
-def test_a_template_is_made_retired_and_restored(browser: Browser, own_address: str) -> None:
-    with visiting(browser, own_address) as visit:
+def test_a_template_is_made_retired_and_restored(browser: Browser, shared_address: str) -> None:
+    with visiting(browser, shared_address) as visit:
         page = visit.open("/templates")
         page.locator("tbody a[data-row]").first.click()
         page.get_by_label("Why").fill("old layout")
@@ -97,14 +98,14 @@ def test_a_template_is_made_retired_and_restored(browser: Browser, own_address: 
 
 
 def test_a_job_is_paused_and_resumed_and_its_runs_are_opened(
-    browser: Browser, own_address: str, own_home: Path
+    browser: Browser, shared_address: str, shared_home: Path
 ) -> None:
-    with visiting(browser, own_address) as visit:
+    with visiting(browser, shared_address) as visit:
         page = visit.open("/jobs")
         page.locator("tbody a[data-row]", has_text="release-watch").click()
         page.get_by_role("button", name="Pause").click()
         expect(page.get_by_role("button", name="Resume")).to_be_visible()
-        with open_store(own_home) as store:
+        with open_store(shared_home) as store:
             (state,) = [job.state for job in read_jobs(store) if job.job == "release-watch"]
         assert state == "paused"
         page.get_by_role("button", name="Resume").click()
@@ -119,6 +120,7 @@ def test_a_skill_says_whether_the_cheaper_model_would_do(browser: Browser, addre
     with visiting(browser, address) as visit:
         page = visit.open("/skills")
         page.get_by_role("link", name="ticket-triage", exact=True).click()
+        page.wait_for_url("**/skills/ticket-triage**")
         assert "gpt-5.1-codex-mini is good enough" in page.locator(".verdict").inner_text()
         before = page.locator("polyline").first.get_attribute("points")
         page.get_by_role("link", name="14 days").click()
@@ -133,6 +135,7 @@ def test_a_mixture_shows_what_each_adviser_saw_and_said(browser: Browser, addres
     with visiting(browser, address) as visit:
         page = visit.open("/moa")
         page.locator("tbody a[data-row]").first.click()
+        page.wait_for_url("**/moa/**")
         page.get_by_role("link", name="Turn 1").click()
         page.wait_for_url("**turn=1**")
         advice = page.get_by_text("Use create index concurrently").locator("visible=true")

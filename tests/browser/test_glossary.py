@@ -1,6 +1,6 @@
 """Words of the glossary, explained where they stand."""
 
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from visiting import visiting
 
@@ -13,12 +13,12 @@ def test_a_heading_shows_its_meaning_to_the_mouse_and_to_the_keyboard(
         word = page.locator("th .term", has_text="held out").first
         word.hover()
         tip = page.locator("#tip")
-        assert "left cold on purpose" in tip.inner_text()
+        expect(tip).to_contain_text("left cold on purpose")
         page.mouse.move(5, 5)
-        assert tip.is_hidden()
+        expect(tip).to_be_hidden()
         word.evaluate("one => one.closest('th').previousElementSibling.querySelector('a').focus()")
         page.keyboard.press("Tab")
-        assert "left cold on purpose" in tip.inner_text()
+        expect(tip).to_contain_text("left cold on purpose")
         page.keyboard.press("Enter")
         page.wait_for_url("**/glossary#held-out")
         assert page.locator("dt:target").inner_text() == "held out"

@@ -12,16 +12,16 @@ from visiting import visiting
 
 
 def test_a_new_session_appears_without_reloading(
-    browser: Browser, own_address: str, own_home: Path, tmp_path: Path
+    browser: Browser, shared_address: str, shared_home: Path, tmp_path: Path
 ) -> None:
-    with visiting(browser, own_address) as visit:
+    with visiting(browser, shared_address) as visit:
         page = visit.open("/sessions")
         page.evaluate("window.isTheSamePage = true")
         title = "Where do we keep the notes?"
         expect(page.get_by_role("link", name=title)).to_have_count(0)
         page.keyboard.press("j")
         held = page.locator("main [data-row]").first.get_attribute("href")
-        import_chat(own_home, write_chat(tmp_path / "runs.jsonl", key="live-1", title=title))
+        import_chat(shared_home, write_chat(tmp_path / "runs.jsonl", key="live-1", title=title))
         expect(page.get_by_role("link", name=title)).to_be_visible(timeout=20_000)
         assert page.evaluate("window.isTheSamePage") is True
         expect(page.locator(f'main a[data-row][href="{held}"]')).to_be_focused()
@@ -29,14 +29,14 @@ def test_a_new_session_appears_without_reloading(
 
 
 def test_what_is_being_typed_is_not_taken_away(
-    browser: Browser, own_address: str, own_home: Path, tmp_path: Path
+    browser: Browser, shared_address: str, shared_home: Path, tmp_path: Path
 ) -> None:
-    with visiting(browser, own_address) as visit:
+    with visiting(browser, shared_address) as visit:
         page = visit.open("/sessions?outcome=unknown")
         page.locator("tbody a[data-row]").first.click()
         why = page.get_by_label("Why")
         why.fill("half a sen")
-        import_chat(own_home, write_chat(tmp_path / "runs.jsonl", key="live-2", title="New"))
+        import_chat(shared_home, write_chat(tmp_path / "runs.jsonl", key="live-2", title="New"))
         page.wait_for_timeout(4500)  # two looks at the store
         assert why.input_value() == "half a sen"
         expect(why).to_be_focused()
@@ -79,6 +79,7 @@ def test_a_turn_that_an_agent_writes_appears_by_itself(browser: Browser, tmp_pat
         expect(page.get_by_role("link", name="Count the zebras")).to_be_visible(timeout=20_000)
         assert page.evaluate("window.isTheSamePage") is True
         row.click()
+        page.wait_for_url("**/sessions/claude-code*")
         words = page.locator("main").get_by_text("The rounding is right now.")
         expect(words).to_have_count(0)
         page.evaluate("window.isTheSamePage = true")

@@ -99,6 +99,7 @@ def test_the_whole_page_works_without_script(browser: Browser, address: str) -> 
     with visiting(browser, address, width=390, with_script=False) as visit:
         page = visit.open("/")
         page.get_by_role("group", name="Figure").get_by_role("link", name="outcomes").click()
+        page.wait_for_url("**chart=outcomes**")
         page.get_by_role("group", name="By").get_by_role("link", name="project").click()
         expect(page.get_by_role("heading", name="Outcomes by day and project")).to_be_in_viewport()
         page.get_by_text("set its price").first.click()

@@ -9,12 +9,15 @@ from build_dashboard import HOSTILE, import_chat, write_chat
 from visiting import Scheme, visiting
 
 
-@pytest.fixture
-def hostile_address(own_address: str, own_home: Path, tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def hostile_address(
+    shared_address: str, shared_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> str:
     """A dashboard with a session whose every text is hostile."""
     text = f"zebra {HOSTILE} ⟦zebra⟧"
-    import_chat(own_home, write_chat(tmp_path / "runs.jsonl", key="wild", title=text, result=text))
-    return own_address
+    path = tmp_path_factory.mktemp("wild") / "runs.jsonl"
+    import_chat(shared_home, write_chat(path, key="wild", title=text, result=text))
+    return shared_address
 
 
 def test_ctrl_k_opens_a_box_whose_first_hit_enter_opens(

@@ -14,17 +14,13 @@ import pytest
 
 import build
 from scripted import Reply, Server, call
+from terminal import Run, run_relight
 
 
-def relight(home: Path, *words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+def relight(home: Path, *words: str, **environment: str) -> Run:
     plain = {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI", "RELIGHT"))}
-    return subprocess.run(
-        [sys.executable, "-m", "relight", *words, "--home", str(home / "relight")],
-        env={**plain, "HOME": str(home), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    own = {**plain, "HOME": str(home), **environment}
+    return run_relight(own, *words, "--home", str(home / "relight"))
 
 
 def test_a_run_prints_its_answer_and_all_of_it_is_on_record(tmp_path: Path) -> None:
@@ -147,7 +143,7 @@ def test_a_run_that_is_ended_from_outside_ends_its_commands_and_says_so(tmp_path
             time.sleep(0.02)
         time.sleep(0.2)
         child.send_signal(signal.SIGTERM)
-        assert child.wait(10) == 128 + signal.SIGTERM
+        assert child.wait(40) == 128 + signal.SIGTERM
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
     with build.open_home(tmp_path) as store:

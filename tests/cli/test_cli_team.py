@@ -20,20 +20,13 @@ from relight.store import open_store
 from relight.store.members import SCOPES, make_token
 from relight.store.team import count_due, read_target, write_target
 from relight.store.write.pushed import read_backlog
+from terminal import Run, run_relight
 
 SESSIONS = 12
 
 
-def run(home: Path, *words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "relight", *words, "--home", str(home)]
-    return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, **environment},
-        check=False,
-    )
+def run(home: Path, *words: str, **environment: str) -> Run:
+    return run_relight({**os.environ, **environment}, *words, "--home", str(home))
 
 
 @pytest.fixture(scope="module")

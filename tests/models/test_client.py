@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 import time
 from subprocess import PIPE
 from typing import Any
@@ -238,11 +239,11 @@ def test_a_stream_that_breaks_off_is_a_failure_with_what_had_arrived() -> None:
 def test_a_stream_that_never_ends_is_ended_when_its_time_is_over() -> None:
     with Server([Reply("so far", never_ends=True)]) as server:
         started = time.monotonic()
-        error = fail(server, stream=True, timeout_seconds=0.4)
+        error = fail(server, stream=True, timeout_seconds=3)
     assert error.failure.kind == "timeout"
     assert error.partial is not None
     assert error.partial.text == "so far"
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 30
 
 
 def test_being_cancelled_closes_the_connection() -> None:
@@ -252,11 +253,7 @@ def test_being_cancelled_closes_the_connection() -> None:
         build.wait_for(lambda: server.chats)
         time.sleep(0.1)
         future.cancel()
-        for _ in range(300):
-            if server.left:
-                break
-            time.sleep(0.01)
-        assert server.left == 1
+        build.wait_for(lambda: server.left == 1)
 
 
 def test_passing_trouble_is_tried_again_and_the_answer_comes() -> None:
@@ -290,7 +287,7 @@ def test_a_wait_of_minutes_is_not_waited_for() -> None:
     [
         (Reply(status=503, body=b"busy"), "overloaded"),
         (Reply(status=429, body=b"{}", headers={"Retry-After": "60"}), "rate_limit"),
-        (Reply("late", delay_seconds=5), "timeout"),
+        (Reply("late", delay_seconds=60), "timeout"),
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
@@ -301,7 +298,7 @@ def test_a_deadline_holds_for_all_tries_together(reply: Reply, kind: str, stream
         started = time.monotonic()
         with pytest.raises(UpstreamError) as caught:
             background.run_coroutine(complete(build_request(endpoint, asked, stream=stream)))
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < 10
     assert caught.value.failure.kind == kind
     assert caught.value.is_out_of_time
 
@@ -322,18 +319,16 @@ def test_an_answer_that_is_there_does_not_wait_for_its_price() -> None:
 
 def test_prices_are_asked_for_beside_the_call() -> None:
     price = {"prompt": "0.001", "completion": "0.001"}
+    both = threading.Barrier(2, timeout=60)
 
-    class Slow(Server):
+    class Waiting(Server):
         def take(self, logged: Logged) -> Reply:
-            reply = super().take(logged)
-            reply.delay_seconds = 1.0
-            return reply
+            both.wait()  # one after the other would break it
+            return super().take(logged)
 
-    with Slow([Reply("a")], models=[{"id": "m", "pricing": price}]) as server:
-        started = time.monotonic()
-        told = answer(server)
-        assert time.monotonic() - started < 1.8
-    assert told.cost is not None
+    with Waiting([Reply("a")], models=[{"id": "m", "pricing": price}]) as server:
+        assert answer(server).cost is not None
+    assert not both.broken
 
 
 def test_leaving_early_waits_until_what_was_left_has_ended() -> None:

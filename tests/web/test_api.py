@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import build_warm
 import serving
 from relight.warm.sharing import read_template_file
 from relight.warm.units import render_text
+from terminal import run_relight
 
 SMALL_BEST = ("--max-examples=9", "--sort=best")
 SAME = [
@@ -48,9 +47,8 @@ SAME = [
 
 
 def run_json(home: Path, *words: str) -> Any:
-    command = [sys.executable, "-m", "relight", *words, "--json"]
-    environment = {**os.environ, "RELIGHT_HOME": str(home)}
-    done = subprocess.run(command, env=environment, capture_output=True, check=True)
+    done = run_relight({**os.environ, "RELIGHT_HOME": str(home)}, *words, "--json")
+    assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 

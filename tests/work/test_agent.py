@@ -128,7 +128,7 @@ def test_a_command_is_ended_with_its_children_when_its_time_is_over(tmp_path: Pa
     assert (told["timed_out"], told["exit_code"]) == (True, 124)
     left = do(tmp_path, "terminal", command="echo done; sleep 60 &")
     assert (left["output"], left["exit_code"]) == ("done\n", 0)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
 
 
 def test_a_flood_of_output_is_cut_in_its_middle(tmp_path: Path) -> None:

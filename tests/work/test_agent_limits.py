@@ -64,7 +64,7 @@ def says_nothing(_: dict[str, Any]) -> Reply:
 
 
 def is_slow(_: dict[str, Any]) -> Reply:
-    return Reply("late", delay_seconds=5)
+    return Reply("late", delay_seconds=60)
 
 
 @pytest.mark.parametrize("script", [busy, asks_to_wait, says_nothing, is_slow])
@@ -78,7 +78,7 @@ def test_a_runs_time_counts_retries_waits_and_silence_and_is_told(
         result = run(store, model, tmp_path, budget=Budget(seconds=1.0))
         took = time.monotonic() - started
         found = read_session(store, find_session(store, "relight:run"))
-    assert took < 2
+    assert took < 10
     assert result.outcome == "failure"
     assert (result.ended_by or "").startswith(
         "the budget of 1 second is used up, during a model call"
@@ -127,12 +127,12 @@ def test_advisers_leave_the_acting_model_half_of_the_time(tmp_path: Path) -> Non
 
 
 def test_tools_end_with_the_run(tmp_path: Path) -> None:
-    asked = call("terminal", command="sleep 30", timeout_seconds=60)
+    asked = call("terminal", command="sleep 60", timeout_seconds=60)
     with build.open_home(tmp_path) as store, Server([Reply(None, [asked])]) as server:
         started = time.monotonic()
-        result = run(store, one_model(server), tmp_path, budget=Budget(seconds=0.5))
-        assert time.monotonic() - started < 2
-    assert result.ended_by == "the budget of 0.5 seconds is used up"
+        result = run(store, one_model(server), tmp_path, budget=Budget(seconds=3))
+        assert time.monotonic() - started < 30
+    assert result.ended_by == "the budget of 3 seconds is used up"
     assert result.figures["tool_failures"] == 1
 
 
@@ -204,11 +204,11 @@ def test_equal_calls_of_one_answer_are_counted_one_by_one(tmp_path: Path, tool: 
 
 
 def test_different_calls_of_one_answer_run_side_by_side(tmp_path: Path) -> None:
-    calls = [call("terminal", f"c{n}", command=f"sleep 0.5; echo {n}") for n in range(4)]
+    wait = "until [ -e 0 -a -e 1 -a -e 2 -a -e 3 ]; do sleep 0.05; done"  # for one another
+    calls = [call("terminal", f"c{n}", command=f"touch {n}; {wait}") for n in range(4)]
     with build.open_home(tmp_path) as store, Server([Reply(None, calls), Reply("k")]) as server:
-        started = time.monotonic()
-        run(store, one_model(server), tmp_path)
-    assert time.monotonic() - started < 1.5
+        result = run(store, one_model(server), tmp_path, budget=Budget(seconds=60))
+    assert (result.answer, result.ended_by) == ("k", None)
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_ctrl_c_ends_a_run_at_once_and_the_record_says_so(tmp_path: Path, where:
         started = time.monotonic()
         child.send_signal(signal.SIGINT)
         _, told = child.communicate(timeout=20)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 20
         found = read_session(store, find_session(store, "relight:run"))
     assert b"KeyboardInterrupt" in told
     assert "points to failure: it was interrupted" in found.evidence

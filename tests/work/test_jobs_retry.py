@@ -1,9 +1,8 @@
 """One budget of attempts for a run: what an endpoint is asked, and how long it is left alone."""
 
 import json
+import os
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from relight.work.jobs.registry import add_job
 from relight.work.jobs.run import execute_run
 from relight.work.jobs.slots import claim_due
 from scripted import Reply, Server, call
+from terminal import run_relight
 
 BODY = b'{"error": {"message": "scripted"}}'
 MODEL = {"id": "m", "context_length": 131072}
@@ -221,8 +221,9 @@ def test_job_show_and_failures_say_whether_another_run_can_help(tmp_path: Path) 
         run_job(store, job, home=tmp_path)
 
     def ask(*words: str) -> Any:
-        command = [sys.executable, "-m", "relight", "--home", str(home), *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        done = run_relight(os.environ, "--home", str(home), *words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     shown = json.loads(ask("job", "show", "denied", "--json"))
     retry = shown["retry"]

@@ -253,7 +253,7 @@ def test_what_a_lost_run_had_started_is_ended(store: Store, home: Path) -> None:
     stray = int((home / "stray").read_text())
     os.kill(stray, 0)
     assert settle_dead(store, find_dead(store, now=NOON)) == 1
-    build.wait_for(lambda: not Path(f"/proc/{stray}/exe").exists(), seconds=5)
+    build.wait_for(lambda: not Path(f"/proc/{stray}/exe").exists())
 
 
 def test_what_the_agent_of_a_killed_scheduler_left_is_joined_to_its_run(

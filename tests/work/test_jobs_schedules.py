@@ -4,6 +4,7 @@ from bisect import bisect_right
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from itertools import islice, pairwise, takewhile
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -89,28 +90,55 @@ def find_changes(zone: str, year: int) -> list[tuple[int, int]]:
     return [(moment - 36 * HOUR, moment + 36 * HOUR) for moment in moments]
 
 
+class Quarter(NamedTuple):
+    """A quarter hour: its UTC minute, the minute its clocks show, and what they did before it."""
+
+    utc_minute: int
+    wall: int
+    # False if the clocks showed this time before
+    is_new: bool
+    # the last minute before clocks jumped here, and the last that they left out
+    jump: tuple[tuple[date, int], tuple[date, int]] | None
+
+
+@cache
+def read_days(zone: str, year: int) -> list[tuple[date, list[Quarter]]]:
+    """The quarter hours of two years by the day that clocks show; the same for every schedule."""
+    days: list[tuple[date, list[Quarter]]] = []
+    reached: tuple[date, int] | None = None
+    for utc_minute, day, wall in read_quarters(zone, year):
+        if not days or days[-1][0] != day:
+            days.append((day, []))
+        end = (day, wall + 14)
+        is_new = reached is None or end > reached
+        before = (day, wall - 1) if wall else (day - timedelta(days=1), 1439)
+        has_jumped = is_new and reached is not None and reached < before
+        jump = (reached, before) if has_jumped and reached is not None else None
+        days[-1][1].append(Quarter(utc_minute, wall, is_new, jump))
+        if is_new:
+            reached = end
+    return days
+
+
 def find_slots(fields: Fields, zone: str, year: int) -> list[int]:
     """What cron does: by real time with a `*`, else once for every time of the calendar."""
-    allowed = [hour * 60 + minute for hour in fields.hours for minute in fields.minutes]
+    allowed = sorted(hour * 60 + minute for hour in fields.hours for minute in fields.minutes)
     by_quarter: dict[int, list[int]] = {}
     for minute in allowed:
         by_quarter.setdefault(minute // 15, []).append(minute)
-    allows = cache(fields.allows)
-    slots: set[int] = set()
-    reached: tuple[date, int] | None = None
-    for utc_minute, day, wall in read_quarters(zone, year):
-        end = (day, wall + 14)
-        is_new = reached is None or end > reached
-        if is_new or not fields.is_fixed:
-            if allows(day):
-                slots |= {utc_minute + one - wall for one in by_quarter.get(wall // 15, ())}
-            before = (day, wall - 1) if wall else (day - timedelta(days=1), 1439)
-            if fields.is_fixed and reached is not None and reached < before:
+    slots: list[int] = []
+    for day, quarters in read_days(zone, year):
+        is_allowed = fields.allows(day)
+        if not is_allowed and not any(one.jump for one in quarters):
+            continue
+        for utc_minute, wall, is_new, jump in quarters:
+            if jump and fields.is_fixed and times_between(fields, allowed, *jump):
                 # the clock jumped: what lies between is due as soon as it has
-                slots |= {utc_minute for _ in times_between(fields, allowed, reached, before)}
-        if is_new:
-            reached = end
-    return sorted(slot * 60_000 for slot in slots)
+                slots.append(utc_minute)
+            minutes = by_quarter.get(wall // 15)
+            if minutes and is_allowed and (is_new or not fields.is_fixed):
+                slots += [utc_minute + one - wall for one in minutes]
+    return [slot * 60_000 for slot in dict.fromkeys(slots)]
 
 
 def times_between(

@@ -140,8 +140,8 @@ def test_only_the_last_line_can_say_that_the_agent_sleeps_on(output: str, wakes:
 def test_a_script_that_takes_too_long_is_ended_with_its_children(tmp_path: Path) -> None:
     write_script(tmp_path, "slow.sh", "sleep 60 & echo $!; setsid sleep 60 & echo $!; wait")
     started = time.monotonic()
-    done = run(tmp_path, "slow.sh", seconds=0.5)
-    assert time.monotonic() - started < 10
+    done = run(tmp_path, "slow.sh", seconds=2)
+    assert time.monotonic() - started < 30
     assert done.timed_out
     assert done.failure == "slow.sh took too long and was ended"
     children = [int(line) for line in done.output.split()]
@@ -152,20 +152,20 @@ def test_a_script_that_takes_too_long_is_ended_with_its_children(tmp_path: Path)
 def test_a_program_is_asked_to_end_before_it_is_killed(tmp_path: Path) -> None:
     text = "import signal, sys, time\ndef tidy(*_):\n    print('tidied'); sys.exit(5)\n"
     text += "signal.signal(signal.SIGTERM, tidy)\nprint('ready', flush=True)\ntime.sleep(60)"
-    ended = run_process([sys.executable, "-c", text], folder=tmp_path, seconds=1.0)
+    ended = run_process([sys.executable, "-c", text], folder=tmp_path, seconds=4)
     assert (ended.timed_out, ended.exit_code, ended.output) == (True, 5, "ready\ntidied\n")
 
 
 def test_a_program_that_does_not_listen_is_killed(tmp_path: Path) -> None:
     command = ["/bin/sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 1; done"]
-    ended = run_process(command, folder=tmp_path, seconds=0.3)
+    ended = run_process(command, folder=tmp_path, seconds=2)
     assert (ended.timed_out, ended.exit_code, ended.output) == (True, -9, "deaf\n")
 
 
 def test_what_is_left_in_the_background_holds_up_nothing(tmp_path: Path) -> None:
     started = time.monotonic()
-    ended = run_process(["/bin/sh", "-c", "sleep 60 & echo $!"], folder=tmp_path, seconds=30)
-    assert time.monotonic() - started < 5
+    ended = run_process(["/bin/sh", "-c", "sleep 60 & echo $!"], folder=tmp_path, seconds=60)
+    assert time.monotonic() - started < 30
     assert (ended.timed_out, ended.exit_code) == (False, 0)
     assert wait_until_dead(int(ended.output))
 
@@ -215,7 +215,7 @@ def test_a_run_that_takes_too_long_leaves_no_service_behind(tmp_path: Path) -> N
     marks = {"RELIGHT_HOME": str(tmp_path), "RELIGHT_RUN_ID": "house@1"}
     # started by a child that has left: only its environment shows where it came from
     write_script(tmp_path, "slow.sh", "(setsid sleep 60 & echo $!); sleep 60")
-    done = run(tmp_path, "slow.sh", seconds=0.5, environment={**os.environ, **marks})
+    done = run(tmp_path, "slow.sh", seconds=2, environment={**os.environ, **marks})
     assert done.timed_out
     assert wait_until_dead(int(done.output))
 

@@ -1,8 +1,7 @@
 """The spending of a running program: only its own session counts, and only what can be priced."""
 
 import json
-import subprocess
-import sys
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from relight.store.queries.runs import read_runs
 from relight.work.jobs.notes import ProgramNote
 from relight.work.jobs.runners import AttemptResult, run_command
 from relight.work.jobs.watch import BudgetWatch
+from terminal import run_relight
 
 PROMPT = "Look after the house."
 CALL_NANOS = 540_000_000
@@ -213,10 +213,9 @@ def test_a_budget_that_nothing_can_hold_is_told_when_the_job_is_added(tmp_path: 
     limits = ["--budget-usd", "1.5"]
 
     def add(name: str, *words: str) -> str:
-        command = [sys.executable, "-m", "relight", "--home", str(tmp_path), "job", "add", name]
-        done = subprocess.run(
-            [*command, *given, *words], capture_output=True, text=True, check=True
-        )
+        added = ("--home", str(tmp_path), "job", "add", name, *given, *words)
+        done = run_relight(os.environ, *added)
+        assert done.returncode == 0, done.stderr
         return done.stderr
 
     told = "the price of nameless is not known: no budget can end a run"

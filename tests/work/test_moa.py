@@ -143,14 +143,14 @@ def test_a_failed_adviser_does_not_fail_the_turn_and_all_failed_is_said(tmp_path
 def test_a_slow_adviser_does_not_hold_the_turn_beyond_its_limit() -> None:
     def slow(body: dict[str, Any]) -> Reply:
         reply = script(body)
-        reply.delay_seconds = 2.0 if body["model"] == "adviser-1" else 0.0
+        reply.delay_seconds = 60.0 if body["model"] == "adviser-1" else 0.0
         return reply
 
     with Server(slow) as server:
-        chosen = preset(server.base_url, reference_timeout_seconds=0.2)
+        chosen = preset(server.base_url, reference_timeout_seconds=3)
         started = time.monotonic()
         told = relight.MoA(chosen).chat.completions.create(messages=ASKED)
-        assert time.monotonic() - started < 1.5
+        assert time.monotonic() - started < 30
     assert [one["failure"] for one in told.moa["references"]] == [None, "timeout"]
 
 

@@ -278,7 +278,7 @@ def test_a_server_that_says_nothing_is_left_when_time_is_over(tmp_path: Path) ->
         started = time.monotonic()
         told = fetch(f"http://127.0.0.1:{silent.getsockname()[1]}/", place)
     assert "timed out" in told["error"]
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 20
 
 
 @pytest.mark.parametrize(
