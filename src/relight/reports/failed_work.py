@@ -114,14 +114,25 @@ def read_failed_work(
         alike.setdefault(_find_cause(group), []).append(group)
     causes = [_show_cause(cause, own) for cause, own in alike.items()]
     causes.sort(key=lambda one: -(one.runs + one.sessions))
-    rows = read_newest_failed(store, chosen, limit=NEWEST)
+    runs = list_failed_work(store, chosen, limit=NEWEST, slots=slots)
+    return FailedReport(failed=_add_up(groups), causes=causes, runs=runs)
+
+
+def list_failed_work(
+    store: Store,
+    chosen: Filter,
+    *,
+    limit: int,
+    slots: Mapping[str, int | None] | None = None,
+) -> list[FailedWork]:
+    """Return the newest failed runs and sessions; `slots` as in `read_failed_work`."""
+    rows = read_newest_failed(store, chosen, limit=limit)
     late = {job: write_time(at) for job, at in (slots or {}).items()}
     placed = [
         replace(row, next_run_at=late[row.job]) if row.job and row.job in late else row
         for row in rows
     ]
-    runs = [_show_work(row, store.timezone) for row in placed]
-    return FailedReport(failed=_add_up(groups), causes=causes, runs=runs)
+    return [_show_work(row, store.timezone) for row in placed]
 
 
 def read_failed_totals(store: Store, chosen: Filter) -> FailedTotals:

@@ -11,7 +11,12 @@ from relight.errors import RelightError
 from relight.judging.spirals import SPIRAL_MINIMUM, JudgedCall, Spiral, find_spirals
 from relight.model import row_id
 from relight.reports.cures import CauseCure, read_cures
-from relight.reports.failed_work import FailedReport, read_failed_totals, read_failed_work
+from relight.reports.failed_work import (
+    FailedReport,
+    FailedWork,
+    read_failed_totals,
+    read_failed_work,
+)
 from relight.store import Store
 from relight.store.derive.scores import HARMLESS
 from relight.store.queries import failures as queries
@@ -83,17 +88,21 @@ def read_failures(
     """Return the failures and spirals of a part of the record; `slots` as in `read_failed_work`."""
     keys = check_failure_keys(by)
     found = read_failed_work(store, chosen, slots=slots)
-    burnt = _sum_spirals(store, [one.session_id for one in found.runs if one.session_id])
-    runs = [replace(one, burnt_usd=burnt.get(one.session_id or "")) for one in found.runs]
     return FailureReport(
         failed=found.failed,
         causes=found.causes,
-        runs=runs,
+        runs=add_burnt(store, found.runs),
         by=keys,
         failures=queries.read_failure_groups(store, chosen, keys),
         spirals=read_spirals(store, chosen),
         cures=read_cures(store, chosen),
     )
+
+
+def add_burnt(store: Store, failed: Sequence[FailedWork]) -> list[FailedWork]:
+    """Return failed runs and sessions with the part of their cost that went into spirals."""
+    burnt = _sum_spirals(store, [one.session_id for one in failed if one.session_id])
+    return [replace(one, burnt_usd=burnt.get(one.session_id or "")) for one in failed]
 
 
 def check_failure_keys(by: Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ from msgspec.structs import asdict, replace
 from relight.errors import MissingError, RelightError
 from relight.reports import doctor, failures, lessons, runs, sessions, trace
 from relight.reports.alarms import AlarmList, read_alarms
+from relight.reports.brief import Brief, read_brief
 from relight.reports.budgets import BudgetList, read_budgets
 from relight.reports.cache_rebuilds import CacheReport, read_cache_report
 from relight.reports.comparison.models import Comparison, compare_job, compare_models
@@ -281,6 +282,12 @@ def list_budgets(store: Store, asked: given.NoParameters, _: Path) -> BudgetList
     return read_budgets(store)
 
 
+def read_night(store: Store, asked: given.BriefParameters, _: Path) -> Brief:
+    """Runs and sessions since last evening or a day, failures of one cause together."""
+    since = (read_start(store, asked.since) or 0) if asked.since else None
+    return read_brief(store, since=since, slots=registry.find_allowed_slots(store))
+
+
 def list_alarms(store: Store, asked: given.AlarmParameters, _: Path) -> AlarmList:
     """Jobs and models that fail more, or cost more a run, than before."""
     return read_alarms(store, is_open=not asked.all)
@@ -310,6 +317,7 @@ QUERIES = (
     Query("/api/lessons", given.LessonParameters, list_lessons),
     Query("/api/cache", given.CacheParameters, read_cache),
     Query("/api/budgets", given.NoParameters, list_budgets),
+    Query("/api/brief", given.BriefParameters, read_night),
     Query("/api/alarms", given.AlarmParameters, list_alarms),
     Query("/api/skills/stats", given.SkillDayParameters, read_skill_stats, may_miss=True),
     Query("/api/skills/ema", given.SkillAverageParameters, read_skill_averages),

@@ -56,6 +56,12 @@ class LimitParameters(Struct, frozen=True, kw_only=True):
     since: Since = DEFAULT_SINCE
 
 
+class BriefParameters(Struct, frozen=True, kw_only=True):
+    """The first day of the brief, by default last evening."""
+
+    since: Since | UnsetType = UNSET
+
+
 class AlarmParameters(Struct, frozen=True, kw_only=True):
     """The alarms to list."""
 

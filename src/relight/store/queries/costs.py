@@ -3,9 +3,10 @@
 from msgspec import Struct
 
 from relight.store import Store
+from relight.store.jobs import IS_NAMED_AFTER
 from relight.store.queries.filters import Filter, where
 from relight.store.queries.totals import USAGE, USAGE_KEYS
-from relight.store.sql import read_usd
+from relight.store.sql import count_if, read_usd
 
 # a cost from turns, unpriced turns and nano-dollars; null if no call has a price
 KNOWN_COST = "case when {1} < {0} or {1} = 0 or {2} <> 0 then {2} end"
@@ -89,3 +90,40 @@ def sum_included(store: Store) -> float:
     """Return the dollars that plans paid for, at list price."""
     ((nanos,),) = store.query("select coalesce(sum(included_nanos), 0) from session_day")
     return read_usd(nanos) or 0.0
+
+
+class OtherSessions(Struct, frozen=True):
+    """Sessions by outcome, with their known cost; what a plan included is not in it."""
+
+    sessions: int
+    successes: int
+    failures: int
+    unknown: int
+    cost_usd: float | None
+    unpriced_turns: int
+
+
+def sum_sessions_since(store: Store, since: int) -> OtherSessions:
+    """Return the sums of sessions that began at a moment or later and belong to no run."""
+    sums = [
+        f"coalesce(sum(listing.{name}), 0)" for name in ("turns", "unpriced_turns", "cost_nanos")
+    ]
+    return store.read(
+        OtherSessions,
+        f"""
+            select count(*) as sessions, {count_if("listing.outcome = 'success'")} as successes,
+                {count_if("listing.outcome = 'failure'")} as failures,
+                {count_if("coalesce(listing.outcome, 'unknown') = 'unknown'")} as unknown,
+                {KNOWN_COST.format(*sums)} as cost_usd,
+                coalesce(sum(listing.unpriced_turns), 0) as unpriced_turns
+            from listing join session on session.id = listing.root_id
+            where listing.began_at >= ?
+                and not exists (select 1 from run where run.session_id = listing.root_id)
+                and not exists (
+                    select 1 from run_attempt where run_attempt.session_id = listing.root_id
+                )
+                and not exists (select 1 from job where {IS_NAMED_AFTER})
+        """,
+        (since,),
+        {"cost_usd": read_usd},
+    )[0]

@@ -286,6 +286,12 @@ def find_run(store: Store, name: str, run_id: str) -> RunReport | None:
     return next(iter(_read(store, runs, [*jobs, run_id])), None)
 
 
+def find_any_run(store: Store, run_id: str) -> RunReport | None:
+    """Return a run of any job by its id, after the source if it is not ours."""
+    runs = f"select * from {RUNS} where {CALLED} = ?"
+    return next(iter(_read(store, runs, [run_id])), None)
+
+
 def read_recent_runs(store: Store, *, each: int) -> dict[str | None, list[RunReport]]:
     """Return the newest runs of every job by its name, newest first, none skipped."""
     runs: dict[str | None, list[RunReport]] = {}

@@ -20,7 +20,7 @@ from relight.work.jobs.lost_runs import (
 )
 from relight.work.jobs.notes import remove_notes
 from relight.work.jobs.registry import find_job
-from relight.work.jobs.slots import finish, keep_lease, start_now
+from relight.work.jobs.slots import BY_HAND, finish, keep_lease, start_now
 
 WAITS_SECONDS = (1, 2, 4, 8, 16)
 
@@ -32,12 +32,13 @@ def run_now(
     holder: str,
     execute: Execute,
     clock: Callable[[], float] = time.time,
+    note: str | None = None,
 ) -> tuple[JobRun, JobResult]:
-    """Run a job at once, because a person asked for it."""
+    """Run a job at once, because a person asked for it; `note` says why in its history."""
     job, now = find_job(store, name), round(clock() * 1000)
     settle_dead(store, find_dead(store, now=now))
     collect_interrupted(store)
-    run = start_now(store, job, holder, now=now)
+    run = start_now(store, job, holder, now=now, note=note or BY_HAND)
     with _lease_kept(store, holder, clock):
         result = complete_run(store, job, run, holder=holder, execute=execute, clock=clock)
     if store.config.notify.to or has_new_runs(store):

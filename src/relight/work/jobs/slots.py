@@ -181,7 +181,9 @@ def bring_forward(store: Store, *, now: int) -> None:
         move_slots(store, earlier)
 
 
-def start_now(store: Store, job: JobDefinition, holder: str, *, now: int) -> JobRun:
+def start_now(
+    store: Store, job: JobDefinition, holder: str, *, now: int, note: str = BY_HAND
+) -> JobRun:
     """Start a run that a person asked for; raise if the job is running already."""
     # sessions of a run are named after it with a dash, so this key never matches a slot's sessions
     key = f"{job.name}@{_stamp(now)}.{secrets.token_hex(2)}"
@@ -191,7 +193,7 @@ def start_now(store: Store, job: JobDefinition, holder: str, *, now: int) -> Job
         job_id=job_id(job.name),
         status="running",
         started_at=now,
-        note=BY_HAND,
+        note=note,
         holder=holder,
         lease_until=now + LEASE_MS,
     )
