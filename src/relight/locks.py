@@ -26,10 +26,7 @@ def make_folder(path: Path) -> None:
 
     `Path.mkdir(parents=True, mode=…)` gives the mode to the last folder only.
     """
-    missing = [path]
-    while not (parent := missing[-1].parent).exists():
-        missing.append(parent)
-    for folder in reversed(missing):
+    for folder in reversed(list_missing(path) or [path]):
         folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
 
 
@@ -45,6 +42,11 @@ def check_place(home: Path, file: Path) -> None:
             f"{file} is a link",
             "move the file it leads to here, or name that file's folder with --home",
         )
+
+
+def list_missing(path: Path) -> list[Path]:
+    """Return the folders that `make_folder` would make, the innermost first."""
+    return [one for one in (path, *path.parents) if not one.exists()]
 
 
 def open_private(path: Path, flags: int) -> int:

@@ -100,6 +100,11 @@ def reported_cost(
     return Cost(round(amount * NANOS), status, "source")
 
 
+def charged_cost(usd: float | None) -> Cost | None:
+    """The dollars that an agent states for a call; zero is what a model without a price has."""
+    return reported_cost(usd) if usd else None
+
+
 def find_price(
     model: str | None,
     provider: str | None = None,

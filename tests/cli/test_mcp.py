@@ -278,14 +278,36 @@ def test_a_single_step_is_shown_almost_whole(shop: SharedRecord) -> None:
         ("read_session", {}, "missing required field"),
         ("read_session", {"session_id": "last", "step": 99}, "no step 99"),
         ("cost", {"by": "person"}, "Invalid enum"),
+        ("search_sessions", {"source": "nobody"}, "there is no source"),
+        ("search_sessions", {"failed_calls": True}, "needs a query"),
         ("cost", {"ref": "/etc/passwd"}, "outside of this project"),
+        ("cost", {"ref": "no-such-branch"}, "is no branch, commit or file"),
+        ("cost", {"ref": " "}, "no name was given"),
+        ("label", {"session_id": "nothing", "outcome": "success"}, "no single session"),
     ],
 )
-def test_bad_arguments_say_what_is_wrong(
+def test_bad_arguments_say_what_is_wrong_and_what_the_caller_can_do(
     shop: SharedRecord, name: str, arguments: dict[str, Any], problem: str
 ) -> None:
-    with pytest.raises(RelightError, match=problem):
+    with pytest.raises(RelightError, match=problem) as raised:
         shop.call(name, arguments)
+    hint = raised.value.hint
+    assert hint
+    # a client of MCP can type neither options nor commands
+    assert "--" not in hint
+    assert "`" not in hint
+
+
+def test_what_only_a_person_can_do_is_said_to_be_a_persons(made: Path, tmp_path: Path) -> None:
+    nowhere = Scope(Path(SHOP), problem="Relight was started in /, which is no project")
+    for config, scope in (
+        (read_config(made), nowhere),
+        (read_config(tmp_path / "empty"), Scope(Path(SHOP), (SHOP,))),
+    ):
+        record = SharedRecord(config, scope, has_imports=False)
+        with pytest.raises(RelightError) as raised:
+            record.call("cost", {})
+        assert (raised.value.hint or "").startswith("ask a person at this machine to do it: ")
 
 
 def test_an_agents_label_never_replaces_a_persons(own: Store) -> None:

@@ -307,8 +307,62 @@ def test_half_written_sums_are_counted_and_read_when_they_are_whole(tmp_path: Pa
     settings.write_bytes(whole[:50])
     with build.open_home(tmp_path) as store:
         assert imported(store, tmp_path, "droid").unreadable == 1
+        assert read_unknown(store) == (5, 5, None, None)
         settings.write_bytes(whole)
         assert imported(store, tmp_path, "droid").unreadable == 0
+        assert read_tokens(store) == expect_tokens("droid")
+
+
+def read_unknown(store: Store) -> tuple[object, ...]:
+    """What a report says of all sessions: turns, those without a price, tokens, dollars."""
+    total = report(store, ["source"]).total
+    return total.turns, total.unpriced_turns, total.total_tokens, total.cost_usd
+
+
+def without_tokens(value: Any, *, by: object) -> Any:
+    """Records as an agent writes them whose server counts no tokens: without, or with zeros."""
+    if isinstance(value, list):
+        return [without_tokens(one, by=by) for one in value]
+    if not isinstance(value, dict):
+        return value
+    names = {"usageMetadata", "tokens", "usage", "metrics"}
+    kept = {name: without_tokens(one, by=by) for name, one in value.items() if name not in names}
+    for name in names & value.keys() if by == 0 else ():
+        kept[name] = {one: 0 for one, count in value[name].items() if isinstance(count, int)}
+    return kept
+
+
+@pytest.mark.parametrize("by", [None, 0])
+@pytest.mark.parametrize("agent", ["gemini", "qwen", "pi", "cline"])
+def test_tokens_that_nobody_counted_are_unknown(tmp_path: Path, agent: str, by: object) -> None:
+    if agent == "cline":
+        agents.write_cline(tmp_path, without_tokens(agents.cline_messages(), by=by))
+    else:
+        write, records = GROWING[agent]
+        write(tmp_path, without_tokens(records(), by=by))
+    with build.open_home(tmp_path) as store:
+        assert imported(store, tmp_path, agent).unreadable == 0
+        assert read_unknown(store) == (5, 5, None, None)
+
+
+def test_a_session_of_droid_without_sums_has_unknown_tokens_until_they_are_there(
+    tmp_path: Path,
+) -> None:
+    path = agents.write_droid(tmp_path, agents.droid_session())
+    settings = path.with_suffix(".settings.json")
+    whole = settings.read_bytes()
+    settings.unlink()
+    with build.open_home(tmp_path) as store:
+        imported(store, tmp_path, "droid")
+        assert read_unknown(store) == (5, 5, None, None)
+        settings.write_bytes(whole)
+        imported(store, tmp_path, "droid")
+        assert read_tokens(store) == expect_tokens("droid")
+        # records that grow without their sums leave the sums as they are
+        with path.open("a") as file:
+            message = agents.droid_message("m9", 95, "assistant", {"type": "text", "text": "x"})
+            file.write(f"{json.dumps(message)}\n")
+        imported(store, tmp_path, "droid")
         assert read_tokens(store) == expect_tokens("droid")
 
 

@@ -22,13 +22,13 @@ PLACES = {
 }
 
 
-def change(agent: str, home: Path, *, remove: bool = False) -> Path:
+def change(agent: str, home: Path, *, remove: bool = False, command: str = COMMAND) -> Path:
     planned = plan_change(
         agent,
         remove=remove,
         environment={"HOME": str(home)},
         home=home / "relight",
-        command=COMMAND,
+        command=command,
         agents=SKILLS,
     )
     apply_change(planned)
@@ -44,6 +44,19 @@ def test_the_skill_is_written_once_and_removed_with_its_folder(tmp_path: Path, a
     (path.parent.parent / "mine").mkdir()
     change(agent, tmp_path, remove=True)
     assert [one.name for one in path.parent.parent.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("theirs", [(), (".agents",), (".agents/skills/relight", "relight")])
+def test_removing_the_skill_leaves_the_folders_that_were_there_before_and_no_others(
+    tmp_path: Path, theirs: tuple[str, ...]
+) -> None:
+    for folder in theirs:
+        (tmp_path / folder).mkdir(parents=True)
+    before = sorted(tmp_path.rglob("*"))
+    change("codex", tmp_path, command="/opt/older/relight")
+    change("codex", tmp_path)
+    change("codex", tmp_path, remove=True)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_the_skill_has_the_front_matter_that_agents_need(tmp_path: Path) -> None:

@@ -6,12 +6,13 @@ A response may be the whole of it, one message, or a list of items or blocks. Te
 
 import json
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from operator import itemgetter
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 # the places of the answer inside a whole response
 WRAPPERS: tuple[tuple[str | int, ...], ...] = (
@@ -172,6 +173,81 @@ class _Call:
         return {"id": self.id, "type": "function", "function": function}
 
 
+class StreamDelta(Struct):
+    """A part of a message; servers put many kinds of values into it."""
+
+    content: Any = None
+    refusal: Any = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    tool_calls: Any = None
+
+
+class StreamChoice(Struct):
+    index: Any = 0
+    delta: StreamDelta | None = None
+    finish_reason: Any = None
+
+
+class ChatChunk(Struct):
+    """The fields of a chat completion's chunk that are read; nothing else of it is decoded."""
+
+    id: Any = None
+    model: Any = None
+    created: Any = None
+    usage: Any = None
+    choices: list[StreamChoice] | None = None
+    error: Any = None
+    # True for the mark at the end of a stream
+    done: bool = False
+
+    @property
+    def words(self) -> str | None:
+        """The words of a chunk that has nothing else, as nearly all have."""
+        if not self.choices or self.usage is not None or self.error is not None or self.done:
+            return None
+        first = self.choices[0]
+        delta = first.delta
+        if (
+            delta is None
+            or first.index != 0
+            or first.finish_reason is not None
+            or delta.tool_calls is not None
+            or delta.refusal is not None
+            or delta.reasoning_content is not None
+            or delta.reasoning is not None
+            or type(delta.content) is not str
+        ):
+            return None
+        return delta.content
+
+
+DELTA_FIELDS = frozenset(StreamDelta.__struct_fields__)
+
+
+def read_chunk(given: Mapping[str, Any]) -> ChatChunk:
+    """Return a chunk of any shape; what is none of a chunk's parts is left out."""
+    choices = given.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    made = []
+    if isinstance(first, dict):
+        delta = first.get("delta")
+        known = delta if isinstance(delta, dict) else {}
+        parts = {name: value for name, value in known.items() if name in DELTA_FIELDS}
+        made = [
+            StreamChoice(first.get("index", 0), StreamDelta(**parts), first.get("finish_reason"))
+        ]
+    return ChatChunk(
+        id=given.get("id"),
+        model=given.get("model"),
+        created=given.get("created"),
+        usage=given.get("usage"),
+        choices=made,
+        error=given.get("error"),
+        done="done" in given,
+    )
+
+
 class Gathering:
     """The message that the chunks so far make, and the other facts of the stream."""
 
@@ -184,43 +260,60 @@ class Gathering:
         self._texts: dict[str, list[str]] = {}
         self._calls: list[tuple[int, _Call]] = []
 
-    def add(self, chunk: Mapping[str, Any]) -> bool:
-        """Add a chunk; True if it has a part of the answer itself."""
-        if self.id is None or self.model is None or self.created is None:
-            self._add_facts(chunk)
-        usage = chunk.get("usage")
-        if isinstance(usage, dict):
-            self.usage = usage
-        choices = chunk.get("choices")
-        first = choices[0] if isinstance(choices, list) and choices else None
-        if not isinstance(first, dict) or first.get("index", 0) != 0:
-            return False
-        reason = first.get("finish_reason")
-        if reason is not None:
-            self.finish_reason = _text(reason) or self.finish_reason
-        delta = first.get("delta")
-        return self._add_delta(delta) if isinstance(delta, dict) else False
+    def add_all(self, chunks: Iterable[ChatChunk]) -> int | None:
+        """Add the chunks of a whole stream; return the number of the first that has any answer.
 
-    def _add_facts(self, chunk: Mapping[str, Any]) -> None:
-        self.id = self.id or _text(chunk.get("id"))
-        self.model = self.model or _text(chunk.get("model"))
-        created = chunk.get("created")
-        if self.created is None and isinstance(created, int | float) and isfinite(created):
+        Chunks of words alone are the most, and take a sixth of the time of others.
+        """
+        first: int | None = None
+        said: list[str] | None = None
+        has_facts = False
+        for number, chunk in enumerate(chunks):
+            words = chunk.words if has_facts else None
+            if words is None:
+                has_any = self.add(chunk)
+                has_facts = bool(self.id and self.model)
+            else:
+                said = self._texts.setdefault("content", []) if said is None else said
+                said.append(words)
+                has_any = bool(words)
+            first = number if first is None and has_any else first
+        return first
+
+    def add(self, given: ChatChunk | Mapping[str, Any]) -> bool:
+        """Add a chunk; True if it has a part of the answer itself."""
+        chunk = given if isinstance(given, ChatChunk) else read_chunk(given)
+        if not (self.id and self.model and self.created):  # Azure's first chunk has empty ones
+            self._add_facts(chunk)
+        if isinstance(chunk.usage, dict):
+            self.usage = chunk.usage
+        if not chunk.choices or chunk.choices[0].index != 0:
+            return False
+        first = chunk.choices[0]
+        if first.finish_reason is not None:
+            self.finish_reason = _text(first.finish_reason) or self.finish_reason
+        return self._add_delta(first.delta) if first.delta else False
+
+    def _add_facts(self, chunk: ChatChunk) -> None:
+        self.id = self.id or _text(chunk.id)
+        self.model = self.model or _text(chunk.model)
+        created = chunk.created
+        if not self.created and isinstance(created, int | float) and isfinite(created):
             self.created = int(created)
 
-    def _add_delta(self, delta: Mapping[str, Any]) -> bool:
+    def _add_delta(self, delta: StreamDelta) -> bool:
         has_any = False
-        for name, value in delta.items():
-            if name in TEXTS:
-                text = value if isinstance(value, str) else _join_parts(value)
-                if text is not None:
-                    self._texts.setdefault(name, []).append(text)
-                    has_any = has_any or bool(text)
-            elif name == "tool_calls" and isinstance(value, list):
-                for call in value:
-                    if isinstance(call, dict):
-                        self._add_call(call)
-                        has_any = True
+        for name in TEXTS:
+            if (value := getattr(delta, name)) is None:
+                continue
+            text = value if isinstance(value, str) else _join_parts(value)
+            if text is not None:
+                self._texts.setdefault(name, []).append(text)
+                has_any = has_any or bool(text)
+        for call in delta.tool_calls if isinstance(delta.tool_calls, list) else ():
+            if isinstance(call, dict):
+                self._add_call(call)
+                has_any = True
         return has_any
 
     def _add_call(self, part: Mapping[str, Any]) -> None:

@@ -4,15 +4,16 @@ A stream is put together into the response that the same API gives without strea
 are read in one way.
 """
 
-from collections.abc import Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from relight.chat.answers import DONE, Gathering, Splitter, read_answer
+from relight.chat.answers import DONE, ChatChunk, Gathering, Splitter, read_answer, read_chunk
 from relight.chat.requests import WireFormat
 
 BROKEN = "the stream broke off before its end"
@@ -58,7 +59,7 @@ def read_stream(name: WireFormat, pieces: Iterable[tuple[float, bytes]]) -> Wire
     """Return the answer that the pieces of a stream make, each with the time it arrived."""
     listed = list(pieces)
     stream = b"".join([piece for _, piece in listed])
-    data, events = _decode_events(stream)
+    data, events = _decode_events(name, stream)
     answer, first = _gather(name, events)
     if first is None:
         return answer
@@ -70,29 +71,41 @@ def read_stream(name: WireFormat, pieces: Iterable[tuple[float, bytes]]) -> Wire
     return msgspec.structs.replace(answer, first_at=first_at)
 
 
-def _decode_events(stream: bytes) -> tuple[list[bytes], list[object]]:
+def _decode_events(name: WireFormat, stream: bytes) -> tuple[list[bytes], Sequence[object]]:
     """The data of a stream's events, and the same decoded.
 
     Nearly always the data of an event is one line, and all of it is decoded at once.
     """
-    data = [line[5:].strip() for line in stream.split(b"\n") if line.startswith(b"data:")]
-    try:
-        return data, msgspec.json.decode(b"[%b]" % b",".join(data).replace(DONE, ENDED))
-    except UNREADABLE:
-        splitter, data, events = Splitter(), [], []
-        for one in (*splitter.feed(stream), *splitter.finish()):
-            with suppress(*UNREADABLE):
-                events.append(msgspec.json.decode(ENDED if one.strip() == DONE else one))
-                data.append(one)
-        return data, events
+    decode: Callable[[bytes], Sequence[object]] = DECODERS.get(name, msgspec.json.decode)
+    for split in (_split_plain, _split_lines):
+        data = split(stream)
+        with suppress(*UNREADABLE):
+            return data, decode(b"[%b]" % b",".join(_mark_end(data)))
+    splitter, data, events = Splitter(), [], []
+    for one in (*splitter.feed(stream), *splitter.finish()):
+        with suppress(*UNREADABLE):
+            events.append(msgspec.json.decode(ENDED if one.strip() == DONE else one))
+            data.append(one)
+    return data, events
+
+
+def _mark_end(data: list[bytes]) -> list[bytes]:
+    return [*data[:-1], ENDED] if data and data[-1] == DONE else data
+
+
+def _split_plain(stream: bytes) -> list[bytes]:
+    """The data of events that have nothing else, as most servers write them."""
+    return stream.strip().removeprefix(b"data: ").split(b"\n\ndata: ")
+
+
+def _split_lines(stream: bytes) -> list[bytes]:
+    return [line[5:].strip() for line in stream.split(b"\n") if line.startswith(b"data:")]
 
 
 def _gather(name: WireFormat, events: Iterable[object]) -> tuple[WireAnswer, int | None]:
     """The answer that events make, and the number of the first with a part of it."""
-    made, first = GATHERERS[name](), None
-    for number, event in enumerate(events):
-        if isinstance(event, dict) and made.add(event) and first is None:
-            first = number
+    made = GATHERERS[name]()
+    first = made.add_all(events)
     answer = _read_response(name, made.whole(), error=made.error)
     is_complete = answer.is_complete and made.is_complete
     return msgspec.structs.replace(answer, is_complete=is_complete), first
@@ -154,37 +167,44 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-class Gatherer(Protocol):
+class Gatherer(ABC):
     """Puts the events of a stream together."""
-
-    error: object
-    is_complete: bool
-
-    def add(self, event: dict[str, Any]) -> bool:
-        """Add an event; True if it has a part of the answer itself."""
-        ...
-
-    def whole(self) -> dict[str, Any]:
-        """Return the response so far, as it is without streaming."""
-        ...
-
-
-class ChatGatherer:
-    """Chunks of a chat completion."""
 
     def __init__(self) -> None:
         self.error: object = None
         self.is_complete = False
-        self._gathered = Gathering()
+
+    def add_all(self, events: Iterable[object]) -> int | None:
+        """Add events; return the number of the first that has a part of the answer itself."""
+        first = None
+        for number, event in enumerate(events):
+            if isinstance(event, dict) and self.add(event) and first is None:
+                first = number
+        return first
 
     def add(self, event: dict[str, Any]) -> bool:
-        if "done" in event:
-            self.is_complete = True
-            return False
-        self.error = event.get("error") or self.error
-        has_part = self._gathered.add(event)
-        self.is_complete = self._gathered.finish_reason is not None
-        return has_part
+        """Add an event; True if it has a part of the answer itself."""
+        return False
+
+    @abstractmethod
+    def whole(self) -> dict[str, Any]:
+        """Return the response so far, as it is without streaming."""
+
+
+class ChatGatherer(Gatherer):
+    """Chunks of a chat completion."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._gathered = Gathering()
+
+    def add_all(self, events: Iterable[object]) -> int | None:
+        chunks = [one if isinstance(one, ChatChunk) else _read_chunk(one) for one in events]
+        first = self._gathered.add_all(chunks)
+        self.error = next((one.error for one in reversed(chunks) if one.error), None)
+        has_ended = any(one.done for one in chunks)
+        self.is_complete = has_ended or self._gathered.finish_reason is not None
+        return first
 
     def whole(self) -> dict[str, Any]:
         made = self._gathered
@@ -192,12 +212,15 @@ class ChatGatherer:
         return {"id": made.id, "model": made.model, "usage": made.usage, "choices": choices}
 
 
-class MessagesGatherer:
+def _read_chunk(event: object) -> ChatChunk:
+    return read_chunk(event) if isinstance(event, dict) else ChatChunk()
+
+
+class MessagesGatherer(Gatherer):
     """Events of Anthropic's API: a message, its blocks, and their parts."""
 
     def __init__(self) -> None:
-        self.error: object = None
-        self.is_complete = False
+        super().__init__()
         self._message: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
         self._blocks: dict[int, dict[str, Any]] = {}
@@ -243,12 +266,11 @@ class MessagesGatherer:
         return {**block, "input": words} if words and "input" in block else block
 
 
-class ResponsesGatherer:
+class ResponsesGatherer(Gatherer):
     """Events of OpenAI's Responses; the last of them has the whole response."""
 
     def __init__(self) -> None:
-        self.error: object = None
-        self.is_complete = False
+        super().__init__()
         self._response: dict[str, Any] = {}
         self._items: list[Any] = []
         self._texts: list[str] = []
@@ -279,12 +301,11 @@ class ResponsesGatherer:
         return {**self._response, "output": [*self._items, *message]}
 
 
-class GeminiGatherer:
+class GeminiGatherer(Gatherer):
     """Chunks of Gemini's API: each is a response with some more parts."""
 
     def __init__(self) -> None:
-        self.error: object = None
-        self.is_complete = False
+        super().__init__()
         self._response: dict[str, Any] = {}
         self._parts: list[Any] = []
 
@@ -319,4 +340,8 @@ GATHERERS: dict[WireFormat, type[Gatherer]] = {
     "responses": ResponsesGatherer,
     "messages": MessagesGatherer,
     "gemini": GeminiGatherer,
+}
+# the formats of which only a few fields are decoded
+DECODERS: dict[WireFormat, Callable[[bytes], Sequence[object]]] = {
+    "chat": msgspec.json.Decoder(list[ChatChunk]).decode
 }

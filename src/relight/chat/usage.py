@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from relight.checks import describe
 from relight.data import read_data
@@ -86,6 +87,18 @@ def read_usage(given: object) -> FoundUsage:
     if _is_more(usage.cache_write_1h, usage.cache_write) or _is_more(usage.reasoning, usage.output):
         problems.append("usage has a part that is larger than its whole")
     return FoundUsage(usage, tuple(problems))
+
+
+def counted_usage(usage: Usage) -> Usage:
+    """Return the usage, or an unknown one if all of it is zero.
+
+    Every call has input: agents write zeros if the server did not count.
+
+    >>> counted_usage(Usage(input=0, output=0))
+    Usage(input=None, cache_read=None, cache_write=None, output=None, cache_write_1h=None, \
+reasoning=None)
+    """
+    return usage if any(astuple(usage)) else Usage()
 
 
 def exclusive_usage(

@@ -15,10 +15,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from relight.chat.usage import FoundUsage, exclusive_usage
+from relight.chat.usage import FoundUsage, counted_usage, exclusive_usage
 from relight.errors import RelightError
 from relight.model import (
-    Cost,
     Count,
     Ending,
     Mark,
@@ -29,17 +28,11 @@ from relight.model import (
     Unreadable,
     Usage,
 )
-from relight.prices import reported_cost
+from relight.prices import charged_cost
 from relight.sources.events import Event, Returned, Said, make_called
 from relight.sources.files import find_files, join_origins, look_at, read_document
-from relight.sources.reading import (
-    BAD_LINE,
-    Reader,
-    content_text,
-    first_line,
-    last_words,
-    write_value,
-)
+from relight.sources.reading import BAD_LINE, Reader, content_text, write_value
+from relight.sources.sessions import first_line, see
 from relight.times import read_time
 
 NAME = "cline"
@@ -61,7 +54,8 @@ class MessageMetrics(Struct):
         if self.inputTokens is not None and read + write > self.inputTokens:
             # these providers do not count what was cached
             return Usage(self.inputTokens, read, write, self.outputTokens)
-        return exclusive_usage(self.inputTokens, read, self.outputTokens, cache_write=write)
+        used = exclusive_usage(self.inputTokens, read, self.outputTokens, cache_write=write)
+        return counted_usage(used)
 
 
 class MessageModel(Struct):
@@ -182,7 +176,7 @@ class ClineReader(Reader):
             is_error = block.get("is_error")
             name = f"{session}:{called}"
             text = content_text(content) if _is_text(content) else write_value(content)
-            yield Session(key=session, started_at=at, ended_at=at, ending="result")
+            yield see(Session(key=session), at, "result")
             if not line.is_again:
                 failed = is_error if isinstance(is_error, bool) else None
                 yield Returned(session, name, at, text, failed, id=str(called))
@@ -192,9 +186,7 @@ class ClineReader(Reader):
             return
         said = typed[1] if typed else text
         title = first_line(said) if typed or not results else None
-        yield Session(
-            key=session, title=title, started_at=at, ended_at=at, ending="prompt", prompted_at=at
-        )
+        yield see(Session(key=session, title=title), at, "prompt")
         if not line.is_again:
             yield Said(session, "user", said, at=at, is_typed=title is not None)
 
@@ -207,14 +199,7 @@ class ClineReader(Reader):
         text = content_text([one for one in blocks if one.get("type") == "text"])
         asked = [one for one in blocks if one.get("type") == "tool_use"]
         ending: Ending = "call" if asked else "answer" if (text or "").strip() else "empty"
-        yield Session(
-            key=session,
-            model=model.id,
-            started_at=at,
-            ended_at=at,
-            ending=ending,
-            answer=last_words(text),
-        )
+        yield see(Session(key=session, model=model.id), at, ending, answer=text)
         usage = (message.metrics or MessageMetrics()).read()
         yield Turn(
             key=turn,
@@ -224,7 +209,7 @@ class ClineReader(Reader):
             provider=model.provider,
             usage=usage,
             usage_status=FoundUsage(usage).status,
-            cost=_read_cost(message.metrics),
+            cost=charged_cost(message.metrics.cost) if message.metrics else None,
         )
         if line.is_again:
             return
@@ -298,8 +283,3 @@ def _is_text(content: Any) -> bool:
     return isinstance(content, str) or not any(
         isinstance(one, dict) and "success" in one for one in content or ()
     )
-
-
-def _read_cost(metrics: MessageMetrics | None) -> Cost | None:
-    """The dollars of a call; zero is what a model without a price has."""
-    return reported_cost(metrics.cost) if metrics and metrics.cost else None

@@ -1,9 +1,10 @@
 """Droid: `sessions/<folder>/<id>.jsonl`, with the sums of its tokens in `<id>.settings.json`.
 
-No model call has its own usage: the sums are a control total, as those of Hermes. `inputTokens`
-excludes what was cached, and the sums exclude those of sub-agents, which are sessions. Messages
-that only the model sees were not typed. A fork begins with a copy of its parent's records, up to
-the message that it names; its sums are its own.
+No model call has its own usage: the sums are a control total, as those of Hermes. Until they can be
+read, the tokens of the answers are unknown. `inputTokens` excludes what was cached, and the sums
+exclude those of sub-agents, which are sessions. Messages that only the model sees were not typed. A
+fork begins with a copy of its parent's records, up to the message that it names; its sums are its
+own.
 """
 
 import re
@@ -28,14 +29,8 @@ from relight.model import (
 )
 from relight.sources.events import Compacted, Event, Measured, Returned, Said, make_called
 from relight.sources.files import find_files, join_origins, look_at, read_document, read_pieces
-from relight.sources.reading import (
-    ReaderState,
-    StatefulReader,
-    content_text,
-    first_line,
-    last_words,
-    write_value,
-)
+from relight.sources.reading import content_text, write_value
+from relight.sources.sessions import SessionReader, SessionState, first_line
 from relight.text import decode_mended
 from relight.times import read_time
 
@@ -85,9 +80,10 @@ class DroidLine(Struct):
     tokenUsage: DroidSums | None = None
 
 
-class DroidState(ReaderState):
-    model: str | None = None
+class DroidState(SessionState):
     last_at: int | None = None
+    # how many answers were read
+    calls: int = 0
     # the last message that a fork copied, until it was read
     copied_until: str | None = None
 
@@ -95,7 +91,7 @@ class DroidState(ReaderState):
 _decode = msgspec.json.Decoder(DroidLine).decode
 
 
-class DroidReader(StatefulReader[DroidState]):
+class DroidReader(SessionReader[DroidState]):
     """Reads the records of one session, and its sums."""
 
     has_fetch = True
@@ -162,6 +158,19 @@ class DroidReader(StatefulReader[DroidState]):
         elif line.message is not None:
             yield from self._read_user(line.message, at)
 
+    def finish(self) -> Iterator[Event]:
+        """The answers so far, with unknown tokens: the sums replace them when they are read."""
+        state = self.state
+        if state.session is not None and state.calls:
+            yield Total(
+                key=state.session,
+                session=state.session,
+                model=state.model,
+                at=state.last_at,
+                calls=state.calls,
+                usage=Usage(),
+            )
+
     def _is_copy(self, line: DroidLine) -> bool:
         """True for a record that a fork copied, which counts for its parent."""
         until = self.state.copied_until
@@ -171,25 +180,6 @@ class DroidReader(StatefulReader[DroidState]):
             self.state.copied_until = None
         return line.parentId != until
 
-    def _see(
-        self,
-        at: int | None,
-        ending: Ending,
-        *,
-        title: str | None = None,
-        answer: str | None = None,
-    ) -> Session:
-        return Session(
-            key=self.state.session or "",
-            title=title,
-            model=self.state.model,
-            started_at=at,
-            ended_at=at,
-            ending=ending,
-            prompted_at=at if ending == "prompt" else None,
-            answer=last_words(answer),
-        )
-
     def _read_user(self, message: DroidMessage, at: int | None) -> Iterator[Event]:
         session = self.state.session or ""
         blocks = message.content if isinstance(message.content, list) else []
@@ -198,7 +188,7 @@ class DroidReader(StatefulReader[DroidState]):
                 continue
             called, text = str(block.get("tool_use_id")), content_text(block.get("content"))
             flag, name = block.get("is_error"), f"{session}:{called}"
-            yield self._see(at, "result")
+            yield self.see(at, "result")
             if found := EXIT_CODE.search(text or ""):
                 yield Measured(session, name, int(found[1]))
             is_error = flag if isinstance(flag, bool) else None
@@ -207,19 +197,20 @@ class DroidReader(StatefulReader[DroidState]):
         if not text or message.visibility == "llm_only":
             return
         is_typed = not text.startswith(REMINDER)
-        yield self._see(at, "prompt", title=first_line(text) if is_typed else None)
+        yield self.see(at, "prompt", title=first_line(text) if is_typed else None)
         yield Said(session, "user", text, at=at, is_typed=is_typed)
 
     def _read_answer(
         self, line: DroidLine, message: DroidMessage, at: int | None
     ) -> Iterator[Event]:
         session = self.state.session or ""
+        self.state.calls += 1
         self.state.model = message.modelId or self.state.model
         blocks = [one for one in message.content or () if isinstance(one, dict)]
         text = content_text([one for one in blocks if one.get("type") == "text"])
         asked = [one for one in blocks if one.get("type") == "tool_use"]
         ending: Ending = "call" if asked else "answer" if (text or "").strip() else "empty"
-        yield self._see(at, ending, answer=text)
+        yield self.see(at, ending, answer=text)
         answer = f"{session}:{line.id}"
         yield Said(session, "assistant", text, answer, at=at)
         for one in asked:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from relight.chat.usage import FoundUsage, exclusive_usage
+from relight.chat.usage import FoundUsage, counted_usage, exclusive_usage
 from relight.model import Count, Ending, Session, Turn
 from relight.sources.events import Event, Measured, Returned, Said, failed_turn, make_called
 from relight.sources.gemini_parts import (
@@ -23,14 +23,8 @@ from relight.sources.gemini_parts import (
     is_context,
     join_texts,
 )
-from relight.sources.reading import (
-    BAD_LINE,
-    ReaderState,
-    StatefulReader,
-    first_line,
-    last_words,
-    write_value,
-)
+from relight.sources.reading import BAD_LINE, write_value
+from relight.sources.sessions import SessionReader, SessionState, first_line
 from relight.text import decode_mended
 from relight.times import read_time
 
@@ -86,18 +80,16 @@ class ChatLine(Struct, rename={"change": "$set", "rewind_to": "$rewindTo"}):
     toolCalls: list[CallRecord] | None = None
 
 
-class ChatState(ReaderState):
+class ChatState(SessionState):
     """The session, and what was read of the last messages: they are written several times."""
 
-    parent: str | None = None
-    model: str | None = None
     seen: list[str] = msgspec.field(default_factory=list)
 
 
 _decode = msgspec.json.Decoder(ChatLine).decode
 
 
-class GeminiReader(StatefulReader[ChatState]):
+class GeminiReader(SessionReader[ChatState]):
     """Reads the lines of one session."""
 
     state_type = ChatState
@@ -141,7 +133,7 @@ class GeminiReader(StatefulReader[ChatState]):
                 yield from self._read_answer(line, line.id, at)
             case "error":
                 text = join_texts(line.content)
-                yield self._see(at, "api_error")
+                yield self.see(at, "api_error")
                 key = f"{self.state.session}:{line.id}"
                 model = self.state.model
                 yield failed_turn(key, self.state.session, text, at=at, model=model)
@@ -156,29 +148,7 @@ class GeminiReader(StatefulReader[ChatState]):
         self.owner = state.session = own
         at = read_time(line.startTime)
         project = line.directories[0] if line.directories else None
-        return msgspec.structs.replace(self._see(at, None), project=project)
-
-    def _see(
-        self,
-        at: int | None,
-        ending: Ending | None,
-        *,
-        title: str | None = None,
-        answer: str | None = None,
-    ) -> Session:
-        state = self.state
-        return Session(
-            key=state.session or "",
-            parent=state.parent,
-            parent_kind="subagent" if state.parent else None,
-            title=title,
-            model=state.model,
-            started_at=at,
-            ended_at=at,
-            ending=ending,
-            prompted_at=at if ending == "prompt" else None,
-            answer=last_words(answer),
-        )
+        return msgspec.structs.replace(self.see(at), project=project)
 
     def _read_change(self, change: ChatChange) -> Iterator[Event]:
         """The folder, from the context at the start; other messages have separate lines."""
@@ -200,7 +170,7 @@ class GeminiReader(StatefulReader[ChatState]):
         text = join_texts(line.content)
         if not text.strip() or is_context(text) or not self._is_new(f"said {line.id}"):
             return
-        yield self._see(at, "prompt", title=first_line(text))
+        yield self.see(at, "prompt", title=first_line(text))
         yield Said(self.state.session or "", "user", text, at=at)
 
     def _read_answer(self, line: ChatLine, name: str, at: int | None) -> Iterator[Event]:
@@ -210,11 +180,12 @@ class GeminiReader(StatefulReader[ChatState]):
         ending: Ending = "result" if calls else "answer" if text.strip() else "empty"
         if any(one.status not in ENDED for one in calls):
             ending = "call"
-        yield self._see(at, ending, answer=text)
+        yield self.see(at, ending, answer=text)
         used = line.tokens or MessageTokens()
         prompt = None if used.input is None else used.input + (used.tool or 0)
         output = None if used.output is None else used.output + (used.thoughts or 0)
-        usage = exclusive_usage(prompt, used.cached, output, reasoning=used.thoughts)
+        figures = exclusive_usage(prompt, used.cached, output, reasoning=used.thoughts)
+        usage = counted_usage(figures)
         yield Turn(
             key=key,
             session=session,
@@ -241,7 +212,7 @@ class GeminiReader(StatefulReader[ChatState]):
             found = next(find_responses(call.result), None)
             shown = found or PartResponse(name=call.name, response=join_texts(call.result))
             ended_at = read_time(call.timestamp) or at
-            yield self._see(ended_at, "result")
+            yield self.see(ended_at, "result")
             yield from self._read_result(shown, call.id, ended_at, status=call.status)
 
     def _read_result(

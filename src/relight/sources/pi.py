@@ -13,28 +13,20 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from relight.chat.usage import FoundUsage
-from relight.model import Cost, Count, Ending, Session, Turn, Usage
-from relight.prices import reported_cost
+from relight.chat.usage import FoundUsage, counted_usage
+from relight.model import Count, Ending, Session, Turn, Usage
+from relight.prices import charged_cost
 from relight.sources.events import (
     Compacted,
     Event,
     Measured,
     Returned,
     Said,
-    as_copied,
     failed_turn,
     make_called,
 )
-from relight.sources.reading import (
-    BAD_LINE,
-    ReaderState,
-    StatefulReader,
-    content_text,
-    first_line,
-    last_words,
-    write_value,
-)
+from relight.sources.reading import BAD_LINE, content_text, write_value
+from relight.sources.sessions import SessionReader, SessionState, first_line
 from relight.text import decode_mended
 from relight.times import read_time
 
@@ -54,12 +46,14 @@ class EntryUsage(Struct):
     cost: EntryCost = field(default_factory=EntryCost)
 
     def read(self) -> Usage:
-        return Usage(
-            input=self.input,
-            cache_read=self.cacheRead or 0,
-            cache_write=self.cacheWrite or 0,
-            output=self.output,
-            reasoning=self.reasoning,
+        return counted_usage(
+            Usage(
+                input=self.input,
+                cache_read=self.cacheRead or 0,
+                cache_write=self.cacheWrite or 0,
+                output=self.output,
+                reasoning=self.reasoning,
+            )
         )
 
 
@@ -91,21 +85,14 @@ class EntryLine(Struct):
     message: EntryMessage | None = None
 
 
-class TreeState(ReaderState):
-    """The session, and the moment before which entries are copies."""
-
-    born_at: int | None = None
-    parent: str | None = None
-    model: str | None = None
-
-
 _decode = msgspec.json.Decoder(EntryLine).decode
 
 
-class PiReader(StatefulReader[TreeState]):
+class PiReader(SessionReader[SessionState]):
     """Reads the entries of one session."""
 
-    state_type = TreeState
+    state_type = SessionState
+    parent_kind = "fork"
 
     @staticmethod
     def arrange(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -146,7 +133,7 @@ class PiReader(StatefulReader[TreeState]):
             return
         elif message.role == "user":
             text = content_text(message.content)
-            yield self._see(at, "prompt", title=first_line(text))
+            yield self.see(at, "prompt", title=first_line(text))
             yield Said(self.state.session, "user", text, at=at)
         elif message.role == "assistant":
             yield from self._read_answer(line, message, at)
@@ -158,32 +145,7 @@ class PiReader(StatefulReader[TreeState]):
         self.owner = state.session = session
         state.born_at = at
         state.parent = find_session_id(line.parentSession)
-        return msgspec.structs.replace(self._see(at, None), project=line.cwd)
-
-    def _see(
-        self,
-        at: int | None,
-        ending: Ending | None,
-        *,
-        title: str | None = None,
-        answer: str | None = None,
-    ) -> Session:
-        """The session of an entry; one that was copied says nothing of the fork's own time."""
-        state = self.state
-        is_copy = at is not None and state.born_at is not None and at < state.born_at
-        seen = Session(
-            key=state.session or "",
-            parent=state.parent,
-            parent_kind="fork" if state.parent else None,
-            title=title,
-            model=state.model,
-            started_at=at,
-            ended_at=at,
-            ending=ending,
-            prompted_at=at if ending == "prompt" else None,
-            answer=last_words(answer),
-        )
-        return as_copied(seen, state.born_at) if is_copy else seen
+        return msgspec.structs.replace(self.see(at), project=line.cwd)
 
     def _read_answer(
         self, line: EntryLine, message: EntryMessage, at: int | None
@@ -199,7 +161,7 @@ class PiReader(StatefulReader[TreeState]):
         ending: Ending = "call" if calls else "answer" if (text or "").strip() else "empty"
         if message.stopReason in ("error", "aborted"):
             ending = "api_error" if message.stopReason == "error" else "interrupted"
-        yield self._see(at, ending, answer=text)
+        yield self.see(at, ending, answer=text)
         usage = (message.usage or EntryUsage()).read()
         is_failed = message.stopReason == "error"
         if not is_failed or usage.input or usage.output:
@@ -211,7 +173,7 @@ class PiReader(StatefulReader[TreeState]):
                 provider=message.provider,
                 usage=usage,
                 usage_status=FoundUsage(usage).status,
-                cost=_read_cost(message.usage),
+                cost=charged_cost(message.usage.cost.total) if message.usage else None,
                 duration_ms=_spent(began_at, at),
             )
         if is_failed:
@@ -233,7 +195,7 @@ class PiReader(StatefulReader[TreeState]):
 
     def _read_result(self, message: EntryMessage, at: int | None) -> Iterator[Event]:
         session, text = self.state.session or "", content_text(message.content)
-        yield self._see(at, "result")
+        yield self.see(at, "result")
         if not message.toolCallId:
             yield Returned(session)
             return
@@ -253,11 +215,6 @@ def find_session_id(path: str | None) -> str | None:
         return None
     kind = PureWindowsPath if "\\" in path else PurePosixPath
     return kind(path).stem.partition("_")[2] or None
-
-
-def _read_cost(used: EntryUsage | None) -> Cost | None:
-    """The dollars of a call; zero is what a model without a price has."""
-    return reported_cost(used.cost.total) if used and used.cost.total else None
 
 
 def _milliseconds(value: int | None) -> int | None:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from relight.chat.usage import FoundUsage, exclusive_usage
+from relight.chat.usage import FoundUsage, counted_usage, exclusive_usage
 from relight.model import Count, Ending, Origin, Session, Turn, Usage
 from relight.sources.events import (
     Compacted,
@@ -28,13 +28,8 @@ from relight.sources.events import (
 )
 from relight.sources.files import find_files
 from relight.sources.gemini_parts import MessagePart, find_responses, is_context, join_texts
-from relight.sources.reading import (
-    ReaderState,
-    StatefulReader,
-    first_line,
-    last_words,
-    write_value,
-)
+from relight.sources.reading import ReaderState, StatefulReader, write_value
+from relight.sources.sessions import first_line, see
 from relight.text import decode_mended
 from relight.times import read_time
 
@@ -57,9 +52,9 @@ class UsageMetadata(Struct):
             # Google's own protocol has the thoughts beside the candidates
             is_beside = self.totalTokenCount == prompt + output + thoughts
             output += thoughts if is_beside else 0
-        return exclusive_usage(
-            prompt, self.cachedContentTokenCount, output, reasoning=self.thoughtsTokenCount
-        )
+        cached = self.cachedContentTokenCount
+        used = exclusive_usage(prompt, cached, output, reasoning=self.thoughtsTokenCount)
+        return counted_usage(used)
 
 
 class RecordMessage(Struct):
@@ -149,7 +144,7 @@ class QwenReader(StatefulReader[RecordState]):
         """The session of a record; one that a fork copied says nothing of the fork's own time."""
         copied = line.forkedFrom
         parent = line.sessionId if line.agentId else copied.sessionId if copied else None
-        seen = Session(
+        shown = Session(
             key=session,
             parent=parent,
             parent_kind="subagent" if line.agentId else None,
@@ -158,14 +153,10 @@ class QwenReader(StatefulReader[RecordState]):
             title=title,
             model=line.model,
             version=line.version,
-            started_at=at,
-            ended_at=at,
-            ending=ending,
-            prompted_at=at if ending == "prompt" else None,
-            answer=last_words(answer),
         )
-        forked_at = None if at is None or line.type != "assistant" else at + 1
-        return seen if copied is None or line.agentId else as_copied(seen, forked_at)
+        if copied is None or line.agentId:
+            return see(shown, at, ending, answer=answer)
+        return as_copied(shown, None if at is None or line.type != "assistant" else at + 1)
 
     def _read_prompt(self, line: RecordLine, session: str, at: int | None) -> Iterator[Event]:
         text = join_texts(line.message.parts)
@@ -185,8 +176,9 @@ class QwenReader(StatefulReader[RecordState]):
         self.state.model = line.model or self.state.model
         ending: Ending = "call" if asked else "answer" if text.strip() else "empty"
         yield self._see(line, session, at, ending, answer=text)
-        if line.usageMetadata is not None:
-            usage = line.usageMetadata.read()
+        # the tokens of a sub-agent's call may be in its parent's telemetry alone
+        if line.usageMetadata is not None or not line.agentId:
+            usage = (line.usageMetadata or UsageMetadata()).read()
             yield Turn(
                 key=turn,
                 session=session,

@@ -1,5 +1,6 @@
 """The record as a server's tools see it: opened for each call, and fed by imports beside it."""
 
+import re
 import subprocess
 import sys
 import time
@@ -18,6 +19,8 @@ OLD_SECONDS = 20.0
 WAIT_SECONDS = 2.0
 BUSY_SECONDS = 5.0
 RUNNING = "An import is running: the newest sessions may be missing."
+# an option or a command, which the caller of a tool cannot type
+COMMAND_LINE = re.compile(r"(?<![\w-])--[a-z]|`[a-z]|\brun: ")
 
 
 class SharedRecord:
@@ -35,10 +38,19 @@ class SharedRecord:
         self._start_import()
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """Return the text of a tool's result."""
+        """Return the text of a tool's result; errors have hints that its caller can use."""
+        try:
+            return self._call(name, arguments)
+        except RelightError as error:
+            if not COMMAND_LINE.search(error.hint or ""):
+                raise
+            hint = f"ask a person at this machine to do it: {error.hint}"
+            raise RelightError(error.message, hint) from error
+
+    def _call(self, name: str, arguments: Mapping[str, Any]) -> str:
         tool = TOOLS[name]
         if self._scope.problem:
-            hint = "start it in the folder of a project, or with --all"
+            hint = "start `relight mcp` in the folder of a project, or with --all"
             raise RelightError(self._scope.problem, hint)
         asked = tool.read(arguments)
         self._start_import()
@@ -50,7 +62,7 @@ class SharedRecord:
     def _open(self, *, is_reading: bool) -> Store:
         if not self._config.has_store:
             begun = "an import has begun: ask again in a moment"
-            hint = begun if self._has_imports else "a person must run `relight import`"
+            hint = begun if self._has_imports else "`relight import` reads what agents did"
             raise MissingError("nothing is recorded yet", hint)
         if is_reading:
             from relight.store.still import open_unwritable

@@ -28,7 +28,7 @@ from relight.cli.mcp.shapes import (
     ToolTemplate,
     WhatFailed,
 )
-from relight.errors import RelightError
+from relight.errors import MissingError, RelightError
 from relight.store import Store
 
 if TYPE_CHECKING:
@@ -134,7 +134,11 @@ def cost(store: Store, scope: Scope, asked: AskCost) -> object:
         from relight.reports.git_costs import read_cost
 
         _check_inside(scope, asked.ref)
-        return read_cost(store, asked.ref, scope.start)
+        try:
+            return read_cost(store, asked.ref, scope.start)
+        except MissingError as error:
+            hint = "name a branch, a commit or a file of this project; by=branch lists branches"
+            raise MissingError(error.message, hint) from error
     from relight.reports.totals import report
 
     chosen = scope.read_filter(store, asked.since, until=asked.until)

@@ -78,7 +78,7 @@ class ObservedCall:
         self._is_stream = False
         self._is_ended = False
         self._pieces: list[tuple[float, bytes]] = []
-        self._size = 0
+        self._room = LIMIT_BYTES
         self.decode: Callable[[Pieces], Pieces] = iter
         self._started = time.perf_counter()
 
@@ -88,8 +88,8 @@ class ObservedCall:
 
     def add(self, piece: bytes) -> None:
         """Copy a piece of the answer."""
-        self._size += len(piece)
-        if self._size <= LIMIT_BYTES:
+        self._room -= len(piece)
+        if self._room >= 0:
             self._pieces.append((time.perf_counter(), piece))
 
     def end(self, error: BaseException | None = None) -> None:

@@ -41,7 +41,8 @@ from relight.sources.events import (
     failed_turn,
     latest,
 )
-from relight.sources.reading import ReaderState, StatefulReader, first_line, last_words
+from relight.sources.reading import ReaderState, StatefulReader
+from relight.sources.sessions import first_line, see
 from relight.times import read_time, uuid7_time
 
 # the turn of what a fork repeats: its parent's, whose key the fork does not know
@@ -168,7 +169,7 @@ class CodexReader(StatefulReader[RolloutState]):
         answer: str | None = None,
     ) -> Session:
         state = self.state
-        return Session(
+        shown = Session(
             key=state.session or "",
             parent=state.parent,
             parent_kind=state.parent_kind,  # type: ignore[arg-type]
@@ -176,12 +177,8 @@ class CodexReader(StatefulReader[RolloutState]):
             title=title,
             model=state.model,
             version=version,
-            started_at=at,
-            ended_at=at,
-            ending=ending,
-            prompted_at=at if ending == "prompt" else None,
-            answer=last_words(answer),
         )
+        return see(shown, at, ending, answer=answer)
 
     def _watch_replay(self, turn_id: str) -> None:
         """Note whether a fork repeats its parent's records: turns begun before the file was."""

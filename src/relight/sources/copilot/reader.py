@@ -55,7 +55,8 @@ from relight.sources.events import (
     as_copied,
     failed_turn,
 )
-from relight.sources.reading import ReaderState, StatefulReader, first_line, last_words
+from relight.sources.reading import ReaderState, StatefulReader
+from relight.sources.sessions import first_line, see
 from relight.times import read_time
 
 FILE = "events.jsonl"
@@ -166,20 +167,16 @@ class CopilotReader(StatefulReader[CopilotState]):
         is_typed: bool = True,
     ) -> Session:
         state = self.state
-        seen = Session(
+        shown = Session(
             key=self._find_session(line),
             parent=state.session if line.agentId else None,
             parent_kind="subagent" if line.agentId else None,
             title=title,
             model=None if line.agentId else state.model,
-            started_at=at,
-            ended_at=at,
-            ending=ending,
-            prompted_at=at if ending == "prompt" and is_typed else None,
-            answer=last_words(answer),
         )
-        is_copy = at is not None and state.born_at is not None and at < state.born_at
-        return as_copied(seen, state.born_at) if is_copy and not line.agentId else seen
+        born_at = None if line.agentId else state.born_at
+        seen = see(shown, at, ending, answer=answer, born_at=born_at)
+        return seen if is_typed else msgspec.structs.replace(seen, prompted_at=None)
 
     def _read_begin(self, data: BeginData, at: int | None) -> Session:
         self.state.model = data.selectedModel or self.state.model

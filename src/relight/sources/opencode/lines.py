@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
+from relight.chat.usage import counted_usage
 from relight.model import Count, Moment, Usage
 
 
@@ -21,12 +22,14 @@ class Tokens(Struct):
 
     def read(self) -> Usage:
         reasoning = self.reasoning or 0
-        return Usage(
-            input=self.input,
-            cache_read=self.cache.read or 0,
-            cache_write=self.cache.write or 0,
-            output=None if self.output is None else self.output + reasoning,
-            reasoning=self.reasoning,
+        return counted_usage(
+            Usage(
+                input=self.input,
+                cache_read=self.cache.read or 0,
+                cache_write=self.cache.write or 0,
+                output=None if self.output is None else self.output + reasoning,
+                reasoning=self.reasoning,
+            )
         )
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 
 from relight.chat.usage import FoundUsage
-from relight.model import Cost, Ending, Mark, Origin, Piece, Session, SkillEntry, ToolCall, Turn
-from relight.prices import reported_cost
+from relight.model import Ending, Mark, Origin, Piece, Session, SkillEntry, ToolCall, Turn
+from relight.prices import charged_cost
 from relight.sources.events import (
     Attributed,
     Called,
@@ -24,7 +24,6 @@ from relight.sources.events import (
     Measured,
     Returned,
     Said,
-    as_copied,
     failed_turn,
 )
 from relight.sources.opencode.database import fetch_sessions, find_databases
@@ -36,14 +35,8 @@ from relight.sources.opencode.lines import (
     PartData,
     decode_line,
 )
-from relight.sources.reading import (
-    BAD_LINE,
-    ReaderState,
-    StatefulReader,
-    first_line,
-    last_words,
-    write_value,
-)
+from relight.sources.reading import BAD_LINE, ReaderState, StatefulReader, write_value
+from relight.sources.sessions import first_line, see
 
 ABORTED = "MessageAbortedError"
 # a call of a tool that does not exist
@@ -111,18 +104,10 @@ class OpenCodeReader(StatefulReader[DatabaseState]):
     ) -> Session:
         """The session of a message; one that a fork copied says only that it was copied."""
         own = self.state.row
-        began_at = own.time_created if own else None
-        if began_at is not None and at < began_at:
-            return as_copied(Session(key=row.session_id, model=row.data.modelID), began_at)
-        return Session(
-            key=row.session_id,
-            model=row.data.modelID,
-            started_at=row.time_created,
-            ended_at=at,
-            ending=ending,
-            prompted_at=at if ending == "prompt" else None,
-            answer=last_words(answer),
-        )
+        shown = Session(key=row.session_id, model=row.data.modelID)
+        born_at = own.time_created if own else None
+        made_at = row.time_created
+        return see(shown, made_at, ending, answer=answer, ended_at=at, born_at=born_at)
 
     def _is_new(self, row: OpenCodeMessage, what: str) -> bool:
         """True if this was not read before; an incomplete message comes again and again."""
@@ -205,7 +190,7 @@ class OpenCodeReader(StatefulReader[DatabaseState]):
                 provider=data.providerID,
                 usage=usage,
                 usage_status=FoundUsage(usage).status,
-                cost=_read_cost(cost),
+                cost=charged_cost(cost),
             )
         if data.error is not None and data.error.name != ABORTED:
             yield failed_turn(
@@ -263,11 +248,6 @@ class KiloReader(OpenCodeReader):
     @staticmethod
     def fetch(origin: Origin, marks: Mapping[str, Mark]) -> Iterator[Piece]:
         return fetch_sessions("kilo", origin, marks)
-
-
-def _read_cost(usd: float | None) -> Cost | None:
-    """The dollars of a call; zero is what a model without a price has."""
-    return reported_cost(usd) if usd else None
 
 
 def _place(row: OpenCodeSession | OpenCodeMessage) -> tuple[bool, int, str]:

@@ -188,7 +188,9 @@ def _write_residual(
     )
     # also one that is written again: its place is after the turns that it completes
     database.execute("delete from turn where id = ?", (turn_id,))
-    if any(asdict(left).values()):
+    # calls whose sums are not known yet are turns with unknown tokens
+    is_unknown = usage_of(total) == Usage() and turn.calls > 0
+    if any(asdict(left).values()) or is_unknown:
         price = pricing.price(turn_id, turn, source=source)
         insert(database, "turn", [_residual_row(database, turn_id, total, turn, price)])
     if known_calls and own_cost.status != "unknown" and not is_mixture:

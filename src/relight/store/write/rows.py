@@ -180,11 +180,14 @@ MERGE_CALL = f"""
         {_choose_new("tool_call", "tool_call.finished_at is null", VERDICT)},
         {_keep_first("tool_call", *KEPT_OF_CALL)}
 """
-# a running total only grows: a copy that is read later may be an older one
+# A running total only grows: a copy that is read later may be an older one. One without tokens
+# stands for calls whose sums are not known yet.
 GROWING = ("at", "calls", *TOKENS, "cost_nanos", "cost_status", "cost_source")
 MERGE_TOTAL = f"""
-    on conflict (id) do update set {take_new(GROWING)}
-    where excluded.output_tokens >= control_total.output_tokens
+    on conflict (id) do update set {take_new(GROWING)},
+        {_choose_new("control_total", "control_total.output_tokens is null", ["model"])}
+    where control_total.output_tokens is null
+        or excluded.output_tokens >= control_total.output_tokens
         and excluded.input_tokens >= control_total.input_tokens
 """
 # a fork copies the entry of a skill along with the turns, and one of the sessions owns it

@@ -19,6 +19,8 @@ class Original(Struct, frozen=True):
     written: str
     # the part of Relight that changed it, if not the first one: each is removed by itself
     part: str = ""
+    # the folders that were made for the file, the innermost first; None if that is not known
+    folders: list[str] | None = None
 
     def is_current(self, text: str | None) -> bool:
         """True if nothing has changed the settings since Relight wrote them."""
@@ -49,5 +51,10 @@ def drop_original(home: Path, settings: Path, part: str = "") -> None:
     _place(home, settings, part).unlink(missing_ok=True)
 
 
+def find_place(home: Path) -> Path:
+    """Return the folder of a home that keeps settings."""
+    return home / FOLDER
+
+
 def _place(home: Path, settings: Path, part: str) -> Path:
-    return home / FOLDER / f"{hash_text(f'{settings}{part}')[:16]}.json"
+    return find_place(home) / f"{hash_text(f'{settings}{part}')[:16]}.json"

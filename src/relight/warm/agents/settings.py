@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.errors import RelightError
-from relight.locks import make_folder
+from relight.locks import list_missing, make_folder
 from relight.sources import SOURCES
 from relight.warm.agents import hermes_settings, json_hooks, skill_file
 from relight.warm.agents.json_hooks import STATUS, JsonHook
@@ -20,6 +20,7 @@ from relight.warm.agents.originals import (
     Original,
     drop_original,
     find_original,
+    find_place,
     hash_text,
     keep_original,
 )
@@ -42,8 +43,8 @@ class Change(Struct, frozen=True):
     part: str = ""
     # what is kept for Relight's other parts, if this one is removed
     others: list[Original] = []
-    # True if the folder of the file is Relight's too
-    has_folder: bool = False
+    # the folders that were made for the file, the innermost first: those that are empty now go
+    folders: list[str] = []
     # of a new file
     mode: int = 0o600
 
@@ -119,12 +120,17 @@ def plan_change(
     before = _strip(row, path, current, original)
     if remove:
         others = _strip_others(row, path, home, original, current, before)
-        return Change(path, current, before, home, None, row.part, others, row.has_folder)
+        folders = _list_made(row, path, original)
+        return Change(path, current, before, home, None, row.part, others, folders)
     command = command or find_command(home, row.words)
     if current is not None and row.has(path, current, command):
         return Change(path, current, current)
     after = row.add(path, before or "", command)
-    kept = Original(str(path), before, hash_text(after), row.part)
+    places = [path.parent, *([find_place(home)] if home else [])]
+    made = [str(one) for place in places for one in list_missing(place)]
+    if current is not None or original:
+        made += _list_made(row, path, original)
+    kept = Original(str(path), before, hash_text(after), row.part, made)
     return Change(path, current, after, home, kept, row.part, mode=row.mode)
 
 
@@ -163,6 +169,13 @@ def _strip(row: Agent, path: Path, text: str | None, original: Original | None) 
     return row.remove(path, text, (original and original.before) or "")
 
 
+def _list_made(row: Agent, path: Path, original: Original | None) -> list[str]:
+    """Return the folders that were made for a file; that of a file of ours alone is ours too."""
+    if original and original.folders is not None:
+        return original.folders
+    return [str(path.parent)] if row.has_folder else []
+
+
 def _strip_others(
     row: Agent,
     path: Path,
@@ -178,6 +191,8 @@ def _strip_others(
             other,
             before=_strip(row, path, other.before, original),
             written=hash_text(after or "") if other.is_current(current) else other.written,
+            # whichever is removed last removes the file
+            folders=[*(other.folders or []), *((original and original.folders) or [])],
         )
         for other in found
         if other
@@ -193,15 +208,15 @@ def apply_change(change: Change) -> None:
             keep_original(change.home, change.original)
         if change.after is None:
             change.path.resolve().unlink(missing_ok=True)
-            if change.has_folder:
-                with suppress(OSError):  # somebody else's files are in it
-                    change.path.parent.rmdir()
         elif change.is_needed:
             _write(change.path, change.after, mode=change.mode)
         if change.home and not change.original:
             for other in change.others:
                 keep_original(change.home, other)
             drop_original(change.home, change.path, change.part)
+        for folder in change.folders:
+            with suppress(OSError):  # it is not empty
+                Path(folder).rmdir()
     except OSError as error:
         raise RelightError(f"cannot write {change.path}: {error.strerror}") from error
 

@@ -1,0 +1,88 @@
+"""What one record shows of its session: a title, an answer, and what was done at which time."""
+
+from typing import ClassVar, Literal, TypeVar
+
+from msgspec.structs import replace
+
+from relight.model import Ending, Session
+from relight.sources.events import as_copied
+from relight.sources.reading import ReaderState, StatefulReader
+from relight.text import find_task
+
+TITLE_CHARACTERS = 200
+ANSWER_CHARACTERS = 500
+
+
+def first_line(text: str | None) -> str | None:
+    """A title from a prompt: the beginning of its task on one line."""
+    words = find_task(text or "")[: TITLE_CHARACTERS * 2].split()
+    return " ".join(words)[:TITLE_CHARACTERS] or None
+
+
+def last_words(text: str | None) -> str | None:
+    """The beginning of a session's last answer."""
+    return text.strip()[:ANSWER_CHARACTERS] or None if text else None
+
+
+def see(
+    session: Session,
+    at: int | None,
+    ending: Ending | None = None,
+    *,
+    answer: str | None = None,
+    ended_at: int | None = None,
+    born_at: int | None = None,
+) -> Session:
+    """The session as a record of this time shows it.
+
+    A record from before `born_at` was copied by a fork: it says nothing of the fork's own time.
+    """
+    last_at = at if ended_at is None else ended_at
+    if born_at is not None and last_at is not None and last_at < born_at:
+        return as_copied(session, born_at)
+    return replace(
+        session,
+        started_at=at,
+        ended_at=last_at,
+        ending=ending,
+        prompted_at=at if ending == "prompt" else None,
+        answer=last_words(answer),
+    )
+
+
+class SessionState(ReaderState):
+    """What the records of a file with one session say about it."""
+
+    parent: str | None = None
+    model: str | None = None
+    # the moment before which records are copies, of a fork
+    born_at: int | None = None
+
+
+Sn = TypeVar("Sn", bound=SessionState)
+
+
+class SessionReader(StatefulReader[Sn]):
+    """A reader of files that hold one session each, whose records do not repeat what it is."""
+
+    # what a session with a parent is
+    parent_kind: ClassVar[Literal["subagent", "fork"]] = "subagent"
+
+    def see(
+        self,
+        at: int | None,
+        ending: Ending | None = None,
+        *,
+        title: str | None = None,
+        answer: str | None = None,
+    ) -> Session:
+        """The file's session as a record of this time shows it."""
+        state = self.state
+        session = Session(
+            key=state.session or "",
+            parent=state.parent,
+            parent_kind=self.parent_kind if state.parent else None,
+            title=title,
+            model=state.model,
+        )
+        return see(session, at, ending, answer=answer, born_at=state.born_at)
