@@ -335,6 +335,9 @@ def test_rebuild_backup_prune_and_forget_do_what_they_say(filled: Cli) -> None:
     assert filled.json("report", "--since", "all") == before
     assert filled.run("forget", "11111111", "--yes").stdout == "forgot 1 session\n"
     assert filled.json("report", "--since", "all")["total"]["sessions"] == 1
+    assert filled.run("restore", str(copy), given="n\n").returncode == 1
+    assert filled.run("restore", str(copy), "--yes").returncode == 0
+    assert filled.json("report", "--since", "all") == before
 
 
 def test_the_settings_that_help_names_are_all_there_are(cli: Cli) -> None:

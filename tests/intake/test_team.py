@@ -26,6 +26,7 @@ from relight.reports.totals import report
 from relight.reports.trace import read_trace
 from relight.reports.transcript import read_transcript
 from relight.store import Store
+from relight.store.keep.restore import restore
 from relight.store.members import revoke_tokens
 from relight.store.queries.filters import Filter
 from relight.store.queries.runs import read_runs
@@ -711,3 +712,49 @@ def test_runs_and_recorded_uses_of_skills_travel_and_go_with_their_machine(
     laptop.leave(forget=True)
     for table in ("run", "job", "skill_told", "skill_invocations"):
         assert not office.store.has_rows(table), table
+
+
+def test_a_restored_machine_is_the_same_and_a_restored_server_gets_everything_again(
+    office: Office, laptop: Laptop, tmp_path: Path
+) -> None:
+    laptop.join()
+    laptop.store.backup(tmp_path / "laptop.db")
+    record_own(laptop, "later", 5)
+    laptop.push()
+    office.derive()
+    before = sums(office.store)
+    laptop.store.close()
+    restore(laptop.store.config, tmp_path / "laptop.db")
+    laptop.store = build.open_home(laptop.folder)
+    assert laptop.push().notes == []  # what it sends again is known
+    office.derive()
+    assert sums(office.store) == before
+    # the server's backup knows the machine, and not what it has pushed since
+    office.store.run("pragma wal_checkpoint(truncate)")
+    office.store.backup(tmp_path / "server.db")
+    record_own(laptop, "last", 7)
+    laptop.push()
+    with open_office(tmp_path / "again") as again:
+        restore(again.store.config, tmp_path / "server.db")
+        again.store.reread()
+    with open_office(tmp_path / "again") as again:
+        laptop.line = again.line(laptop.line.token)
+        record_own(laptop, "after", 9)
+        done = laptop.push()
+        assert "another store" in done.notes[0]
+        again.derive()
+        found = "select sum(input_tokens) from turn join session on session.id = session_id"
+        assert again.store.query(f"{found} where source = 'relight'") == [(5 + 7 + 9,)]
+
+
+@pytest.mark.parametrize("content", [None, b"nonsense" * 1000, b""])
+def test_a_file_that_is_no_backup_changes_nothing(
+    laptop: Laptop, tmp_path: Path, content: bytes | None
+) -> None:
+    file = tmp_path / "file.db"
+    if content is not None:
+        file.write_bytes(content)
+    before = build.dump(laptop.store)
+    with pytest.raises(RelightError):
+        restore(laptop.store.config, file)
+    assert build.dump(laptop.store) == before

@@ -61,6 +61,7 @@ COMMANDS = {
     "forget": ("forget", "Delete one session permanently."),
     "export": ("export", "Write sessions, turns and tool calls into files."),
     "backup": ("backup", "Copy the whole store into one file."),
+    "restore": ("restore", "Put a backup in the place of this store."),
     "config": ("config", "Show the settings and where they come from."),
     "demo": ("demo.command", "Try Relight on invented sessions."),
 }

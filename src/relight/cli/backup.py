@@ -11,7 +11,7 @@ from relight.errors import RelightError
 def command(file: Path) -> None:
     """Copy the whole store into one file.
 
-    Other processes may write meanwhile. To restore, replace relight.db with the file.
+    Other processes may write meanwhile. `relight restore` puts it back.
     """
     if file.exists():
         raise RelightError(f"{file} already exists", "name a new file")

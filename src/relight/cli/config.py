@@ -62,6 +62,7 @@ budget_usd_per_day = 5.0       # of all jobs; then runs are refused
 warn_at = 0.8                  # the share of a budget at which runs warn
 context_tokens = 131072        # of jobs' models, if they differ
 max_parallel = 4               # runs of one scheduler at a time
+for_team = false               # run jobs of the server it has joined
 [[jobs.routes]]                # the first that matches a job's prompt
 pattern = "(?i)summar"
 model = "small-model"          # and base_url, key_variable, provider

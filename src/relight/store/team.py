@@ -155,6 +155,12 @@ def renew_own_id(store: Store) -> None:
         database.execute("delete from meta where key = ?", (MARKS,))
 
 
+def drop_marks(store: Store) -> None:
+    """Forget the marks of the last pushes: the server gives this machine a new one."""
+    with store.transaction() as database:
+        database.execute("delete from meta where key = ?", (MARKS,))
+
+
 def drop_target(store: Store) -> None:
     """Forget the server; nothing is pushed any more."""
     with store.transaction() as database:
