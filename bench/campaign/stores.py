@@ -36,6 +36,7 @@ INDEX = {
     " invoked_at, completed_at, day, model, provider, duration_seconds, input_tokens,"
     " output_tokens, cache_read_tokens, cache_write_tokens, cost_nanos, cost_status,"
     " cost_source, success, end_reason, quality_score, share, is_told, turns, tool_calls",
+    "skill_run": "skill_name, job_id, project, model, success, nanos, last_at",
 }
 
 
@@ -45,6 +46,9 @@ def dump(store: Store) -> dict[str, Any]:
         table: sorted(store.query(f"select {_name(store, table, columns)} from {table}"), key=repr)
         for table, columns in INDEX.items()
     }
+    # the roll-up that triggers keep must be what its rows add up to, whatever has happened to them
+    runs = store.query(f"select {INDEX['skill_run']} from skill_run_now")
+    assert tables["skill_run"] == sorted(runs, key=repr)
     tape: dict[int, bytes] = {}
     for part in read_tape(store):
         # a line's end may come later than the line, and be a part's first byte

@@ -1,6 +1,7 @@
 """From what agents leave on disk to rows in `skill_invocations`."""
 
 import json
+import random
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -547,3 +548,63 @@ def test_a_told_use_without_a_session_is_in_the_report(store: Store) -> None:
     rows = {row.skill: row for row in report(store, ("skill", "session")).rows}
     assert (rows["tidy"].cost_usd, rows["tidy"].session) == (0.25, None)
     assert (rows["sweep"].cost_usd, rows["sweep"].unpriced_turns) == (None, 1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_runs_of_skills_are_those_of_their_uses_after_any_changes(
+    store: Store, seed: int
+) -> None:
+    dice = random.Random(seed)
+    columns = "use_id, skill_name, job_id, project, model, success, nanos, last_at"
+    with store.transaction() as database:
+        for key in range(4):
+            database.execute(
+                "insert into session (id, source, key, root_id, project)"
+                " values (?, 'hermes', ?, ?, 'a')",
+                (key, str(key), key),
+            )
+        for _ in range(150):
+            root = dice.choice((None, 0, 1, 2, 3))
+            use = {
+                "id": dice.randrange(20),
+                "session_id": dice.choice((None, "told")) if root is None else f"hermes:{root}",
+                "root_id": root,
+                "skill_name": dice.choice("xy"),
+                "entry": dice.choice((None, "tool", "slash")),
+                "job_id": dice.choice((None, "night")),
+                "model": dice.choice((None, "m", "n")),
+                "cost_nanos": dice.choice((None, 5, 7)),
+                "cost_status": dice.choice(("partial", "estimated")),
+                "success": dice.choice((None, 0, 1)),
+                "invoked_at": dice.randrange(9),
+            }
+            same = (
+                "session_id = :session_id and skill_name = :skill_name"
+                " and coalesce(entry, '') = coalesce(:entry, '')"
+            )
+            match dice.randrange(4):
+                case 0:
+                    database.execute("delete from skill_invocations where id = :id", use)
+                case 1:
+                    values = (dice.choice((None, "a", "b")), dice.randrange(4))
+                    database.execute("update session set project = ? where id = ?", values)
+                case 2:
+                    changes = ", ".join(f"{name} = :{name}" for name in use if name != "id")
+                    database.execute(
+                        f"update skill_invocations set {changes} where id = :id and not exists"
+                        f" (select 1 from skill_invocations where {same})",
+                        use,
+                    )
+                case _:
+                    names, marks = ", ".join(use), ", ".join(f":{name}" for name in use)
+                    database.execute(
+                        f"insert into skill_invocations ({names}, day)"
+                        f" values ({marks}, 'unknown') on conflict do nothing",
+                        use,
+                    )
+            found, wanted = (
+                database.execute(f"select {columns} from {table} order by use_id").fetchall()
+                for table in ("skill_run", "skill_run_now")
+            )
+            assert found == wanted
+    assert len(found) > 4

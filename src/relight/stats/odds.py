@@ -192,14 +192,19 @@ def difference(jobs: Sequence[tuple[Tally, Tally]], d: float) -> tuple[float, fl
     return total / weights, spread / weights**2
 
 
+@lru_cache(maxsize=4096)  # the same counts again, as for `weigh_job`
 def _restricted_rate(a: Tally, b: Tally, d: float) -> float:
     """A's likeliest rate if B's is `d` above it, with half a run added to each count."""
     low, high = max(0.0, -d) + 1e-9, min(1.0, 1.0 - d) - 1e-9
+    # pages look for thousands of rates: nothing is read twice
+    a_good, a_bad = a.successes + 0.5, a.failures + 0.5
+    b_good, b_bad = b.successes + 0.5, b.failures + 0.5
     for _ in range(50):
         p = (low + high) / 2
-        slope = (a.successes + 0.5) / p - (a.failures + 0.5) / (1 - p)
-        slope += (b.successes + 0.5) / (p + d) - (b.failures + 0.5) / (1 - p - d)
-        low, high = (p, high) if slope > 0 else (low, p)
+        if a_good / p - a_bad / (1 - p) + (b_good / (p + d) - b_bad / (1 - p - d)) > 0:
+            low = p
+        else:
+            high = p
     return (low + high) / 2
 
 

@@ -39,16 +39,16 @@ class JobPair(Struct, frozen=True, kw_only=True):
     job: str | None
     project: str | None
     name: str
-    runs: int = 0
-    successes: int = 0
-    failures: int = 0
-    unknown: int = 0
-    against_runs: int = 0
-    against_successes: int = 0
-    against_failures: int = 0
-    against_unknown: int = 0
-    verdict: Verdict | None = None
-    is_exception: bool = False
+    runs: int
+    successes: int
+    failures: int
+    unknown: int
+    against_runs: int
+    against_successes: int
+    against_failures: int
+    against_unknown: int
+    verdict: Verdict | None
+    is_exception: bool
 
 
 class Pairing(Struct, frozen=True, kw_only=True):
@@ -147,31 +147,26 @@ def list_shared(jobs: Sequence[JobPair]) -> list[JobPair]:
 def _pair_job(a: RunCell | None, b: RunCell | None, margin: float) -> JobPair:
     one = b or a
     assert one is not None
-    pair = JobPair(job=one.job, project=one.project, name=name_place(one))
-    if b is not None:
-        pair = replace(
-            pair,
-            runs=b.runs,
-            successes=b.successes,
-            failures=b.known - b.successes,
-            unknown=b.runs - b.known,
-        )
-    if a is not None:
-        pair = replace(
-            pair,
-            against_runs=a.runs,
-            against_successes=a.successes,
-            against_failures=a.known - a.successes,
-            against_unknown=a.runs - a.known,
-        )
-    if a is None or b is None or not a.known or not b.known:
-        return pair
-    ((dear, cheap),) = _tally([pair])
-    worse = odds.weigh_job(dear, cheap, margin=margin).worse
-    return replace(
-        pair,
-        verdict=odds.judge_job(dear, cheap, margin=margin),
-        is_exception=worse >= math.log(EXCEPTION_ODDS),
+    verdict, is_exception = None, False
+    if a is not None and b is not None and a.known and b.known:
+        dear, cheap = (Tally(cell.successes, cell.known - cell.successes) for cell in (a, b))
+        verdict = odds.judge_job(dear, cheap, margin=margin)
+        worse = odds.weigh_job(dear, cheap, margin=margin).worse
+        is_exception = worse >= math.log(EXCEPTION_ODDS)
+    return JobPair(
+        job=one.job,
+        project=one.project,
+        name=name_place(one),
+        runs=b.runs if b else 0,
+        successes=b.successes if b else 0,
+        failures=b.known - b.successes if b else 0,
+        unknown=b.runs - b.known if b else 0,
+        against_runs=a.runs if a else 0,
+        against_successes=a.successes if a else 0,
+        against_failures=a.known - a.successes if a else 0,
+        against_unknown=a.runs - a.known if a else 0,
+        verdict=verdict,
+        is_exception=is_exception,
     )
 
 

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 
 from msgspec import Struct
@@ -23,9 +23,11 @@ from relight.store.queries.skills import SkillDay, read_days
 from relight.times import day_reader, take_time, write_time
 
 ALPHA = 0.3
+WINDOW_DAYS = 14
 MOST_DAYS = 400  # of a curve: more points would not be visible
 LEAST_COVERAGE = 0.5  # of known outcomes, below which no rate is shown
 CURVE_FIGURES = ("uses", "known", "successes", "priced", "nanos")
+SkillModel = tuple[str, str | None]
 
 
 class SkillEma(Struct, frozen=True, kw_only=True):
@@ -79,7 +81,7 @@ class SkillCurve(Struct, frozen=True, kw_only=True):
 def query_skill_ema(
     store: Store,
     *,
-    window_days: int = 14,
+    window_days: int = WINDOW_DAYS,
     alpha: float | None = None,
     half_life_days: float | None = None,
     now: object = None,
@@ -92,15 +94,18 @@ def query_skill_ema(
     """
     half_life = read_half_life(alpha, half_life_days)
     since, today = find_window(store, window_days=window_days, now=now)
-    groups: dict[tuple[str, str | None], list[SkillDay]] = {}
-    for day in read_days(store, since, today.isoformat()):
+    found = group_days(read_days(store, since, today.isoformat()))
+    return [average_days(days, today, half_life) for days in found.values()]
+
+
+def group_days(found: Iterable[SkillDay]) -> dict[SkillModel, list[SkillDay]]:
+    """Return the days of each skill and model, the last used first."""
+    groups: dict[SkillModel, list[SkillDay]] = {}
+    for day in found:
         groups.setdefault((day.skill_name, day.model), []).append(day)
-    found = [
-        (max(day.last_at for day in days), _average(skill, model, days, today, half_life))
-        for (skill, model), days in groups.items()
-    ]
-    found.sort(key=lambda one: (-one[0], one[1].skill_name, one[1].model or ""))
-    return [row for _, row in found]
+    last = {key: max(day.last_at for day in days) for key, days in groups.items()}
+    ranked = sorted(groups, key=lambda key: (-last[key], key[0], key[1] or ""))
+    return {key: groups[key] for key in ranked}
 
 
 def show_band(row: SkillEma) -> str:
@@ -143,9 +148,7 @@ def read_half_life(alpha: float | None, half_life_days: float | None) -> float:
     return half_life
 
 
-def _average(
-    skill: str, model: str | None, days: Sequence[SkillDay], today: date, half_life: float
-) -> SkillEma:
+def average_days(days: Sequence[SkillDay], today: date, half_life: float) -> SkillEma:
     """Return the averages of one skill and model from its days."""
     uses, known, successes, priced = (
         sum(getattr(day, name) for day in days) for name in ("uses", "known", "successes", "priced")
@@ -162,8 +165,8 @@ def _average(
     interval = None if rate is None else wilson(min(rate * n_eff, n_eff), n_eff)
     last_at, provider = max((day.last_at, day.provider or "") for day in days)
     return SkillEma(
-        skill_name=skill,
-        model=model,
+        skill_name=days[0].skill_name,
+        model=days[0].model,
         provider=provider or None,
         sample_count=uses,
         success_count=successes,
@@ -201,53 +204,51 @@ def read_curves(
     last: date,
     days: int = 30,
     skill: str | None = None,
-    window_days: int = 14,
+    window_days: int = WINDOW_DAYS,
     alpha: float | None = None,
     half_life_days: float | None = None,
-    with_intervals: bool = True,
-    only: Container[tuple[str, str | None]] | None = None,
 ) -> list[SkillCurve]:
     """Return the curves of all skills, or of one, over the days up to `last`; the most used first.
 
-    A point is the value of `query_skill_ema` on that day. Intervals take the most time: a list of
-    many skills leaves them out, and names in `only` the skills and models that it shows.
+    A point is the value of `query_skill_ema` on that day.
     """
     half_life = read_half_life(alpha, half_life_days)
     days = min(max(days, 1), MOST_DAYS)
-    length = days + window_days - 1
-    first = last - timedelta(days=length - 1)
-    groups: dict[tuple[str, str | None], list[list[float]]] = {}
-    for day in read_days(store, first.isoformat(), last.isoformat()):
-        if skill is None or day.skill_name == skill:
-            sums = groups.setdefault((day.skill_name, day.model), [])
-            if not sums:
-                sums += [[0.0] * length for _ in CURVE_FIGURES]
-            place = (date.fromisoformat(day.day) - first).days
-            for figure, name in zip(sums, CURVE_FIGURES, strict=True):
-                figure[place] += getattr(day, name)
+    first = last - timedelta(days=days + window_days - 2)
+    found = group_days(read_days(store, first.isoformat(), last.isoformat(), skill=skill))
     curves = [
-        _make_curve(name, model, sums, days, window_days, half_life, with_intervals)
-        for (name, model), sums in groups.items()
-        if only is None or (name, model) in only
+        make_curve(own, last=last, days=days, window_days=window_days, half_life=half_life)
+        for own in found.values()
     ]
     return sorted(curves, key=lambda one: (-sum(one.uses), one.skill_name, one.model or ""))
 
 
-def _make_curve(
-    skill: str,
-    model: str | None,
-    sums: Sequence[Sequence[float]],
+def make_curve(
+    found: Sequence[SkillDay],
+    *,
+    last: date,
     days: int,
-    window_days: int,
     half_life: float,
-    with_intervals: bool,
+    window_days: int = WINDOW_DAYS,
+    with_intervals: bool = True,
 ) -> SkillCurve:
+    """Return the curve of one skill and model, from its days in the window before the first too.
+
+    Intervals take the most time: a list of many skills leaves them out.
+    """
+    length = days + window_days - 1
+    first = last - timedelta(days=length - 1)
+    sums = [[0.0] * length for _ in CURVE_FIGURES]
+    for day in found:
+        place = (date.fromisoformat(day.day) - first).days
+        for figure, name in zip(sums, CURVE_FIGURES, strict=True):
+            figure[place] += getattr(day, name)
     uses, known, successes, priced, nanos = sums
     rates = _decay_daily(known, successes, window_days, half_life)
     costs = _decay_daily(priced, nanos, window_days, half_life)
     return SkillCurve(
-        skill_name=skill,
-        model=model,
+        skill_name=found[0].skill_name,
+        model=found[0].model,
         uses=[round(count) for count in uses[-days:]],
         success=[
             None if one is None else _estimate_rate(*one, with_intervals) for one in rates[-days:]

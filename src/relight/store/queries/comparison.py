@@ -4,7 +4,6 @@ from msgspec import Struct
 
 from relight.store import Store
 from relight.store.derive.pricing import NAMED
-from relight.store.derive.skills.uses import KNOWN_NANOS
 from relight.store.jobs import IS_NAMED_AFTER
 
 
@@ -34,26 +33,11 @@ _COUNTS = """
     count(nanos) as priced, coalesce(sum(nanos), 0) as nanos, count(recent_at) as recent,
     min(recent_at) as recent_at
 """
-# A session that used a skill in two ways is one run, with one outcome. An index has the recorded
-# sessions in the order they are grouped in.
-_USES = f"""
-    select used.skill, used.job, used.model, used.success, used.nanos, used.recent_at,
-        case when used.job is null then listing.project end as project
-    from (
-        select skill_name as skill, job_id as job, model, {{root}} as root_id,
-            min(success) as success,
-            case when count(*) = count({KNOWN_NANOS}) then sum({KNOWN_NANOS}) end as nanos,
-            max(case when invoked_at >= :since then invoked_at end) as recent_at
-        from skill_invocations where root_id is {{recorded}} {{test}}
-        group by skill_name, job_id, model, {{key}}
-    ) as used left join listing on listing.root_id = used.root_id
+_USES = """
+    select skill_name as skill, job_id as job, project, model, success, nanos,
+        case when last_at >= :since then last_at end as recent_at
+    from skill_run {test}
 """
-_RECORDED = {"root": "root_id", "recorded": "not null", "key": "root_id"}
-_TOLD = {
-    "root": "cast(null as bigint)",
-    "recorded": "null",
-    "key": "coalesce(session_id, 'use ' || id)",
-}
 # The model is the one that ran, not the one the job has now. A run that never began says nothing.
 RUNS = f"""
     select job.full_name as job, {NAMED.format("coalesce(run.model, session.model)")} as model,
@@ -105,8 +89,7 @@ _CELLS = f"""
 
 def read_skill_cells(store: Store, skill: str | None, *, since: int) -> list[RunCell]:
     """Return the runs of a skill, or of every skill, by job or project and by model."""
-    test = "" if skill is None else "and skill_name = :skill"
-    ones = " union all ".join(_USES.format(**part, test=test) for part in (_RECORDED, _TOLD))
+    ones = _USES.format(test="" if skill is None else "where skill_name = :skill")
     return store.read(RunCell, _CELLS.format(ones=ones), {"skill": skill, "since": since})
 
 

@@ -70,8 +70,9 @@ class SkillTotal(Struct, frozen=True):
     mean_quality: float | None
 
 
-def read_days(store: Store, since: str, until: str) -> list[SkillDay]:
-    """Return the uses of all skills between two days, added up by day, model and provider."""
+def read_days(store: Store, since: str, until: str, *, skill: str | None = None) -> list[SkillDay]:
+    """Return the uses of all skills, or of one, between two days, by day, model and provider."""
+    test, values = _where(since, until, skill)
     return store.read(
         SkillDay,
         f"""
@@ -79,10 +80,9 @@ def read_days(store: Store, since: str, until: str) -> list[SkillDay]:
             coalesce(sum(success), 0) as successes, count({KNOWN_NANOS}) as priced,
             coalesce(sum({KNOWN_NANOS}), 0) as nanos, count(duration_seconds) as timed,
             coalesce(sum(duration_seconds), 0) as seconds, max(invoked_at) as last_at
-        from skill_invocations where day >= ? and day <= ?
-        group by day, skill_name, model, provider
+        from skill_invocations {test} group by day, skill_name, model, provider
         """,
-        (since, until),
+        values,
     )
 
 

@@ -1,9 +1,8 @@
 """Skills: recent success and cost of each skill and model."""
 
 from collections.abc import Mapping
-from datetime import datetime, time, timedelta
+from datetime import timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
 
@@ -12,13 +11,16 @@ from relight.reports.filters import is_model
 from relight.reports.narrowing import NoMatch, explain_no_match, list_given
 from relight.reports.skills.averages import (
     LEAST_COVERAGE,
+    WINDOW_DAYS,
     SkillCurve,
-    query_skill_ema,
-    read_curves,
+    average_days,
+    group_days,
+    make_curve,
+    read_half_life,
     show_band,
 )
 from relight.stats.rates import Estimate
-from relight.store.queries.skills import sum_uses
+from relight.store.queries.skills import read_days, sum_uses
 from relight.text import dollars, share
 from relight.web.charts.sparks import draw_sparkline
 from relight.web.page import Context, View
@@ -31,16 +33,18 @@ def show(view: View) -> Context:
     """Return each skill with its models, the last used first."""
     last, days = last_of(view), find_days(view)
     first = (last - timedelta(days=days - 1)).isoformat()
-    # noon, so that the day is the same whatever the daylight saving time
-    noon = datetime.combine(last, time(12), ZoneInfo(view.store.timezone))
-    rows = query_skill_ema(view.store, window_days=days, now=noon)
-    rows = [row for row in rows if is_model(row.model, view.filters.model)]
-    shown = {(row.skill_name, row.model): row for row in rows[:SHOWN]}
-    found = read_curves(view.store, last=last, days=days, with_intervals=False, only=shown)
-    curves = {(one.skill_name, one.model): one for one in found}
+    before = (last - timedelta(days=days + WINDOW_DAYS - 2)).isoformat()
+    half_life = read_half_life(None, None)
+    found = read_days(view.store, before, last.isoformat())
+    recent = group_days(day for day in found if day.day >= first)
+    rows = [key for key in recent if is_model(key[1], view.filters.model)]
+    whole = group_days(found)
     skills: dict[str, list[dict[str, Any]]] = {}
-    for row in shown.values():
-        curve = curves.get((row.skill_name, row.model))
+    for key in rows[:SHOWN]:
+        row = average_days(recent[key], last, half_life)
+        curve = make_curve(
+            whole[key], last=last, days=days, half_life=half_life, with_intervals=False
+        )
         shown_row = {
             "row": row,
             "known": row.success_count + row.failure_count,
@@ -71,14 +75,13 @@ def explain_no_skill(view: View) -> NoMatch | None:
     return explain_no_match(view.store, "skill", given, count) if count({}) else None
 
 
-def draw_trend(curve: SkillCurve | None) -> Any:
-    points = curve.success if curve else []
-    return draw_sparkline("success", [_value(one) for one in points], formatter=share)
+def draw_trend(curve: SkillCurve) -> Any:
+    return draw_sparkline("success", [_value(one) for one in curve.success], formatter=share)
 
 
-def draw_cost_trend(curve: SkillCurve | None) -> Any:
-    points = curve.cost_usd if curve else []
-    return draw_sparkline("cost per use", [_value(one) for one in points], formatter=dollars)
+def draw_cost_trend(curve: SkillCurve) -> Any:
+    points = [_value(one) for one in curve.cost_usd]
+    return draw_sparkline("cost per use", points, formatter=dollars)
 
 
 def _value(point: Estimate | None) -> float | None:
