@@ -52,7 +52,7 @@ def main(_: list[str]) -> int:
 
 
 def measure_recorder(folder: Path) -> float:
-    """Milliseconds that telling one turn takes, in a session of a thousand with as many calls."""
+    """Milliseconds that recording one turn takes, in a session of a thousand with as many calls."""
     times = []
     with (
         open_home(folder / "recorder") as store,

@@ -1,6 +1,6 @@
 """The dashboard on a store of a million turns: every page and address, alone, together, meanwhile.
 
-One user alone forces every answer to be made anew, for some 30 days as pages begin with. Twenty
+One user alone forces every response to be made again, for some 30 days as pages begin with. Twenty
 look at each answer for a second before they ask for the next, with the days that pages offer.
 """
 

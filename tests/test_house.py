@@ -17,8 +17,8 @@ SQL = re.compile(
     r"|create\s+(temp\s+)?table)\s",
     re.IGNORECASE | re.DOTALL,
 )
-# readers of other agents' databases, and the module of the demo that writes such a database
-FOREIGN = ("sources/", "cli/demo/hermes.py")
+# other agents' databases
+FOREIGN = "sources/"
 
 
 def texts(tree: ast.Module) -> Iterator[str]:

@@ -391,7 +391,7 @@ def test_a_name_is_taken_once_and_changed_by_edit(cli: Cli) -> None:
     assert cli.do("job", "edit", "one").returncode == 2
 
 
-def test_a_default_model_is_remembered_and_can_be_accepted_anew(cli: Cli) -> None:
+def test_a_default_model_is_remembered_and_can_be_accepted_again(cli: Cli) -> None:
     config = cli.home / "config.toml"
     config.write_text(config.read_text() + '[jobs]\nmodel = "first"\n')
     told = cli.json("job", "add", "one", "--schedule", "hourly", "--prompt", "x")

@@ -290,7 +290,7 @@ def asked(number: int, result: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_calls_that_a_server_numbers_anew_are_calls_of_their_own(tmp_path: Path) -> None:
+def test_calls_that_a_server_numbers_again_are_separate_calls(tmp_path: Path) -> None:
     messages = [message for n in range(5) for message in asked(n, f"bash: x{n}: command not found")]
     with build.open_home(tmp_path) as store:
         import_chat(store, chat(tmp_path, {"id": "a", "messages": messages}))
@@ -340,7 +340,7 @@ def test_a_file_whose_name_is_no_text_is_told_and_costs_no_other(tmp_path: Path)
         assert (found.sessions_new, found.unreadable) == (1, 1)
 
 
-def test_a_file_written_anew_that_begins_alike_is_read_anew(tmp_path: Path) -> None:
+def test_a_file_written_again_that_begins_alike_is_read_again(tmp_path: Path) -> None:
     system = {"role": "system", "content": "You help. " * 300}
 
     def session(name: str) -> dict[str, Any]:

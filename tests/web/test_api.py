@@ -225,7 +225,7 @@ def test_a_body_may_not_say_what_is_not_asked(client: TestClient) -> None:
     assert (told.status_code, told.json()["hint"]) == (400, "known: why")
 
 
-def test_an_answer_that_is_kept_is_made_anew_when_the_store_changes(client: TestClient) -> None:
+def test_a_cached_response_is_made_again_when_the_store_changes(client: TestClient) -> None:
     secret = {"X-Relight-Secret": serving.read_secret(client)}
     name = client.get("/api/sessions?limit=1").json()["sessions"][0]["session_id"]
     for outcome in ("success", "failure", "success"):

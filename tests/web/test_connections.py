@@ -1,4 +1,4 @@
-"""Limits of connections: whoever sends no request is closed, wrong tokens wait."""
+"""Limits of connections: a client that sends no request is closed, wrong tokens wait."""
 
 import asyncio
 import errno

@@ -111,7 +111,7 @@ def test_a_reader_cannot_write(home: Path) -> None:
         reader.query("delete from session")
 
 
-def test_a_store_that_went_away_is_told_and_not_made_anew(home: Path) -> None:
+def test_a_store_that_went_away_is_reported_and_not_made_again(home: Path) -> None:
     away = home.with_name("away")
     with serving.make_client(home) as client:
         secret = client.get("/api/secret").json()["secret"]

@@ -227,7 +227,7 @@ def test_a_killed_schedulers_run_is_unknown_with_evidence_and_not_repeated(
     build.wait_for(lambda: jobs.read_ran(home) == ["begin", "put away"])
 
 
-def test_a_job_does_not_begin_anew_while_a_killed_schedulers_run_is_being_put_away(
+def test_a_job_does_not_begin_again_while_a_killed_schedulers_run_is_being_put_away(
     store: Store, home: Path
 ) -> None:
     add_job(store, jobs.make_job("one", schedule="every 1s"), now=int(time.time() * 1000) - 1000)

@@ -1,7 +1,7 @@
 """Requests to models as they go over the wire, in the formats of four APIs.
 
 A request holds its whole conversation, which grows with every call. So the items of a conversation
-stay bytes until somebody reads them: whoever has seen the same bytes before need not.
+stay bytes until somebody reads them: a reader that has seen the same bytes before need not.
 """
 
 import re

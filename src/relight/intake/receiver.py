@@ -1,7 +1,7 @@
 """Take requests of OTLP over HTTP: parse, sort, and write to the spool, then acknowledge.
 
 Nothing here knows HTTP: `Receiver.take` gets a body and returns a response. Its errors have the
-status that tells an exporter whether to send the same again.
+status that shows an exporter whether to send the same again.
 """
 
 import logging

@@ -205,12 +205,12 @@ class Sorter:
         return f"{top.trace}:{top.span}" if top.span else f"{top.trace}@{top.start}"
 
     def _add_call(self, found: SortedRecords, call: SeenCall) -> None:
-        told = [find_messages(record.attributes) for _, record in call.records]
-        session = self._find_call_session(call, told)
+        exchanges = [find_messages(record.attributes) for _, record in call.records]
+        session = self._find_call_session(call, exchanges)
         known = KnownCall(call.key, session)
         self._sessions.set(call.key, session)
         is_answered = any(not record.is_failed for _, record in call.records)
-        for (scope, record), (asked, answered) in zip(call.records, told, strict=True):
+        for (scope, record), (asked, answered) in zip(call.records, exchanges, strict=True):
             if record.span:
                 self._spans.set(record.span, known)
             if record.parent:
@@ -240,7 +240,7 @@ class Sorter:
     def _find_call_session(
         self,
         call: SeenCall,
-        told: list[tuple[list[TelemetryMessage], list[TelemetryMessage]]],
+        exchanges: list[tuple[list[TelemetryMessage], list[TelemetryMessage]]],
     ) -> str:
         """Return a call's session: as it is named, else its trace, else its conversation."""
         for scope, record in call.records:
@@ -252,10 +252,10 @@ class Sorter:
         if call.top.parent and call.top.trace:
             return call.top.trace
         scope = call.records[0][0]
-        for asked, answered in told:
+        for asked, answered in exchanges:
             if name := name_conversation(name_service(scope), asked, answered):
                 return name
-        if any(asked for asked, _ in told) and call.top.trace:
+        if any(asked for asked, _ in exchanges) and call.top.trace:
             return call.top.trace  # a first request that failed
         return self._find_period(scope, call.top.start)
 

@@ -175,7 +175,7 @@ def team_route(site: Site, door: TeamDoor, action: TeamAction) -> Route:
 
 
 def health_route(site: Site) -> Route:
-    """The address for monitors: it needs no token and tells nothing of the record."""
+    """The address for monitors: it needs no token and shows nothing of the record."""
 
     async def respond(_: Request) -> Response:
         try:

@@ -8,16 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from relight.cli.demo.dice import Clock, Dice
-from relight.cli.demo.hermes import (
-    LOCAL,
-    MINI,
-    SELLERS,
-    SONNET,
-    HermesChat,
-    insert_rows,
-    make_database,
-)
+from relight.cli.demo.hermes import LOCAL, MINI, SELLERS, SONNET, HermesChat
 from relight.cli.demo.story import draw_values, fill, fill_step, read_demo_table, read_skills
+from relight.sources.hermes.tables import EXECUTIONS, insert_rows, make_database
 
 # what each job runs on, one model a run in turn
 MODELS = {
@@ -185,7 +178,7 @@ def _describe_job(
 def write_night(home: Path, night: Night, *, now: datetime) -> None:
     """Write the files below `cron`, and the skills that the jobs use."""
     cron = home / "cron"
-    with make_database(cron / "executions.db", "executions.sql") as database:
+    with make_database(cron / "executions.db", EXECUTIONS) as database:
         ledger = sorted(night.executions, key=lambda row: (row["claimed_at"], row["id"]))
         insert_rows(database, "executions", ledger)
     jobs = {"jobs": night.jobs, "updated_at": now.isoformat()}

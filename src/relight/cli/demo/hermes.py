@@ -1,9 +1,7 @@
 """Sessions as Hermes Agent 0.19 stores them: rows of `state.db`, sums instead of single calls."""
 
 import json
-import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 from relight.cli.demo.dice import Clock, Dice
 from relight.cli.demo.metering import Meter, TokenUse, estimate_usd
 from relight.cli.demo.story import HOME, Stories, StoryStep, StoryTask, read_skills
+from relight.sources.hermes.tables import STATE, insert_rows, make_database
 
 SONNET, MINI, LOCAL = "claude-sonnet-4-5", "gpt-5.1-codex-mini", "qwen3.6-27b"
 # who sells a model, where, and what Hermes knows of its price
@@ -199,7 +198,7 @@ def hold_chats(dice: Dice, stories: Stories, begun: Sequence[datetime]) -> Itera
 def write_database(path: Path, conversations: Iterable[HermesChat]) -> None:
     """Write `state.db` with all sessions and sub-agents, in the order they began."""
     every = [one for parent in conversations for one in (parent, *parent.children)]
-    with make_database(path, "hermes.sql") as database:
+    with make_database(path, STATE) as database:
         for one in sorted(every, key=lambda one: one.row["started_at"]):
             session, usage, messages = one.find_rows()
             insert_rows(database, "sessions", [session])
@@ -247,29 +246,3 @@ def make_exchange(step: StoryStep) -> tuple[str, Row, Row]:
             return "skill_view", {"name": skill.name}, result
         case _:
             return "delegate_task", {"goal": step.target, "context": step.text}, {}
-
-
-@contextmanager
-def make_database(path: Path, schema: str) -> Iterator[sqlite3.Connection]:
-    """A new database with the tables of one of this folder's SQL files.
-
-    Hermes keeps its databases in write-ahead mode; it is switched on last, because the log's
-    own random numbers would otherwise get into the file.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with closing(sqlite3.connect(path, isolation_level=None)) as database:
-        database.execute("pragma synchronous = off")
-        database.executescript(Path(__file__).with_name(schema).read_text("utf-8"))
-        database.execute("begin")
-        yield database
-        database.execute("commit")
-        database.execute("pragma journal_mode = wal")
-
-
-def insert_rows(
-    database: sqlite3.Connection, table: str, rows: Sequence[Mapping[str, Any]]
-) -> None:
-    for row in rows:
-        marks = ", ".join("?" * len(row))
-        statement = f"insert into {table} ({', '.join(row)}) values ({marks})"
-        database.execute(statement, tuple(row.values()))

@@ -35,18 +35,18 @@ DROP_COPIES = f"""
 """
 # Words are the better evidence: what a machine reported counts for a session without any here, and
 # a label everywhere. A label that was made here counts most.
-TOLD = """
+REPORTED = """
     select {column} from told_outcome where told_outcome.session_id = session.id
     order by is_label desc, told_at desc, machine_id limit 1
 """
 COLUMNS = ("outcome", "points_to", "task_type", "category", "score")
 APPLY = f"""
-    update session set {", ".join(f"{one} = ({TOLD.format(column=one)})" for one in COLUMNS)},
+    update session set {", ".join(f"{one} = ({REPORTED.format(column=one)})" for one in COLUMNS)},
         outcome_evidence = :evidence
     where id in (select id from touched)
         and exists (select 1 from told_outcome where session_id = session.id)
         and not exists (select 1 from label where session_id = session.id)
-        and (1 = ({TOLD.format(column="is_label")}) or not exists (
+        and (1 = ({REPORTED.format(column="is_label")}) or not exists (
             select 1 from tape_part where session_id = session.id and is_figures = 0))
 """
 EVIDENCE = '["as its own machine reports it"]'

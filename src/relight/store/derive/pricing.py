@@ -38,15 +38,15 @@ CHANGED = """
     where turn.model in ({marks})
 """
 # uses that belong to no recorded session have the model of their fact
-TOLD = """(
+RECORDED = """(
     select told.model from skill_told as told
     where told.session_id = skill_invocations.session_id
         and told.skill_name = skill_invocations.skill_name
         and coalesce(told.entry, '') = coalesce(skill_invocations.entry, '')
 )"""
 RENAME_UNRECORDED = f"""
-    update skill_invocations set model = {NAMED.format(TOLD)}
-    where root_id is null and {TOLD} is not null
+    update skill_invocations set model = {NAMED.format(RECORDED)}
+    where root_id is null and {RECORDED} is not null
 """
 RENAME_REBUILDS = f"""
     update cache_rebuild set model = (
