@@ -22,7 +22,6 @@ from relight.sources.events import Called, Compacted, Event, Returned, Said
 from relight.sources.sessions import last_words
 from relight.times import read_time
 
-MARK = b'"relight_export"'
 _decode = msgspec.json.Decoder(ExportedSession).decode
 
 

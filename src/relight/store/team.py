@@ -200,12 +200,6 @@ def count_due(store: Store) -> int:
     return int(store.query("select count(*) from push_due")[0][0])
 
 
-def read_records(store: Store, part_id: int) -> tuple[bytes, bytes] | None:
-    """Return the reader's state before a part of the tape, and its compressed records."""
-    rows = store.query("select state, records from tape_part where id = ?", (part_id,))
-    return (rows[0][0], rows[0][1]) if rows else None
-
-
 def set_pushed(
     store: Store,
     *,

@@ -67,7 +67,6 @@ class CallUsage(TokenFigures):
     modelProvider: str | None = None
     apiCallId: str | None = None
     isByok: bool | None = None
-    initiator: str | None = None
     duration: float | None = None
     timeToFirstTokenMs: float | None = None
     accounting: Accounting | None = None
@@ -90,7 +89,6 @@ class AnswerData(Struct):
     toolRequests: list[ToolRequest] | None = None
     apiCallId: str | None = None
     outputTokens: Count | None = None
-    parentToolCallId: str | None = None
 
 
 class StartedCall(Struct):
