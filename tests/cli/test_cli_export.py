@@ -104,3 +104,18 @@ def test_spans_are_counted_by_a_dry_run_and_options_of_files_are_refused(cli: Cl
     for wrong in (["--force"], ["--table", "turns"]):
         assert cli.run(*words, *wrong).returncode == 2
     assert cli.run("export", "--format", "jsonl", "--content", "-").returncode == 2
+
+
+def test_a_history_has_the_report_of_the_months_that_are_over(tmp_path: Path) -> None:
+    cli, month = Cli(tmp_path), -31 * 86_400
+    answer = build.claude_answer("msg_1", at=month + 1)
+    build.write_claude(tmp_path, [build.claude_prompt("go", month), answer])
+    folder = str(tmp_path / "history")
+    assert cli.run("report", "--history", folder).returncode == 2
+    assert cli.run("import").returncode == 0
+    assert cli.json("history", "export", folder)["written"] == ["2026-10"]
+    found = cli.json("report", "--history", folder, "--by", "month")
+    live = cli.json("report", "--by", "month", "--since", "all")
+    assert found["rows"] == live["rows"]
+    refused = cli.run("report", "--history", folder, "--by", "skill")
+    assert (refused.returncode, "no skills" in refused.stderr) == (1, True)

@@ -60,6 +60,7 @@ COMMANDS = {
     "prune": ("prune", "Drop old tapes and old sessions."),
     "forget": ("forget", "Delete one session permanently."),
     "export": ("export", "Write sessions, turns and tool calls into files."),
+    "history": ("history", "Keep the figures of closed months as Parquet files."),
     "backup": ("backup", "Copy the whole store into one file."),
     "restore": ("restore", "Put a backup in the place of this store."),
     "config": ("config", "Show the settings and where they come from."),

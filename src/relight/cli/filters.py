@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from relight.cli.options import Function, name_project
 from relight.errors import as_typed
@@ -42,6 +43,14 @@ class TypedFilter(Struct, frozen=True, kw_only=True):
             machine=self.machine,
             person=self.person,
         )
+
+
+def since_ever(typed: TypedFilter) -> TypedFilter:
+    """Return the options without a first day, unless one was typed."""
+    from click.core import ParameterSource
+
+    source = click.get_current_context().get_parameter_source("since")
+    return typed if source is ParameterSource.COMMANDLINE else replace(typed, since="all")
 
 
 def print_no_match(why: "NoMatch | None", otherwise: str | None = None) -> None:

@@ -1,12 +1,19 @@
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from msgspec import UNSET, to_builtins
 
-from relight.cli.filters import TypedFilter, filter_options, print_no_match
-from relight.cli.options import current_store, format_options, print_json, reading_command
-from relight.errors import as_typed
+from relight.cli.filters import TypedFilter, filter_options, print_no_match, since_ever
+from relight.cli.options import (
+    current_home,
+    current_store,
+    format_options,
+    print_json,
+    reading_command,
+)
+from relight.errors import RelightError, as_typed
 from relight.reports import totals
 from relight.reports.totals import ReportRow, ReportTotals, UsageReport
 from relight.store import Store
@@ -64,6 +71,12 @@ FORMATTED = (
     metavar="KEY",
     help="A key of --by, or a figure such as cost, sessions or tool_failures, largest first.",
 )
+@click.option(
+    "--history",
+    metavar="DIR",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Report from the months that `relight history export` wrote, not from the store.",
+)
 @click.option("--top", type=int, metavar="N", help="Only the first N rows; the rest as one.")
 @format_options
 def command(
@@ -71,6 +84,7 @@ def command(
     typed: TypedFilter,
     sort: str | None,
     top: int | None,
+    history: Path | None,
     as_json: bool,
     as_csv: bool,
     as_markdown: bool,
@@ -84,10 +98,10 @@ def command(
     keys = [key.strip() for key in by.split(",") if key.strip()]
     if not keys:
         raise click.UsageError(f"--by needs a key: {', '.join(totals.KEYS)}")
-    with current_store() as store:
-        chosen = typed.read(store)
+    with _open(history, keys) as store:
+        chosen = (typed if history is None else since_ever(typed)).read(store)
         found = totals.report(store, keys, chosen, sort=sort, top=top)
-        why = None if found.rows else _explain(store, chosen)
+        why = None if found.rows or history else _explain(store, chosen)
         short = {} if as_json or as_csv or as_markdown else _shorten(store, found)
         has_any = bool(found.rows) or has_sessions(store)
     if as_json:
@@ -111,6 +125,18 @@ def command(
         print_report(found, short)
     else:
         print_no_match(why, "nothing is recorded for this" if has_any else None)
+
+
+def _open(history: Path | None, keys: Sequence[str]) -> Store:
+    """Return the store, or a history as one."""
+    if history is None:
+        return current_store()
+    if "skill" in keys:
+        raise RelightError("a history has no skills", "report by another key")
+    from relight.config import find_home, read_config
+    from relight.store.history import open_history
+
+    return open_history(read_config(find_home(current_home())), history)
 
 
 def _explain(store: Store, chosen: Filter) -> "NoMatch | None":
