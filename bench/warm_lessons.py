@@ -17,9 +17,10 @@ from bench.warm_speed import Row
 from relight.chat.messages import read_entries
 from relight.cli.demo.dice import Dice
 from relight.judging.features import judge_calls
-from relight.judging.lessons import Taught, TaughtSession, choose_given, derive_lessons
+from relight.judging.lessons import Taught, TaughtSession, derive_lessons, make_key
 from relight.judging.recoveries import TriedCall
 from relight.judging.stumbles import find_stumbles
+from relight.warm.lessons import MOST
 
 FOLDS = 5
 HITS = 3
@@ -78,6 +79,11 @@ def fold(session: TaughtSession) -> int:
     return int.from_bytes(sha256(str(session.session_id).encode()).digest(), "big") % FOLDS
 
 
+def choose_sure(lessons: Sequence[Taught], *, least: float) -> list[Taught]:
+    """The lessons that an agent would get."""
+    return [one for one in lessons if one.is_sure and one.probability >= least][:MOST]
+
+
 def fold_lessons(
     taught: Mapping[str, Sequence[TaughtSession]], failures: Mapping[int, int], *, least: float
 ) -> Shown:
@@ -87,7 +93,7 @@ def fold_lessons(
         for part in range(FOLDS):
             rest = [one for one in some if fold(one) != part]
             lessons = {
-                (one.kind, one.name): one for one in choose_given(derive_lessons(rest), least=least)
+                (one.kind, one.name): one for one in choose_sure(derive_lessons(rest), least=least)
             }
             for session in (one for one in some if fold(one) == part):
                 keys = [(one.kind, one.name) for one in session.found.stumbles]
@@ -160,17 +166,33 @@ def measure_lessons(file: str, sessions: Sequence[Labelled]) -> Iterator[Row]:
             for project, every in taught.items()
         }
         print(f"\n{file}, lessons, {part}: {len(numbers)} sessions")
+        print(f"  ceiling: {measure_ceiling(some, failures):.3f} of the failures were seen before")
         for least in SHARES:
             print(f"  p >= {least:.2f}: {describe(fold_lessons(some, failures, least=least))}")
     for project, every in sorted(taught.items()):
         for lesson in derive_lessons(every):
-            print(f"  {project}: {'given' if lesson.is_given else 'shown'}: {lesson.text}")
+            print(f"  {project}: {'sure' if lesson.is_sure else 'shown'}: {lesson.text}")
     if file not in FOLDED:
         return
     shown, likely = (fold_lessons(taught, failures, least=least) for least in (0.1, 0.3))
     yield (f"{file}: failures with a lesson before", *compare(shown.recall, RECALL))
     yield (f"{file}: lessons that met their failure", *compare(shown.precision, PRECISION))
     yield (f"{file}: the same from p = 0.3 on", *compare(likely.precision, LIKELY))
+
+
+def measure_ceiling(
+    taught: Mapping[str, Sequence[TaughtSession]], failures: Mapping[int, int]
+) -> float:
+    """The share of failures whose cause a session of another fold had, once or more."""
+    seen = failed = 0
+    for some in taught.values():
+        for part in range(FOLDS):
+            rest = (one for one in some if fold(one) != part)
+            known = {make_key(stumble) for one in rest for stumble in one.found.stumbles}
+            for session in (one for one in some if fold(one) == part):
+                failed += failures[session.session_id]
+                seen += sum(make_key(one) in known for one in session.found.stumbles)
+    return seen / failed if failed else 0.0
 
 
 def measure_repositories() -> Iterator[Row]:

@@ -8,9 +8,7 @@ from relight.cli.demo.dice import Dice
 from relight.judging.lessons import (
     Taught,
     TaughtSession,
-    choose_given,
     derive_lessons,
-    name_lesson,
 )
 from relight.judging.recoveries import Stumble, TriedCall
 from relight.judging.stumbles import SessionStumbles, find_stumbles
@@ -47,17 +45,16 @@ def stumble_once(*lines: tuple[str, str, int]) -> Stumble:
     return found
 
 
-def session(number: int, *lines: tuple[str, str, int], given: str = "") -> TaughtSession:
-    found = see(*lines)
-    return TaughtSession(number, number * HOUR, found, frozenset([given] if given else []))
+def session(number: int, *lines: tuple[str, str, int]) -> TaughtSession:
+    return TaughtSession(number, number * HOUR, see(*lines))
 
 
 def hit(number: int, cure: str = "python3 a.py") -> TaughtSession:
     return session(number, ("python a.py", MISSING, 127), (cure, "ok", 0))
 
 
-def spared(number: int, given: str = "") -> TaughtSession:
-    return session(number, ("python a.py", "ok", 0), given=given)
+def spared(number: int) -> TaughtSession:
+    return session(number, ("python a.py", "ok", 0))
 
 
 CURED = [
@@ -172,14 +169,11 @@ def test_a_lesson_needs_two_sessions_and_a_cure_that_they_share() -> None:
     )
 
 
-def test_a_lesson_is_given_from_three_sessions_on_if_it_is_frequent_enough() -> None:
+def test_a_lesson_is_sure_from_three_sessions_on_if_it_is_frequent_enough() -> None:
     two, three = ([hit(n) for n in range(many)] for many in (2, 3))
     rare = [session(n, ("ls", "a", 0)) for n in range(3, 60)]
-    assert [len(choose_given(derive_lessons(some))) for some in (two, three, [*three, *rare])] == [
-        0,
-        1,
-        0,
-    ]
+    lessons = [derive_lessons(some) for some in (two, three, [*three, *rare])]
+    assert [[one.is_sure for one in some] for some in lessons] == [[False], [True], [False]]
 
 
 def test_a_program_that_mostly_works_contradicts_a_lesson() -> None:
@@ -190,14 +184,6 @@ def test_a_lesson_ends_when_its_failure_stops() -> None:
     hits = [hit(n) for n in range(6)]
     assert derive_lessons([*hits, spared(7)])
     assert derive_lessons([*hits, spared(7), spared(8)]) == []
-
-
-def test_sessions_that_were_given_a_lesson_do_not_end_it() -> None:
-    hits = [hit(n) for n in range(6)]
-    (lesson,) = derive_lessons(hits)
-    assert lesson.id == name_lesson(("missing", "", "python"), "`python3`")
-    after = [spared(n, given=lesson.id) for n in range(7, 30)]
-    assert [one.id for one in derive_lessons([*hits, *after])] == [lesson.id]
 
 
 def test_the_lesson_that_saves_most_comes_first() -> None:

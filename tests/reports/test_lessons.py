@@ -30,7 +30,7 @@ def test_a_lesson_names_cause_cure_counts_cost_and_the_failed_steps(
     write_session(tmp_path, 4, SPARED)
     build.import_home(store, tmp_path)
     (lesson,) = relight.find_lessons(store, project=PROJECT)
-    assert (lesson.project, lesson.machine, lesson.is_given) == (PROJECT, None, True)
+    assert (lesson.project, lesson.machine, lesson.is_sure) == (PROJECT, None, True)
     assert lesson.text == (
         "`python`: no module or command `python` (3 of 4 sessions)."
         " What worked: `python3` (3 sessions)."

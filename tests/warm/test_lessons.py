@@ -15,7 +15,7 @@ from terminal import Cli
 FIRST, SECOND = f"{TITLE}\n- `python`: missing", f"{TITLE}\n- `python`: missing\n- `make` first"
 
 
-def lesson(text: str, *, is_given: bool = True) -> Lesson:
+def lesson(text: str, *, is_sure: bool = True) -> Lesson:
     return Lesson(
         id="1",
         project="/p",
@@ -27,7 +27,7 @@ def lesson(text: str, *, is_given: bool = True) -> Lesson:
         of_sessions=4,
         cured_sessions=3,
         probability=0.7,
-        is_given=is_given,
+        is_sure=is_sure,
         last_at=None,
         burnt_usd=None,
         text=text,
@@ -48,12 +48,12 @@ def write(path: Path, text: str, *, remove: bool = False) -> bool:
 
 def test_only_lessons_that_are_sure_enough_are_given_within_the_budget() -> None:
     many = [lesson(f"`program{number}`: fails. {'word ' * 60}") for number in range(9)]
-    text = render_lessons([lesson("rare", is_given=False), *many])
+    text = render_lessons([lesson("rare", is_sure=False), *many])
     assert text.startswith(TITLE)
     assert "rare" not in text
     assert estimate_tokens(text) <= BUDGET
     assert 2 <= text.count("\n- ") < 5
-    assert render_lessons([lesson("rare", is_given=False)]) == ""
+    assert render_lessons([lesson("rare", is_sure=False)]) == ""
 
 
 def test_hostile_text_stays_one_line_of_data() -> None:
@@ -111,7 +111,7 @@ def test_the_command_shows_the_change_asks_writes_it_and_undoes_it(tmp_path: Pat
     refused = cli.run("lessons", "--to", str(path), given="n\n")
     assert (refused.returncode, path.exists()) == (1, False), refused.stderr
     (one,) = cli.json("lessons", "--project", str(folder))["lessons"]
-    assert one["is_given"]
+    assert one["is_sure"]
     shown = cli.run("lessons", "--to", str(path), "--yes", "--no-import")
     assert f"+- {one['text']}" in shown.stdout
     assert f"- {one['text']}\n" in path.read_text()

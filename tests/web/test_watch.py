@@ -14,12 +14,15 @@ from typing import Any
 import pytest
 
 import build
+import build_lessons
 import serving
 from relight.intake.importing import hold_import
 from relight.intake.watching import WatchReport
-from relight.store import open_store
+from relight.reports.lessons import list_lessons
+from relight.store import Store, open_store
+from relight.store.queries.filters import Filter
 from relight.web import watch
-from relight.web.watch import WatchProcess
+from relight.web.watch import LessonReader, WatchProcess
 
 
 @pytest.fixture
@@ -162,3 +165,20 @@ while True:
         assert child.stdout.readline().strip() == b"True"
         child.stdin.close()
         assert child.wait(60) == 0
+
+
+def test_the_watch_reads_sessions_that_are_over_for_their_lessons(
+    tmp_path: Path, store: Store
+) -> None:
+    now = build.START / 1000 + 2 * 86_400
+    reader = LessonReader(clock=lambda: now)
+    for number in (1, 2):
+        build_lessons.write_session(tmp_path, number)
+    options = {"environment": {"HOME": str(tmp_path)}, "workers": 1}
+    reader.take(store, **options)
+    assert list_lessons(store, Filter()).unread_sessions == 1  # the second began just now
+    now += 30
+    reader.take(store, **options)
+    now += 3600
+    reader.take(store, **options)
+    assert list_lessons(store, Filter()).unread_sessions == 0

@@ -91,7 +91,7 @@ def _print(found: "LessonList") -> None:
 def _describe(one: "Lesson") -> str:
     from relight.cli.screen import dollars
 
-    parts = ["given to sessions" if one.is_given else "not given yet"]
+    parts = ["sure enough for agents" if one.is_sure else "seen too seldom for agents"]
     if one.burnt_usd is not None:
         parts.append(f"{dollars(one.burnt_usd)} burnt")
     if one.last_at:

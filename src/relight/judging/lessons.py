@@ -19,11 +19,10 @@ from relight.stats.rates import decay
 from relight.text import count
 
 LEAST_SESSIONS, LEAST_SHARE = 2, 0.25
-# from here on a lesson is given to sessions
-GIVEN_SESSIONS, GIVEN_PROBABILITY = 3, 0.1
-MOST_GIVEN = 5
+# from here on a lesson is sure and frequent enough for agents
+SURE_SESSIONS, SURE_PROBABILITY = 3, 0.1
 CONTRADICTED = 0.5  # of the sessions that ran a program
-SURE = 0.05  # the chance of a streak without failures if nothing had changed
+STREAK = 0.05  # the chance of a streak without failures if nothing had changed
 HALF_LIFE_DAYS = 30.0  # as of the results of templates
 _DAY_MS = 86_400_000
 MOST_EVIDENCE = 20
@@ -35,12 +34,11 @@ Key = tuple[str, str, str]
 
 
 class TaughtSession(Struct, frozen=True):
-    """A session of a project with its stumbles; `given` are the ids of lessons it was given."""
+    """A session of a project with its stumbles."""
 
     session_id: int
     at: int | None
     found: SessionStumbles
-    given: frozenset[str] = frozenset()
 
 
 class Taught(Struct, frozen=True, kw_only=True):
@@ -67,9 +65,9 @@ class Taught(Struct, frozen=True, kw_only=True):
     evidence: tuple[tuple[int, int], ...]
 
     @property
-    def is_given(self) -> bool:
-        """True if it is sure and frequent enough to be given to sessions."""
-        return self.hit >= GIVEN_SESSIONS and self.probability >= GIVEN_PROBABILITY
+    def is_sure(self) -> bool:
+        """True if it is sure and frequent enough for agents."""
+        return self.hit >= SURE_SESSIONS and self.probability >= SURE_PROBABILITY
 
     @property
     def cause(self) -> str:
@@ -120,11 +118,6 @@ def derive_lessons(sessions: Iterable[TaughtSession]) -> list[Taught]:
     return _drop_duplicates(found)
 
 
-def choose_given(lessons: Sequence[Taught], *, least: float = GIVEN_PROBABILITY) -> list[Taught]:
-    """Return the lessons for a new session, the best first."""
-    return [one for one in lessons if one.is_given and one.probability >= least][:MOST_GIVEN]
-
-
 def find_hits(sessions: Iterable[TaughtSession]) -> dict[Key, list[_Hit]]:
     """Return the sessions that stumbled over each cause."""
     hits: dict[Key, list[_Hit]] = defaultdict(list)
@@ -161,8 +154,8 @@ def _derive(
     if shared is None:
         return None
     cure, cured = shared
-    programs = _find_programs(hits, sessions, name_lesson(key, cure))
-    if programs is None or _has_stopped(hits, sessions, programs, name_lesson(key, cure)):
+    programs = _find_programs(hits, sessions)
+    if programs is None or _has_stopped(hits, sessions, programs):
         return None
     stumbles = [one for hit in hits for one in hit.stumbles]
     costs = [one.cost_nanos for one in stumbles if one.cost_nanos is not None]
@@ -210,7 +203,7 @@ def _runs(cure: str, program: str) -> bool:
 
 
 def _find_programs(
-    hits: Sequence[_Hit], sessions: Sequence[TaughtSession], lesson: str
+    hits: Sequence[_Hit], sessions: Sequence[TaughtSession]
 ) -> tuple[str, ...] | None:
     """The programs that fail by a cause, the most frequent first; None if it is contradicted.
 
@@ -223,8 +216,7 @@ def _find_programs(
         failed.update({one.program for one in hit.stumbles if not one.is_own_program})
     ran: Counter[str] = Counter()
     for session in sessions:
-        if lesson not in session.given:
-            ran.update(set(session.found.programs) & failed.keys())
+        ran.update(set(session.found.programs) & failed.keys())
     is_exempt = hits[0].stumbles[0].kind in ("too_long", "tool")
     left = [
         program
@@ -238,24 +230,19 @@ def _has_stopped(
     hits: Sequence[_Hit],
     sessions: Sequence[TaughtSession],
     programs: Sequence[str],
-    lesson: str,
 ) -> bool:
-    """True if the failure stopped: too many sessions in a row ran the program without it.
-
-    Sessions that were given the lesson do not count: a lesson that works hides its failure.
-    """
+    """True if the failure stopped: too many sessions in a row ran the program without it."""
     named = set(programs)
     hit = {one.session.session_id for one in hits}
     could = [
         one
         for one in sessions
-        if one.session_id in hit
-        or (lesson not in one.given and (not named or named & set(one.found.programs)))
+        if one.session_id in hit or not named or named & set(one.found.programs)
     ]
     last = max(place for place, one in enumerate(could) if one.session_id in hit)
     before, after = last + 1, len(could) - last - 1
     probability = (len(hit) + 0.5) / (before + 1)
-    return (1 - min(probability, 1.0)) ** after < SURE
+    return (1 - min(probability, 1.0)) ** after < STREAK
 
 
 def _drop_duplicates(lessons: Sequence[Taught]) -> list[Taught]:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from relight.chat.messages import read_arguments
 from relight.judging.edits import HEAD, take
-from relight.judging.forms import CommandLine, Form, is_own_word, share_targets
+from relight.judging.forms import PATH, CommandLine, Form, is_own_word, share_targets
 from relight.judging.lesson_table import read_table
 
 NEAR_CALLS = 8  # calls of the same tool after a failure in which a recovery is looked for
@@ -102,9 +102,14 @@ def _find_same(stumble: Stumble, failed: ReadCall, later: ReadCall) -> Form | No
             continue
         if share_targets(failed.form, form):
             return form
-        if stumble.kind == "missing" and form.program.rpartition(" ")[2] == stumble.name:
-            return form  # what was missing is there, by another way
+        if _has_found(stumble, form):
+            return form
     return None
+
+
+def _has_found(stumble: Stumble, form: Form) -> bool:
+    """True if what was missing is there, by another way to run it."""
+    return stumble.kind == "missing" and form.program.rpartition(" ")[2] == stumble.name
 
 
 def _is_same_tool_use(failed: ReadCall, later: ReadCall) -> bool:
@@ -128,6 +133,8 @@ def _find_cure(
     if form.program != failed.form.program and not form.is_own:
         if failed.form.program.startswith(f"{stumble.name} ") and stumble.kind == "missing":
             return f"`{form.program.split(' ')[0]}`"
+        if _has_found(stumble, form):
+            return f"`{form.program} {PATH}`" if PATH in failed.form.text else f"`{form.program}`"
         return f"`{form.text}`"
     if step := _find_step(stumble.name, failed.form, form, between):
         return f"`{step}` first"

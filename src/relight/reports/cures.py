@@ -30,13 +30,9 @@ class CauseCure(Struct, frozen=True, kw_only=True):
 
 def read_cures(store: Store, chosen: Filter) -> list[CauseCure]:
     """Return the causes of failed calls, the most frequent first."""
-    projects = stumbles.read_projects(store, chosen)
-    every = sorted(
-        (one for project in projects for one in project.sessions),
-        key=lambda one: (one.at or 0, one.session_id),
-    )
+    hits_by_cause = find_hits(stumbles.read_stumbled(store, chosen))
     causes = sorted(
-        find_hits(every).values(), key=lambda hits: -sum(len(hit.stumbles) for hit in hits)
+        hits_by_cause.values(), key=lambda hits: -sum(len(hit.stumbles) for hit in hits)
     )[:MOST]
     names = name_sessions(store, {hits[-1].evidence[0] for hits in causes})
     found = []
@@ -50,7 +46,7 @@ def read_cures(store: Store, chosen: Filter) -> list[CauseCure]:
             CauseCure(
                 cause=f"`{programs[0][0]}`: {describe_cause(some[0].kind, some[0].name)}",
                 count=len(some),
-                sessions=len(hits),
+                sessions=len({hit.session.session_id for hit in hits}),
                 cure=cure,
                 cured=cured,
                 session_id=names[session_id],

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 import msgspec
 from msgspec import Struct
 
-from relight.errors import RelightError
 from relight.judging.lessons import Taught, derive_lessons
 from relight.judging.recoveries import TriedCall
 from relight.judging.stumbles import RULES, find_stumbles
@@ -37,7 +36,8 @@ class Lesson(Struct, frozen=True, kw_only=True):
     """A cause that sessions of a project stumbled over, and what worked.
 
     `sessions` of `of_sessions` sessions failed by it, `seen` times in all; `cured_sessions` of them
-    went on with the cure. `probability` is that of the next session. `burnt_usd` is the cost of the
+    went on with the cure. `probability` is that of the next session; `is_sure` says that both are
+    enough for agents. `burnt_usd` is the cost of the
     turns from each failure until it worked, null if no price is known.
     """
 
@@ -51,7 +51,7 @@ class Lesson(Struct, frozen=True, kw_only=True):
     of_sessions: int
     cured_sessions: int
     probability: float
-    is_given: bool
+    is_sure: bool
     last_at: str | None
     burnt_usd: float | None
     text: str
@@ -96,11 +96,17 @@ def read_new(
     chosen: Filter,
     *,
     seconds: float | None = None,
+    ended_before: int | None = None,
     progress: Progress | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Read sessions that lessons need, for so many seconds; return how many are left."""
+    """Read sessions that lessons need, for so many seconds; return how many are left.
+
+    `ended_before`, in Unix milliseconds, leaves those for later that may still go on.
+    """
     stale = stumbles.find_stale(store, chosen)
+    if ended_before is not None:
+        stale = [one for one in stale if one.read_to < ended_before]
     if not store.can_write:
         return len(stale)
     until = None if seconds is None else clock() + seconds
@@ -133,7 +139,7 @@ def _show(project: ProjectSessions, one: Taught, names: Mapping[int, str]) -> Le
         of_sessions=one.of_sessions,
         cured_sessions=one.cured,
         probability=round(one.probability, 3),
-        is_given=one.is_given,
+        is_sure=one.is_sure,
         last_at=write_time(one.last_at),
         burnt_usd=read_usd(one.burnt_nanos),
         text=one.text,
@@ -145,7 +151,7 @@ def _read(store: Store, session_id: int) -> str | None:
     """The stumbles of a session as JSON; None if its records are gone or cannot be read."""
     try:
         numbered = read_numbered(store, session_id)
-    except RelightError:
+    except Exception:  # noqa: BLE001 - a damaged tape may raise anything, and costs itself alone
         return None
     if numbered.silence:
         return None

@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.judging.lessons import TaughtSession
+from relight.judging.recoveries import Stumble
 from relight.judging.stumbles import RULES, SessionStumbles
 from relight.store import Store
 from relight.store.queries.filters import Filter, where
@@ -14,13 +15,15 @@ from relight.store.sql import insert, replacing
 
 # Of each project the newest sessions are read: older ones weigh little.
 NEWEST = 200
+# sessions whose stumbles are counted by cause
+MOST_COUNTED = 2000
 # A fork repeats the calls of its parent. A session without a call cannot stumble.
 _PLACED = """(
     select session.*, row_number() over (
         partition by project, coalesce(machine_id, 0) order by started_at desc nulls last, id
     ) as newness
-    from session
-    where coalesce(parent_kind, '') <> 'fork' and project is not null and project <> ''
+    from session {test} coalesce(parent_kind, '') <> 'fork' and project is not null
+        and project <> ''
         and exists (select 1 from tool_call where tool_call.session_id = session.id)
 ) as placed"""
 _IS_STALE = """(stumble_reading.session_id is null or rules <> :rules
@@ -55,6 +58,19 @@ class _FoundRow(Struct, frozen=True):
     found: str
 
 
+class _StumbledRow(Struct, frozen=True):
+    session_id: int
+    root_id: int
+    at: int | None
+    found: str
+
+
+class _Stumbles(Struct, frozen=True):
+    """The part of `found` without the programs, which take longest to read."""
+
+    stumbles: list[Stumble]
+
+
 class ProjectSessions(Struct, frozen=True):
     """The sessions of a project on one machine, sub-agents within them."""
 
@@ -66,14 +82,15 @@ class ProjectSessions(Struct, frozen=True):
 
 def find_stale(store: Store, chosen: Filter) -> list[StaleSession]:
     """Return the sessions that have not been read as they are now, newest first."""
+    placed, inner = _place(chosen)
     test, values = _where(chosen)
     return store.read(
         StaleSession,
         "select placed.id as session_id, coalesce(placed.ended_at, 0) as read_to"
-        f" from {_PLACED} left join stumble_reading on stumble_reading.session_id = placed.id"
+        f" from {placed} left join stumble_reading on stumble_reading.session_id = placed.id"
         f" where newness <= {NEWEST} and {_IS_STALE.replace(':rules', str(RULES))} {test}"
         " order by placed.started_at desc nulls last, placed.id",
-        values,
+        inner + values,
     )
 
 
@@ -85,15 +102,16 @@ def write_readings(store: Store, rows: Sequence[ReadingRow]) -> None:
 
 def read_projects(store: Store, chosen: Filter) -> list[ProjectSessions]:
     """Return the sessions that were read, by project and machine."""
+    placed, inner = _place(chosen)
     test, values = _where(chosen)
     rows = store.read(
         _FoundRow,
         "select placed.id as session_id, placed.root_id as root_id, project, started_at as at,"
         " (select name from machine where machine.id = placed.machine_id) as machine, found"
-        f" from {_PLACED} join stumble_reading on stumble_reading.session_id = placed.id"
+        f" from {placed} join stumble_reading on stumble_reading.session_id = placed.id"
         f" where found is not null and newness <= {NEWEST} {test}"
         " order by project, started_at nulls first, placed.id",
-        values,
+        inner + values,
     )
     projects: dict[tuple[str, str | None], dict[int, TaughtSession]] = {}
     for row in rows:
@@ -113,9 +131,44 @@ def read_projects(store: Store, chosen: Filter) -> list[ProjectSessions]:
     ]
 
 
-def _where(chosen: Filter) -> tuple[str, list[str]]:
-    """The test of a filter: the project's own, the other parts by days of sessions."""
+def read_stumbled(store: Store, chosen: Filter) -> list[TaughtSession]:
+    """Return the newest sessions that stumbled, oldest first."""
     test, values = where(chosen)
+    if test:
+        test = f"and session.root_id in (select root_id from session_day {test})"
+    rows = store.read(
+        _StumbledRow,
+        "select session.id as session_id, root_id, started_at as at, found from stumble_reading"
+        " join session on session.id = stumble_reading.session_id"
+        f" where found like '{{\"stumbles\":[{{%' {test}"
+        f" order by started_at desc nulls last, session.id limit {MOST_COUNTED}",
+        values,
+    )
+    return [
+        TaughtSession(
+            row.root_id,
+            row.at,
+            SessionStumbles(
+                [
+                    replace(one, session_id=row.session_id)
+                    for one in msgspec.json.decode(row.found, type=_Stumbles).stumbles
+                ],
+                [],
+            ),
+        )
+        for row in reversed(rows)
+    ]
+
+
+def _place(chosen: Filter) -> tuple[str, list[str]]:
+    """The sessions of the chosen projects, numbered from the newest on."""
+    test, values = where(Filter(project=chosen.project, folders=chosen.folders))
+    return _PLACED.format(test=f"{test} and" if test else "where"), values
+
+
+def _where(chosen: Filter) -> tuple[str, list[str]]:
+    """The test of the parts of a filter that are not about projects, by the days of sessions."""
+    test, values = where(replace(chosen, project=None, folders=()))
     if not test:
         return "", []
     return f"and placed.root_id in (select root_id from session_day {test})", values

@@ -29,7 +29,7 @@ def render_lessons(lessons: Sequence[Lesson], *, budget: int = BUDGET) -> str:
     The text is empty if there is none.
     """
     lines = [TITLE]
-    for one in [one for one in lessons if one.is_given][:MOST]:
+    for one in [one for one in lessons if one.is_sure][:MOST]:
         line = f"- {_clean(one.text)}"
         if find_secrets(line.encode()):
             continue

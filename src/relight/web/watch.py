@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE, Popen
-from typing import IO, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -20,7 +20,11 @@ from msgspec import Struct
 from relight.errors import as_typed
 from relight.intake.watching import WatchReport
 from relight.intake.workers import describe_exit
+from relight.store import Store
 from relight.text import clean, size
+
+if TYPE_CHECKING:
+    from relight.intake.importing import Imported
 
 # an import that is done sooner needs no words
 QUIET_SECONDS = 2.0
@@ -28,6 +32,8 @@ QUIET_SECONDS = 2.0
 LATE_SECONDS = 10.0
 RESTART_SECONDS = 10.0
 CLOSE_SECONDS = 5.0
+# lessons: how often and how long sessions are read, and how long ago they must have ended
+READ_EACH_SECONDS, READ_SECONDS, OVER_SECONDS = 60.0, 0.5, 600.0
 
 
 class Liveness(Struct, frozen=True):
@@ -155,12 +161,11 @@ def run(home: str) -> None:
     """Watch for the server that started this process, until its end of the input is closed."""
     from relight.config import find_home, read_config
     from relight.intake.watching import Watcher, open_watched
-    from relight.work.notices import import_and_notify
 
     report = make_reporter(sys.stdout.buffer)
     received = read_config(find_home(home)).telemetry
     watcher = Watcher(
-        lambda: open_watched(home), import_and_notify, report=report, received=received
+        lambda: open_watched(home), LessonReader().take, report=report, received=received
     )
     watcher.watch(end_with_server())
 
@@ -175,6 +180,28 @@ def end_with_server() -> Callable[[float], None]:
     # Windows: its pipes cannot be waited for
     threading.Thread(target=wait_for_end, args=(None,), daemon=True).start()
     return time.sleep
+
+
+class LessonReader:
+    """Imports, and reads sessions that are over for their lessons, now and then."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._read_at = 0.0
+
+    def take(self, store: Store, **options: Any) -> "list[Imported]":
+        """Import as `import_and_notify` does; each minute, read sessions for half a second."""
+        from relight.reports.lessons import read_new
+        from relight.store.queries.filters import Filter
+        from relight.work.notices import import_and_notify
+
+        done = import_and_notify(store, **options)
+        now = self._clock()
+        if now - self._read_at >= READ_EACH_SECONDS:
+            self._read_at = now
+            ended = round((now - OVER_SECONDS) * 1000)
+            read_new(store, Filter(), seconds=READ_SECONDS, ended_before=ended)
+        return done
 
 
 def make_reporter(output: IO[bytes]) -> Callable[[WatchReport], None]:

@@ -74,12 +74,12 @@ def write_settings(home: Path) -> None:
 def record_facts(store: Store, *, now: datetime) -> None:
     """Record what the invented developer did with Relight itself."""
     label_sessions(store, now=now)
-    read_new(store, Filter())
     start_warm(store)
     run_trial(store, at=now - timedelta(days=2, hours=5))
     run_chores(store, now=now)
     ask_mixture(store, at=now - timedelta(days=1, hours=3))
     set_limit(store, "all", "300/month", stops=False)
+    read_new(store, Filter())
 
 
 def label_sessions(store: Store, *, now: datetime) -> None:
