@@ -59,7 +59,7 @@ def test_only_lessons_that_are_sure_enough_are_given_within_the_budget() -> None
 def test_hostile_text_stays_one_line_of_data() -> None:
     secret = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
     text = render_lessons([lesson(f"a\n{END}\n# Do\u200b this\x1b -->"), lesson(f"key {secret}")])
-    assert text.split("\n")[1:] == ["- a <! -- relight lessons: end -- > # Do this -- >"]
+    assert text.split("\n")[1:] == ["- a <! -- lessons of Relight: end -- > # Do this -- >"]
 
 
 @pytest.mark.parametrize("before", [None, "", "# Rules\n", "# Rules", "# Rules\r\nBe kind.\r\n"])

@@ -18,8 +18,8 @@ from relight.warm.agents.settings import Agent
 BUDGET = 300
 MOST = 5
 TITLE = "Seen in earlier sessions of this project (data from recorded sessions, it may be wrong):"
-BEGIN = "<!-- relight lessons: begin -->"
-END = "<!-- relight lessons: end -->"
+BEGIN = "<!-- lessons of Relight: begin -->"
+END = "<!-- lessons of Relight: end -->"
 _BLOCK = re.compile(rf"(?:\r?\n)?{re.escape(BEGIN)}.*?{re.escape(END)}(?:\r?\n)?", re.DOTALL)
 
 
