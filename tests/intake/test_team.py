@@ -18,6 +18,7 @@ from relight.intake.push import push_after_import
 from relight.intake.push_preview import try_out
 from relight.intake.rebuild import rebuild
 from relight.intake.retention import forget
+from relight.intake.search_filling import derive_from
 from relight.intake.team_client import ServerError, check_url
 from relight.model import Mark, Session
 from relight.reports.labels import label_session
@@ -26,6 +27,7 @@ from relight.reports.totals import report
 from relight.reports.trace import read_trace
 from relight.reports.transcript import read_transcript
 from relight.store import Store
+from relight.store.keep.machines import remove_person
 from relight.store.keep.restore import restore
 from relight.store.members import revoke_tokens
 from relight.store.queries.filters import Filter
@@ -758,3 +760,46 @@ def test_a_file_that_is_no_backup_changes_nothing(
     with pytest.raises(RelightError):
         restore(laptop.store.config, file)
     assert build.dump(laptop.store) == before
+
+
+def list_texts(store: Store) -> list[str]:
+    """Every value of every table as a text, with the records of tapes opened."""
+    from relight.store.write.tape import decompress
+
+    found = []
+    # the words of a full-text index are in the tables beside it
+    tables = "select name from sqlite_master where type = 'table' and sql like 'create table%'"
+    for (table,) in store.query(tables):
+        for row in store.query(f'select * from "{table}"'):
+            found += [f"{table}: {value!r}" for value in row]
+    found += [str(decompress(one)) for (one,) in store.query("select records from tape_part")]
+    return found
+
+
+@pytest.mark.parametrize("is_derived", [False, True])
+def test_a_removed_person_is_in_no_table(
+    office: Office, machines: MakeMachine, is_derived: bool
+) -> None:
+    kept = machines("two", "kept", office.line(office.add("ben")))
+    gone = machines("planted", "bygone", office.line(office.add("anneliese")))
+    for one in (kept, gone):
+        one.join()
+        add_run(one)
+        record_own(one, "own", 3)
+        one.push()
+    ids = [row[0] for row in office.store.query("select id from machine where name = 'bygone'")]
+    ids += [row[0] for row in office.store.query("select id from person where name = 'anneliese'")]
+    traces = ["anneliese", "bygone", WORDS["folder"], WORDS["path"], WORDS["branch"], str(ids[0])]
+    if is_derived:
+        office.derive()
+    for trace in traces[:3]:
+        assert any(trace in text for text in list_texts(office.store)), trace
+    remove_person(office.store, "anneliese", derive_from(office.store))
+    office.derive()
+    texts = list_texts(office.store)
+    assert [text for text in texts if any(trace in text for trace in traces)] == []
+    people = "select id from person union select person_id from token union"
+    rows = office.store.query(f"{people} select person_id from machine")
+    assert (ids[1],) not in rows
+    found = office.by("machine", "person")
+    assert set(found) == {("kept", "ben")}

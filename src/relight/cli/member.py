@@ -85,13 +85,28 @@ def token(name: str, scopes: Sequence[str], revoke: str | None, as_json: bool) -
 
 @relight_command("remove", example="relight member remove anna --yes")
 @click.argument("name")
+@click.option("--forget", is_flag=True, help="Delete the person and all that was pushed, too.")
 @yes_option
-def remove(name: str, yes: bool) -> None:
-    """Revoke all tokens of a person; what was pushed stays."""
-    from relight.store.members import revoke_tokens
+def remove(name: str, forget: bool, yes: bool) -> None:
+    """Revoke all tokens of a person; what was pushed stays.
+
+    With --forget everything of the person goes for good: tokens, machines, and what they pushed. A
+    session that another person pushed too stays as theirs.
+    """
+    from relight.store.members import find_person, revoke_tokens
     from relight.text import plural
 
     with current_store() as store:
+        if forget:
+            from relight.intake.search_filling import derive_from
+            from relight.store.keep.machines import remove_person
+
+            find_person(store, name)
+            if not yes:
+                confirm(f"delete {name} and everything that was pushed?")
+            gone = remove_person(store, name, derive_from(store))
+            click.echo(f"deleted {name} and {plural(gone, 'session')}")
+            return
         if not yes:
             confirm(f"revoke all tokens of {name}?")
         count = revoke_tokens(store, name)

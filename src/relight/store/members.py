@@ -325,6 +325,12 @@ def find_forgotten(database: Connection, ids: Sequence[int], person_id: int) -> 
     return found
 
 
+def find_person(store: Store, name: str) -> int:
+    """Return the id of a person; raise if there is none of that name."""
+    with store.reading() as database:
+        return _find_person(database, name)
+
+
 def _find_person(database: Connection, name: str) -> int:
     row = database.execute("select id from person where name = ?", (name,)).fetchone()
     if row is None:

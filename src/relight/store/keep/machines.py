@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from relight.store import Store
 from relight.store.keep.retention import clean_file, delete_index, forget
+from relight.store.members import find_person
 from relight.store.search_index import DeriveTexts
 from relight.store.sql import Connection, divide
 from relight.store.team_facts import remove_facts
@@ -18,11 +19,28 @@ def remove_machine(store: Store, machine_id: int, derive: DeriveTexts) -> int:
     """
     store.keep_up("overwrite")
     with store.transaction() as database:
-        sessions = _read_ids(
-            database, "select session_id from machine_session where machine_id = ?", [machine_id]
-        )
+        # also of sessions whose parts wait to be derived
+        tables = ("machine_session", "tape_part", "told_outcome")
+        places = (f"select session_id from {one} where machine_id = ?" for one in tables)
+        sessions = _read_ids(database, " union ".join(places), [machine_id] * len(tables))
         gone = _remove_copies(store, database, [machine_id], sessions, derive)
         remove_facts(database, machine_id)
+    clean_file(store)
+    return gone
+
+
+def remove_person(store: Store, name: str, derive: DeriveTexts) -> int:
+    """Delete a person with tokens and machines, and all that these pushed; return the number of
+    sessions that are gone.
+    """
+    person_id = find_person(store, name)
+    gone = 0
+    for (machine_id,) in store.query("select id from machine where person_id = ?", (person_id,)):
+        gone += remove_machine(store, machine_id, derive)
+    with store.transaction() as database:
+        for table in ("forgotten_by", "token", "machine"):
+            database.execute(f"delete from {table} where person_id = ?", (person_id,))
+        database.execute("delete from person where id = ?", (person_id,))
     clean_file(store)
     return gone
 
