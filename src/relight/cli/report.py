@@ -75,7 +75,7 @@ FORMATTED = (
     "--history",
     metavar="DIR",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Report from the months that `relight history export` wrote, not from the store.",
+    help="Report from the months that `history export` wrote, not from the store.",
 )
 @click.option("--top", type=int, metavar="N", help="Only the first N rows; the rest as one.")
 @format_options
