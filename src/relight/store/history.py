@@ -254,5 +254,5 @@ def open_history(config: Config, folder: Path) -> Store:
     meta = {"timezone": known.timezone, "machine_name": known.machine}
     for key, value in meta.items():
         if value is not None:
-            database.execute("insert into meta values (?, ?)", (key, value))
+            database.execute("insert into meta (key, value) values (?, ?)", (key, value))
     return Store(config, database, can_write=False)
