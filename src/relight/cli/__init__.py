@@ -32,6 +32,7 @@ COMMANDS = {
     "statusline": ("statusline", "Print one line for an agent's status line."),
     "job": ("job", "Schedule agent work; see the outcome of each run."),
     "scheduler": ("scheduler", "Run jobs when they are due."),
+    "savings": ("savings", "Show what cheaper models would save, and what it takes to know."),
     "brief": ("brief", "Show the runs since last evening, failures first."),
     "alarms": ("alarms", "Show jobs and models that fail or cost more than before."),
     "notify": ("notify", "Show or try where failed runs are reported to."),

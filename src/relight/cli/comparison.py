@@ -12,6 +12,17 @@ if TYPE_CHECKING:
     from relight.reports.comparison.pairing import JobPair, Pairing
 
 
+def margin_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --margin to a command."""
+    return click.option(
+        "--margin",
+        callback=_read_margin,
+        default="5",
+        metavar="X",
+        help="The acceptable loss of success in points, or as a share (default: 5 or 0.05).",
+    )(function)
+
+
 def comparison_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add --models and --margin to a command."""
     models = click.option(
@@ -20,14 +31,7 @@ def comparison_options(function: Callable[..., Any]) -> Callable[..., Any]:
         callback=_read_models,
         help="Only these, by name or a part of it (default: all).",
     )
-    margin = click.option(
-        "--margin",
-        callback=_read_margin,
-        default="5",
-        metavar="X",
-        help="The acceptable loss of success in points, or as a share (default: 5 or 0.05).",
-    )
-    return models(margin(function))
+    return models(margin_option(function))
 
 
 def _read_models(_: click.Context, __: click.Parameter, text: str | None) -> list[str] | None:

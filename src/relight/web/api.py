@@ -25,6 +25,7 @@ from relight.reports.limits import LimitsReport, read_limits_report
 from relight.reports.listing import SessionPage
 from relight.reports.listing import list_sessions as list_page
 from relight.reports.needs import Need, find_needs
+from relight.reports.savings import SavingsReport, read_savings
 from relight.reports.search import SearchResult, find_hits
 from relight.reports.search_query import QueryError
 from relight.reports.skills.averages import SkillAverages, query_skill_ema, read_half_life
@@ -282,6 +283,12 @@ def list_budgets(store: Store, asked: given.NoParameters, _: Path) -> BudgetList
     return read_budgets(store)
 
 
+def list_savings(store: Store, asked: given.SavingParameters, _: Path) -> SavingsReport:
+    """What cheaper models would save in jobs and skills, and what it takes to know."""
+    models = [name.strip() for name in (asked.models or "").split(",") if name.strip()]
+    return read_savings(store, models=models, margin=asked.margin)
+
+
 def read_night(store: Store, asked: given.BriefParameters, _: Path) -> Brief:
     """Runs and sessions since last evening or a day, failures of one cause together."""
     since = (read_start(store, asked.since) or 0) if asked.since else None
@@ -317,6 +324,7 @@ QUERIES = (
     Query("/api/lessons", given.LessonParameters, list_lessons),
     Query("/api/cache", given.CacheParameters, read_cache),
     Query("/api/budgets", given.NoParameters, list_budgets),
+    Query("/api/savings", given.SavingParameters, list_savings),
     Query("/api/brief", given.BriefParameters, read_night),
     Query("/api/alarms", given.AlarmParameters, list_alarms),
     Query("/api/skills/stats", given.SkillDayParameters, read_skill_stats, may_miss=True),

@@ -56,6 +56,13 @@ class LimitParameters(Struct, frozen=True, kw_only=True):
     since: Since = DEFAULT_SINCE
 
 
+class SavingParameters(Struct, frozen=True, kw_only=True):
+    """Further candidates, and the acceptable loss of success."""
+
+    models: Annotated[Text, described("Further models, comma-separated.")] | UnsetType = UNSET
+    margin: Annotated[float, Meta(gt=0, lt=1), described("As a share.")] = 0.05
+
+
 class BriefParameters(Struct, frozen=True, kw_only=True):
     """The first day of the brief, by default last evening."""
 

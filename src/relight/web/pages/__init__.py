@@ -31,6 +31,7 @@ PAGES = (
     Page("skill", "/skills/{name:path}", "Skill", False, part_of="skills"),
     Page("jobs", "/jobs", "Jobs", letter="j", ignores=(*DAYS, "project")),
     Page("job", "/jobs/{name:path}", "Job", False, "", "jobs", DAYS),
+    Page("savings", "/savings", "Savings", False, "", "jobs", (*DAYS, *NAMED)),
     Page("templates", "/templates", "Templates", letter="t", ignores=(*DAYS, "source", "model")),
     Page("provisions", "/provisions", "Provisions", False, "", "templates", (*DAYS, *NAMED)),
     Page("template", "/templates/{name:path}", "Template", False, "", "templates", DAYS),
