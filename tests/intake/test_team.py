@@ -19,7 +19,9 @@ from relight.intake.push_preview import try_out
 from relight.intake.rebuild import rebuild
 from relight.intake.retention import forget
 from relight.intake.search_filling import derive_from
+from relight.intake.take import Deriver, answer_pushed
 from relight.intake.team_client import ServerError, check_url
+from relight.intake.workers import Lost
 from relight.model import Mark, Session
 from relight.reports.labels import label_session
 from relight.reports.sessions import find_session
@@ -803,3 +805,29 @@ def test_a_removed_person_is_in_no_table(
     assert (ids[1],) not in rows
     found = office.by("machine", "person")
     assert set(found) == {("kept", "ben")}
+
+
+class KilledWorkers:
+    """Workers of which so many are killed, one after another, and none after that."""
+
+    def __init__(self, kills: int) -> None:
+        self.kills = kills
+
+    def responses(self, messages: list[bytes]) -> list[bytes | Lost]:
+        if self.kills:
+            self.kills -= 1
+            return [Lost(one, 9) for one in messages]
+        return [answer_pushed(one) for one in messages]
+
+
+@pytest.mark.parametrize(("kills", "failed"), [(1, 0), (2, 1)])
+def test_a_part_is_given_up_only_if_a_second_worker_dies_of_it(
+    office: Office, laptop: Laptop, kills: int, failed: int
+) -> None:
+    laptop.join()
+    laptop.push()
+    deriver = Deriver(office.store, KilledWorkers(kills))  # type: ignore[arg-type]
+    while deriver.run():
+        pass
+    assert read_backlog(office.store).failed == failed
+    assert (sums(office.store) == sums(laptop.store)) is not bool(failed)

@@ -266,6 +266,9 @@ class Deriver:
         if self._pool is None:
             return msgspec.msgpack.decode(answer_pushed(message), type=DerivedPart)
         (response,) = self._pool.responses([message])
+        if isinstance(response, Lost) and not response.is_over_time:
+            # the part need not be at fault: a system without memory kills any process
+            (response,) = self._pool.responses([message])
         if isinstance(response, Lost):
             return DerivedPart(reason=response.describe(self._part_seconds))
         return msgspec.msgpack.decode(response, type=DerivedPart)
