@@ -24,7 +24,8 @@ def cli(tmp_path: Path) -> Cli:
 def filled(cli: Cli) -> Cli:
     build.write_claude(cli.home, build.claude_session())
     build.hermes_session(build.open_hermes(cli.home))
-    assert cli.run("import").returncode == 0
+    with open_store(cli.home / "relight") as store:
+        build.import_home(store, cli.home)
     return cli
 
 

@@ -36,6 +36,7 @@ from relight.work.experiments.register import (
     read_stop,
 )
 from scripted import Reply, Server, call, has_results
+from terminal import run_relight
 
 LEARNT = "Fix the rounding in the invoices module"
 MODEL = {"id": "m", "pricing": {"prompt": "0.00001", "completion": "0.00002"}}
@@ -293,10 +294,9 @@ class Cli:
         )
 
     def run(self, *words: str, code: int = 0) -> str:
-        child = self.begin(*words)
-        told, errors = child.communicate(timeout=120)
-        assert child.returncode == code, errors
-        return told if code == 0 else errors
+        done = run_relight(self.environment, "experiment", *words)
+        assert done.returncode == code, done.stderr
+        return done.stdout if code == 0 else done.stderr
 
 
 def write_tasks(folder: Path, count: int) -> Path:
