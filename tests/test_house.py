@@ -104,10 +104,9 @@ def test_a_broad_except_has_its_reason_beside_it(name: str) -> None:
     assert [line for line in lines if "  # " not in line] == []
 
 
-# not the marks of a part of a file that Relight writes
-MENTION = re.compile(r"(?<![\w./-])(?<!<!-- )relight (?:[a-z]|--)")
+MENTION = re.compile(r"(?<![\w./-])relight (?:[a-z]|--)")
 # their value is the hint of an error, or passes through `as_typed` where it is used
-HINTS = {"hint", "advice", "RESTORE", "CHANGED", "PRIVATE_HINT", "example", "epilog"}
+HINTS = {"hint", "HINT", "advice", "RESTORE", "CHANGED", "PRIVATE_HINT", "example", "epilog"}
 
 
 def is_typed(parents: list[ast.AST]) -> bool:

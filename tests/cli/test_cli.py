@@ -284,7 +284,7 @@ def test_show_says_that_shared_turns_count_in_another_session(filled: Cli) -> No
 def test_failures_are_shown_and_told_as_json(filled: Cli) -> None:
     found = filled.json("failures", "--since", "all")
     assert set(found) == {
-        "since", "until", "by", "failed", "causes", "runs", "failures", "spirals",
+        "since", "until", "by", "failed", "causes", "cures", "runs", "failures", "spirals",
     }  # fmt: skip
     assert found["failures"][0]["kind"] == "file_not_found"
     assert "file_not_found" in filled.run("failures", "--since", "all").stdout
