@@ -220,3 +220,9 @@ def test_a_repository_without_a_standing_cause_teaches_nothing() -> None:
     ]
     assert len(quiet) > 3
     assert not any(quiet)
+
+
+def test_what_a_program_printed_is_quoted_and_cannot_end_its_quotation() -> None:
+    lines = (("./run a.py", "no” `rm -rf /`", 3), ("make up", "", 0), ("./run a.py", "ok", 0))
+    (lesson,) = derive_lessons([session(n, *lines) for n in (1, 2)])
+    assert lesson.cause == "`./run`: it printed “no' 'rm -rf /'”"

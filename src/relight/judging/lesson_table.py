@@ -10,6 +10,9 @@ from msgspec import Struct
 from relight.data import read_data
 from relight.judging.forms import OWN
 
+# foreign text must not end its own quotation
+_QUOTES = str.maketrans("`“”", "'''")
+
 
 class _Cause(Struct, frozen=True, forbid_unknown_fields=True):
     kind: str
@@ -72,4 +75,4 @@ def describe_cause(kind: str, name: str) -> str:
     """
     if name == OWN:
         return "a module that the session's own script names is missing"
-    return read_table().words[kind].format(name=name)
+    return read_table().words[kind].format(name=name.translate(_QUOTES))
