@@ -739,9 +739,8 @@ def test_a_restored_machine_is_the_same_and_a_restored_server_gets_everything_ag
     record_own(laptop, "last", 7)
     laptop.push()
     with open_office(tmp_path / "again") as again:
-        restore(again.store.config, tmp_path / "server.db")
+        restore(again.store.config, tmp_path / "server.db")  # while it serves
         again.store.reread()
-    with open_office(tmp_path / "again") as again:
         laptop.line = again.line(laptop.line.token)
         record_own(laptop, "after", 9)
         done = laptop.push()

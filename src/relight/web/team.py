@@ -67,7 +67,6 @@ class TeamDoor:
         self._home = home
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="relight-team")
         self._store: Store | None = None
-        self.store_id = ""
 
     def start(self) -> None:
         self._thread.submit(self._open).result()
@@ -76,7 +75,6 @@ class TeamDoor:
         self._store = open_store(self._home)
         # an acknowledged part must outlive a power failure
         self._store.keep_up("sync")
-        self.store_id = read_own_id(self._store)
 
     def close(self) -> None:
         self._thread.submit(self._close).result()
@@ -132,6 +130,11 @@ def push_tapes(store: Store, request: TeamRequest, push: Push) -> Pushed:
 
     The response is sent after the commit. Sending again changes nothing.
     """
+    # read each time: a backup may be restored meanwhile
+    if request.store_id != read_own_id(store):
+        raise RequestError(
+            409, "the server has another store than the one that this machine joined"
+        )
     return take(store, request.member, request.find_machine(store), push)
 
 
@@ -162,13 +165,13 @@ def team_route(site: Site, door: TeamDoor, action: TeamAction) -> Route:
     async def respond(request: Request) -> Response:
         body = await _read(request, action.body)
         if action.is_push:
-            _check_store(request, door)
             _check_space(site)
         headers = request.headers
         member: Member = request.scope[MEMBER]
         marks = headers.get("x-relight-marks", "").split()
         run = request.path_params.get("run", "")
-        sent = TeamRequest(member, headers.get("x-relight-machine", ""), marks, run)
+        machine, store_id = (headers.get(f"x-relight-{name}", "") for name in ("machine", "store"))
+        sent = TeamRequest(member, machine, store_id, marks, run)
         return _answer(await door.run(lambda store: action.act(store, sent, body)))
 
     return Route(action.path, _guarded(respond), methods=[action.method])
@@ -243,13 +246,6 @@ def _check_version(request: Request) -> None:
         raise WireVersionError(
             f"wire version {sent[:20] or 'unknown'} is not taken here",
             f"this server takes {', '.join(map(str, VERSIONS))}",
-        )
-
-
-def _check_store(request: Request, door: TeamDoor) -> None:
-    if request.headers.get("x-relight-store") != door.store_id:
-        raise RequestError(
-            409, "the server has another store than the one that this machine joined"
         )
 
 

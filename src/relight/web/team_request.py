@@ -15,8 +15,9 @@ class TeamRequest(Struct, frozen=True):
     """Who sends a request, and what its headers say of the machine."""
 
     member: Member
-    # the machine's own store id, and the marks that it knows of its pushes
+    # the machine's own store id, that of the store it joined, and the marks of its last pushes
     machine: str
+    store_id: str
     marks: list[str]
     # the id of a run in the address
     run: str = ""
@@ -44,5 +45,5 @@ class TeamAction(Struct, frozen=True):
     path: str
     act: Callable[[Store, TeamRequest, Any], Any]
     body: type[Any] = NoParameters
-    # True if it fills the disk, and is for the store that the machine joined
+    # True if it fills the disk
     is_push: bool = False
