@@ -13,10 +13,14 @@ from functools import cache
 from pathlib import Path
 
 import psycopg
+from bench.campaign.stores import read_words
 
 import build
 from relight.config import Config, StoreSettings
+from relight.store import Store
 from relight.store.postgres_schema import migrate_server
+from relight.store.postgres_search import COLUMNS, write_entries
+from relight.store.sql import list_marks
 
 _counter = itertools.count()
 _urls: dict[Path, str] = {}
@@ -81,6 +85,35 @@ class TestServer:
 def find_url(home: Path) -> str:
     """Return the address of a home's database."""
     return _urls[home]
+
+
+def copy_rows(source: Store, target: Store) -> None:
+    """Give a store on PostgreSQL the rows of one on SQLite, and its other files."""
+    names = source.query(
+        "select name from sqlite_master where type = 'table' and sql like '%strict%'"
+    )
+    texts: dict[int, dict[str, list[str]]] = {}
+    for word, entry, column, _ in sorted(read_words(source), key=lambda one: one[3]):
+        texts.setdefault(entry, {}).setdefault(column, []).append(word)
+    with target.transaction() as database:
+        # no trigger fires: what they wrote is copied too
+        database.execute("set local session_replication_role = replica")
+        for (name,) in names:
+            info = source.query(f"pragma table_xinfo({name})")
+            columns = ", ".join(column for _, column, *_, hidden in info if not hidden)
+            marks = list_marks(columns.split(","))
+            rows = source.query(f"select {columns} from {name}")
+            test = "where key <> 'schema'" if name == "meta" else ""
+            database.execute(f"delete from {name} {test}")
+            database.executemany(f"insert into {name} ({columns}) values ({marks})", rows)
+        database.execute("delete from search_words")
+        entries = [
+            (entry, *(" ".join(some[one]) if one in some else None for one in COLUMNS))
+            for entry, some in texts.items()
+        ]
+        write_entries(database, entries)
+    left = shutil.ignore_patterns("relight.db*", "config.toml")
+    shutil.copytree(source.config.home, target.config.home, ignore=left, dirs_exist_ok=True)
 
 
 def free_below(folder: Path) -> None:

@@ -61,7 +61,7 @@ def dump_search(store: Store) -> list[tuple[int, int, tuple[str, ...]]]:
     """Return the entries of the search index: session, kind, and words in their order."""
     sessions = dict(store.query("select place, session_id from search_part"))
     entries: dict[int, list[tuple[str, int, str]]] = {}
-    for term, number, column, place in _read_words(store):
+    for term, number, column, place in read_words(store):
         entries.setdefault(number, []).append((column, place, term))
     return sorted(
         (sessions[number >> PART_SHIFT], number & 3, tuple(f"{c}:{t}" for c, _, t in sorted(words)))
@@ -69,7 +69,7 @@ def dump_search(store: Store) -> list[tuple[int, int, tuple[str, ...]]]:
     )
 
 
-def _read_words(store: Store) -> Iterable[tuple[str, int, str, int]]:
+def read_words(store: Store) -> Iterable[tuple[str, int, str, int]]:
     """Return the words of the search index, each with its entry, column and place."""
     if store.engine == "postgres":
         return [

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.sql import Connection, flag
+from relight.store.sql import Connection, flag, list_marks
 
 
 class SourceSession(Struct, frozen=True):
@@ -86,8 +86,8 @@ def take_due(
     Sessions that clear the bar but may go on are postponed to a later call. The sources `complete`
     record only sessions that are over, and a session with a recorded outcome has ended.
     """
-    names = ", ".join("?" * len(complete))
-    is_over = f"coalesce(ended_at, 0) <= ? or source in ({names}) or told_outcome is not null"
+    source = f"source in ({list_marks(complete)})"
+    is_over = f"coalesce(ended_at, 0) <= ? or {source} or told_outcome is not null"
     with store.transaction() as database:
         _insert_due(database, touched)
         rows = database.execute(

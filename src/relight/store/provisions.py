@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.sql import column_list, count_if, divide, insert
+from relight.store.sql import column_list, count_if, divide, insert, list_marks
 
 # A session is known by its agent's own id, which was given when it began.
 _FOLLOWED = """session.key = provision.session_key
@@ -183,11 +183,11 @@ def _narrow(template: str | None, arm: str | None) -> tuple[str, list[str]]:
 
 def read_warm_sessions(store: Store, template_ids: Sequence[int]) -> list[StartedSession]:
     """Return the sessions that began with these templates."""
-    marks = ",".join("?" * len(template_ids))
     return store.read(
         StartedSession,
         "select template_id, provision.version as version, provision.created_at as began_at,"
-        f" session.outcome as outcome {JOINED} and arm = 'warm' and template_id in ({marks})",
+        f" session.outcome as outcome {JOINED} and arm = 'warm'"
+        f" and template_id in ({list_marks(template_ids)})",
         list(template_ids),
     )
 

@@ -10,7 +10,7 @@ for one engine only: `same`, `differs`, `like`, `greatest`, `least`.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any, Protocol, TypeVar
@@ -123,6 +123,15 @@ def divide(items: Iterable[Any]) -> Iterator[tuple[list[Any], str]]:
     remaining = iter(items)
     while some := list(islice(remaining, 500)):
         yield some, ",".join("?" * len(some))
+
+
+def list_marks(items: Collection[Any]) -> str:
+    """Return the parameter marks of items for `in (…)`: nothing is in the list of none.
+
+    >>> list_marks([1, 2]), list_marks([])
+    ('?, ?', 'null')
+    """
+    return ", ".join("?" * len(items)) or "null"
 
 
 def read_usd(nanos: int | None) -> float | None:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from relight.store import Store
-from relight.store.sql import Connection, divide, insert, read, same
+from relight.store.sql import Connection, divide, insert, list_marks, read, same
 
 State = Literal["live", "retired", "candidate"]
 
@@ -167,8 +167,7 @@ def read_versions(store: Store, name: str) -> list[Template]:
 
 def read_by_id(store: Store, ids: Sequence[int]) -> dict[int, Template]:
     """Return the newest versions of the templates with these ids."""
-    marks = ",".join("?" * len(ids))
-    found = _read(store, f"template.id in ({marks}) and {_IS_NEWEST}", ids)
+    found = _read(store, f"template.id in ({list_marks(ids)}) and {_IS_NEWEST}", ids)
     return {one.id: one for one in found}
 
 

@@ -8,7 +8,7 @@ from relight.model import row_id
 from relight.store import Store
 from relight.store.queries.filters import Filter, where
 from relight.store.queries.totals import SessionName, UsageSums
-from relight.store.sql import flag, read_list, read_usd
+from relight.store.sql import flag, list_marks, read_list, read_usd
 from relight.times import write_time
 
 # an index finds all sessions below one root; `union` ends where parents form a circle
@@ -223,11 +223,10 @@ def read_name(store: Store, session_id: int) -> SessionName:
 def read_outcomes(store: Store, names: Sequence[str]) -> dict[str, SessionOutcome]:
     """Return the outcomes of sessions by their names."""
     ids = [row_id("session", *name.split(":", 1)) for name in names]
-    marks = ", ".join("?" for _ in ids)
     found = store.read(
         SessionOutcome,
         f"select {NAME} as session_id, coalesce(outcome, 'unknown') as outcome, points_to"
-        f" from session where id in ({marks})",
+        f" from session where id in ({list_marks(ids)})",
         ids,
     )
     return {one.session_id: one for one in found}

@@ -13,7 +13,7 @@ from relight.model import AMOUNTS, TOKENS, WHOLE_TOKENS, Turn
 from relight.store import Store, search_index
 from relight.store.derive import forks, outcomes, rollup, scores, unanswered
 from relight.store.derive.pricing import NAMED, Pricing, learn
-from relight.store.sql import Connection, read, same
+from relight.store.sql import Connection, list_marks, read, same
 from relight.store.write import rows
 from relight.store.write.rows import TurnRow
 from relight.store.write.seal import (
@@ -154,7 +154,7 @@ class Recorder:
 def is_forgotten(database: Connection, piece: Sealed) -> bool:
     """Checked for each piece: a session may be forgotten while it goes on."""
     ids = list_origins(piece)
-    statement = f"select 1 from forgotten where session_id in ({', '.join('?' * len(ids))})"
+    statement = f"select 1 from forgotten where session_id in ({list_marks(ids)})"
     return database.execute(statement, ids).fetchone() is not None
 
 

@@ -1,0 +1,300 @@
+"""A store on PostgreSQL gives the rows of one on SQLite, and changes its schema on command."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Struct
+
+import build
+import postgres
+import serving
+from relight.cli.demo import write_demo
+from relight.cli.demo.own_records import record_facts
+from relight.errors import StoreError, UnavailableError
+from relight.intake.importing import import_all
+from relight.reports.search import find_hits
+from relight.reports.totals import KEYS, report
+from relight.store import SCHEMA, Store, open_store
+from relight.store.keep.migrate import find_migrations
+from relight.store.queries.filters import Filter
+from relight.store.sql import Connection
+from terminal import run_relight
+
+# the same in both stores, so that what is redacted reads alike
+KEY = "5e" * 32
+PAIRS = [(), *((key,) for key in KEYS), ("day", "model"), ("project", "model"), ("tool", "failure")]
+READINGS = (
+    "/api/overview?since=all",
+    "/api/sessions?since=all&limit=100",
+    "/api/sessions?since=all&limit=3&sort=cost",
+    "/api/sessions?since=all&search=invoice",
+    "/api/sessions?since=all&outcome=failure&sort=duration",
+    "/api/search?q=test",
+    '/api/search?q="the+tests"&limit=50',
+    "/api/search?q=rou*+-fix&limit=50",
+    "/api/search?q=path:src&limit=50",
+    "/api/search?q=tool:bash&limit=50",
+    "/api/failures?since=all",
+    "/api/limits",
+    "/api/cache?since=all",
+    "/api/budgets",
+    "/api/skills/stats?since=all",
+    "/api/skills/ema",
+    "/api/jobs",
+    "/api/jobs/history",
+    "/api/templates",
+    "/api/templates/stats",
+    "/api/experiments/list",
+    "/api/experiments/plans",
+    "/api/moa/traces",
+    *(f"/api/report?since=all&by={','.join(by)}" for by in PAIRS if by),
+)
+VARIABLE = re.compile(
+    r'/(?:sqlite|postgres)/relight|(?<=content=")[^"]{8,}(?=")|(?<=value=")[\w-]{32}(?=")|\?v=\w+'
+)
+Twins = tuple[Store, Store]
+
+
+def open_twin(folder: Path) -> Twins:
+    """Two empty stores that differ in their engine only."""
+    made = []
+    for name, make in (("sqlite", build.make_store), ("postgres", postgres.make_store)):
+        home = folder / name / "relight"
+        home.mkdir(parents=True)
+        make(home)
+        store = open_store(home)
+        with store.transaction() as database:
+            database.execute("update meta set value = ? where key = 'redaction_key'", (KEY,))
+        store.close()
+        made.append(open_store(home))
+    return made[0], made[1]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twins]:
+    """The sessions of `relight demo` in both stores, and facts with the clock's own times."""
+    folder = tmp_path_factory.mktemp("demo")
+    now = datetime(2026, 11, 15, 12, tzinfo=UTC)
+    environment = write_demo(folder / "agents", now=now)
+    twins = open_twin(folder)
+    for store in twins:
+        import_all(store, environment=environment, workers=1)
+    local, server = map(build.dump, twins)
+    for table in local:
+        assert server[table] == local[table], table
+    record_facts(twins[0], now=now)
+    postgres.copy_rows(*twins)
+    yield twins
+    for store in twins:
+        store.close()
+
+
+def write_plain(value: object) -> str:
+    """Return a value as text, in which nothing names one of the homes or a single process."""
+    text = value if isinstance(value, str) else repr(value)
+    return VARIABLE.sub("", text)
+
+
+def read_all(store: Store, addresses: Sequence[str]) -> dict[str, str]:
+    with serving.make_client(store.config.home) as client:
+        return {one: write_plain(client.get(one).text) for one in addresses}
+
+
+def test_both_engines_have_the_same_tables_and_columns(demo: Twins) -> None:
+    local, server = demo
+    names = [
+        name
+        for (name,) in local.query("select name from sqlite_master where type in ('table', 'view')")
+        if not name.startswith(("sqlite_", "search_words", "listing_words"))
+    ]
+    found = server.query(
+        "select table_name, column_name from information_schema.columns"
+        " where table_schema = 'public' order by table_name, ordinal_position"
+    )
+    columns = {
+        table: [column for _, column, *_ in local.query(f"pragma table_xinfo({table})")]
+        for table in names
+    }
+    there: dict[str, list[str]] = {}
+    for table, column in found:
+        there.setdefault(table, []).append(column)
+    assert there.pop("search_words") == ["entry", "tokens", "words", "path", "tool"]
+    assert there == columns
+
+
+def test_the_same_records_give_the_same_rows(demo: Twins) -> None:
+    """The fixture has compared the rows of both imports; so must be the search index of all."""
+    local, server = map(build.dump_search, demo)
+    assert server == local
+
+
+def test_every_report_is_the_same(demo: Twins) -> None:
+    for by in PAIRS:
+        local, server = (write_plain(report(one, by, Filter())) for one in demo)
+        assert server == local, by
+
+
+def test_every_address_of_the_api_and_every_page_reads_the_same(demo: Twins) -> None:
+    sessions = [f"{one.source}:{one.key}" for one in _read_names(demo[0])]
+    some = [f"/api/sessions/{name}{end}" for name in sessions[:4] for end in ("", "/steps")]
+    pages = ("/", "/sessions?since=all", "/search?q=test", "/skills?since=all", "/jobs", "/moa",
+             "/templates", "/failures?since=all", "/limits", "/cache?since=all",
+             "/experiments", *(f"/sessions/{name}" for name in sessions[:4]))  # fmt: skip
+    addresses = (*READINGS, *some, *pages)
+    local, server = (read_all(store, addresses) for store in demo)
+    for one in addresses:
+        assert server[one] == local[one], one
+
+
+class SessionName(Struct, frozen=True):
+    source: str
+    key: str
+
+
+def _read_names(store: Store) -> list[SessionName]:
+    return store.read(SessionName, "select source, key from session order by id")
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["rounding", '"the tests"', "test*", "invoice -rounding", "path:src", "path:test*", "tool:bash",
+     "Ünïcode", "a.b-c/d", "日本", "'; drop table --", "x" * 3000],
+)  # fmt: skip
+def test_a_search_finds_the_same_texts(demo: Twins, query: str) -> None:
+    local, server = (write_plain(find_hits(one, query, Filter(), limit=100)) for one in demo)
+    assert server == local
+
+
+@settings(max_examples=4)
+@given(data=st.data())
+def test_pieces_in_any_order_give_the_same_rows_on_both_engines(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("pieces")
+    files = {
+        path.relative_to(source): path.read_bytes().splitlines(keepends=True)
+        for source in (folder / "source",)
+        for path in write_sessions(source)
+    }
+    steps = data.draw(
+        st.lists(
+            st.tuples(st.sampled_from(sorted(files)), st.integers(1, 4)), min_size=3, max_size=8
+        )
+    )
+    home = folder / "home"
+    twins = open_twin(folder)
+    try:
+        for name, lines in [*steps, *((name, 1000) for name in files)]:
+            path = home / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("ab") as file:
+                file.writelines(files[name][:lines])
+            files[name] = files[name][lines:]
+            for store in twins:
+                import_all(store, environment={"HOME": str(home)}, workers=1)
+        local, server = map(build.dump, twins)
+        assert server == local
+        for by in PAIRS:
+            first, second = (report(store, by, Filter()) for store in twins)
+            assert second.rows == first.rows, by
+    finally:
+        for store in twins:
+            store.close()
+        postgres.free_below(folder)
+        shutil.rmtree(folder)
+
+
+def write_sessions(home: Path) -> list[Path]:
+    parent = build.write_claude(home, build.claude_session())
+    used = build.codex_usage(1000)
+    lines = [build.codex_meta(), build.codex_line("turn_context", 1, model="gpt-5.2-codex"),
+             build.codex_count(5, used, used)]  # fmt: skip
+    agent = [build.claude_prompt("Look"), build.claude_answer("msg_9", at=2)]
+    return [parent, build.write_agent(parent, agent), build.write_codex(home, lines)]
+
+
+def test_only_migrate_changes_the_schema_of_a_server(tmp_path: Path) -> None:
+    url = postgres.find_server().make_empty()
+    (tmp_path / "config.toml").write_text(f'timezone = "UTC"\n[store]\nurl = "{url}"\n')
+    with pytest.raises(StoreError, match="is empty") as empty:
+        open_store(tmp_path)
+    assert empty.value.hint == "run there: relight migrate"
+    done = run_relight(os.environ, "--home", str(tmp_path), "migrate")
+    assert done.stdout == f"made a new store with schema {SCHEMA}\n"
+    again = run_relight(os.environ, "--home", str(tmp_path), "migrate")
+    assert again.stdout == f"the database has schema {SCHEMA} already\n"
+    first = min(find_migrations())
+    with psycopg.connect(url, autocommit=True) as connection:
+        for number, message in ((first, f"has schema {first}"), (SCHEMA + 1, "newer Relight")):
+            connection.execute("update meta set value = %s where key = 'schema'", (str(number),))
+            with pytest.raises(StoreError, match=message):
+                open_store(tmp_path)
+
+
+def test_without_its_client_the_error_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[store]\nurl = "postgresql://127.0.0.1/x"\n')
+    program = (
+        "import sys; sys.modules['psycopg'] = None\n"
+        "from relight.store import open_store\n"
+        "try: open_store(sys.argv[1])\n"
+        "except Exception as error: print(type(error).__name__, error.hint)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "RelightError install it with: pip install 'relight[postgres]'\n"
+
+
+def test_a_server_that_is_not_there_is_named_without_the_password(tmp_path: Path) -> None:
+    url = "postgresql://anna:s3cr3t@127.0.0.1:1/relight"
+    (tmp_path / "config.toml").write_text(f'[store]\nurl = "{url}"\n')
+    with pytest.raises(UnavailableError, match="anna@127") as error:
+        open_store(tmp_path)
+    assert "s3cr3t" not in f"{error.value} {error.value.hint}"
+    for words in (["report"], ["config"], ["config", "--json"]):
+        done = run_relight(os.environ, "--home", str(tmp_path), *words)
+        assert "s3cr3t" not in done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def write_and_cut(database: Connection, url: str) -> None:
+    """Write a row, end the connection as a server that restarts does, and write another."""
+    database.execute("insert into meta (key, value) values ('half', '1')")
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where application_name = 'relight' and datname = current_database()"
+        )
+    database.execute("insert into meta (key, value) values ('other', '1')")
+
+
+def test_a_connection_that_was_cut_is_made_again_and_nothing_half_written(tmp_path: Path) -> None:
+    _, store = open_twin(tmp_path)
+    url = postgres.find_url(store.config.home)
+    with pytest.raises(UnavailableError), store.transaction() as database:
+        write_and_cut(database, url)
+    assert store.query("select 1 from meta where key = 'half'") == []
+    store.close()
+    postgres.free_below(tmp_path)
+
+
+def test_one_writer_waits_for_the_other_and_gives_up_in_time(tmp_path: Path) -> None:
+    _, first = open_twin(tmp_path)
+    with open_store(first.config.home) as second, first.transaction():
+        with pytest.raises(UnavailableError) as error, second.waiting(0.1), second.transaction():
+            raise AssertionError("two write at once")
+        assert error.value.hint == (
+            "another Relight has been writing for long: try again when it is done"
+        )
+    first.close()
+    postgres.free_below(tmp_path)
