@@ -281,7 +281,7 @@ def open_home(folder: Path, *, proven: Collection[str] = RUN_SIGNS) -> Store:
     return store
 
 
-def make_store(home: Path) -> bool:
+def make_file_store(home: Path) -> bool:
     """Write the settings and the empty database of a home; False if it has one already."""
     (home / "config.toml").write_text(UTC)
     if (home / "relight.db").exists():
@@ -289,6 +289,10 @@ def make_store(home: Path) -> bool:
     (home / "relight.db").touch(mode=0o600)
     (home / "relight.db").write_bytes(make_empty_database(relight.store.SCHEMA))
     return True
+
+
+# `--postgres` puts another function here
+make_store = make_file_store
 
 
 @cache

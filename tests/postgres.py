@@ -9,6 +9,7 @@ import itertools
 import os
 import shutil
 import tempfile
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import build
 from relight.config import Config, StoreSettings
 from relight.store import Store
 from relight.store.postgres_schema import migrate_server
-from relight.store.postgres_search import COLUMNS, write_entries
+from relight.store.postgres_search import write_entries
 from relight.store.sql import list_marks
 
 _counter = itertools.count()
@@ -92,9 +93,9 @@ def copy_rows(source: Store, target: Store) -> None:
     names = source.query(
         "select name from sqlite_master where type = 'table' and sql like '%strict%'"
     )
-    texts: dict[int, dict[str, list[str]]] = {}
+    texts: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for word, entry, column, _ in sorted(read_words(source), key=lambda one: one[3]):
-        texts.setdefault(entry, {}).setdefault(column, []).append(word)
+        texts[entry][column].append(word)
     with target.transaction() as database:
         # no trigger fires: what they wrote is copied too
         database.execute("set local session_replication_role = replica")
@@ -108,7 +109,7 @@ def copy_rows(source: Store, target: Store) -> None:
             database.executemany(f"insert into {name} ({columns}) values ({marks})", rows)
         database.execute("delete from search_words")
         entries = [
-            (entry, *(" ".join(some[one]) if one in some else None for one in COLUMNS))
+            (entry, " ".join(some["words"]), " ".join(some["path"]), " ".join(some["tool"]))
             for entry, some in texts.items()
         ]
         write_entries(database, entries)

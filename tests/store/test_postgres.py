@@ -68,7 +68,7 @@ Twins = tuple[Store, Store]
 def open_twin(folder: Path) -> Twins:
     """Two empty stores that differ in their engine only."""
     made = []
-    for name, make in (("sqlite", build.make_store), ("postgres", postgres.make_store)):
+    for name, make in (("sqlite", build.make_file_store), ("postgres", postgres.make_store)):
         home = folder / name / "relight"
         home.mkdir(parents=True)
         make(home)
