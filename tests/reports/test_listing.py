@@ -93,8 +93,12 @@ def test_what_is_listed_is_the_sum_of_the_roll_up_whatever_is_written(store: Sto
     forget(store, find_session(store, "22222222"))
     sums = "sum(turns), sum(cost_nanos), sum(unpriced_turns), sum(tool_calls), sum(wall_ms)"
     assert (
-        store.query(f"select root_id, count(*), {sums} from session_day group by root_id")
-        == store.query(f"select root_id, sum(parts), {sums} from listing group by root_id")
+        store.query(
+            f"select root_id, count(*), {sums} from session_day group by root_id order by 1"
+        )
+        == store.query(
+            f"select root_id, sum(parts), {sums} from listing group by root_id order by 1"
+        )
         != []
     )
 

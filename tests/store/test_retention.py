@@ -110,6 +110,7 @@ def test_a_session_forgotten_while_it_goes_on_does_not_come_back(tmp_path: Path)
         assert store.query("select * from tape_part") == []
 
 
+@pytest.mark.sqlite("it looks into the file")
 def test_a_sub_agent_on_its_sessions_own_tape_is_forgotten_only_with_it(
     tmp_path: Path, store: Store
 ) -> None:
@@ -128,6 +129,7 @@ def read_files(store: Store) -> bytes:
     return b"".join(path.read_bytes() for path in store.path.parent.glob("relight.db*"))
 
 
+@pytest.mark.sqlite("it looks into the file")
 def test_pruning_leaves_no_words_in_the_file(tmp_path: Path, store: Store) -> None:
     for number in range(30):
         prompt = build.claude_prompt(f"the zebra{number} is blue {'and striped ' * 50}", at=1)
@@ -144,6 +146,7 @@ def test_pruning_leaves_no_words_in_the_file(tmp_path: Path, store: Store) -> No
     assert b"zebra" not in read_files(store)
 
 
+@pytest.mark.sqlite("it looks into the file")
 def test_forgetting_keeps_no_path_and_reads_the_file_no_more(tmp_path: Path, store: Store) -> None:
     write_tree(tmp_path, build.claude_prompt("the zebra is blue", at=3))
     (path,) = [one for one in tmp_path.rglob("*.jsonl") if one.stem == build.CLAUDE_SESSION]

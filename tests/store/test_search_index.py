@@ -68,6 +68,7 @@ def _raw_terms(store: Store) -> list[tuple[int, bytes]]:
     return [(0, word.encode()) for *_, words in build.dump_search(store) for word in words]
 
 
+@pytest.mark.sqlite("PostgreSQL deletes entries by their number")
 def test_texts_that_a_reader_gives_otherwise_today_are_deleted_with_the_whole_index(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
