@@ -237,9 +237,13 @@ def test_the_gate_runs_every_check_and_fails_with_the_one_that_fails(
     if broken != "mypy":
         assert "lint-imports --no-cache" in ran
         assert all(f"says {line}" in done.stdout for line in ran)
-        # every folder of tests is named once, or left to the group of the others
+        # every folder of tests is named once, or left to the group of the others; the files that
+        # run on PostgreSQL run a second time
         (others,) = [line.split() for line in ran if line.startswith("pytest --ignore=")]
-        named = [word for line in ran for word in line.split() if word.startswith("tests/")]
+        (again,) = [line.split() for line in ran if line.startswith("pytest --postgres")]
+        assert all((ROOT / name).is_file() for name in again[2:])
+        once = [line for line in ran if line.split() != again]
+        named = [word for line in once for word in line.split() if word.startswith("tests/")]
         assert sorted(named) == sorted(word.removeprefix("--ignore=") for word in others[1:])
 
 
