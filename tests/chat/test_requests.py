@@ -57,6 +57,29 @@ def test_what_is_no_answer_is_not_complete(name: WireFormat, body: bytes) -> Non
     assert not read_stream(name, [(0, b"data: " + body + b"\n\n")]).is_complete
 
 
+def test_the_facts_of_a_stream_may_come_after_its_first_chunk_and_words_may_be_its_end_mark() -> (
+    None
+):
+    """Azure's first chunk has empty facts; and a model may write `[DONE]`."""
+    empty: dict[str, Any] = {"id": "", "model": "", "created": 0, "choices": []}
+    facts = {"id": "a", "model": "gpt-5.1", "created": 5}
+    said = [
+        facts | {"choices": [{"index": 0, "delta": {"content": word}}]}
+        for word in ("It is [DONE]", ".")
+    ]
+    thought = facts | {"choices": [{"index": 0, "delta": {"reasoning": "so", "content": "!"}}]}
+    other = facts | {"choices": [{"index": 1, "delta": {"content": "another choice"}}]}
+    end = facts | {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    chunks = [json.dumps(one) for one in (empty, *said, thought, other, end)]
+    data = "".join(f"data: {one}\n\n" for one in (*chunks, "[DONE]")).encode()
+    found = read_stream("chat", [(n, data[n : n + 9]) for n in range(0, len(data), 9)])
+    assert (found.id, found.model, found.is_complete) == ("a", "gpt-5.1", True)
+    assert found.message["content"] == "It is [DONE].!"
+    assert found.message["reasoning"] == "so"
+    assert found.first_at is not None
+    assert data[: int(found.first_at) + 9].count(b"It is") == 1
+
+
 def test_data_of_an_event_may_have_several_lines() -> None:
     event = b'data: {"choices": [{"delta": {"content": "Hi"},\r\ndata: "finish_reason": "stop"}]}'
     found = read_stream("chat", [(1, event), (2, b"\r\n\r\ndata: [DONE]\r\n\r\n")])

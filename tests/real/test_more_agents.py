@@ -6,6 +6,7 @@ They run with `./dev test --real tests/real/test_more_agents.py`, which installs
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from relight.reports.transcript import read_transcript
 from relight.store import Store
 from scripted import Reply, Server, call
 from scripted_agents import GoogleServer
+from terminal import Screen
 
 pytestmark = pytest.mark.programs
 PROMPT = "Look around in the shop"
@@ -234,16 +236,14 @@ SUMS_ONLY = {"droid"}
 
 
 def run(words: list[str], home: Path, variables: Mapping[str, str]) -> str:
-    node = Path(shutil.which("node") or "/usr/bin/node").parent
-    environment = {
-        "PATH": f"{node}:/usr/local/bin:/usr/bin:/bin",
-        "HOME": str(home),
-        "TERM": "dumb",
-        "CI": "1",
-        "NO_COLOR": "1",
-        **variables,
-    }
+    plain = {"TERM": "dumb", "CI": "1", "NO_COLOR": "1"}
+    environment = make_environment(home) | plain | dict(variables)
     return run_client(words, environment, home / "shop")
+
+
+def make_environment(home: Path) -> dict[str, str]:
+    node = Path(shutil.which("node") or "/usr/bin/node").parent
+    return {"PATH": f"{node}:/usr/local/bin:/usr/bin:/bin", "HOME": str(home)}
 
 
 class Script:
@@ -367,6 +367,37 @@ def test_a_session_that_is_continued_and_forked_counts_each_call_once(
             assert kinds == [("fork",)]
             ((turns, calls),) = store.query("select sum(turns), sum(tool_calls) from session_day")
             assert (turns, calls) == (len(script.truth), 5)
+
+
+def test_cline_continues_a_session_in_a_terminal_by_the_line_that_is_shown(tmp_path: Path) -> None:
+    program = next(one for one in PROGRAMS if one.name == "cline")
+    script = Script(program)
+    with program.server(script) as server, build.open_home(tmp_path) as store:
+        started = Started(program, tmp_path, server)
+        build.import_home(store, tmp_path)
+        (row,) = list_sessions(store).sessions
+        own = Path(started.path).parent
+        environment = make_environment(tmp_path) | started.variables
+        environment["PATH"] = f"{own}:{environment['PATH']}"
+        words = ["bash", "--norc", "-c", str(row.resume)]
+        with Screen(words, environment, Path("/")) as screen:
+            screen.wait_for(lambda: screen.has("Done."))
+            screen.press(AGAIN)
+            screen.wait_for(lambda: screen.has(AGAIN))
+            time.sleep(0.5)  # keys that come together are taken for a text that was pasted
+            screen.press("\r")
+            screen.wait_for(lambda: len(script.truth) == 6)
+            screen.wait_for(lambda: count_turns(store, tmp_path) == 6)
+        asked = str(server.requests[-1].raw)
+        assert PROMPT in asked
+        assert AGAIN in asked
+        assert sum_output(store) == sum(told for _, _, told, _ in script.truth)
+        assert len(list_sessions(store).sessions) == 1
+
+
+def count_turns(store: Store, home: Path) -> int | None:
+    build.import_home(store, home)
+    return list_sessions(store).sessions[0].turns
 
 
 def sum_output(store: Store) -> int:
