@@ -20,6 +20,8 @@ import relight
 from relight.chat.messages import TAG, skip_injected, strip_block, wrap_block
 from relight.chat.tokens import estimate_messages, estimate_tokens
 from relight.errors import RelightError
+from relight.store import Store
+from relight.store.provisions import JOINED
 from relight.warm.agents.hermes_plugin import Plugin
 from relight.warm.agents.prompt_hook import answer_event
 from relight.warm.library import show_template
@@ -414,3 +416,11 @@ def test_a_hook_without_a_working_store_is_silent_and_counted(tmp_path: Path) ->
     (tmp_path / "relight.db").write_bytes(b"no database at all" * 50)
     assert answer_event(hook_input(), home=tmp_path) is None
     assert (tmp_path / "missed.log").read_text().count("\n") == 1
+
+
+def test_the_sessions_of_provisions_are_looked_up_without_reading_all(store: Store) -> None:
+    if store.engine == "postgres":
+        pytest.skip("its plans depend on the number of rows")
+    plan = store.query(f"explain query plan select arm, count(*) {JOINED} group by arm")
+    assert [step for *_, step in plan if step.startswith("SCAN session")] == []
+    assert any("session_by_own_key" in step for *_, step in plan)

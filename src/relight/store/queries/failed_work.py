@@ -102,7 +102,7 @@ FAILED = f"""
 """
 
 
-# alike failures together, with the session of the newest
+# alike failures together, with the session of the newest; other columns would be sorted too
 GROUPS = """
     select what, job, job_name, evidence, label, why, max(failure_kind) as failure_kind,
         count(*) as failures,
@@ -110,7 +110,8 @@ GROUPS = """
         sum(case when session is null then 1 else 0 end) as unrecorded, max(at) as last_at,
         max(case when place = 1 then session end) as session
     from (
-        select failed.*, row_number() over (
+        select what, job, job_name, evidence, label, why, failure_kind, cost_usd, unpriced_turns,
+            at, session, row_number() over (
             partition by what, job, evidence, label, why order by at desc nulls last, session
         ) as place
         from {failed}
