@@ -10,7 +10,8 @@ from relight.errors import MissingError
 from relight.intake.recorder import record
 from relight.model import row_id
 from relight.reports.alarm_causes import find_switch
-from relight.reports.alarms import acknowledge_alarm, read_alarms, refresh_alarms
+from relight.reports.alarm_watch import refresh_alarms
+from relight.reports.alarms import acknowledge_alarm, read_alarms
 from relight.reports.needs import find_needs
 from relight.reports.skills.uses import record_skill_invocation
 from relight.store import Store, open_store
@@ -123,6 +124,21 @@ def test_a_model_that_fails_more_in_several_jobs_raises_an_alarm(store: Store) -
     found = read_alarms(store)
     assert "model:small" in [one.scope for one in found.alarms]
     assert found.series == 10
+
+
+def test_alarms_of_one_change_are_one_row_and_acknowledged_together(store: Store) -> None:
+    for job in ("a", "b", "c"):
+        write_fall(store, job, model="small")
+    write_fall(store, "other", model="big")
+    refresh_alarms(store)
+    one, two = read_alarms(store, is_open=True).alarms
+    assert {one.scope, two.scope} == {"model:small", "job:other"}
+    head = one if one.also else two
+    assert sorted(head.also) == ["job:a", "job:b", "job:c"]
+    assert "The same day: job " in head.sentence
+    acknowledge_alarm(store, head.id)
+    assert [one.scope for one in read_alarms(store, is_open=True).alarms] == ["job:other"]
+    assert len(read_alarms(store).alarms) == 5
 
 
 def test_what_changed_at_the_same_time_is_named(store: Store) -> None:

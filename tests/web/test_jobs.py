@@ -9,7 +9,7 @@ import build
 import serving
 from build_jobs import DONE, make_job
 from build_runs import write_runs
-from relight.reports.alarms import refresh_alarms
+from relight.reports.alarm_watch import refresh_alarms
 from relight.reports.runs import RECENT_RUNS, find_trouble, read_jobs
 from relight.store import Store
 from relight.store.queries.runs import read_runs

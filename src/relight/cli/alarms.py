@@ -31,7 +31,8 @@ def command() -> None:
 @json_option
 def list_alarms(is_all: bool, as_json: bool) -> None:
     """List the open alarms, newest first."""
-    from relight.reports.alarms import read_alarms, refresh_alarms
+    from relight.reports.alarm_watch import refresh_alarms
+    from relight.reports.alarms import read_alarms
 
     with current_store() as store:
         refresh_alarms(store)

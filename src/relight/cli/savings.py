@@ -37,7 +37,7 @@ def command(models: tuple[str, ...], margin: float, as_json: bool) -> None:
     if rest := [one for one in found.items if not one.candidates]:
         from relight.cli import screen
 
-        names = ", ".join(f"{one.name} ({screen.dollars(one.month_usd)})" for one in rest[:8])
+        names = ", ".join(f"{one.title} ({screen.dollars(one.month_usd)})" for one in rest[:8])
         more = f" and {len(rest) - 8} more" if len(rest) > 8 else ""
         screen.print_text(f"no cheaper model is known for {names}{more}", style="dim")
 
@@ -55,10 +55,7 @@ def _print(items: "list[SavingItem]") -> None:
     ]
     rows = []
     for item in items:
-        kind = "skill " if item.skill is not None else ""
-        rows.append(
-            [f"{kind}{item.name}", screen.dollars(item.month_usd), item.model or "", "", "", ""]
-        )
+        rows.append([item.title, screen.dollars(item.month_usd), item.model or "", "", "", ""])
         rows += [_cells(one) for one in item.candidates]
     if rows:
         screen.print_table(columns, rows)

@@ -1,51 +1,34 @@
 """Alarms: jobs and models that fail more, or cost more a run, than before.
 
-`refresh_alarms` looks at the series that have new runs and writes what it finds; everything else
-reads the few rows that it wrote. A series is the runs of a job, whatever its model, or those of a
-model in several jobs, each compared with its own job.
+`alarm_watch` looks at series that have new runs and writes what it finds; everything else reads the
+few rows that it wrote. A series is the runs of a job, whatever its model, or those of a model in
+several jobs, each compared with its own job.
 """
 
-import math
 import time
-from collections.abc import Hashable, Sequence
-from datetime import datetime
-from statistics import median
+from collections.abc import Sequence
 from typing import Literal
-from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from relight.errors import MissingError
-from relight.reports.alarm_causes import ChangedFact, find_changes, format_day
-from relight.stats import alarms as detectors
-from relight.stats.alarms import FALSE_ALARMS, FEWEST_RUNS, SeriesChange, find_limit
+from relight.reports.alarm_causes import ChangedFact, format_day
+from relight.stats.alarms import FALSE_ALARMS, FEWEST_RUNS
 from relight.store import Store
 from relight.store.alarms import (
     AlarmRow,
-    SeenRuns,
     acknowledge,
-    add_alarm,
-    count_ended_runs,
-    find_last_alarm,
-    has_new_runs,
     read_alarm_rows,
     read_seen,
-    update_alarm,
-    write_seen,
 )
-from relight.store.queries.run_series import SeriesRun, read_job_series, read_model_series
-from relight.text import dollars
-from relight.times import write_time
+from relight.text import dollars, join_words
+from relight.times import read_time, write_time
 
 METRICS: tuple["Metric", ...] = ("success", "cost")
-# the newest runs of a series that are looked at
-MOST_RUNS = 2000
-# a series is frequent, and its weekends are a kind of their own, from here on
-FREQUENT_RUNS_A_DAY, FREQUENT_DAYS = 4, 14
-FEWEST_RUNS_A_YEAR = 50.0
 _DAY_MS = 86_400_000
+SHOWN = 5  # other alarms of the same change in a sentence
 
 Metric = Literal["success", "cost"]
 
@@ -71,6 +54,9 @@ class Alarm(Struct, frozen=True, kw_only=True):
     ended_at: str | None
     acknowledged_at: str | None
     sentence: str
+    # other open alarms of the same day that have the same change; acknowledged with this one
+    also: list[str] = []
+    also_ids: list[int] = []
 
 
 class AlarmList(Struct, frozen=True):
@@ -80,47 +66,50 @@ class AlarmList(Struct, frozen=True):
     series: int
 
 
-class _Point(Struct, frozen=True):
-    """A run of a series whose figure is known."""
-
-    run: SeriesRun
-    value: float
-
-
-def refresh_alarms(store: Store) -> list[int]:
-    """Look at the series with new runs; return the ids of new alarms."""
-    if not store.can_write or not has_new_runs(store):
-        return []
-    seen, ended = read_seen(store), count_ended_runs(store)
-    due = [job for job, runs in ended.items() if runs != seen.runs.get(job)]
-    watched = {job: models for job, models in seen.watched.items() if job in ended}
-    series: dict[str, Sequence[SeriesRun]] = {}
-    for job in due:
-        if ended[job] >= FEWEST_RUNS:
-            runs = read_job_series(store, job, most=MOST_RUNS)
-            watched[job] = _count_models(runs)
-            series[f"job:{job}"] = runs
-    models = _list_models(watched)
-    for model in models:
-        if any(model in watched[job] for job in due if job in watched):
-            series[f"model:{model}"] = read_model_series(store, model, most=MOST_RUNS)
-    number = len(METRICS) * (len(_list_jobs(watched)) + len(models))
-    found = [
-        raised
-        for scope, runs in series.items()
-        for metric in METRICS
-        for raised in _watch(store, scope, metric, runs, number)
-    ]
-    write_seen(store, SeenRuns(ended, watched))
-    return found
-
-
 def read_alarms(store: Store, *, is_open: bool = False) -> AlarmList:
-    """Return all alarms, or those that are neither over nor acknowledged, newest first."""
+    """Return all alarms, newest first, or the open ones, of which those of one change are one."""
     watched = read_seen(store).watched
-    series = len(METRICS) * (len(_list_jobs(watched)) + len(_list_models(watched)))
+    series = len(METRICS) * (len(list_jobs(watched)) + len(list_models(watched)))
     rows = read_alarm_rows(store, is_open=is_open)
-    return AlarmList([_show(row, store.timezone, series) for row in rows], series)
+    found = [_show(row, store.timezone, series) for row in rows]
+    return AlarmList(_join(found, watched) if is_open else found, series)
+
+
+def _join(alarms: Sequence[Alarm], watched: dict[str, dict[str, int]]) -> list[Alarm]:
+    """Return alarms with those of the same change added to the first; a model's comes first."""
+    joined: list[Alarm] = []
+    for one in sorted(alarms, key=lambda one: one.scope.startswith("job:")):
+        for place, head in enumerate(joined):
+            if _is_same_change(head, one, watched):
+                joined[place] = replace(
+                    head, also=[*head.also, one.scope], also_ids=[*head.also_ids, one.id]
+                )
+                break
+        else:
+            joined.append(one)
+    return sorted((_add_others(one) for one in joined), key=lambda one: one.since, reverse=True)
+
+
+def _is_same_change(head: Alarm, one: Alarm, watched: dict[str, dict[str, int]]) -> bool:
+    """True if two alarms began within a day, on a model and its job or with the same change."""
+    apart = abs((read_time(head.since) or 0) - (read_time(one.since) or 0))
+    if head.metric != one.metric or apart > _DAY_MS:
+        return False
+    kind, _, model = head.scope.partition(":")
+    if kind == "model" and model in watched.get(one.scope.partition(":")[2], {}):
+        return True
+    facts = [
+        {(c.kind, c.name, c.before, c.after) for c in two.changed if c.at} for two in (head, one)
+    ]
+    return bool(facts[0] & facts[1])
+
+
+def _add_others(one: Alarm) -> Alarm:
+    if not one.also:
+        return one
+    names = [scope.replace(":", " ", 1) for scope in one.also]
+    shown = join_words(names if len(names) <= SHOWN else [*names[:SHOWN], "others"])
+    return replace(one, sentence=f"{one.sentence} The same day: {shown}.")
 
 
 def read_id(text: str) -> int:
@@ -133,8 +122,10 @@ def read_id(text: str) -> int:
 def acknowledge_alarm(store: Store, alarm_id: int, *, now: int | None = None) -> Alarm:
     """Record that a person has seen an alarm: what it found is the usual state from then on."""
     at = round(time.time() * 1000) if now is None else now
+    alike = [one for one in read_alarms(store, is_open=True).alarms if one.id == alarm_id]
     with store.transaction() as database:
-        acknowledge(database, alarm_id, at=at)
+        for one in (alarm_id, *(other for head in alike for other in head.also_ids)):
+            acknowledge(database, one, at=at)
     found = [one for one in read_alarms(store).alarms if one.id == alarm_id]
     if not found:
         raise _refuse(alarm_id)
@@ -145,175 +136,17 @@ def _refuse(alarm_id: object) -> MissingError:
     return MissingError(f"there is no alarm {alarm_id}", "`relight alarms --all` lists them")
 
 
-def _count_models(runs: Sequence[SeriesRun]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for run in runs:
-        if run.model is not None and run.success is not None:
-            counts[run.model] = counts.get(run.model, 0) + 1
-    return counts
-
-
-def _list_jobs(watched: dict[str, dict[str, int]]) -> list[str]:
+def list_jobs(watched: dict[str, dict[str, int]]) -> list[str]:
     return [job for job, models in watched.items() if sum(models.values()) >= FEWEST_RUNS]
 
 
-def _list_models(watched: dict[str, dict[str, int]]) -> list[str]:
+def list_models(watched: dict[str, dict[str, int]]) -> list[str]:
     """Return the models that ran several jobs often enough; that of one job is in its series."""
     jobs: dict[str, list[int]] = {}
     for models in watched.values():
         for model, runs in models.items():
             jobs.setdefault(model, []).append(runs)
     return [model for model, runs in jobs.items() if len(runs) > 1 and sum(runs) >= FEWEST_RUNS]
-
-
-def _watch(
-    store: Store, scope: str, metric: Metric, runs: Sequence[SeriesRun], series: int
-) -> list[int]:
-    """Follow the open alarm of a series to its end, and find the next ones; return their ids."""
-    points = _choose_points(metric, runs)
-    raised: list[int] = []
-    while True:
-        last = find_last_alarm(store, scope, metric)
-        if last is not None and last.ended_at is None and last.acknowledged_at is None:
-            last = _follow_up(last, points)
-            update_alarm(store, last)
-            if last.ended_at is None:
-                return raised
-        part, begin = _choose_part(points, last)
-        change = _find_change(metric, part, begin, series, scope=scope, timezone=store.timezone)
-        if change is None:
-            return raised
-        row = _make_row(store, scope, metric, part, change, runs)
-        added = add_alarm(store, row)
-        if added is None:
-            return raised
-        raised.append(added.id)
-
-
-def _choose_points(metric: Metric, runs: Sequence[SeriesRun]) -> list[_Point]:
-    """Return the runs whose figure is known: 1 for a failure, or the cost in dollars."""
-    if metric == "success":
-        return [_Point(run, 1.0 - run.success) for run in runs if run.success is not None]
-    return [_Point(run, run.nanos / 1e9) for run in runs if run.nanos]
-
-
-def _choose_part(points: Sequence[_Point], last: AlarmRow | None) -> tuple[Sequence[_Point], int]:
-    """Return the runs that a next change is looked for in, and the first that may show it.
-
-    A change that is over stays in the baseline: without its runs, one that was chance would leave a
-    baseline that is too good, and be followed by others. An acknowledged one begins the baseline.
-    """
-    if last is None:
-        return points, 0
-    if last.ended_at is not None:
-        return points, sum(one.run.at <= last.ended_at for one in points)
-    return [one for one in points if one.run.at >= last.since], 0
-
-
-def _find_change(
-    metric: Metric,
-    points: Sequence[_Point],
-    begin: int,
-    series: int,
-    *,
-    scope: str,
-    timezone: str,
-) -> SeriesChange | None:
-    if len(points) <= FEWEST_RUNS:
-        return None
-    days = [(one.run.at - points[0].run.at) / _DAY_MS for one in points]
-    limits = [
-        find_limit(max(FEWEST_RUNS_A_YEAR, 365 * place / max(day, 1.0)), series)
-        for place, day in enumerate(days)
-    ]
-    are_streams = scope.startswith("model:")
-    kinds: Sequence[Hashable] | None = None
-    if are_streams:
-        kinds = [one.run.job for one in points]
-    elif days[-1] >= FREQUENT_DAYS and len(points) / days[-1] >= FREQUENT_RUNS_A_DAY:
-        zone = ZoneInfo(timezone)
-        kinds = [datetime.fromtimestamp(one.run.at / 1000, zone).weekday() >= 5 for one in points]
-    values = [one.value for one in points]
-    if metric == "success":
-        return detectors.find_more_failures(
-            [bool(value) for value in values],
-            limits,
-            kinds=kinds,
-            are_streams=are_streams,
-            begin=begin,
-        )
-    return detectors.find_higher_costs(
-        values, days, limits, kinds=kinds, are_streams=are_streams, begin=begin
-    )
-
-
-def _make_row(
-    store: Store,
-    scope: str,
-    metric: Metric,
-    points: Sequence[_Point],
-    change: SeriesChange,
-    runs: Sequence[SeriesRun],
-) -> AlarmRow:
-    before, after = points[: change.since], points[change.since : change.shown_by + 1]
-    since = points[change.since].run.at
-    changed = find_changes(store, runs, since, has_model=scope.startswith("job:"))
-    return AlarmRow(
-        id=0,
-        scope=scope,
-        metric=metric,
-        since=since,
-        raised_at=points[change.shown_by].run.at,
-        before=_summarise(metric, before),
-        after=_summarise(metric, after),
-        runs_before=len(before),
-        failures_before=_count_failures(before),
-        runs_after=len(after),
-        failures_after=_count_failures(after),
-        changed=msgspec.json.encode(changed).decode(),
-    )
-
-
-def _summarise(metric: Metric, points: Sequence[_Point]) -> float:
-    """Return the share of success, or the median cost."""
-    values = [one.value for one in points]
-    return 1 - sum(values) / len(values) if metric == "success" else median(values)
-
-
-def _count_failures(points: Sequence[_Point]) -> int:
-    return sum(one.run.success == 0 for one in points)
-
-
-def _follow_up(row: AlarmRow, points: Sequence[_Point]) -> AlarmRow:
-    """Return an open alarm with its runs until now, and with its end if it is over."""
-    shown = [one for one in points if row.since <= one.run.at <= row.raised_at]
-    later = [one for one in points if one.run.at > row.raised_at]
-    if not later:
-        return row
-    values = [one.value for one in later]
-    if row.metric == "success":
-        failing = sum(one.value for one in shown) / len(shown) if shown else 1 - row.after
-        end = detectors.find_end_of_failures(
-            [bool(value) for value in values], before=1 - row.before, after=failing
-        )
-    else:
-        dear = median([one.value for one in shown]) if shown else row.after
-        end = detectors.find_end_of_costs(
-            [math.log(value) for value in values],
-            before=math.log(row.before),
-            after=math.log(dear),
-            spread=max(math.log(dear / row.before), detectors.LEAST_SPREAD),
-        )
-    if end is not None:
-        return replace(row, ended_at=later[end].run.at)
-    own = [*shown, *later]
-    metric: Metric = "success" if row.metric == "success" else "cost"
-    return replace(
-        row,
-        after=_summarise(metric, own),
-        runs_after=len(own),
-        failures_after=_count_failures(own),
-    )
 
 
 def _show(row: AlarmRow, timezone: str, series: int) -> Alarm:

@@ -22,6 +22,7 @@ from relight.reports.comparison.pairing import (
     RECENT_DAYS,
     Pairing,
     Place,
+    Reason,
     Work,
     estimate_pair,
     list_shared,
@@ -38,6 +39,11 @@ TRIED_SHARE = 0.2
 # untried models: those used in these days, so many for an item, if they are clearly cheaper
 KNOWN_DAYS, MOST_UNTRIED, LARGEST_RATIO = 90, 3, 0.9
 
+OBSTACLES: dict[Reason, str] = {
+    "different jobs": "it ran other work",
+    "opposite jobs": "as good in some jobs, worse in others",
+    "unknown outcomes": "too many outcomes are unknown",
+}
 CandidateVerdict = Literal["good enough", "worse", "cannot tell yet", "not tried"]
 
 
@@ -50,6 +56,8 @@ class SavingCandidate(Struct, frozen=True, kw_only=True):
 
     model: str
     verdict: CandidateVerdict
+    # why there is no verdict
+    reason: Reason | None
     evidence: str
     saving_month_usd: float | None
     runs_needed: int | None
@@ -68,6 +76,11 @@ class SavingItem(Struct, frozen=True, kw_only=True):
     month_usd: float | None
     unpriced_runs: int
     candidates: list[SavingCandidate]
+
+    @property
+    def title(self) -> str:
+        """The name, marked if it is a skill's."""
+        return self.name if self.skill is None else f"skill {self.name}"
 
     @property
     def saving_usd(self) -> float:
@@ -131,11 +144,18 @@ def describe_need(one: SavingCandidate) -> str:
     """Return the runs, days and dollars that show whether a candidate is good enough."""
     if one.verdict in ("good enough", "worse"):
         return "known"
+    if one.reason is not None and one.reason != "few runs":
+        return OBSTACLES[one.reason]
     if one.runs_needed is None:
-        return "outcomes are unknown, or over 20,000 runs"
-    days = "" if one.days_needed is None else f", {plural(one.days_needed, 'day')}"
+        return "over 20,000 runs"
     cost = "" if one.cost_needed_usd is None else f", {dollars(one.cost_needed_usd)}"
-    return f"{plural(one.runs_needed, 'run')}{days}{cost}"
+    return f"{plural(one.runs_needed, 'run')}{_describe_days(one.days_needed)}{cost}"
+
+
+def _describe_days(days: int | None) -> str:
+    if days is None:
+        return ""
+    return f", {plural(days, 'day')}" if days <= 2 * 365 else f", {days / 365:.0f} years"
 
 
 def _split(cells: Sequence[RunCell], kind: str) -> dict[str, list[RunCell]]:
@@ -268,6 +288,7 @@ def _make_tried(
     return SavingCandidate(
         model=other,
         verdict=pair.verdict,
+        reason=pair.reason,
         evidence=_describe_tried(pair, model),
         saving_month_usd=month * (1 - ratio),
         runs_needed=runs,
@@ -281,8 +302,7 @@ def _describe_tried(pair: Pairing, model: str | None) -> str:
         return f"no outcome is known on the same work as {model}"
     ours = f"{pair.successes:,} of {pair.successes + pair.failures:,}"
     theirs = f"{pair.against_successes:,} of {pair.against_successes + pair.against_failures:,}"
-    why = f"; {pair.reason}" if pair.reason not in (None, "few runs") else ""
-    return f"{ours} succeeded, {model} {theirs}{why}; seen, not dealt at random"
+    return f"{ours} succeeded, {model} {theirs}; seen, not dealt at random"
 
 
 def _find_mean(own: Work) -> float | None:
@@ -310,6 +330,7 @@ def _make_untried(
     return SavingCandidate(
         model=other,
         verdict="not tried",
+        reason="few runs" if known else "unknown outcomes",
         evidence=f"the tokens of {plural(recent, 'run')} at its price",
         saving_month_usd=month * (1 - ratio),
         runs_needed=runs,

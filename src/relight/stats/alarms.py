@@ -186,10 +186,16 @@ def find_higher_costs(
 
 
 def find_end_of_failures(failed: Sequence[bool], *, before: float, after: float) -> int | None:
-    """Return the run that shows that failures are again as rare as before; None if none does."""
+    """Return the run that shows that failures are again as rare as before; None if none does.
+
+    They are weighed against a rate between both: a few runs that all failed say little about the
+    rate of failures, and three successes would end the change of a job that fails two of three.
+    """
     before, after = max(before, LEAST_RATE), min(max(after, LEAST_RATE), MOST_RATE)
     if before >= after:
         return None
+    odds = math.sqrt(before / (1 - before) * after / (1 - after))
+    after = odds / (1 + odds)
     steps = (math.log((1 - before) / (1 - after)), math.log(before / after))
     return _find_end([steps[has_failed] for has_failed in failed])
 

@@ -90,7 +90,7 @@ def watch_runs(store: Store) -> None:
     """Look for alarms in series that have new runs; never raise."""
     try:
         if store.can_write and has_new_runs(store):
-            from relight.reports.alarms import refresh_alarms
+            from relight.reports.alarm_watch import refresh_alarms
 
             refresh_alarms(store)
     except Exception as error:  # noqa: BLE001 - neither a run nor an import may fail by it
