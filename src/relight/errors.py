@@ -72,6 +72,10 @@ class UnavailableError(StoreError):
     """The database could not be used, whatever was to be written: it may work later."""
 
 
+class RefusedValueError(StoreError):
+    """The database takes no row with such a value, today or later."""
+
+
 class DamagedTapeError(StoreError):
     """Records on a tape are not those that were written."""
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 
 import psycopg
 import pytest
@@ -20,8 +21,9 @@ import postgres
 import serving
 from relight.cli.demo import write_demo
 from relight.cli.demo.own_records import record_facts
-from relight.errors import StoreError, UnavailableError
+from relight.errors import RefusedValueError, StoreError, UnavailableError
 from relight.intake.importing import import_all
+from relight.intake.take import REFUSED
 from relight.reports.search import find_hits
 from relight.reports.totals import KEYS, report
 from relight.store import SCHEMA, Store, open_store
@@ -284,6 +286,19 @@ def test_a_connection_that_was_cut_is_made_again_and_nothing_half_written(tmp_pa
     with pytest.raises(UnavailableError), store.transaction() as database:
         write_and_cut(database, url)
     assert store.query("select 1 from meta where key = 'half'") == []
+    store.close()
+    postgres.free_below(tmp_path)
+
+
+def test_a_value_that_no_row_can_have_is_not_taken_for_a_server_that_is_away(
+    tmp_path: Path,
+) -> None:
+    _, store = open_twin(tmp_path)
+    columns = "call_id, path, lines_added, lines_removed"
+    for row in ((1, Random(1).randbytes(4000).hex(), 0, 0), (2**70, "a.py", 0, 0)):
+        with pytest.raises(RefusedValueError), store.transaction() as database:
+            database.execute(f"insert into file_edit ({columns}) values (?, ?, ?, ?)", row)
+    assert RefusedValueError in REFUSED, "so the deriver goes on with the other parts"
     store.close()
     postgres.free_below(tmp_path)
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from relight.errors import RelightError
+from relight.errors import RefusedValueError, RelightError
 from relight.intake.importing import PIECE_SECONDS
 from relight.intake.pushed_facts import take_runs, take_uses
 from relight.intake.rebuild import Derivation, derive
@@ -75,6 +75,8 @@ from relight.store.write.tape import TapePart, compress
 # more parts that wait to be derived are refused until some are done
 MOST_DUE = 20_000
 PARTS_AT_ONCE = 16
+# rows that no database takes: their part is given up, and the others are written
+REFUSED = (ValueError, OverflowError, TypeError, RefusedValueError)
 TARGET = "relight.intake.take:answer_pushed"
 
 
@@ -245,8 +247,7 @@ class Deriver:
         ready = [part for part in parts if found[part.id].sealed is not None]
         try:
             self._write(ready, found)
-        except (ValueError, OverflowError, TypeError) as error:
-            # rows that no database takes: the others are written one by one
+        except REFUSED as error:
             if len(ready) == 1:
                 set_failed(self.store, ready[0].id, describe_error(error))
             else:
@@ -257,7 +258,7 @@ class Deriver:
     def _write_alone(self, part: TapePart, found: dict[int, DerivedPart]) -> None:
         try:
             self._write([part], found)
-        except (ValueError, OverflowError, TypeError) as error:
+        except REFUSED as error:
             set_failed(self.store, part.id, describe_error(error))
 
     def _derive(self, part: TapePart) -> DerivedPart:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from relight.config import Config
-from relight.errors import RelightError, StoreError, UnavailableError
+from relight.errors import RefusedValueError, RelightError, StoreError, UnavailableError
 from relight.locks import make_folder
 from relight.store import BUSY_SECONDS, SCHEMA, Store, Upkeep
 from relight.store.changes import ChangeWatcher
@@ -209,8 +209,12 @@ def explain(error: psycopg.Error, url: str) -> StoreError:
         if not code
         else "`relight doctor` checks the database",
     )
-    is_trouble = isinstance(error, psycopg.OperationalError | psycopg.InternalError)
-    kind = UnavailableError if is_trouble else StoreError
+    kind = StoreError
+    # an index takes texts of 2,700 bytes
+    if isinstance(error, psycopg.DataError | psycopg.IntegrityError | errors.ProgramLimitExceeded):
+        kind = RefusedValueError
+    elif isinstance(error, psycopg.OperationalError | psycopg.InternalError):
+        kind = UnavailableError
     return kind(f"the database {show_url(url)} could not be used: {text}", hint)
 
 
