@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relight.errors import RelightError
-from relight.sources.sessions import first_line
+from relight.sources.reading import first_line
 from relight.work.jobs.prompt import build_prompt
 from relight.work.jobs.scripts import ScriptResult
 from relight.work.jobs.skills import SkillDocument, find_skills

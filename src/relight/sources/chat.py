@@ -28,8 +28,15 @@ from relight.model import (
 from relight.sources.events import Called, Event, Returned, Said, Transcript
 from relight.sources.exported import decode_exported, read_exported
 from relight.sources.files import BOM, read_pieces
-from relight.sources.reading import BAD_LINE, INTERRUPTED, Reader, content_text, write_value
-from relight.sources.sessions import first_line, last_words
+from relight.sources.reading import (
+    BAD_LINE,
+    INTERRUPTED,
+    Reader,
+    content_text,
+    first_line,
+    last_words,
+    write_value,
+)
 from relight.text import decode_mended
 from relight.times import read_time
 

@@ -31,8 +31,8 @@ from relight.model import (
 from relight.prices import charged_cost
 from relight.sources.events import Event, Returned, Said, make_called
 from relight.sources.files import find_files, join_origins, look_at, read_document
-from relight.sources.reading import BAD_LINE, Reader, content_text, write_value
-from relight.sources.sessions import first_line, see
+from relight.sources.reading import BAD_LINE, Reader, content_text, first_line, write_value
+from relight.sources.sessions import see
 from relight.times import read_time
 
 NAME = "cline"

@@ -29,8 +29,8 @@ from relight.model import (
 )
 from relight.sources.events import Compacted, Event, Measured, Returned, Said, make_called
 from relight.sources.files import find_files, join_origins, look_at, read_document, read_pieces
-from relight.sources.reading import content_text, write_value
-from relight.sources.sessions import SessionReader, SessionState, first_line
+from relight.sources.reading import content_text, first_line, write_value
+from relight.sources.sessions import SessionReader, SessionState
 from relight.text import decode_mended
 from relight.times import read_time
 

@@ -19,7 +19,7 @@ from relight.chat.exported import (
 )
 from relight.model import BUCKETS, Session, ToolCall, Turn
 from relight.sources.events import Called, Compacted, Event, Returned, Said
-from relight.sources.sessions import last_words
+from relight.sources.reading import last_words
 from relight.times import read_time
 
 _decode = msgspec.json.Decoder(ExportedSession).decode

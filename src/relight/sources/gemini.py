@@ -23,8 +23,8 @@ from relight.sources.gemini_parts import (
     is_context,
     join_texts,
 )
-from relight.sources.reading import BAD_LINE, write_value
-from relight.sources.sessions import SessionReader, SessionState, first_line
+from relight.sources.reading import BAD_LINE, first_line, write_value
+from relight.sources.sessions import SessionReader, SessionState
 from relight.text import decode_mended
 from relight.times import read_time
 

@@ -25,8 +25,8 @@ from relight.sources.events import (
     failed_turn,
     make_called,
 )
-from relight.sources.reading import BAD_LINE, content_text, write_value
-from relight.sources.sessions import SessionReader, SessionState, first_line
+from relight.sources.reading import BAD_LINE, content_text, first_line, write_value
+from relight.sources.sessions import SessionReader, SessionState
 from relight.text import decode_mended
 from relight.times import read_time
 

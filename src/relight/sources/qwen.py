@@ -28,8 +28,8 @@ from relight.sources.events import (
 )
 from relight.sources.files import find_files
 from relight.sources.gemini_parts import MessagePart, find_responses, is_context, join_texts
-from relight.sources.reading import ReaderState, StatefulReader, write_value
-from relight.sources.sessions import first_line, see
+from relight.sources.reading import ReaderState, StatefulReader, first_line, write_value
+from relight.sources.sessions import see
 from relight.text import decode_mended
 from relight.times import read_time
 

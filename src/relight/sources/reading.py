@@ -43,6 +43,7 @@ from relight.sources.events import (
 )
 from relight.sources.files import find_files, read_pieces
 from relight.sources.passages import quote_call, quote_result
+from relight.text import find_task
 
 # what a malformed record may raise: it costs that record and no other
 BAD_LINE = (
@@ -58,6 +59,8 @@ BAD_LINE = (
 CHECKED = (Session, Turn, SkillEntry, Job, Run, Latency, Timing)
 # what Claude Code and exporters of its sessions write in a person's place
 INTERRUPTED = "[Request interrupted by user"
+TITLE_CHARACTERS = 200
+ANSWER_CHARACTERS = 500
 
 S = TypeVar("S", bound=Struct)
 _decode_calls = msgspec.json.Decoder(list[ToolCall]).decode
@@ -384,3 +387,14 @@ def write_value(value: Any) -> str | None:
     """A call's arguments or result: text as it is, anything else as JSON."""
     is_plain = value is None or isinstance(value, str)
     return value if is_plain else msgspec.json.encode(value).decode()
+
+
+def first_line(text: str | None) -> str | None:
+    """A title from a prompt: the beginning of its task on one line."""
+    words = find_task(text or "")[: TITLE_CHARACTERS * 2].split()
+    return " ".join(words)[:TITLE_CHARACTERS] or None
+
+
+def last_words(text: str | None) -> str | None:
+    """The beginning of a session's last answer."""
+    return text.strip()[:ANSWER_CHARACTERS] or None if text else None

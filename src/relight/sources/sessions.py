@@ -1,4 +1,4 @@
-"""What one record shows of its session: a title, an answer, and what was done at which time."""
+"""What one record shows of its session: what was done or said, and when."""
 
 from typing import ClassVar, Literal, TypeVar
 
@@ -6,22 +6,7 @@ from msgspec.structs import replace
 
 from relight.model import Ending, Session
 from relight.sources.events import as_copied
-from relight.sources.reading import ReaderState, StatefulReader
-from relight.text import find_task
-
-TITLE_CHARACTERS = 200
-ANSWER_CHARACTERS = 500
-
-
-def first_line(text: str | None) -> str | None:
-    """A title from a prompt: the beginning of its task on one line."""
-    words = find_task(text or "")[: TITLE_CHARACTERS * 2].split()
-    return " ".join(words)[:TITLE_CHARACTERS] or None
-
-
-def last_words(text: str | None) -> str | None:
-    """The beginning of a session's last answer."""
-    return text.strip()[:ANSWER_CHARACTERS] or None if text else None
+from relight.sources.reading import ReaderState, StatefulReader, last_words
 
 
 def see(

@@ -6,8 +6,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from relight.model import Count, Ending, Usage
-from relight.sources.reading import INTERRUPTED, find_texts
-from relight.sources.sessions import first_line, last_words
+from relight.sources.reading import INTERRUPTED, find_texts, first_line, last_words
 from relight.text import decode_mended, find_task
 
 # how the client records commands that it runs without the model

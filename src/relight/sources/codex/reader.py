@@ -41,8 +41,8 @@ from relight.sources.events import (
     failed_turn,
     latest,
 )
-from relight.sources.reading import ReaderState, StatefulReader
-from relight.sources.sessions import first_line, see
+from relight.sources.reading import ReaderState, StatefulReader, first_line
+from relight.sources.sessions import see
 from relight.times import read_time, uuid7_time
 
 # the turn of what a fork repeats: its parent's, whose key the fork does not know

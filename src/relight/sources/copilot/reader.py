@@ -55,8 +55,8 @@ from relight.sources.events import (
     as_copied,
     failed_turn,
 )
-from relight.sources.reading import ReaderState, StatefulReader
-from relight.sources.sessions import first_line, see
+from relight.sources.reading import ReaderState, StatefulReader, first_line
+from relight.sources.sessions import see
 from relight.times import read_time
 
 FILE = "events.jsonl"

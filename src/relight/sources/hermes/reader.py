@@ -24,8 +24,7 @@ from relight.sources.hermes.logs import DUMP, fetch_logs, find_logs, read_log_ro
 from relight.sources.hermes.moa import fetch_moa, find_moa, read_moa_row
 from relight.sources.hermes.skills import find_viewed, find_written
 from relight.sources.hermes.totals import SessionSums, read_session_totals
-from relight.sources.reading import BAD_LINE, Reader, write_value
-from relight.sources.sessions import first_line, last_words
+from relight.sources.reading import BAD_LINE, Reader, first_line, last_words, write_value
 from relight.text import decode_mended
 from relight.times import read_time
 

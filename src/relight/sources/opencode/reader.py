@@ -35,8 +35,8 @@ from relight.sources.opencode.lines import (
     PartData,
     decode_line,
 )
-from relight.sources.reading import BAD_LINE, ReaderState, StatefulReader, write_value
-from relight.sources.sessions import first_line, see
+from relight.sources.reading import BAD_LINE, ReaderState, StatefulReader, first_line, write_value
+from relight.sources.sessions import see
 
 ABORTED = "MessageAbortedError"
 # a call of a tool that does not exist

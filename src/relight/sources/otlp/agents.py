@@ -17,8 +17,7 @@ from relight.sources.events import Called, Event, Reported, Returned, Said, fail
 from relight.sources.otlp.lines import ReceivedEvent, decode_received
 from relight.sources.otlp.names import read_number, read_table, read_tokens
 from relight.sources.otlp.reader import OtlpReader
-from relight.sources.reading import ReaderState, StatefulReader
-from relight.sources.sessions import first_line
+from relight.sources.reading import ReaderState, StatefulReader, first_line
 
 MOST_MS = 86_400_000
 # before the keys of reported tool calls: the agent's record has the same calls under their own

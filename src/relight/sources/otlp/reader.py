@@ -31,8 +31,7 @@ from relight.sources.otlp.names import (
     read_number,
     read_tokens,
 )
-from relight.sources.reading import BAD_LINE, Reader
-from relight.sources.sessions import first_line, last_words
+from relight.sources.reading import BAD_LINE, Reader, first_line, last_words
 
 NAME = "otlp"
 UsageStatus = Literal["final", "partial", "reconciled"]

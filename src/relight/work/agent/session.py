@@ -9,7 +9,7 @@ from relight.chat.messages import find_max_tool_chars
 from relight.errors import RelightError
 from relight.intake.recorder import make_session_name, record
 from relight.models.endpoints import Endpoint, read_key
-from relight.sources.sessions import first_line
+from relight.sources.reading import first_line
 from relight.store import Store
 from relight.warm.injection import render_template
 from relight.warm.library import find_template
