@@ -37,6 +37,7 @@ def list_pages(home: Path) -> list[str]:
         "/jobs",
         "/jobs/hermes:b20e94d7c5a1",
         "/jobs/release-watch",
+        "/savings",
         "/templates",
         f"/templates/{template}",
         "/templates?category=coding&task_type=code&sort=best",
