@@ -1,5 +1,8 @@
+import signal
+import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +17,10 @@ from relight.cli.options import (
     yes_option,
 )
 from relight.errors import as_typed
+
+if TYPE_CHECKING:
+    from relight.store import Store
+    from relight.store.queries.runs import RunReport
 
 
 @relight_group("job", example='relight job add inbox --schedule "daily 07:00" --prompt "…"')
@@ -173,6 +180,65 @@ def import_jobs(file: Path, replace: bool, yes: bool, as_json: bool) -> None:
         click.echo(f"added {one.name}: {one.schedule_words} ({one.timezone}){state}")
 
 
+@relight_command("run", example="relight job run inbox")
+@click.argument("name")
+@json_option
+def run(name: str, as_json: bool) -> None:
+    """Run a job now, and print its result.
+
+    The schedule stays as it is; a paused job runs too. Exit 1 if the run failed.
+    """
+    with current_store() as store:
+        run_and_print(store, name, as_json=as_json)
+
+
+def run_and_print(store: "Store", name: str, *, as_json: bool, note: str | None = None) -> None:
+    """Run a job in this process, and print its result; exit 1 if it failed."""
+    import msgspec
+
+    from relight.store.queries.runs import read_own_run
+    from relight.work.jobs.claimed_run import run_now
+    from relight.work.jobs.leases import Holder
+    from relight.work.jobs.run import execute_run
+    from relight.work.processes import own_children
+
+    if click.get_current_context().obj:
+        own_children()
+    # an ended run cleans up, and records that it was ended
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    with Holder(store.config.home) as holder:
+        begun, result = run_now(store, name, holder=holder.name, execute=execute_run, note=note)
+        found = read_own_run(store, begun.id)
+    if as_json:
+        print_json(msgspec.structs.asdict(found) | {"answer": result.answer})
+    else:
+        _print_result(found, result.answer)
+    if result.outcome == "failure":
+        click.get_current_context().exit(1)
+
+
+def _print_result(found: "RunReport", answer: str | None) -> None:
+    from relight.cli import screen
+
+    if answer:
+        click.echo(screen.clean_lines(answer))
+    figures = [found.run_id, f"outcome {found.outcome}"]
+    figures.append(screen.seconds(found.duration_seconds))
+    if found.session_id:
+        unpriced = found.unpriced_turns or 0
+        cost = screen.dollars(found.cost_usd, unpriced=unpriced, included=found.included_usd)
+        figures += [cost, found.session_id]
+    click.echo(" · ".join(figures), err=True)
+    for line in (*found.evidence, *found.warnings):
+        click.echo(f"  {screen.clean(line)}", err=True)
+    if found.answer_file:
+        click.echo(f"  answer in {found.answer_file}", err=True)
+    delivery = found.delivery
+    if delivery and delivery.status == "failed":
+        line = f"not delivered to {delivery.to}: {delivery.error}"
+        click.echo(f"  {screen.clean(line)}", err=True)
+
+
 def _print_state(name: str, state: str, line: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"job": name, "state": state})
@@ -189,8 +255,7 @@ command.more = {
     "edit": "job_add",
     "compare": "job_compare",
     "history": "job_history",
-    "run": "job_run",
-    "retry": "job_run",
+    "retry": "job_retry",
 }
 for each in (
     list_jobs,
@@ -200,5 +265,6 @@ for each in (
     remove,
     export,
     import_jobs,
+    run,
 ):
     command.add_command(each)
