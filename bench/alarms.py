@@ -32,9 +32,8 @@ def watch_success(series: int) -> Iterator[Row]:
     for a_day, half in ((1, 23), (24, 40)):
         yield _find_fall(series, a_day, 0.25, half, 1)
     for a_day, number in ((1, series), (24, series // 5)):
-        # failures that cause the next are learned late where there are many
-        for rate, clinging in ((0.02, 0.2), (0.05, 0.2), (0.2, 0.3)):
-            for likeness, bound in ((0.0, FALSE_ALARMS / MANY), (LIKENESS, clinging)):
+        for rate in (0.02, 0.05, 0.2):
+            for likeness, bound in ((0.0, FALSE_ALARMS / MANY), (LIKENESS, 0.2)):
                 found = 0
                 for dice in deal(f"null {a_day} {rate} {likeness}", number):
                     failed = draw_failures(dice, rate, YEAR * a_day, likeness=likeness)
