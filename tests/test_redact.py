@@ -3,7 +3,9 @@
 import json
 import random
 import re
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from re import _parser
 
@@ -371,6 +373,28 @@ def test_hyperscan_and_python_name_the_same_places(text: str, depth: int) -> Non
     data = escape(text, depth).encode("utf-8", "surrogatepass")
     shapes = read_shapes()
     assert shapes.find_places(data) == sorted(set(shapes.find_slowly(data)))
+
+
+def test_two_threads_look_for_secrets_at_once() -> None:
+    scan = read_shapes()._fast
+    if scan is None:
+        pytest.skip("Hyperscan is not installed")
+    both = threading.Barrier(2)
+
+    def look() -> set[int]:
+        found: set[int] = set()
+
+        def note(_number: int, _start: int, end: int, *_: object) -> None:
+            if not found:
+                both.wait(60)
+            found.add(end)
+
+        scan(b"the password", note)
+        return found
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = [pool.submit(look) for _ in range(2)]
+        assert first.result() == second.result() != set()
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)

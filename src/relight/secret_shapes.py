@@ -9,6 +9,7 @@ expressions name the same places.
 """
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, cached_property
 from re import _parser
@@ -154,7 +155,15 @@ class Shapes:
             elements=len(self._places),
             flags=[hyperscan.HS_FLAG_CASELESS if any_case else 0 for _, any_case in self._places],
         )
-        return lambda data, note: database.scan(data, match_event_handler=note)
+        # two threads must not scan with the same scratch space
+        local = threading.local()
+
+        def scan(data: bytes, note: Any) -> None:
+            if not hasattr(local, "scratch"):
+                local.scratch = hyperscan.Scratch(database)
+            database.scan(data, match_event_handler=note, scratch=local.scratch)
+
+        return scan
 
     def find_slowly(self, data: bytes) -> Iterator[tuple[int, int]]:
         """Yield what `find_places` returns, by Python's own expressions, in no order."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "file",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the lessons that are sure enough into this file, such as AGENTS.md or CLAUDE.md.",
+    help="Write the lessons that are sure enough into this file, such as AGENTS.md.",
 )
 @click.option("--remove", is_flag=True, help="With --to: remove them again.")
 @yes_option
