@@ -200,6 +200,31 @@ def test_a_killed_program_loses_no_call_that_had_returned(program: Program) -> N
     assert recorded >= len(seen)
 
 
+def test_a_stream_that_is_left_unread_at_the_end_is_recorded_once(program: Program) -> None:
+    done = program.run(
+        """
+import relight.auto
+def begin(word):
+    body = {"model": "gpt-5.1", "messages": [{"role": "user", "content": word}], "stream": True}
+    pieces = client.send(client.build_request("POST", URL, json=body), stream=True).iter_raw()
+    next(pieces)
+    return pieces
+first = begin("before a fork")
+if (child := os.fork()) == 0:
+    sys.exit()
+os.waitpid(child, 0)
+second = begin("after it")
+"""
+    )
+    assert done.stderr == ""
+    with open_store(program.home) as store:
+        found = store.query(
+            "select s.title, count(*) from session s join turn t on t.session_id = s.id"
+            " group by s.id order by s.title"
+        )
+    assert found == [("after it", 1), ("before a fork", 1)]
+
+
 def test_a_store_that_cannot_be_written_costs_one_warning(program: Program, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     code = "import relight.auto\nask('one')\nask('two')\nask('three', 'more')\n"

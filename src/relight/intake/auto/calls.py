@@ -1,11 +1,14 @@
 """One request to a model and its answer, as bytes that pass between a program and a server."""
 
+import atexit
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 from msgspec import Struct
 
@@ -85,6 +88,7 @@ class ObservedCall:
     def begin_answer(self, status: int, headers: Mapping[str, str]) -> None:
         self._status = status
         self._is_stream = "event-stream" in headers.get("content-type", "")
+        _unended.add(self)
 
     def add(self, piece: bytes) -> None:
         """Copy a piece of the answer."""
@@ -97,9 +101,11 @@ class ObservedCall:
 
         A GeneratorExit means that the program wants no more of the answer.
         """
-        if self._is_ended:
+        # a fork that ends frees the calls of its parent when nothing can be loaded any more
+        if self._is_ended or sys.is_finalizing():
             return
         self._is_ended = True
+        _unended.discard(self)
         duration_ms = (time.perf_counter() - self._started) * 1000
         with ignoring_errors():
             if (done := self._finish(error, duration_ms)) is not None:
@@ -161,3 +167,26 @@ def begin_call(
     if own is not None and own.is_own_client(client):
         return None
     return ObservedCall(url, read_body())
+
+
+# the calls whose answers a program has begun to read
+_unended: WeakSet[ObservedCall] = WeakSet()
+
+
+def end_unended() -> None:
+    """End the calls that a program leaves unread at its own end, while there still is a store."""
+    for call in list(_unended):
+        call.end(GeneratorExit())
+
+
+def _end_all() -> None:
+    if _unended:
+        end_unended()
+        # loaded just now, too late to be asked at the end of the program
+        sys.modules["relight.intake.auto.recording"].close_sessions()
+
+
+atexit.register(_end_all)
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
+    # they are the parent's, which ends them
+    os.register_at_fork(after_in_child=_unended.clear)

@@ -19,7 +19,7 @@ from relight.chat.messages import read_calls
 from relight.chat.requests import WirePart
 from relight.config import find_home
 from relight.errors import RelightError
-from relight.intake.auto.calls import EndedCall, ignoring_errors
+from relight.intake.auto.calls import EndedCall, end_unended, ignoring_errors
 from relight.intake.auto.conversations import Conversations
 from relight.intake.auto.scope import AutoSession
 from relight.intake.recorder import SessionTracker, make_session_name, record
@@ -248,14 +248,16 @@ def end_session(scope: AutoSession, error: BaseException | None) -> None:
         logger.debug("a session was not ended", exc_info=True)
 
 
-def _close() -> None:
+def close_sessions() -> None:
+    """End all sessions, at the end of the program; never raise into it."""
     try:
+        end_unended()
         with _recorder.lock:
             _recorder.close()
     except Exception:  # nothing of ours may end the program
         logger.debug("sessions were not ended", exc_info=True)
 
 
-atexit.register(_close)
+atexit.register(close_sessions)
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
     os.register_at_fork(after_in_child=_recorder.renew)
