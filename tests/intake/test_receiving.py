@@ -24,6 +24,7 @@ from relight.intake.importing import import_all
 from relight.intake.rebuild import rebuild
 from relight.intake.receiver import Receiver
 from relight.reports.trace import read_trace
+from relight.reports.transcript import read_transcript
 from relight.sources.otlp.wire import read_protobuf
 from relight.store import Store
 
@@ -67,6 +68,12 @@ def read_turns(store: Store, columns: str) -> list[tuple[Any, ...]]:
     return store.query(f"select {columns} from turn order by at, id")
 
 
+def read_words(store: Store) -> list[list[dict[str, Any]]]:
+    """The messages of all sessions."""
+    sessions = store.query("select id from session order by id")
+    return [read_transcript(store, session_id).messages for (session_id,) in sessions]
+
+
 @pytest.mark.parametrize("name", TRUTH)
 def test_a_capture_has_the_tokens_of_the_server_however_often_and_in_which_order_it_comes(
     store: Store, name: str
@@ -76,12 +83,13 @@ def test_a_capture_has_the_tokens_of_the_server_however_often_and_in_which_order
         send(receiver, signal, body, form)
     import_received(store)
     assert read_figures(store) == TRUTH[name]
-    rows = build.dump(store)
+    rows, said = build.dump(store), read_words(store)
     again = Receiver(store)  # one that remembers nothing
     for signal, form, body in reversed(CAPTURES[name]):
         send(again, signal, body, form)
     import_received(store)
     assert read_figures(store) == TRUTH[name]
+    assert read_words(store) == said
     rebuild(store)
     assert read_figures(store) == TRUTH[name]
     assert build.dump(store)["turn"] == rows["turn"]
@@ -111,6 +119,23 @@ def test_tool_calls_are_read_from_messages_with_their_results_and_durations(stor
         *[("bash", "ok", 1, 1)] * 3,
         ("bash", "ok", 2, 1),
     ]
+
+
+def test_messages_in_log_records_are_read_once_however_they_are_batched(store: Store) -> None:
+    def make_words(name: str, at: float, said: str) -> dict[str, Any]:
+        content = {"key": "content", "value": {"stringValue": said}}
+        event = make_event(name, at, session__id="s1")
+        return event | {"spanId": "talk", "body": {"kvlistValue": {"values": [content]}}}
+
+    asked = make_words("gen_ai.user.message", 1, "What is 6 times 7?")
+    answer = make_words("gen_ai.choice", 2, "It is 42.")
+    span = make_call("talk", 1, session__id="s1")
+    send(Receiver(store), "traces", encode("traces", span))
+    for batch in ([asked], [answer], [asked, answer], [answer], [asked]):
+        send(Receiver(store), "logs", encode("logs", *batch))
+        import_received(store)
+    ((first, second),) = read_words(store)
+    assert (first["content"], second["content"]) == ("What is 6 times 7?", "It is 42.")
 
 
 def test_a_call_of_two_instrumentations_counts_once_in_whatever_requests_they_come(

@@ -45,8 +45,9 @@ class OtlpReader(Reader):
     def __init__(self, origin: Origin, state: bytes = b"") -> None:
         super().__init__(origin)
         self._asked: set[str] = set()
-        # the calls whose messages were read: a span and a log record may both have them
-        self._seen: set[str] = set()
+        # the requests and answers that were read: a span and a log record may both have them
+        self._seen: set[str | tuple[str, bytes]] = set()
+        self._answered: set[str] = set()
 
     def save(self) -> bytes:
         return b""  # each line stands for itself
@@ -80,9 +81,9 @@ class OtlpReader(Reader):
 
     @staticmethod
     def arrange(lines: Iterable[bytes]) -> Iterable[bytes]:
-        """The lines in the order of their time."""
+        """The lines in the order of their time, each once: a batch may have come twice."""
         timed = []
-        for line in lines:
+        for line in dict.fromkeys(lines):
             try:
                 timed.append((decode_head(line).at, line))
             except BAD_LINE:
@@ -133,11 +134,11 @@ class OtlpReader(Reader):
         """The new messages of a request, and its answer."""
         session, at = line.session, line.at
         name = line.key if isinstance(line, ReceivedCall) else line.span
-        if not messages and answer is None:
-            return
-        if name in self._seen and answer is not None:
-            return
-        self._seen.add(name)
+        messages = self._choose_new(line, messages)
+        if name in self._answered:
+            answer = None
+        elif answer is not None:
+            self._answered.add(name)
         # a call that succeeded answers its request, also if its exporter sends no answer
         is_answered = turn is not None
         calls: dict[str, AskedTool] = {}
@@ -163,6 +164,24 @@ class OtlpReader(Reader):
                 )
         if answer is not None:
             yield from self._read_answer(line, answer, turn)
+
+    def _choose_new(
+        self, line: ReceivedCall | ReceivedTalk, messages: list[TelemetryMessage]
+    ) -> list[TelemetryMessage]:
+        """The messages of a request that no line before had; log records have some in each line."""
+        if isinstance(line, ReceivedCall):
+            found = [] if line.key in self._seen else messages
+            if messages:
+                self._seen.add(line.key)
+            return found
+        names = [(line.span, msgspec.json.encode(message)) for message in messages]
+        found = [
+            message
+            for message, name in zip(messages, names, strict=True)
+            if message.is_answer or name not in self._seen
+        ]
+        self._seen.update(names)
+        return found
 
     def _read_result(
         self, session: str, at: int, asked: AskedTool | None, call_id: str, text: str
