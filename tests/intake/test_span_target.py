@@ -249,11 +249,22 @@ def test_rejected_spans_are_counted_with_the_reason(store: Store, collector: Col
     assert (done.rejected_spans, done.problems) == (2, ["too old"])
 
 
+def test_a_reason_that_repeats_a_header_is_told_without_it(
+    store: Store, collector: Collector
+) -> None:
+    collector.replies = [(200, {}, write_bytes(1, write_text(2, f"the key {KEY[7:]} is old")))]
+    environment = {"OTEL_EXPORTER_OTLP_HEADERS": f"authorization={KEY}"}
+    assert send(store, collector, environment=environment).problems == ["the key [header] is old"]
+
+
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
         ((401, {}, b"no key"), "OTEL_EXPORTER_OTLP_HEADERS"),
         ((404, {"Content-Type": "text/html"}, f"{KEY}".encode()), "before /v1/traces"),
+        ((200, {"Content-Type": "text/html"}, b"<html>Sign in</html>"), "web page"),
+        ((500, {}, f"not {KEY}, and not {KEY[7:]}".encode()), "not [header], and not [header]"),
+        ((307, {"Location": f"https://else.example/{KEY[7:]}"}, b""), "else.example/[header]"),
         ((415, {}, b""), "protobuf"),
         ((413, {}, b""), "413"),
         ((308, {"Location": "https://else.example/"}, b""), "https://else.example/"),

@@ -42,6 +42,8 @@ MOST_SPANS, MOST_BYTES = 512, 2 << 20
 BUSY = (429, 502, 503, 504)
 MOST_TRIES, FIRST_WAIT, LONGEST_WAIT = 6, 1, 120
 MOST_PROBLEMS = 5
+# of a header a shorter word, such as "Bearer", is no secret
+SHORTEST_SECRET = 6
 HINT = "a repeated export adds nothing twice: run it again"
 # an encoded resource and an encoded span of it
 Encoded = tuple[bytes, bytes]
@@ -116,6 +118,7 @@ class SpanSender:
         self._line = HttpLine(url)
         self._url = url
         self._headers = {**headers, **CONTENT}
+        self._secrets = _list_secrets(headers)
         self._waiting: list[Encoded] = []
         self._bytes = 0
 
@@ -149,7 +152,7 @@ class SpanSender:
                 self._send(spans[:half])
                 self._send(spans[half:])
                 return
-            if not 200 <= answer.status < 300:
+            if not 200 <= answer.status < 300 or _is_page(answer):
                 raise self._explain(answer)
             self._note(answer.body)
         self.done.requests += 1
@@ -186,6 +189,8 @@ class SpanSender:
     def _explain(self, answer: Answer) -> RelightError:
         """Return the error of a refused request."""
         match answer.status:
+            case status if status < 300:
+                hint = f"that is a web page: is it a collector of OTLP, and at that path? {HINT}"
             case 401 | 403:
                 hint = f"put its key into {HEADERS[0]}, such as authorization=Bearer%20KEY"
             case 404 | 405:
@@ -193,17 +198,24 @@ class SpanSender:
             case 415:
                 hint = "the collector takes no protobuf, which OTLP over HTTP asks of it"
             case 301 | 302 | 303 | 307 | 308:
-                hint = f"it leads to {answer.headers.get('location', '')[:200]}: give that address"
+                place = self._hide(answer.headers.get("location", ""))[:200]
+                hint = f"it leads to {place}: give that address"
             case status if status in BUSY:
                 hint = f"it is busy or asks to wait: {read_wait(answer, 60)} s; {HINT}"
             case _:
                 hint = HINT
-        said = _read_words(answer)
+        said = make_line(self._hide(_read_words(answer)))
         return RelightError(
             f"{self._url} answered {answer.status}{f': {said}' if said else ''}"
             f"{self._count_sent()}",
             hint,
         )
+
+    def _hide(self, text: str) -> str:
+        """A collector's words without the headers that it was sent, which it may repeat."""
+        for secret in self._secrets:
+            text = text.replace(secret, "[header]")
+        return text
 
     def _count_sent(self) -> str:
         return f", after {self.done.spans:,} spans were sent" if self.done.spans else ""
@@ -211,6 +223,7 @@ class SpanSender:
     def _note(self, body: bytes) -> None:
         """Count the spans that a collector rejected, of a request that it took."""
         rejected, message = read_partial_success(body)
+        message = self._hide(message)[:300]
         self.done.rejected_spans += rejected
         if message and message not in self.done.problems:
             self.done.problems = [*self.done.problems, message][:MOST_PROBLEMS]
@@ -226,7 +239,7 @@ def read_partial_success(body: bytes) -> tuple[int, str]:
                     if place == 1:
                         rejected = expect(part, int)
                     elif place == 2:
-                        message = read_text(part)[:300]
+                        message = read_text(part)
     except ValueError:
         return 0, ""
     return rejected, message
@@ -234,13 +247,24 @@ def read_partial_success(body: bytes) -> tuple[int, str]:
 
 def _read_words(answer: Answer) -> str:
     """The reason in a refusal: the message of a `Status`, or plain text; of a page nothing."""
-    if "html" in answer.headers.get("content-type", ""):
+    if _is_page(answer):
         return ""
     try:
         found = [read_text(value) for number, _, value in read_fields(answer.body) if number == 2]
     except ValueError:
         found = []
-    return make_line(found[0] if found else answer.body.decode("utf-8", "replace"))
+    return found[0] if found else answer.body.decode("utf-8", "replace")
+
+
+def _is_page(answer: Answer) -> bool:
+    """True for a page of a web site, which answers 200 to anything that it does not know."""
+    return "html" in answer.headers.get("content-type", "").lower()
+
+
+def _list_secrets(headers: Mapping[str, str]) -> list[str]:
+    """The values of headers and the words in them, the longest first."""
+    found = {part for value in headers.values() for part in (value, *value.split())}
+    return sorted((one for one in found if len(one) > SHORTEST_SECRET), key=len, reverse=True)
 
 
 def check_target(target: str) -> str:
