@@ -300,6 +300,21 @@ def test_a_half_written_document_is_counted_and_read_when_it_is_whole(tmp_path: 
         assert store.query("select count(*) from unreadable") == [(0,)]
 
 
+def test_a_half_written_manifest_is_counted_until_it_is_whole(tmp_path: Path) -> None:
+    path = agents.write_cline(tmp_path, agents.cline_messages())
+    manifest = path.with_name(path.name.replace(".messages", ""))
+    whole = manifest.read_bytes()
+    with build.open_home(tmp_path) as store:
+        imported(store, tmp_path, "cline")
+        for size in (40, 60):
+            manifest.write_bytes(whole[:size])
+            assert imported(store, tmp_path, "cline").unreadable == 1
+            assert store.query("select count(*) from unreadable") == [(1,)]
+        manifest.write_bytes(whole)
+        assert imported(store, tmp_path, "cline").unreadable == 0
+        assert store.query("select count(*) from unreadable") == [(0,)]
+
+
 def test_half_written_sums_are_counted_and_read_when_they_are_whole(tmp_path: Path) -> None:
     path = agents.write_droid(tmp_path, agents.droid_session())
     settings = path.with_suffix(".settings.json")

@@ -118,7 +118,7 @@ class ClineReader(Reader):
         session = str(document.get("sessionId") or stem)
         # a document that was taken out of its folder has no parent
         parent = root if stem != root and session.startswith(f"{root}__") else None
-        manifest, unreadable = _read_manifest(origin)
+        manifest, trouble = _read_manifest(origin)
         lines: list[Any] = [{"table": "session", **manifest, "session": session, "parent": parent}]
         head, changed = b"", 0
         for number, message in enumerate(messages):
@@ -130,13 +130,16 @@ class ClineReader(Reader):
                 is_again = known[:DIGEST_BYTES] == digest[:DIGEST_BYTES]
                 line = {"table": "message", "session": session, "number": number}
                 lines.append({**line, "is_again": is_again, "message": message})
+        # a count of records, as no place in the document stays the same
+        end = mark.offset + changed + 1
+        # where the next piece begins, which has the manifest again
+        unreadable = [Unreadable(end, trouble)] if trouble else []
         after = msgspec.structs.replace(
             mark,
             size=origin.size,
             modified_ns=origin.modified_ns,
             inode=origin.inode,
-            # a count of records, as no place in the document stays the same
-            offset=mark.offset + changed + 1,
+            offset=end,
             generation=mark.generation,
             head=head,
         )
@@ -244,23 +247,23 @@ def _find_manifest(path: str) -> str:
     return f"{path.removesuffix(ENDING)}.json"
 
 
-def _read_manifest(origin: Origin) -> tuple[dict[str, Any], list[Unreadable]]:
-    """The fields of a session's manifest; a sub-agent has none."""
+def _read_manifest(origin: Origin) -> tuple[dict[str, Any], str | None]:
+    """The fields of a session's manifest, and why it has none; a sub-agent has no manifest."""
     path = _find_manifest(origin.path)
     if not Path(path).exists():
-        return {}, []
+        return {}, None
     try:
         found = read_document(path)
         names = ("started_at", "ended_at", "status", "cwd", "model")
         fields = {name: found.get(name) for name in names}
         made_by = (found.get("metadata") or {}).get("sessionHistoryOrigin") or {}
-        return fields | {"version": made_by.get("version")}, []
+        return fields | {"version": made_by.get("version")}, None
     except FileNotFoundError:  # it was deleted since
-        return {}, []
+        return {}, None
     except RelightError as error:
-        return {}, [Unreadable(0, error.message)]
+        return {}, error.message
     except BAD_LINE as error:
-        return {}, [Unreadable(0, f"cannot read {path}: {error}")]
+        return {}, f"cannot read {path}: {error}"
 
 
 def _digest(message: Any) -> bytes:
