@@ -189,8 +189,9 @@ def _advise(
         advice.append(f"{lines} could not be read; all other lines were")
     if missed:
         advice.append(
-            f"{missed} records could not be saved: the database was locked, full or read-only, or"
-            " a value was not valid (the log of the program names it)"
+            f"{plural(missed, 'record')} could not be saved as sent: the database was locked, full"
+            " or read-only, a value was not valid, or telemetry was refused or shortened (the log"
+            " of the program names it)"
         )
     return advice
 
