@@ -1,5 +1,6 @@
 """Telemetry: each call once, in its session, joined with the agents' own records."""
 
+import gzip
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,13 +17,14 @@ from build_telemetry import (
     make_call,
     make_event,
     make_span,
+    pairs,
     read_captures,
     send,
 )
 from relight.cli import relight
 from relight.intake.importing import import_all
 from relight.intake.rebuild import rebuild
-from relight.intake.receiver import Receiver
+from relight.intake.receiver import Receiver, RefusedRequestError, unpack
 from relight.reports.trace import read_trace
 from relight.reports.transcript import read_transcript
 from relight.sources.otlp.wire import read_protobuf
@@ -377,6 +379,26 @@ def test_foreign_spans_are_dropped_and_bad_ones_are_counted_apart(store: Store) 
     assert read_figures(store)[1] == 1
 
 
+def test_a_null_in_json_is_a_field_that_is_not_there(store: Store) -> None:
+    absent = {"parentSpanId": None, "events": None, "status": {"code": None, "message": None}}
+    body = encode("traces", make_call("a", 0) | absent)
+    scope = b'{"scope":{"name":"test"}'
+    assert body.count(scope) == 1
+    body = body.replace(scope, b'{"scope":null,"spans":null},{"scope":{"name":null}')
+    assert send(Receiver(store), "traces", body) == {}
+    assert send(Receiver(store), "logs", b'{"resourceLogs":null}') == {}
+    import_received(store)
+    assert read_figures(store)[1] == 1
+
+
+def test_a_body_of_several_compressed_parts_is_read_to_its_end() -> None:
+    assert unpack(gzip.compress(b"one ") + gzip.compress(b"two"), "gzip") == b"one two"
+    with pytest.raises(RefusedRequestError, match="parts"):
+        unpack(gzip.compress(b"") * 100_000, "gzip")
+    with pytest.raises(RefusedRequestError, match="not gzip"):
+        unpack(gzip.compress(b"one") + b"two", "gzip")
+
+
 def test_a_damaged_first_line_of_the_spool_is_noted_and_the_next_is_read(store: Store) -> None:
     send(Receiver(store), "traces", encode("traces", make_call("a", 0)))
     (spooled,) = store.config.telemetry.rglob("*.jsonl")
@@ -390,8 +412,10 @@ def test_a_span_with_too_many_attributes_or_a_wrong_clock_is_taken_and_reported(
     store: Store,
 ) -> None:
     receiver = Receiver(store)
-    more: dict[str, Any] = {f"x{number}": number for number in range(10_000)}
-    many = make_call("a", 0, **more)
+    more: dict[str, Any] = {f"x{number}": number for number in range(5_000)}
+    more |= {f"llm.input_messages.{number}.message.role": "user" for number in range(5_000)}
+    many = make_call("a", 0)
+    many["attributes"] = [*pairs(more), *many["attributes"]]  # what matters comes last
     late = make_call("b", 400 * 86_400)
     text = send(receiver, "traces", encode("traces", many, late))["partialSuccess"]["errorMessage"]
     assert "too many attributes: 1 record shortened" in text

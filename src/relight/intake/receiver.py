@@ -26,6 +26,8 @@ from relight.text import plural
 
 # a larger body, also after unpacking, is refused: exporters send some megabytes at most
 MOST_BODY = 32 << 20
+# a compressed body may be several, one after the other
+MOST_PARTS = 16
 # spool files that wait to be read: with more, exporters are asked to wait
 MOST_SPOOLED = 1 << 30
 JSON_TYPE = "application/json"
@@ -143,16 +145,21 @@ def unpack(body: bytes, encoding: str) -> bytes:
         raise RefusedRequestError(
             415, f"content-encoding {encoding[:40]!r} is not supported: send gzip"
         )
-    unpacker = zlib.decompressobj(wbits=47)  # the header says which of the two it is
-    try:
-        data = unpacker.decompress(body, MOST_BODY + 1)
-    except zlib.error as error:
-        raise RefusedRequestError(400, f"the body is not {encoding}: {error}") from error
-    if len(data) > MOST_BODY:
-        raise too_large()
-    if not unpacker.eof:
-        raise RefusedRequestError(400, f"the body ends before its {encoding} data does")
-    return data
+    data, rest = b"", body
+    for _ in range(MOST_PARTS):
+        unpacker = zlib.decompressobj(wbits=47)  # the header says which of the two it is
+        try:
+            data += unpacker.decompress(rest, MOST_BODY + 1 - len(data))
+        except zlib.error as error:
+            raise RefusedRequestError(400, f"the body is not {encoding}: {error}") from error
+        if len(data) > MOST_BODY:
+            raise too_large()
+        if not unpacker.eof:
+            raise RefusedRequestError(400, f"the body ends before its {encoding} data does")
+        rest = unpacker.unused_data
+        if not rest:
+            return data
+    raise RefusedRequestError(400, f"the body has more than {MOST_PARTS} parts of {encoding}")
 
 
 def too_large() -> RefusedRequestError:

@@ -7,7 +7,7 @@ its parent's: a call may be below another one with such spans between them.
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -17,8 +17,12 @@ from relight.sources.otlp.protobuf import expect, read_any, read_fields, read_pa
 
 Signal: TypeAlias = Literal["traces", "logs", "metrics"]
 Attributes: TypeAlias = dict[str, Any]
+T = TypeVar("T")
 # a record with more is shortened to these and reported
 MOST_ATTRIBUTES = 2000
+# an attribute of a list, such as llm.input_messages.7.message.role
+LISTED = re.compile(rb"\.\d+\.")
+MOST_NAME = 100
 MOST_EVENTS = 100
 MOST_PROBLEMS = 5
 
@@ -190,7 +194,21 @@ def _read_span(data: bytes) -> WireRecord:
 
 def _give_attributes(record: WireRecord, raw: list[bytes]) -> None:
     record.lost_attributes = max(len(raw) - MOST_ATTRIBUTES, 0)
-    record.attributes = dict(read_pair(one) for one in raw[:MOST_ATTRIBUTES])
+    chosen = choose_pairs(raw, lambda one: one[:MOST_NAME])
+    record.attributes = dict(map(read_pair, chosen))
+
+
+def choose_pairs(pairs: list[T], name: Callable[[T], bytes]) -> list[T]:
+    """The attributes that a record is shortened to: those of a call first, its messages second."""
+    if len(pairs) <= MOST_ATTRIBUTES:
+        return pairs
+    find_mark = _marks().search
+
+    def rank(pair: T) -> int:
+        text = name(pair)
+        return 2 if not find_mark(text) else 1 if LISTED.search(text) else 0
+
+    return sorted(pairs, key=rank)[:MOST_ATTRIBUTES]
 
 
 def _read_event(data: bytes) -> tuple[str, int, Attributes]:

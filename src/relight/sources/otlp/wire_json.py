@@ -1,4 +1,7 @@
-"""Requests of OTLP over HTTP in JSON: ids are hexadecimal, numbers of 64 bits numbers or text."""
+"""Requests of OTLP over HTTP in JSON: ids are hexadecimal, numbers of 64 bits numbers or text.
+
+A null stands for a field that is not there.
+"""
 
 from typing import Any
 
@@ -8,11 +11,13 @@ from msgspec import Raw, Struct
 from relight.sources.otlp.wire import (
     MOST_ATTRIBUTES,
     MOST_EVENTS,
+    MOST_NAME,
     Attributes,
     OtlpRequest,
     Signal,
     WireRecord,
     WireScope,
+    choose_pairs,
     finish_log,
     take_scope,
 )
@@ -33,7 +38,7 @@ class JsonValue(Struct):
         if self.intValue is not None:
             return int(self.intValue)
         if self.arrayValue is not None:
-            return [one.read() for one in self.arrayValue.values]
+            return [one.read() for one in self.arrayValue.values or ()]
         if self.kvlistValue is not None:
             return _read_pairs(self.kvlistValue.values)
         if self.doubleValue is not None:
@@ -47,36 +52,36 @@ class JsonPair(Struct):
 
 
 class JsonList(Struct):
-    values: list[JsonValue] = []
+    values: list[JsonValue] | None = None
 
 
 class JsonMap(Struct):
-    values: list[JsonPair] = []
+    values: list[JsonPair] | None = None
 
 
 class JsonStatus(Struct):
-    code: int | str = 0
-    message: str = ""
+    code: int | str | None = 0
+    message: str | None = ""
 
 
 class JsonEvent(Struct):
-    timeUnixNano: int | str = 0
-    name: str = ""
-    attributes: list[JsonPair] = []
+    timeUnixNano: int | str | None = 0
+    name: str | None = ""
+    attributes: list[JsonPair] | None = None
 
 
 class JsonRecord(Struct):
     """A span or a log record: their fields have different names."""
 
-    traceId: str = ""
-    spanId: str = ""
-    parentSpanId: str = ""
-    name: str = ""
-    eventName: str = ""
-    startTimeUnixNano: int | str = 0
-    endTimeUnixNano: int | str = 0
-    timeUnixNano: int | str = 0
-    observedTimeUnixNano: int | str = 0
+    traceId: str | None = ""
+    spanId: str | None = ""
+    parentSpanId: str | None = ""
+    name: str | None = ""
+    eventName: str | None = ""
+    startTimeUnixNano: int | str | None = 0
+    endTimeUnixNano: int | str | None = 0
+    timeUnixNano: int | str | None = 0
+    observedTimeUnixNano: int | str | None = 0
     status: JsonStatus | None = None
     attributes: list[JsonPair] | None = None
     events: list[JsonEvent] | None = None
@@ -84,18 +89,18 @@ class JsonRecord(Struct):
 
 
 class JsonIds(Struct):
-    spanId: str = ""
-    parentSpanId: str = ""
+    spanId: str | None = ""
+    parentSpanId: str | None = ""
 
 
 class JsonScopeName(Struct):
-    name: str = ""
+    name: str | None = ""
 
 
 class JsonScope(Struct):
     scope: JsonScopeName | None = None
-    spans: list[Raw] = []
-    logRecords: list[Raw] = []
+    spans: list[Raw] | None = None
+    logRecords: list[Raw] | None = None
 
 
 class JsonAttributes(Struct):
@@ -104,13 +109,13 @@ class JsonAttributes(Struct):
 
 class JsonResource(Struct):
     resource: JsonAttributes | None = None
-    scopeSpans: list[JsonScope] = []
-    scopeLogs: list[JsonScope] = []
+    scopeSpans: list[JsonScope] | None = None
+    scopeLogs: list[JsonScope] | None = None
 
 
 class JsonRequest(Struct):
-    resourceSpans: list[JsonResource] = []
-    resourceLogs: list[JsonResource] = []
+    resourceSpans: list[JsonResource] | None = None
+    resourceLogs: list[JsonResource] | None = None
 
 
 _decode_request = msgspec.json.Decoder(JsonRequest).decode
@@ -123,11 +128,12 @@ def read_json(data: bytes, signal: Signal) -> OtlpRequest:
     request = OtlpRequest()
     decoded = _decode_request(data)
     is_traces = signal == "traces"
-    for one in decoded.resourceSpans if is_traces else decoded.resourceLogs:
+    for one in (decoded.resourceSpans if is_traces else decoded.resourceLogs) or ():
         resource = _read_pairs(one.resource.attributes if one.resource else None)
-        for scope in one.scopeSpans if is_traces else one.scopeLogs:
-            raw = [bytes(record) for record in (scope.spans if is_traces else scope.logRecords)]
-            name = scope.scope.name if scope.scope else ""
+        for scope in (one.scopeSpans if is_traces else one.scopeLogs) or ():
+            records = (scope.spans if is_traces else scope.logRecords) or ()
+            raw = [bytes(record) for record in records]
+            name = (scope.scope.name or "") if scope.scope else ""
             read = _read_json_span if is_traces else _read_json_log
             take_scope(request, raw, WireScope(resource, name, None), read=read, ids=_read_json_ids)
     return request
@@ -139,16 +145,16 @@ def _read_pairs(pairs: list[JsonPair] | None) -> Attributes:
 
 def _read_json_ids(data: bytes) -> tuple[str, str]:
     found = _decode_ids(data)
-    return found.spanId.lower(), found.parentSpanId.lower()
+    return (found.spanId or "").lower(), (found.parentSpanId or "").lower()
 
 
 def _read_json_record(found: JsonRecord) -> WireRecord:
     pairs = found.attributes or []
     return WireRecord(
-        trace=found.traceId.lower(),
-        span=found.spanId.lower(),
-        parent=found.parentSpanId.lower(),
-        attributes=_read_pairs(pairs[:MOST_ATTRIBUTES]),
+        trace=(found.traceId or "").lower(),
+        span=(found.spanId or "").lower(),
+        parent=(found.parentSpanId or "").lower(),
+        attributes=_read_pairs(choose_pairs(pairs, lambda one: one.key[:MOST_NAME].encode())),
         lost_attributes=max(len(pairs) - MOST_ATTRIBUTES, 0),
     )
 
@@ -156,13 +162,13 @@ def _read_json_record(found: JsonRecord) -> WireRecord:
 def _read_json_span(data: bytes) -> WireRecord:
     found = _decode_record(data)
     record = _read_json_record(found)
-    record.name = found.name
-    record.start, record.end = int(found.startTimeUnixNano), int(found.endTimeUnixNano)
+    record.name = found.name or ""
+    record.start, record.end = int(found.startTimeUnixNano or 0), int(found.endTimeUnixNano or 0)
     if found.status is not None:
         record.is_failed = found.status.code in (2, "2", "STATUS_CODE_ERROR")
-        record.status_text = found.status.message
+        record.status_text = found.status.message or ""
     record.events = [
-        (one.name, int(one.timeUnixNano), _read_pairs(one.attributes))
+        (one.name or "", int(one.timeUnixNano or 0), _read_pairs(one.attributes))
         for one in (found.events or [])[:MOST_EVENTS]
     ]
     return record
@@ -171,6 +177,6 @@ def _read_json_span(data: bytes) -> WireRecord:
 def _read_json_log(data: bytes) -> WireRecord:
     found = _decode_record(data)
     record = _read_json_record(found)
-    record.name, record.start = found.eventName, int(found.timeUnixNano)
+    record.name, record.start = found.eventName or "", int(found.timeUnixNano or 0)
     record.body = found.body.read() if found.body else None
-    return finish_log(record, int(found.observedTimeUnixNano))
+    return finish_log(record, int(found.observedTimeUnixNano or 0))
