@@ -284,6 +284,16 @@ def test_session_ids_of_any_shape_are_safe(tmp_path: Path, name: str) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"relight"}
 
 
+def test_a_continued_session_is_read_in_the_order_of_its_programs(tmp_path: Path) -> None:
+    words = [f"word {n}" for n in range(6)]
+    with build.open_home(tmp_path) as store:
+        for one in words:
+            with record(store, "mine", model="gpt-5") as rec:
+                rec.message("user", one)
+        talk = read_transcript(store, find_session(store, "mine"))
+        assert [message["content"] for message in talk.messages] == words
+
+
 def test_what_was_told_can_be_read_again_as_a_conversation(tmp_path: Path) -> None:
     with build.open_home(tmp_path) as store:
         with record(store, "mine", model="m") as rec:

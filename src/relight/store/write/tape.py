@@ -28,6 +28,9 @@ OF_SESSION = f"""
         group by machine_id order by sum(raw_bytes) desc, machine_id nulls first limit 1
     )
 """
+# a program that continues its session begins a part, whose name is made by chance
+BY_PART = "over (partition by origin_id, part)"
+AS_BEGUN = f"min(recorded_at) {BY_PART}, min(id) {BY_PART}"
 LEVEL = 1  # a tenth larger than level 3, in three quarters of the time
 
 
@@ -349,14 +352,14 @@ def count_parts(store: Store) -> tuple[int, int]:
 def read_tape(
     store: Store, session_id: int | None = None, *, sample: int | None = None
 ) -> Iterator[TapePart]:
-    """Yield the parts of one session's tape, or of all, in the order they were recorded.
+    """Yield the parts of one session's tape in the order they were recorded, or those of all.
 
     Of a session that several machines pushed, only the longest copy is its tape. With `sample`, at
     most this many parts are chosen by chance.
     """
-    where = "" if session_id is None else OF_SESSION
+    where, begun = ("", "") if session_id is None else (OF_SESSION, f"{AS_BEGUN},")
     ids = store.query(
-        f"select id from tape_part {where} order by origin_id, part, generation, position",
+        f"select id from tape_part {where} order by origin_id, {begun} part, generation, position",
         {"session": session_id},
     )
     if sample is not None and sample < len(ids):
