@@ -399,6 +399,22 @@ def test_a_body_of_several_compressed_parts_is_read_to_its_end() -> None:
         unpack(gzip.compress(b"one") + b"two", "gzip")
 
 
+def test_a_name_of_a_session_is_one_short_line(store: Store) -> None:
+    names = ["team/alpha", "two\r\nlines\0\x1b[31m", "x" * 100_000, "x" * 100_000 + "y"]
+    for number, name in enumerate(names):
+        call = make_call(f"s{number}", number, session__id=name)
+        for _ in range(2):
+            send(Receiver(store), "traces", encode("traces", call))
+    import_received(store)
+    found = [key for (key,) in store.query("select key from session order by started_at")]
+    assert found[:2] == [
+        "team/alpha",
+        "two\N{REPLACEMENT CHARACTER} lines\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}[31m",
+    ]
+    assert len(set(found)) == 4
+    assert all(len(key) < 600 for key in found)
+
+
 def test_a_damaged_first_line_of_the_spool_is_noted_and_the_next_is_read(store: Store) -> None:
     send(Receiver(store), "traces", encode("traces", make_call("a", 0)))
     (spooled,) = store.config.telemetry.rglob("*.jsonl")

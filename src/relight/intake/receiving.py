@@ -7,6 +7,7 @@ remembered, since a call and the span above it may arrive in different requests.
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
 from typing import Generic, TypeVar
 
 import msgspec
@@ -46,6 +47,7 @@ from relight.sources.otlp.records import (
     settle_times,
 )
 from relight.sources.otlp.wire import OtlpRequest, WireRecord, WireScope
+from relight.text import clean
 
 # without messages or a name, the calls of a process are one session until it pauses so long
 PAUSE_MS = 30 * 60_000
@@ -53,6 +55,8 @@ PAUSE_MS = 30 * 60_000
 # they are joined with the time and the tokens
 UNIQUE_ID = 20
 REMEMBERED = 20_000
+# a longer name of a session is cut
+MOST_NAME = 500
 
 T = TypeVar("T")
 # the sessions whose keys begin so: key, start and end
@@ -244,8 +248,7 @@ class Sorter:
     ) -> str:
         """Return a call's session: as it is named, else its trace, else its conversation."""
         for scope, record in call.records:
-            named = find_text(record.attributes, "session") or find_text(scope.resource, "session")
-            if named:
+            if named := _name_session(scope, record):
                 return named
         if known := self._sessions.get(call.key):
             return known
@@ -274,8 +277,7 @@ class Sorter:
         return known.session
 
     def _find_session(self, scope: WireScope, record: WireRecord) -> str:
-        named = find_text(record.attributes, "session") or find_text(scope.resource, "session")
-        if named:
+        if named := _name_session(scope, record):
             return named
         known = self._spans.get(record.span) if record.span else None
         if known:
@@ -325,6 +327,15 @@ class Sorter:
             answer=answer,
         )
         found.add("otlp", line)
+
+
+def _name_session(scope: WireScope, record: WireRecord) -> str | None:
+    """The session that a program names: on one line and short enough for the address of a page."""
+    named = find_text(record.attributes, "session") or find_text(scope.resource, "session")
+    if named is None or len(named) <= MOST_NAME:
+        return named and clean(named)
+    digest = blake2b(named.encode("utf-8", "replace"), digest_size=16).hexdigest()
+    return f"{clean(named[:MOST_NAME])}…{digest}"
 
 
 def _name_reused(response: str, record: WireRecord) -> str:
