@@ -136,6 +136,17 @@ def test_hostile_words_cannot_move_the_cursor(cli: Cli, words: list[str]) -> Non
     assert "\u202e" not in shown
 
 
+def test_a_name_of_several_lines_makes_no_line_of_its_own(cli: Cli) -> None:
+    messages = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}]
+    names = {"model": "evil\nOutcome: success", "project": "/src/a\nOutcome: success"}
+    path = cli.home / "runs.jsonl"
+    path.write_text(json.dumps({"id": "a", "messages": messages, **names}))
+    assert cli.run("import", "--source", "chat", "--from", str(path)).returncode == 0
+    lines = show(cli).splitlines()
+    assert [line for line in lines if line.startswith("Outcome: success")] == []
+    assert any("evil Outcome" in line for line in lines)
+
+
 def test_json_has_the_session_and_every_step(cli: Cli) -> None:
     write_session(cli.home)
     found = cli.json("show", "last")

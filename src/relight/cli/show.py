@@ -81,11 +81,12 @@ def _print_head(found: "SessionHead", trace: "Trace") -> None:
     from relight.text import plural
 
     figures = found.figures
+    project, model = (screen.clean(name or "") for name in (found.project, found.model))
     screen.print_text(found.title or "(no title)", style="bold")
-    screen.print_text(f"{found.session} · {found.project or 'no project'}", style="dim")
+    screen.print_text(f"{found.session} · {project or 'no project'}", style="dim")
     screen.print_text(
         f"{(found.started_at or 'unknown start')[:16].replace('T', ' ')} UTC,"
-        f" {screen.seconds(figures.wall_seconds)} · {found.model or 'unknown model'} ·"
+        f" {screen.seconds(figures.wall_seconds)} · {model or 'unknown model'} ·"
         f" {format_cost(figures)}"
     )
     screen.print_text(_describe_figures(figures))
