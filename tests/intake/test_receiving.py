@@ -13,6 +13,7 @@ import build
 from build_telemetry import (
     CLAUDE_SCOPE,
     CODEX_SCOPE,
+    NOW,
     encode,
     make_call,
     make_event,
@@ -440,6 +441,16 @@ def test_a_span_with_too_many_attributes_or_a_wrong_clock_is_taken_and_reported(
     import_received(store)
     assert read_figures(store)[1] == 2
     assert store.query("select value from meta where key = 'missed'") == [("2",)]
+
+
+def test_a_refusal_with_a_wrong_clock_counts_once_though_it_comes_again_later(store: Store) -> None:
+    about = {"session__id": "s", "error": "Overloaded", "status_code": "529", "duration_ms": 5}
+    refused = [make_event("api_error", 400 * 86_400 + at, **about) for at in (0, 2, 4)]
+    body = encode("logs", *refused, scope=CLAUDE_SCOPE)
+    for later in (0, 60_000):  # a receiver that was started again
+        Receiver(store).take(body, "logs", "application/json", encoding="", now=NOW + later)
+        import_received(store)
+    assert store.query("select count(*) from turn where failure is not null") == [(3,)]
 
 
 def test_changed_bytes_of_a_request_are_read_or_refused_and_raise_nothing_else() -> None:

@@ -168,6 +168,7 @@ class Sorter:
             version=find_resource(scope.resource, "service.version"),
             name=record.name,
             attributes=keep_attributes(record.attributes),
+            sent=record.sent,
         )
         found.add(source, line)
 

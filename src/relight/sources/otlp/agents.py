@@ -139,7 +139,7 @@ class AgentReader(StatefulReader[AgentState]):
         )
         yield Reported(
             Turn(
-                key=f"{event.session}@{event.at}",
+                key=f"{event.session}@{event.name_time(event.at)}",
                 session=event.session,
                 at=event.at if spent is None else event.at - spent,
                 model=_find_text(event, "model"),
@@ -162,7 +162,7 @@ def _read_claude_call(event: ReceivedEvent) -> Turn:
     usd = read_number(attributes.get("cost_usd"))
     is_log = event.name == "api_request"
     return Turn(
-        key=request or f"{event.session}@{event.at}",
+        key=request or f"{event.session}@{event.name_time(event.at)}",
         session=event.session,
         # a log record is written at the end of the call
         at=max(event.at - (spent or 0), 0) if is_log else event.at,
@@ -193,7 +193,7 @@ def _fail(event: ReceivedEvent, text: str, status: int | None, *, duration_ms: i
     """A refused or failed call, keyed by its time: one request may fail several times."""
     at = event.ended_at or event.at
     turn = failed_turn(
-        f"{event.session}!{at}",
+        f"{event.session}!{event.name_time(at)}",
         event.session,
         text,
         at=at,

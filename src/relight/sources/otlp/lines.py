@@ -56,10 +56,18 @@ class ReceivedTalk(ReceivedLine, tag="talk"):
 
 
 class ReceivedEvent(ReceivedLine, tag="event"):
-    """A log record or a span of an agent whose files are read as well."""
+    """A log record or a span of an agent whose files are read as well.
+
+    `sent` is its time by the sender's clock, if it is dated by its arrival.
+    """
 
     name: str
     attributes: dict[str, Any] = {}
+    sent: int | None = None
+
+    def name_time(self, at: int) -> int:
+        """Return a time that names the record, the same however often it is sent."""
+        return at if self.sent is None else self.sent + at - self.at
 
 
 AnyReceived = ReceivedCall | ReceivedTool | ReceivedTalk | ReceivedEvent

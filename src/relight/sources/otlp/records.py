@@ -26,6 +26,7 @@ def settle_times(record: WireRecord, now: int) -> bool:
     spent = max(end - start, 0)
     is_wrong = not EARLIEST_MS <= start <= min(now + SKEW_MS, LATEST_MS - 1)
     spent = spent if spent <= MOST_DURATION_MS else 0
+    record.sent = start if is_wrong and start else None
     record.start = now - spent if is_wrong else start
     record.end = record.start + spent
     return is_wrong

@@ -43,6 +43,8 @@ class WireRecord(Struct):
     # the name, the time and the attributes of each event on a span
     events: list[tuple[str, int, Attributes]] = []
     lost_attributes: int = 0
+    # milliseconds by the sender's clock, if the record is dated by its arrival
+    sent: int | None = None
 
 
 class WireScope(Struct):
