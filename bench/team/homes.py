@@ -128,7 +128,7 @@ class TeamServer:
 
 
 def start_client(home: Path, *, batch_parts: int = 64) -> Process:
-    """A process that pushes when it is told to by a line."""
+    """A process that pushes for each line that it reads."""
     return subprocess.Popen(
         [sys.executable, "-c", CLIENT, str(home), str(batch_parts)],
         env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(home)},

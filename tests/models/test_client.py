@@ -381,7 +381,7 @@ def test_a_server_that_does_not_stream_is_understood() -> None:
     assert told.message["tool_calls"][0]["function"]["name"] == "f"
 
 
-def test_chunks_reach_whoever_reads_them_while_they_come() -> None:
+def test_chunks_reach_their_reader_while_they_come() -> None:
     with Server([Reply("one two three")]) as server:
         request = build_request(Endpoint(model="m", base_url=server.base_url), ASKED, stream=True)
 

@@ -110,7 +110,7 @@ def test_a_name_means_our_own_job_before_one_of_another_scheduler(cron: Cron) ->
             assert describe_job(store, name, now=build.START).job == f"hermes:{JOB}"
 
 
-def test_a_run_is_joined_to_its_session_whoever_is_read_first(cron: Cron) -> None:
+def test_a_run_is_joined_to_its_session_whichever_is_read_first(cron: Cron) -> None:
     name = cron.run(1, "failed", "HTTP 500")
     with build.open_home(cron.home) as store:
         build.import_home(store, cron.home)
