@@ -68,15 +68,6 @@ def note_slowly(
     return DONE
 
 
-def take_turns(
-    store: Store, job: JobDefinition, run: JobRun, *, config: Config, clock: Callable[[], float]
-) -> JobResult:
-    append(config.home, "begin")
-    time.sleep(0.2)
-    append(config.home, "end")
-    return DONE
-
-
 def look(
     store: Store, job: JobDefinition, run: JobRun, *, config: Config, clock: Callable[[], float]
 ) -> JobResult:

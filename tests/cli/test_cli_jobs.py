@@ -242,7 +242,7 @@ def test_a_run_by_hand_that_is_told_to_end_says_so(cli: Cli) -> None:
     running = subprocess.Popen(command, env=cli.environment, stderr=subprocess.PIPE)
     wait_for(lambda: [run["status"] for run in cli.json("job", "history")["runs"]] == ["running"])
     running.terminate()
-    running.communicate(timeout=30)
+    running.communicate(timeout=120)
     assert running.returncode == 143
     (run,) = cli.json("job", "history")["runs"]
     assert (run["status"], run["outcome"]) == ("unknown", "unknown")

@@ -18,7 +18,7 @@ from relight.store import open_store
 
 def post(address: str, body: bytes) -> int:
     headers = {"Content-Type": "application/json"}
-    with urlopen(Request(f"{address}v1/traces", body, headers), timeout=30) as response:
+    with urlopen(Request(f"{address}v1/traces", body, headers), timeout=120) as response:
         return int(response.status)
 
 

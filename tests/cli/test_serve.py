@@ -32,7 +32,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(home: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "relight", "serve", "--home", str(home), *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
 def test_the_first_line_is_an_address_that_answers(home: Path) -> None:
@@ -55,7 +55,7 @@ def test_the_second_line_says_how_to_end_it(home: Path) -> None:
         assert child.stdout is not None
         lines = [child.stdout.readline() for _ in range(2)]
         child.send_signal(signal.SIGINT)
-        child.communicate(timeout=30)
+        child.communicate(timeout=120)
     assert lines[0].startswith(b"http://127.0.0.1:")
     assert lines[1] == b"Ctrl-C ends it\n"
     assert child.returncode == 130

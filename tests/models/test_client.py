@@ -293,12 +293,12 @@ def test_a_wait_of_minutes_is_not_waited_for() -> None:
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_deadline_holds_for_all_tries_together(reply: Reply, kind: str, stream: bool) -> None:
     with Server(lambda _: reply) as server:
-        asked = ChatRequest(messages=HELLO, deadline=time.monotonic() + 0.4)
+        asked = ChatRequest(messages=HELLO, deadline=time.monotonic() + 2)
         endpoint = Endpoint(model="m", base_url=server.base_url)
         started = time.monotonic()
         with pytest.raises(UpstreamError) as caught:
             background.run_coroutine(complete(build_request(endpoint, asked, stream=stream)))
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 30
     assert caught.value.failure.kind == kind
     assert caught.value.is_out_of_time
 
@@ -307,11 +307,11 @@ def test_an_answer_that_is_there_does_not_wait_for_its_price() -> None:
     class Slow(Server):
         def take(self, logged: Logged) -> Reply:
             reply = super().take(logged)
-            reply.delay_seconds = 3.0 if logged.path == "/v1/models" else 0.0
+            reply.delay_seconds = 4.0 if logged.path == "/v1/models" else 0.0
             return reply
 
     with Slow([Reply("a")], models=[]) as server:
-        asked = ChatRequest(messages=HELLO, deadline=time.monotonic() + 0.5)
+        asked = ChatRequest(messages=HELLO, deadline=time.monotonic() + 2)
         request = build_request(Endpoint(model="m", base_url=server.base_url), asked)
         assert background.run_coroutine(complete(request)).text == "a"
         assert request.seconds_left() == 0

@@ -240,24 +240,30 @@ def test_the_users_own_price_comes_before_the_lists(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_while_others_write_leaves_no_transaction_open(tmp_path: Path) -> None:
-    is_writing = threading.Event()
+    is_writing, is_waiting = threading.Event(), threading.Event()
 
     def disturb(path: Path) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("begin immediate")
             is_writing.set()
+            is_waiting.wait()
             time.sleep(0.2)
             # heard when the one that waits for us has got its turn
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.1)
             other.execute("rollback")
 
+    def wait_for_the_other() -> None:
+        is_waiting.set()
+        with store.transaction():
+            pass
+
     with build.open_home(tmp_path) as store:
         thread = threading.Thread(target=disturb, args=(store.path,))
         thread.start()
         is_writing.wait()
-        with pytest.raises(KeyboardInterrupt), store.transaction():
-            pass
+        with pytest.raises(KeyboardInterrupt):
+            wait_for_the_other()
         thread.join()
         with store.transaction() as database:
             database.execute("insert into meta values ('after', 'it')")

@@ -2,13 +2,13 @@
 
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
+import build
 import build_warm
 import serving
 from relight.warm.sharing import read_template_file
@@ -246,11 +246,12 @@ def test_a_job_is_paused_resumed_and_run_now(client: TestClient, home: Path) -> 
     assert resumed["next_run_at"] is not None
     begun = client.post("/api/jobs/echo/run", headers=secret)
     assert begun.json() == {"job": "echo", "is_begun": True}
-    end = time.monotonic() + 30
-    history: list[dict[str, Any]] = []
-    while time.monotonic() < end and not any(run["finished_at"] for run in history):
-        time.sleep(0.2)
-        history = client.get("/api/jobs/echo").json()["runs"]
-    assert history[0]["outcome"] == "success", history
+
+    def read_history() -> list[dict[str, Any]]:
+        runs: list[dict[str, Any]] = client.get("/api/jobs/echo").json()["runs"]
+        return runs
+
+    build.wait_for(lambda: any(run["finished_at"] for run in read_history()))
+    assert read_history()[0]["outcome"] == "success"
     for action in ("pause", "resume", "run"):
         assert client.post(f"/api/jobs/none/{action}", headers=secret).status_code == 404

@@ -482,7 +482,7 @@ def test_a_person_at_the_keyboard_ends_it_and_can_go_on(tmp_path: Path) -> None:
         child = cli.begin("start", "e", *words)
         build.wait_for(lambda: len(server.chats) >= 3)
         child.send_signal(signal.SIGINT)
-        child.communicate(timeout=30)
+        child.communicate(timeout=120)
         assert child.returncode == 130
         (listed,) = json.loads(cli.run("list", "--json"))["experiments"]
         assert (listed["status"], listed["note"]) == ("stopped", "it was interrupted")

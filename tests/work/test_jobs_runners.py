@@ -103,10 +103,10 @@ def test_a_program_that_takes_too_long_is_ended_and_its_session_found(tmp_path: 
     agent = str(write_agent(tmp_path))
     with build.open_home(tmp_path) as store:
         started = time.monotonic()
-        ran = command(store, tmp_path, "<slow> Look.", agent, "-p", seconds=1.5)
-        assert time.monotonic() - started < 15
+        ran = command(store, tmp_path, "<slow> Look.", agent, "-p", seconds=4)
+        assert time.monotonic() - started < 30
         assert (ran.timed_out, ran.failure) == (True, None)
-        assert ran.ended_by == "it was ended after 1.5 seconds, which was its limit"
+        assert ran.ended_by == "it was ended after 4 seconds, which was its limit"
         assert ran.session is not None
 
 

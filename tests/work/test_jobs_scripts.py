@@ -38,7 +38,7 @@ def is_alive(process: int) -> bool:
 
 
 def wait_until_dead(process: int) -> bool:
-    for _ in range(100):
+    for _ in range(1500):
         if not is_alive(process):
             return True
         time.sleep(0.02)
@@ -233,7 +233,7 @@ def test_a_child_that_left_the_group_ends_with_its_program(
     tmp_path: Path, how: str, rest: str
 ) -> None:
     command = ["/bin/sh", "-c", f"{LEAVING[how]}{rest}"]
-    seconds = 1.0 if rest else 30
+    seconds = 3.0 if rest else 30
     ended = run_process(command, folder=tmp_path, seconds=seconds, ending_seconds=0)
     assert ended.timed_out is bool(rest)
     assert wait_until_dead(int(ended.output))

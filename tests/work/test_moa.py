@@ -195,10 +195,7 @@ def test_leaving_a_stream_early_closes_it_and_keeps_what_came(tmp_path: Path) ->
         client = relight.MoA(preset(server.base_url), store=store, session_id="s")
         with client.chat.completions.create(messages=ASKED, stream=True) as chunks:
             next(chunks), next(chunks)
-        for _ in range(300):
-            if server.left:
-                break
-            time.sleep(0.01)
+        build.wait_for(lambda: server.left)
         acted = find_trace(store, "s").turns[0]["aggregator"]
         assert server.left == 1
     assert acted["failure"]["kind"] == "interrupted"
