@@ -1,5 +1,6 @@
 """Time and memory of whole commands, and tables of what came out."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -83,8 +84,10 @@ def relight(*words: str) -> list[str]:
 
 
 def tree(megabytes: int, *, seed: int = 1) -> Path:
-    """A generated tree of logs, made once and kept."""
-    folder = CACHE / f"tree-{megabytes}-{seed}"
+    """A generated tree of logs, made once and kept as long as its generator is the same."""
+    sources = sorted(Path(__file__).parent.glob("*tree*.py"))
+    made_by = hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()[:8]
+    folder = CACHE / f"tree-{megabytes}-{seed}-{made_by}"
     if not (folder / "truth.json").exists():
         print(f"generating {megabytes} MB of logs …", file=sys.stderr)
         size = ["--mb", str(megabytes), "--seed", str(seed)]

@@ -1,4 +1,8 @@
-"""Invented tasks for bulk sessions: random steps with output cut from a pool of code-like text."""
+"""Invented tasks for bulk sessions: random steps with output cut from a pool of code-like text.
+
+Of 9,854 results of real coding sessions 1.6 % held a character outside ASCII and 4 % an address;
+of their commands, 51 characters long in the median, 17 % had several lines.
+"""
 
 from collections.abc import Iterator
 
@@ -21,6 +25,23 @@ QUOTED = (
     '{"input_tokens":999999,"output_tokens":999999}},"requestId":"req_quoted"}'
 )
 QUOTE_CHANCE, FAILURE_CHANCE, TALK_CHANCE, SKILL_CHANCE = 0.02, 0.06, 0.45, 0.12
+ADDRESS_CHANCE, UNICODE_CHANCE, SCRIPT_CHANCE = 0.04, 0.03, 0.17
+COMMANDS = {
+    "cat src/{one}/{two}.py": 16,
+    'grep -rn "{one}_{two}" src --include="*.py" | head -{number}': 14,
+    "sed -n '{number},{more}p' src/{one}/{two}.py": 14,
+    "python -m pytest tests/test_{one}.py -q -k {two}": 10,
+    "ls -la src/{one} && wc -l src/{one}/*.py": 6,
+    "cd packages/{one} && npm test -- --grep '{two}' 2>&1 | tail -{number}": 6,
+    "git diff HEAD~{number} -- src/{one}/{two}.py": 5,
+    'git add -A && git commit -m "Mend the {one} of the {two}"': 4,
+    "find . -name '*{one}*.py' -not -path './node_modules/*' | xargs grep -l {two}": 4,
+    "rm -rf build/{one} && mkdir -p build/{one}": 3,
+    "curl -s https://api.example.com/v1/{one}/{number}?page={more} | jq '.{two}'": 2,
+    "PYTHONPATH=src timeout {number} python scripts/{one}.py --{two} {more}": 2,
+    "pip install -e '.[{one}]' && ruff check src tests": 2,
+    "docker compose up -d {one}; docker compose logs {one} | tail -{number}": 1,
+}
 
 
 class BulkText:
@@ -37,9 +58,29 @@ class BulkText:
 
     def invent_output(self) -> str:
         """Return a tool's output: 200 bytes to 50 KB, 2.5 KB in the median."""
-        size = int(min(50_000, max(200, self.dice.lognormvariate(7.8, 1.15))))
-        quote = f"\n{QUOTED}" if self.dice.is_lucky(QUOTE_CHANCE) else ""
-        return self.take(size, size) + quote
+        dice = self.dice
+        size = int(min(50_000, max(200, dice.lognormvariate(7.8, 1.15))))
+        output = self.take(size, size)
+        if dice.is_lucky(ADDRESS_CHANCE):
+            output += f"\nsee https://docs.example.com/{dice.choice(WORDS)}#{dice.choice(WORDS)}"
+        if dice.is_lucky(UNICODE_CHANCE):
+            output += f"\n✓ {dice.choice(WORDS)} — {dice.randint(1, 999)} ms · naïve café"
+        if dice.is_lucky(QUOTE_CHANCE):
+            output += f"\n{QUOTED}"
+        return output
+
+    def invent_command(self) -> str:
+        """Return a line for the shell, sometimes with a short script."""
+        dice = self.dice
+        command = dice.choices(tuple(COMMANDS), tuple(COMMANDS.values()))[0].format(
+            one=dice.choice(WORDS),
+            two=dice.choice(WORDS),
+            number=dice.randint(1, 99),
+            more=dice.randint(100, 999),
+        )
+        if not dice.is_lucky(SCRIPT_CHANCE):
+            return command
+        return f"{command} && python - <<'EOF'\n{self.take(100, 1_500)}\nEOF"
 
     def invent_step(self) -> StoryStep:
         """Return a random tool call with its result."""
@@ -50,7 +91,7 @@ class BulkText:
         path = f"src/{dice.choice(WORDS)}.py"
         return StoryStep(
             tool=tool,
-            target=self.take(20, 300) if tool == "run" else path,
+            target=self.invent_command() if tool == "run" else path,
             say=self.take(80, 1_500) if dice.is_lucky(TALK_CHANCE) else "",
             out="" if is_change or tool == "plan" else self.invent_output(),
             exit=dice.randint(1, 127) if is_failed else 0,
@@ -86,7 +127,7 @@ class BulkText:
 
 
 def _write_lines(dice: Dice, size: int) -> Iterator[str]:
-    """Yield lines of code, paths, JSON and prose, some with characters beyond ASCII."""
+    """Yield lines of code, paths, JSON and prose."""
     while size > 0:
         words = " ".join(dice.choices(WORDS, k=dice.randint(3, 11)))
         one, two, number = dice.choice(WORDS), dice.choice(WORDS), dice.randint(1, 999)
@@ -94,9 +135,8 @@ def _write_lines(dice: Dice, size: int) -> Iterator[str]:
             f'    {one}_{number} = {two}("{words}", {dice.random():.4f})',
             f"src/{one}/{two}.py:{number}: {words}",
             f'\t{{"{one}": {number}, "{two}": "{words}"}}',
-            f"✓ {words} — {number} ms · naïve café",
             words + dice.choice((".", ";", ":", " {", ")", "")),
         )
-        line = dice.choices(lines, (35, 20, 7, 4, 34))[0]
+        line = dice.choices(lines, (36, 21, 7, 36))[0]
         size -= len(line) + 1
         yield line

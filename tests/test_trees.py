@@ -10,7 +10,7 @@ from bench.trees import generate_tree, grow_tree
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bulk")
-    generate_tree(folder, claude_mb=3, codex_mb=1.5)
+    generate_tree(folder, claude_mb=3, codex_mb=2)
     return folder
 
 
@@ -48,7 +48,7 @@ def test_old_rollouts_repeat_each_total_and_new_ones_record_usage(tree: Path) ->
 
 
 def test_the_same_seed_and_size_write_the_same_bytes(tree: Path, tmp_path: Path) -> None:
-    generate_tree(tmp_path / "same", claude_mb=3, codex_mb=1.5)
+    generate_tree(tmp_path / "same", claude_mb=3, codex_mb=2)
     assert read_files(tmp_path / "same") == read_files(tree)
     generate_tree(tmp_path / "other", claude_mb=0.5, codex_mb=0.5, seed=2)
     assert not read_files(tmp_path / "other").keys() - {"truth.json"} & read_files(tree).keys()
