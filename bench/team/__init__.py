@@ -9,6 +9,7 @@ from pathlib import Path
 from bench.campaign.score import Score
 from bench.measure import judge, print_rows
 from bench.team import jobs, kills, speed
+from bench.team.engines import open_engine
 
 Rows = list[tuple[str, str, str, str]]
 PARTS = ("speed", "machines", "kills", "jobs")
@@ -17,6 +18,7 @@ PARTS = ("speed", "machines", "kills", "jobs")
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="./dev bench team")
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="all by default")
+    parser.add_argument("--engine", choices=["postgres", "sqlite"], default="postgres")
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--mb", type=float, default=8.0, help="of records on each machine")
     parser.add_argument("--machines", type=int, default=16)
@@ -30,17 +32,19 @@ def main(words: list[str]) -> int:
     dice = random.Random(chosen.seed)
     rows: Rows = [("what", "figure", "limit", "")]
     problems: list[str] = []
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, open_engine(chosen.engine) as engine:
         folder = Path(name)
+        rows.append(("engine", engine.name, "", ""))
         if "speed" in parts:
-            rows += speed.measure(folder / "speed", clients=chosen.clients, megabytes=chosen.mb)
+            own = folder / "speed"
+            rows += speed.measure(own, engine, clients=chosen.clients, megabytes=chosen.mb)
         if "machines" in parts:
             score = Score("machines", "lost", "twice")
-            kills.compare_machines(score, folder / "machines", chosen.machines, dice)
+            kills.compare_machines(score, folder / "machines", chosen.machines, dice, engine)
             rows += describe(f"{chosen.machines} machines, and all of it on one", score, problems)
         if "kills" in parts:
             score = Score("kills", "lost", "twice", "hung")
-            kills.kill_pushes(score, folder / "kills", dice, kills=chosen.kills)
+            kills.kill_pushes(score, folder / "kills", dice, engine, kills=chosen.kills)
             rows += describe(f"{score.counts['tried']} kills in mid-push", score, problems)
             rows += [("… signals", note, "", "") for note in score.notes]
         if "jobs" in parts:
@@ -49,6 +53,7 @@ def main(words: list[str]) -> int:
                 score,
                 folder / "jobs",
                 dice,
+                engine,
                 slots=chosen.slots,
                 workers=chosen.workers,
                 kills=chosen.job_kills,

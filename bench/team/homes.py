@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench.campaign.stores import Process, make_home
 from bench.measure import ROOT, tree_of
+from bench.team.engines import Engine
 from bench.trees import generate_tree
 from relight.intake import joining
 from relight.intake.importing import import_all
@@ -62,9 +63,9 @@ def import_tree(home: Path, tree: Path) -> None:
 class TeamServer:
     """A `relight serve --team` in its own processes, on a port that stays the same."""
 
-    def __init__(self, home: Path, *, lease_ms: int = LEASE_MS) -> None:
+    def __init__(self, home: Path, engine: Engine, *, lease_ms: int = LEASE_MS) -> None:
         self._lease_ms = lease_ms
-        self.home = make_home(home)
+        self.home = engine.make_home(home)
         self.port = 0
         self.process: Process | None = None
 

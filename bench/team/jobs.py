@@ -17,6 +17,7 @@ from pathlib import Path
 from bench.campaign.score import Score
 from bench.campaign.stores import Process, make_home
 from bench.measure import ROOT, tree_of
+from bench.team.engines import Engine
 from bench.team.homes import TeamServer
 from relight.store import Store, open_store
 from relight.work.jobs.job import JobDefinition
@@ -41,11 +42,18 @@ with open_store(home) as store:
 
 
 def share_slots(
-    score: Score, folder: Path, dice: random.Random, *, slots: int, workers: int, kills: int
+    score: Score,
+    folder: Path,
+    dice: random.Random,
+    engine: Engine,
+    *,
+    slots: int,
+    workers: int,
+    kills: int,
 ) -> None:
     """All slots are due at once; the schedulers of two hosts claim them at the server."""
     folder.mkdir()
-    server = TeamServer(folder / "server", lease_ms=LEASE_MS)
+    server = TeamServer(folder / "server", engine, lease_ms=LEASE_MS)
     server.start()
     homes = {name: make_home(folder / name) for name in HOSTS}
     with open_store(server.home) as store:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.campaign.score import Score
-from bench.campaign.stores import compare, dump_home, is_sound, make_home
+from bench.campaign.stores import compare, dump_home, make_home
+from bench.team.engines import Engine
 from bench.team.homes import (
     TeamServer,
     copy_home,
@@ -30,6 +31,7 @@ from relight.store import Store, open_store
 from relight.store.team import count_due
 
 VICTIMS = ("client", "server", "deriver", "server and client")
+DATABASE = "database"
 HUNG_SECONDS = 120.0
 # a part is known on both sides by these
 PLACE = """
@@ -51,6 +53,7 @@ def kill_pushes(
     score: Score,
     folder: Path,
     dice: random.Random,
+    engine: Engine,
     *,
     kills: int,
     machines: int = 2,
@@ -62,21 +65,23 @@ def kill_pushes(
         make_machine(folder / f"made{number}", megabytes=megabytes, seed=dice.randrange(10**6))
         for number in range(machines)
     ]
-    expected, span = push_quietly(folder / "quiet", homes)
+    expected, span = push_quietly(folder / "quiet", homes, engine)
     ways: Counter[str] = Counter()
     number = 0
     while ways.total() < kills:
         number += 1
-        kill_one_push(score, folder / f"round{number}", homes, dice, ways, span, most=kills)
-        check_end(score, folder / f"round{number}", expected)
-        shutil.rmtree(folder / f"round{number}")
+        own = folder / f"round{number}"
+        kill_one_push(score, own, homes, dice, ways, span, engine=engine, most=kills)
+        check_end(score, own / "server", expected, engine)
+        engine.drop_home(own / "server")
+        shutil.rmtree(own)
     score.counts["tried"] += ways.total()
     score.notes.append(f"{dict(sorted(ways.items()))}, in {number} pushes of everything")
 
 
-def push_quietly(folder: Path, homes: list[Path]) -> tuple[dict[str, Any], float]:
+def push_quietly(folder: Path, homes: list[Path], engine: Engine) -> tuple[dict[str, Any], float]:
     """What a server has after an undisturbed push, and the seconds that it took."""
-    server = TeamServer(folder / "server")
+    server = TeamServer(folder / "server", engine)
     server.start()
     own = join_all(server, folder, homes)
     began = time.monotonic()
@@ -118,10 +123,12 @@ def kill_one_push(
     ways: Counter[str],
     span: float,
     *,
+    engine: Engine,
     most: int,
 ) -> None:
     """Push everything of new machines to a new server, with kills until all of it is there."""
-    server = TeamServer(folder / "server")
+    server = TeamServer(folder / "server", engine)
+    victims = (*VICTIMS, DATABASE) if engine.can_die else VICTIMS
     server.start()
     own = join_all(server, folder, homes)
     until = time.monotonic() + HUNG_SECONDS + span * 50
@@ -130,8 +137,8 @@ def kill_one_push(
             if time.monotonic() > until:
                 score.add("hung", "a push among kills came to no end")
                 return
-            way = dice.choice(VICTIMS) if ways.total() < most else "none"
-            disturb(server, own, way, dice.uniform(0.0, 0.6) * span, ways, dice)
+            way = dice.choice(victims) if ways.total() < most else "none"
+            disturb(server, own, way, dice.uniform(0.0, 0.6) * span, ways, dice, engine)
             check_acknowledged(score, server.home, own, way)
         derive_all(server)
     finally:
@@ -145,6 +152,7 @@ def disturb(
     seconds: float,
     ways: Counter[str],
     dice: random.Random,
+    engine: Engine,
 ) -> None:
     """Let all machines push, kill one of the processes meanwhile, and start it again."""
     clients = [start_client(home, batch_parts=4) for home in homes if count_pending(home)]
@@ -161,6 +169,8 @@ def disturb(
         if way == "deriver" and (found := server.find_deriver()):
             with suppress(ProcessLookupError):
                 os.kill(dice.choice(found), signal.SIGKILL)
+        if way == DATABASE:
+            engine.kill()
     for client in clients:
         client.communicate()
     if "server" in way:
@@ -193,9 +203,8 @@ def list_acknowledged(store: Store) -> set[tuple[Any, ...]]:
     return set(store.query(f"{PLACE} where tape_part.id not in ({due})"))
 
 
-def check_end(score: Score, folder: Path, expected: dict[str, Any]) -> None:
-    home = folder / "server"
-    if not is_sound(home):
+def check_end(score: Score, home: Path, expected: dict[str, Any], engine: Engine) -> None:
+    if not engine.is_sound(home):
         score.add("lost", "the server's database is damaged")
     compare(score, expected, dump_server(home), what="a push among kills")
 
@@ -209,7 +218,13 @@ def dump_server(home: Path) -> dict[str, Any]:
 
 
 def compare_machines(
-    score: Score, folder: Path, machines: int, dice: random.Random, *, megabytes: float = 4.0
+    score: Score,
+    folder: Path,
+    machines: int,
+    dice: random.Random,
+    engine: Engine,
+    *,
+    megabytes: float = 4.0,
 ) -> None:
     """The same files, on so many machines and on one: the server's roll-ups are the same rows."""
     folder.mkdir()
@@ -225,7 +240,7 @@ def compare_machines(
         import_tree(home, part)
     found = []
     for name, homes in (("alone", [one]), ("together", many)):
-        server = TeamServer(folder / name)
+        server = TeamServer(folder / name, engine)
         server.start()
         try:
             for home in homes:

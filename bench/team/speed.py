@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from bench.measure import judge, tree_of
+from bench.team.engines import Engine
 from bench.team.homes import TeamServer, make_machine, release, start_client, wait_ready
 from relight.store import open_store
 
@@ -14,14 +15,16 @@ FLOOR_LIMIT = 100.0
 BATCH_BYTES = 1 << 20
 
 
-def measure(folder: Path, *, clients: int, megabytes: float) -> list[tuple[str, str, str, str]]:
+def measure(
+    folder: Path, engine: Engine, *, clients: int, megabytes: float
+) -> list[tuple[str, str, str, str]]:
     """Push from several machines at once, and wait until everything is derived."""
     folder.mkdir()
     homes = [
         make_machine(folder / f"machine{number}", megabytes=megabytes, seed=number + 1)
         for number in range(clients)
     ]
-    server = TeamServer(folder / "server")
+    server = TeamServer(folder / "server", engine)
     server.start()
     try:
         for home in homes:

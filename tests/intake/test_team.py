@@ -662,6 +662,39 @@ def test_what_one_of_two_people_forgot_is_refused_from_this_person_only(
     assert office.by("machine") == {("laptop",): (1, 3)}
 
 
+@pytest.mark.parametrize("share", SHARES)
+def test_a_run_of_another_scheduler_keeps_the_outcome_and_name_of_its_machine(
+    office: Office, machines: MakeMachine, share: wire.Share
+) -> None:
+    """Its session has no answer on a server that gets figures: nothing there may judge it again."""
+    machine = machines("container", "ci", office.line(office.add("anna")))
+    prompt = f"Look at the {WORDS['prompt']} every day"
+    jobs = [(1, "a1", "nightly", prompt), (2, "b2", prompt[:30], prompt)]
+    with machine.store.transaction() as database:
+        database.executemany(
+            "insert into job (id, source, key, name, prompt) values (?, 'hermes', ?, ?, ?)", jobs
+        )
+        session = find_session(machine.store, f"hermes:{HERMES}")
+        database.executemany(
+            "insert into run (id, source, key, job_id, session_id, status, outcome,"
+            " outcome_evidence, started_at, finished_at)"
+            " values (?, 'hermes', ?, ?, ?, 'completed', 'success', '[]', 5, 9)",
+            [(1, "r1", 1, session), (2, "r2", 2, None)],
+        )
+    machine.join(share)
+    seen = try_out(machine.store)
+    assert (seen.runs, seen.skill_uses) == (2, 0)
+    machine.push()
+    office.derive()
+    rebuild(office.store, workers=1)
+    assert office.store.query("select key, outcome from run order by key") == [
+        ("r1@ci", "success"), ("r2@ci", "success"),
+    ]  # fmt: skip
+    named = office.store.query("select name from job order by key")
+    assert named == [("nightly",), (prompt[:30] if share == "tapes" else "b2",)]
+    assert find_words(office, machine.line) == ({WORDS["prompt"]} if share == "tapes" else set())
+
+
 def add_run(laptop: Laptop, *, cost_nanos: int = 7) -> None:
     """A run of a job with the session that it left, and a recorded use of a skill."""
     with laptop.store.transaction() as database:

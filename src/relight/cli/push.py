@@ -108,7 +108,10 @@ def _print_dry(found: "DryRun") -> None:
             for row in found.parts
         ]
         screen.print_table(columns, rows)
-    click.echo(
-        f"{plural(found.outcomes, 'outcome')}, {plural(found.forgotten, 'forgotten session')};"
-        f" {plural(found.left_out, 'part')} not shared"
+    counts = (
+        plural(found.outcomes, "outcome"),
+        plural(found.runs, "run of a job", "runs of jobs"),
+        plural(found.skill_uses, "recorded use of a skill", "recorded uses of skills"),
+        plural(found.forgotten, "forgotten session"),
     )
+    click.echo(f"{', '.join(counts)}; {plural(found.left_out, 'part')} not shared")

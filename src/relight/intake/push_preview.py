@@ -8,6 +8,7 @@ from relight.intake.wire import Naming
 from relight.names import cut_project
 from relight.store import Store
 from relight.store.team import read_due_forgets, read_due_outcomes, read_due_parts
+from relight.store.team_facts import read_due_runs, read_due_uses
 
 
 class DryRow(Struct, kw_only=True):
@@ -27,6 +28,8 @@ class DryRun(Struct, frozen=True, kw_only=True):
     share: str
     parts: list[DryRow]
     outcomes: int
+    runs: int
+    skill_uses: int
     forgotten: int
     left_out: int
 
@@ -56,12 +59,15 @@ def try_out(store: Store) -> DryRun:
             row.bytes += len(made.records) + len(made.state)
             sessions.setdefault(place, set()).add(due.session)
             row.sessions = len(sessions[place])
+    runs, uses = read_due_runs(store), read_due_uses(store)
     outcomes = [one for one in read_due_outcomes(store) if find_shared(target, one.project)]
     return DryRun(
         url=target.url,
         share=target.share,
         parts=sorted(rows.values(), key=lambda row: (row.project or "", row.source)),
         outcomes=len(outcomes),
+        runs=sum(find_shared(target, one.project) is True for one in runs),
+        skill_uses=sum(find_shared(target, one.project) is True for one in uses),
         forgotten=len(read_due_forgets(store)),
         left_out=left_out,
     )

@@ -43,12 +43,17 @@ def make_run(store: Store, due: DueRun, naming: Naming) -> SentRun:
         source=due.source,
         key=naming.hide(due.key),
         job=naming.hide(due.job or ""),
-        job_name=due.job if naming.hides or not due.job_name else due.job_name,
+        job_name=due.job if naming.hides and _is_prompt(due) else due.job_name or due.job,
         session=_hide_name(naming, due.session) if due.session else None,
         earlier=[_hide_name(naming, one) for one in read_earlier_attempts(store, due.id)],
         figures=RunFigures(**name_columns(due)),
         **words,
     )
+
+
+def _is_prompt(due: DueRun) -> bool:
+    """True if a job is named by the beginning of its prompt, as some agents do it."""
+    return bool(due.prompt and due.job_name and due.prompt.startswith(due.job_name))
 
 
 def make_use(due: DueUse, values: dict[str, Any], naming: Naming) -> SentUse:

@@ -47,6 +47,7 @@ class DueRun(RunFigures, frozen=True):
     key: str = ""
     job: str | None = None
     job_name: str | None = None
+    prompt: str | None = None
     session: str | None = None
     project: str | None = None
     error: str | None = None
@@ -55,13 +56,14 @@ class DueRun(RunFigures, frozen=True):
 
 RUNS = f"""
     select {column_list(RunFigures, "run.")}, run.id, run.source, run.key, job.key as job,
-        job.name as job_name, session.source || ':' || session.key as session, session.project,
-        run.error, run.outcome_evidence
+        job.name as job_name, job.prompt, session.source || ':' || session.key as session,
+        session.project, run.error, run.outcome_evidence
     from push_due join run on run.id = push_due.id
     left join job on job.id = run.job_id
     left join session on session.id = run.session_id
     where push_due.kind = 'run'
 """
+MOST = 1_000_000
 VALUES = f"select {', '.join(FACTS)} from skill_told"
 
 
@@ -102,9 +104,10 @@ def strike_remote(store: Store) -> None:
         )
 
 
-def read_due_runs(store: Store, limit: int) -> list[DueRun]:
-    """Return the next runs to push."""
-    return store.read(DueRun, f"{RUNS} order by run.id limit ?", (limit,))
+def read_due_runs(store: Store, limit: int = MOST) -> list[DueRun]:
+    """Return the next runs to push, without those for the server, which has them already."""
+    own = "and run.id not in (select run_id from remote_run)"
+    return store.read(DueRun, f"{RUNS} {own} order by run.id limit ?", (limit,))
 
 
 def strike_runs(store: Store, sent: Sequence[DueRun]) -> None:
@@ -131,7 +134,7 @@ def read_earlier_attempts(store: Store, run_id: int) -> list[str]:
     return [name for (name,) in store.query(EARLIER, (run_id,))]
 
 
-def read_due_uses(store: Store, limit: int) -> list[DueUse]:
+def read_due_uses(store: Store, limit: int = MOST) -> list[DueUse]:
     """Return the next recorded uses of skills to push."""
     return store.read(
         DueUse,

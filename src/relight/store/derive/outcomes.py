@@ -69,9 +69,11 @@ ASKED_BEFORE = f"""
         and earlier.ended_at >= session.started_at - {ASKED_WITHIN}
 """
 PROVEN = "proven_signs"
-WRITE_RUN = """
+# Relight's runs are judged when they end, and pushed ones on the machine that has their words.
+IS_JUDGED_HERE = "source <> 'relight' and machine_id is null"
+WRITE_RUN = f"""
     update run set outcome = :outcome, outcome_evidence = :evidence
-    where session_id = :id and source <> 'relight'
+    where session_id = :id and {IS_JUDGED_HERE}
 """
 # A scheduler's ledger has no session: it is the one named after the job that began meanwhile.
 JOIN_RUNS = f"""
@@ -82,12 +84,9 @@ JOIN_RUNS = f"""
             and session.started_at <= coalesce(run.finished_at, run.started_at + 3600000)
         order by session.started_at limit 1
     )
-    where session_id is null and source <> 'relight' and started_at is not null
+    where session_id is null and {IS_JUDGED_HERE} and started_at is not null
 """
-# Relight's runs are judged when they end, and know their session.
-SESSIONLESS = """
-    select id, status, error from run where session_id is null and source <> 'relight'
-"""
+SESSIONLESS = f"select id, status, error from run where session_id is null and {IS_JUDGED_HERE}"
 
 
 class SessionEvidence(Struct, frozen=True):
@@ -156,7 +155,7 @@ def join_runs(database: Connection) -> set[int]:
         database.execute(JOIN_RUNS)
     rows = database.execute(
         "select session_id from run where session_id is not null and outcome is null"
-        " and status = 'failed'"
+        " and status = 'failed' and machine_id is null"
     )
     return {found for (found,) in rows}
 
@@ -168,6 +167,7 @@ def refresh(database: Connection, touched: Iterable[int]) -> set[int]:
         _judge_sessionless(database)
     joined = database.execute(
         "select session_id from run where session_id is not null and outcome is null"
+        " and machine_id is null"
     )
     judged_ids = {*touched, *(found for (found,) in joined)}
     write_touched(database, judged_ids)
