@@ -63,6 +63,11 @@ class TestServer:
             made.execute("create schema kept")
             made.execute("create table kept.meta as select * from meta")
 
+    @property
+    def programs(self) -> Path:
+        """The folder of the server's own programs."""
+        return Path(self._server.bin_path)
+
     def make_empty(self) -> str:
         """Return the address of a database without tables."""
         name = f"empty_{next(_counter)}"

@@ -11,7 +11,8 @@ from relight.errors import RelightError
 def command(file: Path) -> None:
     """Copy the whole store into one file.
 
-    Other processes may write meanwhile. `relight restore` puts it back.
+    Other processes may write meanwhile. `relight restore` puts it back. A store on PostgreSQL is
+    copied by pg_dump, which must be installed.
     """
     if file.exists():
         raise RelightError(f"{file} already exists", "name a new file")

@@ -12,14 +12,18 @@ def command(file: Path, yes: bool) -> None:
     """Put a backup in the place of this store.
 
     What was recorded since the backup is gone from the store; `relight import` reads again what the
-    agents' files still have. The machines of a team push everything again to a restored server.
+    agents' files still have. The machines of a team push everything again to a restored server. A
+    store on PostgreSQL is restored by pg_restore; a backup of an earlier version then needs
+    `relight migrate`.
     """
     from relight.config import find_home, read_config
     from relight.store.keep.restore import check_backup, restore
+    from relight.text import show_url
 
     config = read_config(find_home(current_home()))
-    check_backup(file)
-    if not yes and config.database.exists():
-        confirm(f"replace everything in {config.database} by {file}?")
+    check_backup(config, file)
+    place = show_url(config.store.url) if config.store.url else config.database
+    if not yes and (config.store.url or config.database.exists()):
+        confirm(f"replace everything in {place} by {file}?")
     restore(config, file)
-    click.echo(f"restored {config.database} from {file}")
+    click.echo(f"restored {place} from {file}")

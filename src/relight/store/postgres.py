@@ -291,10 +291,9 @@ class PostgresStore(Store):
         return None
 
     def backup(self, target: Path) -> None:
-        raise RelightError(
-            "a store on PostgreSQL is copied by its own tools",
-            f"run: pg_dump --format=custom --file={target} {show_url(str(self.config.store.url))}",
-        )
+        from relight.store.keep.dump import dump
+
+        dump(str(self.config.store.url), target)
 
 
 class ClosedConnection(PostgresConnection):

@@ -20,11 +20,13 @@ HINT = "name a file that `relight backup` wrote"
 
 def restore(config: Config, file: Path) -> None:
     """Put the content of a backup in the place of the store's, all of it or nothing."""
+    check_backup(config, file)
     if config.store.url is not None:
-        raise RelightError(
-            "this store is on PostgreSQL", "restore it with pg_restore, then run: relight migrate"
-        )
-    check_backup(file)
+        from relight.store.keep.dump import restore_dump
+
+        with restore_dump(config, file) as store:
+            renew_own_id(store)
+        return
     with readable_errors(config.database):
         make_private(config.database)
         with (
@@ -39,10 +41,15 @@ def restore(config: Config, file: Path) -> None:
             drop_marks(store)
 
 
-def check_backup(file: Path) -> None:
+def check_backup(config: Config, file: Path) -> None:
     """Raise unless a file is a whole store of a schema that this version knows."""
     if not file.is_file():
         raise RelightError(f"there is no file {file}", HINT)
+    if config.store.url is not None:
+        from relight.store.keep.dump import check_dump
+
+        check_dump(file)
+        return
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as source:
             ((version,),) = source.execute("pragma user_version")
