@@ -8,11 +8,11 @@ from pathlib import Path
 
 from bench.campaign.score import Score
 from bench.measure import judge, print_rows
-from bench.team import jobs, kills, speed
+from bench.team import jobs, kills, speed, trouble
 from bench.team.engines import open_engine
 
 Rows = list[tuple[str, str, str, str]]
-PARTS = ("speed", "machines", "kills", "jobs")
+PARTS = ("speed", "machines", "kills", "jobs", "trouble")
 
 
 def main(words: list[str]) -> int:
@@ -60,6 +60,11 @@ def main(words: list[str]) -> int:
             )
             what = f"{chosen.slots} slots, {chosen.workers} workers on two hosts"
             rows += describe(what, score, problems)
+            rows += [("…", note, "", "") for note in score.notes]
+        if "trouble" in parts:
+            score = Score("trouble", "lost", "twice", "silent")
+            trouble.meet_trouble(score, folder / "trouble", engine, seed=dice.randrange(10**6))
+            rows += describe(f"{score.counts['tried']} kinds of trouble", score, problems)
             rows += [("…", note, "", "") for note in score.notes]
     print_rows(rows)
     for problem in problems:

@@ -5,6 +5,7 @@ The PostgreSQL is a process of the bench, and can be killed like all others.
 
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -32,7 +33,7 @@ class Engine(Protocol):
     # has processes that can be killed
     can_die: bool
 
-    def make_home(self, home: Path) -> Path: ...
+    def make_home(self, home: Path, *, disk: Path | None = None) -> Path: ...
 
     def drop_home(self, home: Path) -> None: ...
 
@@ -47,7 +48,7 @@ class SqliteEngine:
     name = "SQLite"
     can_die = False
 
-    def make_home(self, home: Path) -> Path:
+    def make_home(self, home: Path, *, disk: Path | None = None) -> Path:
         return make_home(home)
 
     def drop_home(self, home: Path) -> None:
@@ -74,6 +75,8 @@ class PostgresEngine:
         self._folder.mkdir()
         self._installed: Any = PostgresServer(self._folder, cleanup_mode=None)
         self._installed.ensure_pgdata_inited()
+        # for backups: its programs are of its version
+        os.environ["PATH"] = f"{self._installed.bin_path}{os.pathsep}{os.environ['PATH']}"
         self._names: dict[Path, str] = {}
         self._counter = itertools.count()
         self._start()
@@ -130,16 +133,25 @@ class PostgresEngine:
         url = self._name_url(name)
         (home / "config.toml").write_text(f'timezone = "UTC"\n[store]\nurl = "{url}"\n')
 
-    def make_home(self, home: Path) -> Path:
-        """An empty home, whose store is a new database."""
+    def make_home(self, home: Path, *, disk: Path | None = None) -> Path:
+        """An empty home, whose store is a new database; its tables may be on another disk."""
         name = self._names.setdefault(home, f"bench_{next(self._counter)}")
-        self._run(f"create database {name} template {EMPTY}")
+        place = ""
+        if disk is not None:
+            (disk / "tables").mkdir()
+            if self._installed.system_user is not None:
+                shutil.chown(disk / "tables", self._installed.system_user)
+            self._run(f"create tablespace {name} location '{disk / 'tables'}'")
+            place = f"tablespace {name}"
+        self._run(f"create database {name} template {EMPTY} {place}")
         self._write_home(home, name)
         open_store(home).close()
         return home
 
     def drop_home(self, home: Path) -> None:
-        self._run(f"drop database {self._names.pop(home)} with (force)")
+        name = self._names.pop(home)
+        self._run(f"drop database {name} with (force)")
+        self._run(f"drop tablespace if exists {name}")
 
     def is_sound(self, home: Path) -> bool:
         """True if every index can be built from the rows: none is there twice."""

@@ -16,10 +16,12 @@ from bench.team.engines import Engine
 from bench.trees import generate_tree
 from relight.intake import joining
 from relight.intake.importing import import_all
+from relight.intake.take import MOST_DUE
 from relight.intake.wire import Share
 from relight.store import open_store
 from relight.store.members import add_person, make_token
 from relight.store.team import read_own_id
+from relight.web.team import LEAST_FREE
 from relight.work.jobs.leases import LEASE_MS
 
 # a server whose deriver starts again at once after a kill
@@ -27,8 +29,11 @@ SERVER = """
 import sys
 import relight.web.watch as watch
 from relight.cli.serve import serve
+import relight.intake.take as take
+import relight.web.team as team
 import relight.work.jobs.slots as slots
 watch.RESTART_SECONDS, slots.LEASE_MS = 0.05, int(sys.argv[3])
+take.MOST_DUE, team.LEAST_FREE = int(sys.argv[4]), int(sys.argv[5])
 serve(sys.argv[1], host="127.0.0.1", port=int(sys.argv[2]), is_watching=False, is_team=True)
 """
 # opens its store first, so that only the push is measured
@@ -63,15 +68,19 @@ def import_tree(home: Path, tree: Path) -> None:
 class TeamServer:
     """A `relight serve --team` in its own processes, on a port that stays the same."""
 
-    def __init__(self, home: Path, engine: Engine, *, lease_ms: int = LEASE_MS) -> None:
+    def __init__(
+        self, home: Path, engine: Engine, *, lease_ms: int = LEASE_MS, disk: Path | None = None
+    ) -> None:
         self._lease_ms = lease_ms
-        self.home = engine.make_home(home)
+        self.home = engine.make_home(home, disk=disk)
         self.port = 0
         self.process: Process | None = None
 
-    def start(self) -> None:
+    def start(self, *, most_due: int = MOST_DUE, least_free: int = LEAST_FREE) -> None:
+        """Start it; it takes no more with so many parts in its queue, or with less free space."""
+        numbers = map(str, (self.port, self._lease_ms, most_due, least_free))
         self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVER, str(self.home), str(self.port), str(self._lease_ms)],
+            [sys.executable, "-c", SERVER, str(self.home), *numbers],
             env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(self.home)},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

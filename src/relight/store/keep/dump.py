@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from contextlib import suppress
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 from tempfile import TemporaryFile
 from typing import IO, Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
@@ -52,8 +53,8 @@ def restore_dump(config: Config, file: Path) -> PostgresStore:
     of = show_url(str(config.store.url))
     with (
         TemporaryFile() as errors,
-        _start(psql, environment, stdin=subprocess.PIPE, stderr=errors) as writer,
-        _start(read, {}, stdout=subprocess.PIPE, stderr=errors) as reader,
+        _start(psql, environment, stdin=PIPE, stdout=DEVNULL, stderr=errors) as writer,
+        _start(read, {}, stdout=PIPE, stderr=errors) as reader,
     ):
         assert writer.stdin is not None
         assert reader.stdout is not None
@@ -82,7 +83,7 @@ def _split(url: str) -> tuple[str, dict[str, str]]:
 
 def _run(command: list[str], environment: dict[str, str], *, of: str) -> None:
     with TemporaryFile() as errors:
-        with _start(command, environment, stdout=subprocess.DEVNULL, stderr=errors) as process:
+        with _start(command, environment, stdout=DEVNULL, stderr=errors) as process:
             pass
         if process.returncode:
             raise _explain(errors, of)
