@@ -83,7 +83,12 @@ class Line(HttpLine):
         message = str(said.get("error") or f"the server answered {answer.status}")[:300]
         hint = said.get("hint")
         match answer.status:
-            case 401 | 403:
+            case 401:
+                return ServerError(
+                    f"{self._url} refused the token: it is unknown there, or was revoked",
+                    "ask for a new one: relight member token NAME",
+                )
+            case 403:
                 return ServerError(
                     f"{self._url} refused the token: {message}",
                     "ask for a new one: relight member token NAME",
