@@ -67,12 +67,18 @@ def find_codex() -> Path:
 
 
 def find_program(name: str, requirement: str) -> Path:
+    return find_environment(name, requirement) / name
+
+
+def find_environment(name: str, *requirements: str) -> Path:
+    """The folder of the programs of an environment with these packages of Python's."""
     folder = TOOLS / name
     stamp = folder / "relight-stamp"
-    if not stamp.exists() or stamp.read_text() != requirement:
-        install(folder, requirement)
-        stamp.write_text(requirement)
-    return folder / "bin" / name
+    wanted = " ".join(requirements)
+    if not stamp.exists() or stamp.read_text() != wanted:
+        install(folder, requirements)
+        stamp.write_text(wanted)
+    return folder / "bin"
 
 
 def find_package(name: str, package: str) -> Path:
@@ -90,16 +96,16 @@ def find_package(name: str, package: str) -> Path:
     return folder / "node_modules" / ".bin" / name
 
 
-def install(folder: Path, requirement: str) -> None:
+def install(folder: Path, requirements: Sequence[str]) -> None:
     uv = shutil.which("uv") or shutil.which("uv", path=str(TOOLS / "uv" / "bin"))
     if uv is None:
         pytest.skip("there is no uv to install it with; `./dev` fetches one")
     python = str(folder / "bin" / "python")
     for words in (
         ["venv", "--clear", "--python", sys.executable, str(folder)],
-        ["pip", "install", "--python", python, requirement],
+        ["pip", "install", "--python", python, *requirements],
     ):
-        run_installer([uv, "--quiet", *words], requirement)
+        run_installer([uv, "--quiet", *words], requirements[0])
 
 
 def run_installer(command: list[str], requirement: str) -> None:
