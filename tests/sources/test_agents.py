@@ -581,7 +581,13 @@ def test_the_names_of_agents_homes_are_honoured(tmp_path: Path, agent: str) -> N
 
 @pytest.mark.parametrize(
     ("agent", "place"),
-    [("qwen", ".qwen"), ("pi", ".pi/agent/sessions"), ("cline", ".cline/data/sessions")],
+    [
+        ("qwen", ".qwen"),
+        ("pi", ".pi/agent/sessions"),
+        ("cline", ".cline/data/sessions"),
+        ("opencode", ".local/share/opencode/opencode.db"),
+        ("kilo", ".local/share/kilo/kilo.db"),
+    ],
 )
 def test_the_folder_of_sessions_may_be_named_before_the_home(
     tmp_path: Path, agent: str, place: str
@@ -594,6 +600,36 @@ def test_the_folder_of_sessions_may_be_named_before_the_home(
     assert list(source.find(environment, None)) == []
     environment[str(source.sessions_variable)] = str(tmp_path / "user" / place)
     assert len([one for one in source.find(environment, None) if not one.trouble]) == 1
+
+
+def test_a_database_may_be_named_beside_the_usual_one(tmp_path: Path) -> None:
+    from relight.sources import find_source
+
+    agents.write_opencode(agents.open_opencode(tmp_path))
+    folder = tmp_path / ".local" / "share" / "opencode"
+    (folder / "opencode.db").rename(folder / "mine.db")
+    environment = {"HOME": str(tmp_path), "OPENCODE_DB": "mine.db"}
+    assert [one.path for one in find_source("opencode").find(environment, None)] == [
+        str(folder / "mine.db")
+    ]
+
+
+@pytest.mark.parametrize("local", [None, "local"])
+def test_an_agent_may_have_another_home_on_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local: str | None
+) -> None:
+    import relight.sources
+
+    source = relight.sources.find_source("hermes")
+    environment = {"HOME": str(tmp_path)} | (
+        {"LOCALAPPDATA": str(tmp_path / local)} if local else {}
+    )
+    assert source.find_homes(environment) == [tmp_path / ".hermes"]
+    monkeypatch.setattr(relight.sources, "IS_WINDOWS", True)
+    own = tmp_path / (local or "AppData/Local") / "hermes"
+    assert source.find_homes(environment) == [own, tmp_path / ".hermes"]
+    named = environment | {"HERMES_HOME": str(tmp_path / "named")}
+    assert source.find_homes(named) == [tmp_path / "named"]
 
 
 @pytest.mark.parametrize(

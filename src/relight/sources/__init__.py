@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from relight.errors import RelightError
+from relight.locks import IS_WINDOWS
 from relight.model import Mark, Origin, Parsed, Piece
 
 if TYPE_CHECKING:
@@ -50,12 +51,13 @@ class Source(Struct, frozen=True, kw_only=True):
     reader: str
     # the environment variable that names the agent's home folder
     variable: str | None = None
-    # the variable that names the folder of sessions itself, before that one
+    # the variable that names the folder or the database of sessions itself, before that one
     sessions_variable: str | None = None
     # True if the first may name several, separated by commas
     has_many_homes: bool = False
     # the usual homes, below the user's home: the same on Linux, macOS and Windows
     homes: tuple[str, ...] = ()
+    windows_home: str | None = None  # the first on Windows, below its folder of local data
     # the folders in a home that sessions are in; without them, the home itself
     folders: tuple[str, ...] = ()
     # Files of forms that are not read, which `relight doctor` counts: a pattern below a home, or
@@ -71,16 +73,13 @@ class Source(Struct, frozen=True, kw_only=True):
     skills_rank: int = 9
     # the file in a home that hooks and plugins are set in
     settings: str | None = None
-    # True if a file has no usual place and must be named
-    needs_path: bool = False
-    # True if a recorded session is complete and does not grow
-    is_complete: bool = False
+    needs_path: bool = False  # True if a file has no usual place and must be named
+    is_complete: bool = False  # True if a recorded session is complete and does not grow
     # the command that continues a session, before the session's id
     resume: tuple[str, ...] = ()
     # True if that command finds a session from any folder, not only from the session's own
     resumes_anywhere: bool = False
-    # True if its plans have windows of five hours and of a week
-    has_windows: bool = False
+    has_windows: bool = False  # True if its plans have windows of five hours and of a week
     telemetry: str | None = None  # the reader of its telemetry, beside that of its files
     # True if no two machines give the same id: a session from two machines is one session
     has_global_ids: bool = False
@@ -90,17 +89,23 @@ class Source(Struct, frozen=True, kw_only=True):
         named = environment.get(self.variable, "") if self.variable else ""
         names = named.split(",") if self.has_many_homes else [named]
         found = [Path(name.strip()).expanduser() for name in names if name.strip()]
-        return found or [find_user(environment) / home for home in self.homes]
+        user = find_user(environment)
+        usual = [user / home for home in self.homes]
+        if IS_WINDOWS and self.windows_home:
+            local = environment.get("LOCALAPPDATA") or user / "AppData" / "Local"
+            usual.insert(0, Path(local) / self.windows_home)
+        return found or usual
 
     def find_folders(self, environment: Mapping[str, str]) -> list[Path]:
         """The folders that sessions are in; a home that is such a folder is taken as it is."""
-        if named := environment.get(self.sessions_variable or "", "").strip():
-            return [Path(named).expanduser()]
-        return [
+        found = [
             home / folder if folder and home.name != folder else home
             for home in self.find_homes(environment)
             for folder in self.folders or ("",)
         ]
+        if named := environment.get(self.sessions_variable or "", "").strip():
+            return [found[0] / Path(named).expanduser()]  # a whole path stays as it is
+        return found
 
     def find(self, environment: Mapping[str, str], folder: Path | None) -> Iterator[Origin]:
         """The files in the folder given, else in the agent's own folders.
@@ -198,6 +203,7 @@ SOURCES = {
             reader="relight.sources.hermes.reader:HermesReader",
             variable="HERMES_HOME",
             homes=(".hermes",),
+            windows_home="hermes",
             skills="skills",
             skills_rank=1,
             settings="config.yaml",
@@ -220,6 +226,7 @@ SOURCES = {
             title="OpenCode",
             reader="relight.sources.opencode.reader:OpenCodeReader",
             variable="XDG_DATA_HOME",
+            sessions_variable="OPENCODE_DB",
             homes=(".local/share",),
             folders=("opencode",),
             unread=(
@@ -234,6 +241,7 @@ SOURCES = {
             title="Kilo",
             reader="relight.sources.opencode.reader:KiloReader",
             variable="XDG_DATA_HOME",
+            sessions_variable="KILO_DB",
             homes=(".local/share",),
             folders=("kilo",),
             resume=("kilo", "--session"),
@@ -292,8 +300,9 @@ SOURCES = {
             name="droid",
             title="Droid",
             reader="relight.sources.droid:DroidReader",
-            homes=(".factory",),
-            folders=("sessions",),
+            variable="FACTORY_HOME_OVERRIDE",
+            homes=("",),
+            folders=(".factory/sessions",),
             resume=("droid", "--resume"),
             has_global_ids=True,
         ),
