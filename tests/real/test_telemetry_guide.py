@@ -9,7 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +19,7 @@ import pytest
 
 import build
 from clients import Claude, Codex, find_environment, run_client
-from relight.intake.importing import import_all
-from relight.store import Store, open_store
+from relight.store import open_store
 from scripted import Logged, Reply, call
 from scripted_agents import AgentServer, has_tool_results
 from scripted_sdks import SPOKEN, SdkServer
@@ -140,10 +139,6 @@ def install_paste(title: str, paste: str) -> Path:
     return find_environment(packages[0], *packages)
 
 
-def import_files(store: Store, home: Path, sources: Sequence[str] = ()) -> None:
-    import_all(store, environment={"HOME": str(home)}, sources=list(sources) or None, workers=1)
-
-
 @pytest.mark.parametrize("title", PROGRAMS)
 def test_a_program_with_the_lines_of_the_guide_has_the_tokens_and_calls_of_the_server(
     tmp_path: Path, title: str
@@ -164,7 +159,7 @@ def test_a_program_with_the_lines_of_the_guide_has_the_tokens_and_calls_of_the_s
         asked = len(server.requests)
     assert asked == 2
     with open_store(tmp_path / "relight") as store:
-        import_files(store, tmp_path)
+        build.import_home(store, tmp_path)
         found = store.query(
             "select count(*), sum(coalesce(input_tokens, 0) + coalesce(cache_read_tokens, 0)),"
             " sum(output_tokens) from turn where calls = 1"
@@ -186,13 +181,12 @@ def answer(body: dict[str, Any]) -> Reply:
 
 
 def check_joined(home: Path, source: str, asked: int) -> int:
-    """Read telemetry and then files: each call is one turn, with its time from telemetry.
+    """Read telemetry and files: each call is one turn, with its time from telemetry.
 
     Return how many turns have a time to the first token.
     """
     with open_store(home / "relight") as store:
-        import_files(store, home, ["otlp"])
-        import_files(store, home)
+        build.import_home(store, home)
         ((*found, first),) = store.query(
             "select count(*), sum(output_tokens), count(duration_ms), count(first_token_ms)"
             " from turn join session on session.id = session_id where source = ? and calls = 1",
