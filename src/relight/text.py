@@ -184,7 +184,7 @@ def dollars(
     >>> dollars(12.5, unpriced=3), dollars(0.0042, digits=2)
     ('≥$12.50', '<$0.01')
     >>> dollars(0.0042, unpriced=3, digits=2), dollars(0, unpriced=3)  # never "at least nothing"
-    ('≥$0.0042', 'no price')
+    ('>$0.00', 'no price')
     >>> [dollars(v, included=4) for v in (0, 12.5)]
     ['$4.00 included', '$12.50 + $4.00 included']
     """
@@ -207,9 +207,7 @@ def _write_amount(value: float, digits: int | None, unpriced: int = 0) -> str:
     if digits is None:
         digits = 4 if 0 < value < 0.01 else 2
     if 0 < value < 10**-digits:
-        if unpriced:
-            return _write_amount(value / rate, None, unpriced)
-        return f"<{sign}{10**-digits:.{digits}f}"
+        return f">{sign}{0:.{digits}f}" if unpriced else f"<{sign}{10**-digits:.{digits}f}"
     return f"{least}{sign}{value:,.{digits}f}"
 
 

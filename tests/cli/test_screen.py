@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click import Context, Group
 from click.testing import CliRunner
 from rich.console import Console
 from rich.table import Table
 
 import serving
-from relight.cli import relight, screen
+from relight.cli import COMMANDS, relight, screen
 from relight.cli.screen import Column, cut_words, print_table
 from relight.store import open_store
 from relight.warm.library import read_templates, restore_template, retire_template
@@ -131,11 +132,26 @@ def test_good_and_bad_have_colours_in_a_terminal_only(words: str, tmp_path: Path
     assert "\x1b[32m" not in plain
 
 
-@pytest.mark.parametrize("group", ["job", "skills", "template", "experiment", "moa"])
-def test_a_group_alone_shows_its_list(group: str) -> None:
-    text = run(group)
-    assert "Usage:" not in text
-    assert text.strip()
+def test_every_group_alone_shows_its_list_or_its_commands() -> None:
+    context = Context(relight)
+    groups = {
+        name: made
+        for name in COMMANDS
+        if isinstance(made := relight.get_command(context, name), Group)
+    }
+    assert len(groups) >= 9
+    for name, group in groups.items():
+        text = run(name)
+        assert text.strip()
+        has_list = {"list", "show", "stats", "presets"} & {*group.list_commands(context)}
+        assert ("Usage:" in text) is not bool(has_list), name
+
+
+def test_help_gives_the_whole_sentence_of_each_command_and_names_numbers_n() -> None:
+    text = " ".join(run("template --help").split())
+    assert "make templates of sessions that clear a high bar." in text
+    assert "..." not in text.partition("Commands:")[2]
+    assert "--limit N" in run("search --help")
 
 
 def test_the_reason_of_a_retired_template_is_whole_at_80_columns(home: Path) -> None:

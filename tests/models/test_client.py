@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -226,6 +227,18 @@ def test_a_host_that_does_not_resolve_fails_at_once_and_is_named(
     assert (error.failure.kind, len(tries)) == ("connection", 3)
     assert "http://gone.invalid/v1" in error.message
     assert error.failure.is_refusal
+
+
+def test_a_server_that_is_not_there_is_named_by_its_address() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # nobody listens on it
+        address = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
+        request = build_request(Endpoint(model="m", base_url=address), ASKED, stream=False)
+        with pytest.raises(UpstreamError) as caught:
+            background.run_coroutine(complete(request, sleep=lambda _: None))
+    error = caught.value
+    assert error.message == f"the other side could not be reached: {address} refuses connections"
+    assert (error.failure.kind, error.failure.is_refusal) == ("connection", True)
 
 
 def test_a_stream_that_breaks_off_is_a_failure_with_what_had_arrived() -> None:

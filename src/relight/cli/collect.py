@@ -5,7 +5,13 @@ from relight.cli.serve import HOST, OTLP_PORT, listen, run_app
 
 
 @relight_command("collect", example="relight collect --port 4319")
-@click.option("--port", type=click.IntRange(0, 65535), default=OTLP_PORT, show_default=True)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=OTLP_PORT,
+    show_default=True,
+    help="The port; 0 is any that is free.",
+)
 def command(port: int) -> None:
     """Receive telemetry of programs on this machine (OTLP over HTTP), and record it.
 

@@ -61,8 +61,15 @@ class _Group(click.Group):
         ]
         is_helped = bool({"-h", "--help"} & set(args))
         if not words and not is_helped and not ctx.resilient_parsing:
-            args = [self.alone, *args]
+            # a group without a list shows its commands
+            args = [self.alone if self.alone in self.list_commands(ctx) else "--help", *args]
         return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the whole first sentence of each command; click would cut it to one line."""
+        made = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, one.get_short_help_str(300)) for name, one in made if one])
 
     def get_help(self, ctx: click.Context) -> str:
         return as_typed(super().get_help(ctx))
@@ -93,7 +100,7 @@ def relight_command(name: str, example: str) -> Callable[[Function], click.Comma
             name, cls=_Command, epilog=f"Example: {example}", context_settings=SETTINGS
         )(function)
         made.params += _shared_options()
-        return made
+        return _name_numbers(made)
 
     return make
 
@@ -112,9 +119,17 @@ def reading_command(name: str, example: str) -> Callable[[Function], click.Comma
             name, cls=_ReadingCommand, epilog=f"Example: {example}", context_settings=SETTINGS
         )(function)
         made.params += [no_import_option(), *_shared_options()]
-        return made
+        return _name_numbers(made)
 
     return make
+
+
+def _name_numbers(command: click.Command) -> click.Command:
+    """Let the help of a command name whole numbers N, where click writes INTEGER RANGE."""
+    for option in command.params:
+        if isinstance(option.type, click.IntRange) and option.metavar is None:
+            option.metavar = "N"
+    return command
 
 
 def no_import_option() -> click.Option:

@@ -22,15 +22,30 @@ SHOWN_CHARACTERS = 100
 @relight_command("run", example='relight run "Fix the failing test" --model gpt-5.1 --workdir shop')
 @click.argument("prompt")
 @click.option(
-    "--model", envvar="RELIGHT_MODEL", help="The model, or moa:PRESET (default: RELIGHT_MODEL)."
+    "--model",
+    metavar="M",
+    envvar="RELIGHT_MODEL",
+    help="The model, or moa:PRESET (default: RELIGHT_MODEL).",
 )
 @endpoint_options
-@click.option("--template", default="none", help="A template's name, auto or none.")
-@click.option("--tools", help="Tools it may use, separated by commas (default: all).")
-@click.option("--workdir", default=".", metavar="DIR", help="Working folder.")
-@click.option("--max-turns", type=click.IntRange(1), default=50, help="Limit of model calls.")
+@click.option(
+    "--template",
+    metavar="T",
+    default="none",
+    show_default=True,
+    help="A template's name, auto or none.",
+)
+@click.option("--tools", metavar="T,…", help="Tools that it may use (default: all).")
+@click.option("--workdir", default=".", metavar="DIR", help="Working folder (default: this one).")
+@click.option(
+    "--max-turns",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="Limit of model calls.",
+)
 @click.option("--max-tokens", type=click.IntRange(1), help="Limit of tokens in all.")
-@click.option("--budget-usd", "cost_usd", type=float, help="Limit of cost in dollars.")
+@click.option("--budget-usd", "cost_usd", type=float, metavar="X", help="Limit of cost in dollars.")
 @click.option("--timeout", "seconds", type=float, metavar="SECONDS", help="Limit of time in all.")
 @click.option(
     "--allow-private-fetch", is_flag=True, help="Let web_fetch reach this machine and its network."

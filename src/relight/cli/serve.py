@@ -25,7 +25,13 @@ OTLP_PORT = 4318  # the port of OTLP over HTTP, which exporters use by default
 
 
 @relight_command("serve", example="relight serve --open")
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="The port; 0 is any that is free.",
+)
 @click.option("--host", default=HOST, show_default=True, help="The address to serve on.")
 @click.option(
     "--token-file",

@@ -58,10 +58,10 @@ def command(
 ) -> None:
     """Print what a new session should begin with, and record it.
 
-    That is the template whose task is most like TASK, as text or messages. A share of sessions
-    is held out and gets nothing, and so does a task that is like no template. `relight
-    experiment report` shows the effect. With --install an agent requests it on the first prompt
-    of each session.
+    That is the template that fits TASK best, as text or messages: the project's own come first.
+    A share of sessions is held out and gets nothing, and so does a task that no template fits.
+    `relight experiment report` shows the effect. With --install an agent requests it on the
+    first prompt of each session.
     """
     if not task or not task.strip():
         raise click.UsageError(as_typed("name the task: relight warm TASK"))

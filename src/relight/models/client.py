@@ -24,8 +24,8 @@ from relight.models.endpoints import (
     UpstreamError,
     decode_completion,
     decode_object,
-    find_lookup_error,
-    make_lookup_error,
+    find_connect_error,
+    make_connect_error,
     read_error_text,
     read_key_headers,
 )
@@ -149,9 +149,9 @@ async def _send(request: EncodedRequest, stack: AsyncExitStack) -> "Response":
     sent = find_client().stream("POST", url, headers=headers, content=request.body)
     try:
         http = await stack.enter_async_context(sent)
-    except Exception as error:  # raised again: each HTTP library has its own for a bad name
-        if (lookup := find_lookup_error(error)) is not None:
-            raise make_lookup_error(request, lookup) from error
+    except Exception as error:  # raised again: each HTTP library has its own
+        if (cause := find_connect_error(error)) is not None:
+            raise make_connect_error(request, cause) from error
         raise
     if http.status_code != 200:
         body = (await _read_body(http, ERROR_BYTES, may_cut=True)).decode("utf-8", "replace")

@@ -260,17 +260,18 @@ class HostNotFound(ConnectionError):
     """A host whose name does not resolve; a person who waits gets it at once, without retries."""
 
 
-def find_lookup_error(error: BaseException | None) -> socket.gaierror | None:
-    """Return the failed look-up of a host's name that caused an error."""
-    while error is not None and not isinstance(error, socket.gaierror):
+def find_connect_error(error: BaseException | None) -> OSError | None:
+    """Return what caused an error before a request was sent: an unknown name, or a refusal."""
+    while error is not None and not isinstance(error, (socket.gaierror, ConnectionRefusedError)):
         error = error.__cause__ or error.__context__
     return error
 
 
-def make_lookup_error(request: EncodedRequest, lookup: socket.gaierror) -> ConnectionError:
-    """Return the error of a request whose host's name was not found, which names the address.
+def make_connect_error(request: EncodedRequest, cause: OSError) -> ConnectionError:
+    """Return the error of a request that found no server, which names the address.
 
-    A run in the background retries it: a machine that just woke up knows no name for a while.
+    A run in the background retries a name that is not found: a machine that just woke up knows
+    none for a while.
     """
     from urllib.request import getproxies  # takes long to load, and the HTTP client has it
 
@@ -282,8 +283,10 @@ def make_lookup_error(request: EncodedRequest, lookup: socket.gaierror) -> Conne
         named += " (the value of OPENAI_BASE_URL)"
     if getproxies().keys() & {scheme, "all"}:
         named += ", or the proxy to it,"
+    if isinstance(cause, ConnectionRefusedError):
+        return ConnectionRefusedError(f"{named} refuses connections")
     text = f"{named} does not resolve"
-    is_temporary = lookup.errno == socket.EAI_AGAIN or request.retries is not None
+    is_temporary = cause.errno == socket.EAI_AGAIN or request.retries is not None
     return ConnectionError(text) if is_temporary else HostNotFound(text)
 
 
