@@ -111,6 +111,7 @@ def test_a_skill_of_another_home_of_relight_is_updated_and_removed(tmp_path: Pat
 def test_the_command_writes_for_the_agents_that_are_there_and_asks_first(tmp_path: Path) -> None:
     cli = Cli(tmp_path)
     assert "none of claude-code, codex and hermes was found" in cli.run("skills", "install").stderr
+    assert cli.run("skills", "install", "--remove", "--yes").stdout.count("nothing to do") == 3
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".codex").mkdir()
     asked = cli.run("skills", "install")

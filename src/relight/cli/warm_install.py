@@ -75,13 +75,14 @@ def install_budgets(agent: str, *, remove: bool, yes: bool, as_json: bool) -> No
 
 def install_skills(agents: Sequence[str], *, remove: bool, yes: bool, as_json: bool) -> None:
     """Write the skill for agents, or for all that are on this machine, or remove it."""
-    found = [name for name in SKILLS if SOURCES[name].find_homes(os.environ)[0].exists()]
-    if not (agents or found):
+    homes = {name: SOURCES[name].find_homes(os.environ)[0] for name in SKILLS}
+    chosen = agents or [name for name, place in homes.items() if remove or place.exists()]
+    if not chosen:
         raise RelightError(
             f"none of {join_words(list(SKILLS))} was found", "name one: its folder is then made"
         )
     done, failed = [], []
-    for agent in agents or found:
+    for agent in chosen:
         undo = as_typed(f"relight skills install {agent}{'' if remove else ' --remove'}")
         try:
             done.append(_install(agent, SKILLS, undo=undo, remove=remove, yes=yes, as_json=as_json))
